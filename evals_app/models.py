@@ -19,18 +19,20 @@ class EvalSet(models.Model):
 
     app_name = models.TextField()
     evalset_id = models.TextField()
-    path = models.TextField(help_text="Relative to the agents folder; absolute when it lies elsewhere.")
+    path = models.TextField(help_text="Relative to the agents folder, or absolute if outside.")
     format = models.CharField(max_length=8, default="json", help_text="json or yaml.")
     form = models.CharField(max_length=8, default="evalset", help_text="evalset, legacy or flat.")
     name = models.TextField(default="")
     description = models.TextField(default="")
     digest = models.CharField(max_length=64, default="", help_text="SHA-256 of the file's bytes.")
-    stamp = models.TextField(default="", help_text="Size and change time: an equal stamp is not read again.")
-    cases = models.TextField(default="[]", help_text="JSON: [{id, turns, scenario, says}], what lists show.")
+    stamp = models.TextField(
+        default="", help_text="Size and change time; the file is read again if it differs."
+    )
+    cases = models.TextField(default="[]", help_text="JSON: [{id, turns, scenario, says}] for lists.")
     case_count = models.IntegerField(default=0)
     problems = models.TextField(default="[]", help_text="JSON: why the file cannot be used.")
-    warnings = models.TextField(default="[]", help_text="JSON: what can hardly be meant.")
-    gone = models.BooleanField(default=False, help_text="The file is not there any more.")
+    warnings = models.TextField(default="[]", help_text="JSON: probable mistakes, in words.")
+    gone = models.BooleanField(default=False, help_text="The file was deleted.")
     seen_at = models.FloatField(default=0.0)
 
     class Meta:
@@ -45,7 +47,7 @@ class EvalSetVersion(models.Model):
     content = models.TextField(help_text="JSON: ADK's EvalSet, snake case.")
     created_at = models.FloatField()
     origin = models.CharField(max_length=16, default="disk", help_text="disk, page, api or session.")
-    note = models.TextField(default="", help_text="What changed, in the words of who changed it.")
+    note = models.TextField(default="", help_text="Comment of the person who changed it.")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["evalset", "digest"], name="evalset_version_identity")]
@@ -83,7 +85,7 @@ class EvalRun(models.Model):
     )
     num_runs = models.IntegerField(default=1)
     parallelism = models.IntegerField(default=4, help_text="Attempts at once; may change while it runs.")
-    policy = models.TextField(default="{}", help_text="JSON: {models, tools, source}: what is replayed.")
+    policy = models.TextField(default="{}", help_text="JSON: {models, tools, source} of the replay.")
     limits = models.TextField(
         default="{}",
         help_text="JSON: {seconds, tokens, cost} of the run; attempt_seconds, retry_seconds.",
@@ -94,11 +96,11 @@ class EvalRun(models.Model):
         null=True,
         on_delete=models.SET_NULL,
         related_name="repeated_by",
-        help_text="The run that this one was ordered to do once more, exactly.",
+        help_text="The run that this one repeats exactly.",
     )
-    baseline = models.BooleanField(default=False, help_text="What later runs of the evalset are held to.")
-    note = models.TextField(default="", help_text="What a person wrote about it.")
-    warnings = models.TextField(default="[]", help_text="JSON: what can hardly be meant.")
+    baseline = models.BooleanField(default=False, help_text="Later runs are compared with it.")
+    note = models.TextField(default="", help_text="Comment of a person.")
+    warnings = models.TextField(default="[]", help_text="JSON: probable mistakes, in words.")
 
     runtime = models.ForeignKey(
         RuntimeProcess, null=True, on_delete=models.SET_NULL, related_name="eval_runs"
@@ -109,11 +111,11 @@ class EvalRun(models.Model):
     agent_models = models.TextField(default="{}", help_text="JSON: agent → model.")
 
     created_at = models.FloatField()
-    queued_at = models.FloatField(default=0.0, help_text="When it was last given out to be carried out.")
+    queued_at = models.FloatField(default=0.0, help_text="When it was last sent to a runtime.")
     started_at = models.FloatField(null=True)
     finished_at = models.FloatField(null=True)
     cancel_requested_at = models.FloatField(null=True)
-    resumed = models.IntegerField(default=0, help_text="How many times it was taken up again.")
+    resumed = models.IntegerField(default=0, help_text="How often it was resumed.")
     last_step_at = models.FloatField(
         null=True,
         help_text="Latest time of its process's stopwatch that is stored. A later start is never before it.",
@@ -188,17 +190,17 @@ class EvalAttempt(models.Model):
     session = models.ForeignKey(
         AgentSession, null=True, on_delete=models.SET_NULL, related_name="eval_attempts"
     )
-    tries = models.IntegerField(default=0, help_text="1: the first; more: it ran again.")
+    tries = models.IntegerField(default=0, help_text="Number of tries, including the first.")
     earlier = models.TextField(
         default="[]",
         help_text="JSON: tries before: [{try, status, why, error_type, error, started_at, finished_at, realm,"
         " session, total_tokens, cost}].",
     )
-    note = models.TextField(default="", help_text="What a person wrote about it.")
+    note = models.TextField(default="", help_text="Comment of a person.")
     started_at = models.FloatField(null=True)
     finished_at = models.FloatField(null=True)
     cancel_requested_at = models.FloatField(null=True)
-    stopped_because = models.TextField(default="", help_text="Why it was cancelled.")
+    stopped_because = models.TextField(default="", help_text="Reason of the cancellation.")
     waits_for = models.TextField(
         default="", help_text="While it runs: which model it waits for before that is asked again, and why."
     )

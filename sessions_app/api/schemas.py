@@ -62,7 +62,7 @@ class SessionOut(RowSchema):
     errors: int
     tokens: int
     url: str = Field(description="The session's page.")
-    kept_in: str = Field(description="Type of the store, and its file or server.")
+    stored_in: str = Field(description="Type of the store, and its file or server.")
     survives_restart: bool | None = Field(
         description="False: the session is lost when the server ends. Null: a remote server stores it."
     )
@@ -89,7 +89,7 @@ class SessionOut(RowSchema):
             errors=row.error_count,
             tokens=row.total_tokens,
             url=session_url(row),
-            kept_in=str(place),
+            stored_in=str(place),
             survives_restart=place.survives_restart,
             behind=place.behind,
             imported_from=lineage.imported_from(row),

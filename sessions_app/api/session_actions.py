@@ -61,7 +61,7 @@ class Deleted(Schema):
     """Result of a deletion."""
 
     deletion: DeletionOut | None = Field(description="null: nothing was deleted.")
-    left: list[str] = Field(description="Sessions that were not deleted, each with the reason.")
+    skipped: list[str] = Field(description="Sessions that were not deleted, each with the reason.")
 
 
 class Deletions(Schema):
@@ -81,7 +81,7 @@ async def export_sessions(request: HttpRequest, session: Keys) -> StreamingHttpR
 async def delete_sessions(request: HttpRequest, body: Sessions) -> Deleted:
     """Delete sessions; the deletion can be undone. Sessions with an active run are skipped; 409 if all have one."""
     result = await units_of_work.write(deletion.delete, body.sessions)
-    return Deleted(deletion=DeletionOut.of(result.batch) if result.batch else None, left=result.skipped)
+    return Deleted(deletion=DeletionOut.of(result.batch) if result.batch else None, skipped=result.skipped)
 
 
 @router.get("/deletions", response=Deletions, tags=["sessions"])

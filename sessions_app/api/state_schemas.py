@@ -42,7 +42,7 @@ class ChangeOut(RowSchema):
     value: Any
     removed: bool
     cause: str
-    note: str = Field(description="What had to be done to make the value JSON.")
+    note: str = Field(description="How the value was converted to JSON.")
     time: float
     user: str
     session: str
@@ -73,7 +73,7 @@ class KeyOut(Schema):
     key: str = Field(description="With its prefix.")
     scope: str
     value: Any
-    note: str = Field(description="What had to be done to make the value JSON.")
+    note: str = Field(description="How the value was converted to JSON.")
     last_write: ChangeOut
 
 
@@ -172,10 +172,10 @@ class DiffOut(Schema):
         )
 
 
-class SightOut(Schema):
+class EvidenceOut(Schema):
     """Evidence of a hint: an event of a session, or the session as a whole."""
 
-    says: str
+    text: str
     session: int | None = Field(description="Key of the session; null: it was deleted.")
     session_id: str
     seq: int | None = Field(description="The event; null: the session as a whole.")
@@ -186,9 +186,9 @@ class HintOut(Schema):
 
     rule: str
     key: str = Field(description="The whole key with its prefix; empty: the rule itself failed.")
-    says: str
+    message: str
     remedy: str
-    evidence: list[SightOut]
+    evidence: list[EvidenceOut]
 
     @classmethod
     def of(cls, hint: lint.Hint) -> Self:
@@ -196,11 +196,11 @@ class HintOut(Schema):
         return cls(
             rule=hint.rule.name,
             key=hint.name,
-            says=hint.says,
+            message=hint.says,
             remedy=hint.rule.remedy,
             evidence=[
-                SightOut(
-                    says=occurrence.text,
+                EvidenceOut(
+                    text=occurrence.text,
                     session=occurrence.session_pk,
                     session_id=occurrence.session_id,
                     seq=occurrence.seq or None,

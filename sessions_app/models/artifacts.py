@@ -25,19 +25,15 @@ class Artifact(models.Model):
     user_id = models.TextField()
     session_id = models.TextField(default="", help_text="ADK id of the session; empty: the user's.")
     filename = models.TextField(help_text="Without its `user:` prefix.")
-    filename_id = models.CharField(
-        max_length=255, help_text="The filename, or its hash when too long to index."
-    )
+    filename_id = models.CharField(max_length=255, help_text="The filename, or its hash.")
     version = models.BigIntegerField(help_text="0, 1, 2 … in the order of saving.")
     holding = models.CharField(max_length=8, choices=Holding)
     mime_type = models.TextField(null=True)
-    size = models.BigIntegerField(default=0, help_text="Bytes of the payload; a text's in UTF-8.")
-    sha256 = models.CharField(max_length=64, default="", help_text="Of the payload; empty: there is none.")
-    content = models.BinaryField(null=True, help_text="The payload, when it is small enough for a row.")
+    size = models.BigIntegerField(default=0, help_text="Bytes of the payload, of a text in UTF-8.")
+    sha256 = models.CharField(max_length=64, default="", help_text="Hash of the payload; empty: no payload.")
+    content = models.BinaryField(null=True, help_text="The payload if it is small.")
     part = models.TextField(help_text="JSON: ADK's Part without its payload.")
-    custom_metadata = models.TextField(
-        default="{}", help_text="JSON as the agent gave it: redact what is shown."
-    )
+    custom_metadata = models.TextField(default="{}", help_text="JSON of the agent; not redacted.")
     created_at = models.FloatField()
     from_session = models.TextField(default="", help_text="ADK id of the session it was saved in, if any.")
 
@@ -62,19 +58,15 @@ class MemoryEntry(models.Model):
     app_name = models.TextField()
     user_id = models.TextField()
     session_id = models.TextField(default="", help_text="ADK id of the session it comes from, if any.")
-    entry_id = models.TextField(help_text="ADK's memory id: the event's id, or one of its own.")
+    entry_id = models.TextField(help_text="Memory id of ADK: the event's id, or another.")
     removed = models.BooleanField(default=False)
     author = models.TextField(default="")
-    timestamp = models.FloatField(help_text="When it was said or, unknown, when it was added.")
-    told_time = models.TextField(default="", help_text="The time in the words it was added with, if any.")
+    timestamp = models.FloatField(help_text="Time of the event; unknown: of the addition.")
+    told_time = models.TextField(default="", help_text="The time as text that ADK was given, if any.")
     content = models.TextField(help_text="JSON: ADK's Content, credentials left out.")
-    private = models.TextField(
-        null=True, help_text="JSON: the whole content, when `content` leaves something out."
-    )
-    custom_metadata = models.TextField(
-        default="{}", help_text="JSON as the agent gave it: redact what is shown."
-    )
-    words = WordsField(null=True, help_text="What it is found by. Written by `fulltext` alone.")
+    private = models.TextField(null=True, help_text="JSON: the whole content if `content` omits parts.")
+    custom_metadata = models.TextField(default="{}", help_text="JSON of the agent; not redacted.")
+    words = WordsField(null=True, help_text="Words for search. Written by `full_text` only.")
 
     class Meta:
         constraints = [

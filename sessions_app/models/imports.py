@@ -12,9 +12,9 @@ class ImportSource(models.Model):
     """Another program's store from which sessions were imported."""
 
     location = models.TextField(unique=True, help_text="Path or URL, without a password.")
-    format = models.TextField(help_text="What it was found to be. See `importers.records.Format`.")
-    fingerprint = models.TextField(default="", help_text="What it was when it was last read to its end.")
-    read_at = models.FloatField(null=True, help_text="When it was last read to its end; null: never yet.")
+    format = models.TextField(help_text="Name of the detected format.")
+    fingerprint = models.TextField(default="", help_text="Fingerprint when it was last read completely.")
+    read_at = models.FloatField(null=True, help_text="When it was last read completely; null: never.")
 
 
 class ImportedSession(models.Model):
@@ -22,10 +22,8 @@ class ImportedSession(models.Model):
 
     session = models.OneToOneField(AgentSession, on_delete=models.CASCADE, related_name="imported")
     source = models.ForeignKey(ImportSource, on_delete=models.CASCADE, related_name="sessions")
-    last_seq = models.BigIntegerField(default=0, help_text="seq of the last event that came from the source.")
-    is_settled = models.BooleanField(
-        default=False, help_text="All of it has come: events, state and times are as in the source."
-    )
+    last_seq = models.BigIntegerField(default=0, help_text="seq of the last imported event.")
+    is_settled = models.BooleanField(default=False, help_text="All its events and state are imported.")
 
 
 class MirroredSession(models.Model):
@@ -33,9 +31,7 @@ class MirroredSession(models.Model):
 
     session = models.OneToOneField(AgentSession, on_delete=models.CASCADE, related_name="mirrored")
     place = models.TextField(help_text="ADK's URI of the service, without a password.")
-    behind = models.TextField(
-        default="", help_text="How the copy differs from the truth; empty: it does not."
-    )
+    behind = models.TextField(default="", help_text="How the copy differs from the original; empty: not.")
 
 
 class ImportedScope(models.Model):

@@ -13,7 +13,9 @@ from sessions_app.store.json_sql import MarkField
 class EventWords(models.Model):
     """Words of an event. On SQLite only the FTS5 table has rows (see `full_text`)."""
 
-    id = models.BigIntegerField(primary_key=True, help_text="Of session and seq. See `event_index.place`.")
+    id = models.BigIntegerField(
+        primary_key=True, help_text="Made of session and seq. See `event_index.place`."
+    )
     words = WordsField(null=True)
 
     class Meta:
@@ -26,8 +28,8 @@ class SessionWords(models.Model):
     SQLite's FTS5 table of events has such a column of its own.
     """
 
-    id = models.BigIntegerField(primary_key=True, help_text="Of session and seq of the first of the events.")
-    words = WordsField(null=True, help_text="The words without their places.")
+    id = models.BigIntegerField(primary_key=True, help_text="Made of session and seq of the first event.")
+    words = WordsField(null=True, help_text="The words without positions.")
 
     class Meta:
         indexes = [WordSetIndex(fields=["words"], name="session_words")]
@@ -47,7 +49,7 @@ class SessionTrait(models.Model):
 
     session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="traits", db_index=False)
     name = models.CharField(max_length=8, choices=Name)
-    value = models.CharField(max_length=200, help_text="The start of it, when it is longer.")
+    value = models.CharField(max_length=200, help_text="The first 200 characters.")
     seq = models.BigIntegerField(help_text="seq of the newest event that has it.")
 
     class Meta:
@@ -63,7 +65,7 @@ class StateValue(models.Model):
 
     scope = models.CharField(max_length=8, choices=Scope)
     key_id = models.CharField(max_length=255)
-    mark = MarkField(help_text="The value's type and start, in the order of values. See `jsonsql.mark`.")
+    mark = MarkField(help_text="Type and start of the value, sortable. See `json_sql.mark`.")
     owner_id = models.BigIntegerField(help_text="Primary key of the AgentSession, UserScope or AppScope.")
 
     class Meta:

@@ -20,16 +20,14 @@ class RuntimeProcess(models.Model):
     pid_started_at = models.FloatField(
         default=0.0, help_text="Not used any more: `pid_identity` tells processes apart."
     )
-    pid_identity = models.TextField(
-        default="", db_default="", help_text="Tells a reused pid from this process: see `processes.identity`."
-    )
+    pid_identity = models.TextField(default="", db_default="", help_text="See `processes.identity`.")
     code_version = models.CharField(max_length=64, default="")
     server = models.ForeignKey(
         "self",
         null=True,
         on_delete=models.SET_NULL,
         related_name="+",
-        help_text="What started it, if not itself.",
+        help_text="The server that started it, if any.",
     )
     started_at = models.FloatField()
     heartbeat_at = models.FloatField()

@@ -22,17 +22,15 @@ class AgentSession(models.Model):
     user_id = models.TextField()
     session_id = models.TextField()
     created_at = models.FloatField()
-    updated_at = models.FloatField(
-        help_text="ADK's last_update_time: the timestamp of the last event appended."
-    )
+    updated_at = models.FloatField(help_text="ADK's last_update_time: time of the last event.")
     revision = models.BigIntegerField(default=0)
     last_seq = models.BigIntegerField(default=0, help_text="Number of events; the seq of the newest one.")
     origin = models.CharField(max_length=16, default="live")
-    title = models.TextField(default="", help_text="Given by a person; pages fall back to first_text.")
-    first_text = models.TextField(default="", help_text="Start of the first thing the user said.")
+    title = models.TextField(default="", help_text="Set by a person; pages fall back to first_text.")
+    first_text = models.TextField(default="", help_text="Start of the user's first message.")
     last_text = models.TextField(default="")
     error_count = models.IntegerField(
-        default=0, help_text="Events that are errors or bring the result of a tool that failed."
+        default=0, help_text="Events that are errors or have a failed tool result."
     )
     total_tokens = models.BigIntegerField(default=0)
     forked_from = models.ForeignKey(
@@ -40,20 +38,18 @@ class AgentSession(models.Model):
         null=True,
         on_delete=models.SET_NULL,
         related_name="forks",
-        help_text="Null also once it is deleted.",
+        help_text="Null if that session was deleted.",
     )
     forked_seq = models.BigIntegerField(
         null=True,
-        help_text="seq of the last event taken over from the session it was forked from; null: no fork.",
+        help_text="seq of the last copied event; null: no fork.",
     )
-    lineage = models.TextField(
-        default="", help_text="JSON: app, user, session and event it was forked at; outlives that session."
-    )
-    pinned_at = models.FloatField(null=True, help_text="When a person pinned it; null: it is not pinned.")
+    lineage = models.TextField(default="", help_text="JSON: the origin of a fork; outlives that session.")
+    pinned_at = models.FloatField(null=True, help_text="When it was pinned; null: not pinned.")
     indexed_seq = models.BigIntegerField(
         default=-1,
         db_default=-1,
-        help_text="What was written up to this seq is found by indexes, what came later by looking at it.",
+        help_text="Events up to this seq are indexed; later ones are scanned.",
     )
 
     class Meta:
@@ -104,8 +100,8 @@ class DeletedSession(models.Model):
     """A deleted session that can still be restored. Until then it has a realm of its own."""
 
     session = models.OneToOneField(AgentSession, on_delete=models.CASCADE, related_name="deletion")
-    batch = models.CharField(max_length=32, help_text="What was deleted together comes back together.")
-    realm = models.TextField(default="", help_text="Where it was and comes back to.")
+    batch = models.CharField(max_length=32, help_text="Sessions of a batch are restored together.")
+    realm = models.TextField(default="", help_text="Realm before the deletion.")
     deleted_at = models.FloatField()
 
     class Meta:
@@ -119,7 +115,7 @@ class SavedView(models.Model):
     """A named search of the session list."""
 
     name = models.CharField(max_length=64, unique=True)
-    query = models.TextField(help_text="The query string of its page, without the place on it.")
+    query = models.TextField(help_text="Search parameters of the session list.")
     created_at = models.FloatField()
     updated_at = models.FloatField()
 
@@ -155,23 +151,13 @@ class Event(models.Model):
     kind = models.CharField(max_length=16, help_text="A value of `events.EventKind`.")
     timestamp = models.FloatField()
     branch = models.TextField(default="")
-    app_version = models.BigIntegerField(
-        default=0, help_text="Version of the app's state this event's commit saw."
-    )
-    user_version = models.BigIntegerField(
-        default=0, help_text="Version of the user's state this event's commit saw."
-    )
+    app_version = models.BigIntegerField(default=0, help_text="Version of the app's state at the commit.")
+    user_version = models.BigIntegerField(default=0, help_text="Version of the user's state at the commit.")
     is_final = models.BooleanField(default=False)
     total_tokens = models.IntegerField(default=0)
-    summary = models.TextField(
-        help_text="JSON: what a timeline row shows, bounded in size. See `wire.summarise`."
-    )
-    data = models.TextField(
-        help_text="JSON: the event as ADK's REST sends it; credentials and internals left out."
-    )
-    private = models.TextField(
-        null=True, help_text="JSON: the whole event, when `data` leaves something out."
-    )
+    summary = models.TextField(help_text="JSON: content of a timeline row. See `events.summarize`.")
+    data = models.TextField(help_text="JSON: the event as ADK's REST sends it, redacted.")
+    private = models.TextField(null=True, help_text="JSON: the whole event if `data` omits parts.")
 
     class Meta:
         constraints = [

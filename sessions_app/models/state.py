@@ -57,13 +57,9 @@ class StateRow(models.Model):
     key = models.TextField()
     key_id = models.CharField(max_length=255)
     value = models.TextField(help_text="JSON, credentials left out.")
-    private = models.TextField(
-        null=True, help_text="JSON: the whole value, when `value` leaves something out."
-    )
-    note = models.CharField(
-        max_length=32, default="", help_text="What had to be done to make the value JSON."
-    )
-    position = models.BigIntegerField(help_text="seq (session) or version (user, app) of the last write.")
+    private = models.TextField(null=True, help_text="JSON: the whole value if `value` omits parts.")
+    note = models.CharField(max_length=32, default="", help_text="How the value was converted to JSON.")
+    position = models.BigIntegerField(help_text="seq (session) or version (user, app) of the write.")
 
     class Meta:
         abstract = True
@@ -140,7 +136,7 @@ class StateChange(models.Model):
     )
     writer_name = models.TextField(default="")
     call_id = models.TextField(default="")
-    inferred = models.BooleanField(default=True, help_text="The writer was inferred, no recorder saw it.")
+    inferred = models.BooleanField(default=True, help_text="The writer is inferred from the event.")
 
     class Meta:
         indexes = [
@@ -175,12 +171,12 @@ class UntrackedKey(models.Model):
     session = models.ForeignKey(
         AgentSession, on_delete=models.CASCADE, related_name="untracked_keys", db_index=False
     )
-    seq = models.BigIntegerField(help_text="seq of the session's last event when the invocation ended.")
+    seq = models.BigIntegerField(help_text="seq of the last event of the invocation.")
     invocation_id = models.TextField()
     scope = models.CharField(max_length=8, choices=Scope)
     key = models.TextField()
-    value = models.TextField(null=True, help_text="JSON, credentials left out; null: the key was taken out.")
-    stored = models.TextField(null=True, help_text="JSON of what events had stored; null: no such key.")
+    value = models.TextField(null=True, help_text="JSON, redacted; null: the key was removed.")
+    stored = models.TextField(null=True, help_text="JSON stored by events; null: no such key.")
     note = models.CharField(max_length=32, default="")
     noticed_at = models.FloatField()
 

@@ -21,10 +21,10 @@ class Trace(models.Model):
 
     session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="traces", db_index=False)
     invocation_id = models.TextField()
-    trace_id = models.CharField(max_length=32, default="", help_text="OpenTelemetry's, in hex, if any.")
+    trace_id = models.CharField(max_length=32, default="", help_text="OpenTelemetry's id in hex, if any.")
     root_agent = models.TextField(default="")
     started_at = models.FloatField()
-    finished_at = models.FloatField(null=True, help_text="Null: it goes on, or its process was killed.")
+    finished_at = models.FloatField(null=True, help_text="Null: unfinished, or its process was killed.")
     stages = models.TextField(default="[]", help_text="JSON: [name, time, agent or tool] of each stage.")
 
     class Meta:
@@ -46,28 +46,26 @@ class ModelCall(models.Model):
     session = models.ForeignKey(
         AgentSession, on_delete=models.CASCADE, related_name="model_calls", db_index=False
     )
-    ref = models.CharField(max_length=32, help_text="The recorder's own name of the call.")
+    ref = models.CharField(max_length=32, help_text="The recorder's id of the call.")
     invocation_id = models.TextField()
-    number = models.IntegerField(help_text="1, 2, 3 … in its invocation.")
+    number = models.IntegerField(help_text="1, 2, 3 … within the invocation.")
     agent = models.TextField()
     branch = models.TextField(default="")
     model = models.TextField(default="")
-    event_id = models.TextField(default="", help_text="ADK id of the last event that it became.")
-    event_ids = models.TextField(default="[]", help_text="JSON: of all of them.")
+    event_id = models.TextField(default="", help_text="ADK id of the last event that it produced.")
+    event_ids = models.TextField(default="[]", help_text="JSON: ids of all events that it produced.")
     started_at = models.FloatField()
-    first_at = models.FloatField(null=True, help_text="When the first chunk or the response came.")
-    finished_at = models.FloatField(null=True, help_text="Null: it goes on, or its process was killed.")
-    request = models.TextField(help_text="JSON: what was asked; credentials left out.")
-    response = models.TextField(null=True, help_text="JSON: what came back; null: nothing.")
-    chunks = models.IntegerField(default=0, help_text="Partial responses before the whole one.")
+    first_at = models.FloatField(null=True, help_text="Time of the first chunk or the response.")
+    finished_at = models.FloatField(null=True, help_text="Null: unfinished, or its process was killed.")
+    request = models.TextField(help_text="JSON: the request, redacted.")
+    response = models.TextField(null=True, help_text="JSON: the response; null: none.")
+    chunks = models.IntegerField(default=0, help_text="Number of partial responses.")
     prompt_tokens = models.IntegerField(default=0)
     output_tokens = models.IntegerField(default=0)
     thought_tokens = models.IntegerField(default=0)
     cached_tokens = models.IntegerField(default=0)
     total_tokens = models.IntegerField(default=0)
-    by_callback = models.BooleanField(
-        default=False, help_text="A callback or a plug-in answered in the model's place."
-    )
+    by_callback = models.BooleanField(default=False, help_text="A callback or plug-in answered instead.")
     error_type = models.TextField(default="")
     error = models.TextField(default="")
 
@@ -91,8 +89,8 @@ class ModelPiece(models.Model):
     session = models.ForeignKey(
         AgentSession, on_delete=models.CASCADE, related_name="model_pieces", db_index=False
     )
-    sha = models.CharField(max_length=32, help_text="Of `body`. See `traces.pieces`.")
-    body = models.TextField(help_text="JSON, credentials left out; of a very long text the beginning.")
+    sha = models.CharField(max_length=32, help_text="Hash of `body`. See `traces.pieces`.")
+    body = models.TextField(help_text="JSON, redacted; long texts are truncated.")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["session", "sha"], name="model_piece_identity")]
@@ -114,14 +112,14 @@ class Span(models.Model):
     invocation_id = models.TextField()
     trace_id = models.CharField(max_length=32, help_text="Hex.")
     span_id = models.CharField(max_length=16, help_text="Hex.")
-    parent_id = models.CharField(max_length=16, default="", help_text="Hex; empty: it has none.")
+    parent_id = models.CharField(max_length=16, default="", help_text="Hex; empty: no parent.")
     name = models.TextField()
     kind = models.CharField(max_length=12, choices=Kind)
     started_ns = models.BigIntegerField(help_text="Nanoseconds since the epoch.")
     ended_ns = models.BigIntegerField()
     failed = models.BooleanField(default=False)
-    message = models.TextField(default="", help_text="How it failed.")
-    event_id = models.TextField(default="", help_text="ADK id of the event it made, if it says so.")
+    message = models.TextField(default="", help_text="The error message.")
+    event_id = models.TextField(default="", help_text="ADK id of the event it produced, if known.")
     attributes = models.TextField(default="{}", help_text="JSON, without the request and the response.")
 
     class Meta:

@@ -15,7 +15,7 @@ async def test_hints_come_with_their_evidence_and_a_remedy(web):
     assert (hint["rule"], hint["key"]) == ("intermediate", "tmp_rows")
     assert "temp:" in hint["remedy"]
     assert hint["evidence"] == [
-        {"says": "written", "session": session.pk, "session_id": session.session_id, "seq": 1}
+        {"text": "written", "session": session.pk, "session_id": session.session_id, "seq": 1}
     ]
     assert (told["sizes"], told["unread"]) == ({"session": 4, "user": 1}, 0)
 

@@ -47,7 +47,7 @@ async def test_sessions_are_deleted_and_come_back(web):
     first, second = await create("s1"), await create("s2")
     keys = {"sessions": [first.pk, second.pk]}
     done = (await web.post(f"{API}/sessions/delete", json=keys)).json()
-    assert (done["left"], done["deletion"]["sessions"]) == ([], keys["sessions"])
+    assert (done["skipped"], done["deletion"]["sessions"]) == ([], keys["sessions"])
     assert done["deletion"]["until"] == done["deletion"]["deleted_at"] + deletion.UNDO_S
     assert (await web.get(f"{API}/sessions")).json()["sessions"] == []
     assert (await web.get(f"{API}/sessions/{first.pk}")).status_code == 404
