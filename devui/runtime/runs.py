@@ -198,7 +198,7 @@ class Runs(RunQueue):
 class NotifyingSessionService(DjangoSessionService):
     """The session service of a runtime, which notifies the readers of a run of each stored event."""
 
-    notes_questions = False  # the end of the run records what it waits for
+    ends_waiting_runs = False  # the end of the run does
 
     def __init__(self, runs: Runs, realm: str = "") -> None:
         super().__init__(realm, ahead=None if realm else ReadAhead())

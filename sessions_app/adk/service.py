@@ -50,8 +50,8 @@ class DjangoSessionService(BaseSessionService):
             turn; it takes memory, and as much processor time as a second read.
     """
 
-    notes_questions = True
-    """If true, sessions with open questions are marked as waiting; for scripts, whose runs have no rows."""
+    ends_waiting_runs = True
+    """If true, answers and rewinds end the runs that wait for them. Runtimes do this at the end of each run."""
 
     def __init__(self, realm: str = "", *, ahead: ReadAhead | None = None) -> None:
         self.realm = realm
@@ -166,8 +166,8 @@ class DjangoSessionService(BaseSessionService):
                 session.last_update_time = record.timestamp
                 _adk.mark_revision(session, appended.revision)
                 self.event_stored(session, event, appended)
-                if self.notes_questions and not self.realm.startswith(realms.ATTEMPT):
-                    await _note_waiting(event, appended)
+                if self.ends_waiting_runs and not self.realm.startswith(realms.ATTEMPT):
+                    await _end_waiting_runs(event, appended)
         return event
 
     async def note_untracked(self, session: Session, invocation_id: str, keys: list[UntrackedChange]) -> None:
@@ -190,8 +190,8 @@ class DjangoSessionService(BaseSessionService):
         return SessionKey(self.realm, app_name, user_id, session_id.strip())
 
 
-async def _note_waiting(event: Event, appended: AppendResult) -> None:
-    """Update whether a session waits for an answer: the event asks, answers, or rewinds questions.
+async def _end_waiting_runs(event: Event, appended: AppendResult) -> None:
+    """End the runs of a session that wait for an answer, if the event answers or rewinds their questions.
 
     The event is already stored, so errors are logged and do not fail the append.
     """
@@ -199,12 +199,10 @@ async def _note_waiting(event: Event, appended: AppendResult) -> None:
     try:
         if rewound:
             await units_of_work.write(lifecycle.record_rewind, pk, rewound)
-        elif event.long_running_tool_ids:
-            await units_of_work.write(lifecycle.record_question, pk, event.invocation_id, appended.seq)
         elif event.author == "user" and event.get_function_responses():
             await units_of_work.write(lifecycle.record_answer, pk)
     except Exception:
-        log.exception("It could not be kept that session %s waits, or no longer waits, for an answer", pk)
+        log.exception("The waiting runs of session %s could not be ended", pk)
 
 
 def _stringify_keys(event: Event) -> None:

@@ -5,23 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sessions_app.errors import BadInput
 from sessions_app.presentation import schema_form
 from sessions_app.presentation.schema_form import PostedData
 from sessions_app.runs import credential_requests
+from sessions_app.runs.credential_requests import InvalidAnswer
 from sessions_app.runs.questions import Question
 
 CREDENTIAL_INPUTS = ("api_key", "username", "password", "token", "response_uri", "credential")
-
-
-class InvalidAnswer(BadInput):
-    """A form holds no valid answer. `faults` maps input names to messages; the empty name means the whole answer."""
-
-    def __init__(
-        self, faults: dict[str, str], message: str, *, hint: str = "Correct it and send it again."
-    ) -> None:
-        super().__init__(message, hint=hint)
-        self.faults = faults
 
 
 def answer_message(question: Question, response: dict[str, Any]) -> dict[str, Any]:
@@ -40,34 +30,26 @@ def read_answer(question: Question, posted: PostedData) -> dict[str, Any]:
         InvalidAnswer: the form is incomplete or holds invalid values.
     """
     if question.credential is not None:
-        return _credential(question.credential, posted)
+        inputs = {name: posted.get(name, "") for name in CREDENTIAL_INPUTS}
+        return credential_requests.answer_from_form(question.credential, inputs)
     if question.is_confirmation:
         return _confirmation(posted)
     text = posted.get("response", "").strip()
     if text:
         return _wrap_response(question, _load_json("response", text) if text.startswith(("{", "[")) else text)
     if not question.fields:
-        message, hint = "The answer is empty.", "Write text, or a JSON object such as {}."
-        raise InvalidAnswer({"response": f"{message} {hint}"}, message, hint=hint)
-    return _wrap_response(question, _read_fields(question, posted))
-
-
-def _credential(request: credential_requests.CredentialRequest, posted: PostedData) -> dict[str, Any]:
-    try:
-        return credential_requests.answer_from_form(
-            request, {name: posted.get(name, "") for name in CREDENTIAL_INPUTS}
+        raise InvalidAnswer.at(
+            "response", "The answer is empty.", hint="Write text, or a JSON object such as {}."
         )
-    except credential_requests.InvalidCredential as error:
-        raise InvalidAnswer(
-            {error.name: f"{error.message} {error.hint}"}, error.message, hint=error.hint
-        ) from error
+    return _wrap_response(question, _read_fields(question, posted))
 
 
 def _confirmation(posted: PostedData) -> dict[str, Any]:
     pressed = posted.get("confirmed", "")
     if pressed not in {"yes", "no"}:
-        message, hint = "The answer says neither yes nor no.", "Press one of the two buttons."
-        raise InvalidAnswer({"": f"{message} {hint}"}, message, hint=hint)
+        raise InvalidAnswer.at(
+            "", "The answer says neither yes nor no.", hint="Press one of the two buttons."
+        )
     payload = posted.get("payload", "")
     return {"confirmed": pressed == "yes"} | (
         {"payload": _load_json("payload", payload)} if payload.strip() else {}

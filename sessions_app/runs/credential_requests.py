@@ -20,12 +20,19 @@ CredentialKind = Literal["api_key", "basic", "bearer", "oauth2", "other"]
 SIGN_IN_TYPES = frozenset({"oauth2", "openIdConnect"})
 
 
-class InvalidCredential(BadInput):
-    """The submitted credential is invalid. `name` is the name of the invalid input."""
+class InvalidAnswer(BadInput):
+    """A form holds no valid answer. `faults` maps input names to messages; the empty name means the whole answer."""
 
-    def __init__(self, name: str, message: str, *, hint: str) -> None:
+    def __init__(
+        self, faults: dict[str, str], message: str, *, hint: str = "Correct it and send it again."
+    ) -> None:
         super().__init__(message, hint=hint)
-        self.name = name
+        self.faults = faults
+
+    @classmethod
+    def at(cls, name: str, message: str, *, hint: str) -> InvalidAnswer:
+        """Return the error of one input."""
+        return cls({name: f"{message} {hint}"}, message, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +86,7 @@ def answer_from_form(request: CredentialRequest, posted: Mapping[str, str]) -> d
     """Return the answer from a form's inputs: api_key, username and password, token, response_uri or credential.
 
     Raises:
-        InvalidCredential: a required input is missing.
+        InvalidAnswer: a required input is missing.
     """
     inputs = {name: text.strip() for name, text in posted.items()}
     if inputs.get("credential"):
@@ -100,7 +107,7 @@ def answer_from_form(request: CredentialRequest, posted: Mapping[str, str]) -> d
         if inputs.get("token"):
             return _with_credential(request, _oauth2(request, accessToken=inputs["token"]))
         return answer_after_sign_in(request, _require(inputs, "response_uri", "The address you came back to"))
-    raise InvalidCredential(
+    raise InvalidAnswer.at(
         "credential", "The credential is empty.", hint="Write it as JSON: one of ADK's AuthCredential."
     )
 
@@ -111,22 +118,22 @@ def answer_after_sign_in(
     """Return the answer after a sign-in that redirected to `response_uri`.
 
     Raises:
-        InvalidCredential: the URL has no code, reports an error, or belongs to another sign-in.
+        InvalidAnswer: the URL has no code, reports an error, or belongs to another sign-in.
     """
     query = parse_qs(_split_url(response_uri).query)
     if "error" in query:
         why = (query.get("error_description") or query["error"])[0]
-        raise InvalidCredential(
+        raise InvalidAnswer.at(
             "response_uri", f"The provider refused: {why}", hint="Sign in again, or answer without it."
         )
     if "code" not in query:
-        raise InvalidCredential(
+        raise InvalidAnswer.at(
             "response_uri",
             "The address contains no code.",
             hint="Copy the whole address of the page you were redirected to, with the part after the question mark.",
         )
     if request.state and query.get("state", [""])[0] != request.state:
-        raise InvalidCredential(
+        raise InvalidAnswer.at(
             "response_uri",
             "The address belongs to another sign-in.",
             hint="Sign in again from the question that you answer.",
@@ -168,18 +175,18 @@ def _with_credential(request: CredentialRequest, credential: dict[str, Any]) -> 
 
 def _require(inputs: Mapping[str, str], name: str, words: str) -> str:
     if not inputs.get(name):
-        raise InvalidCredential(name, f"{words} is missing.", hint="Fill it in and send it again.")
+        raise InvalidAnswer.at(name, f"{words} is missing.", hint="Fill it in and send it again.")
     return inputs[name]
 
 
 def _json_object(text: str) -> dict[str, Any]:
     value, error = schema_form.parse_json(text)
     if error:
-        raise InvalidCredential(
+        raise InvalidAnswer.at(
             "credential", f"The credential is not valid JSON. {error}", hint="Correct it and send it again."
         )
     if not isinstance(value, dict):
-        raise InvalidCredential(
+        raise InvalidAnswer.at(
             "credential",
             "The credential is not a JSON object.",
             hint='ADK\'s AuthCredential is one: {"authType": "apiKey", "apiKey": "…"}.',

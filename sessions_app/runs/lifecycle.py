@@ -44,9 +44,6 @@ ORDER_S = 1e-5
 ADK_SOURCE = "adk"
 """Source of a run requested on one of ADK's paths: its caller waits for one process."""
 
-SCRIPT_SOURCE = "script"
-"""Source of a waiting run that an external program left: only its question is known."""
-
 
 def create_run(
     session_pk: int,
@@ -356,34 +353,6 @@ def finish_rewound(session_pk: int, seq: int) -> None:
     """End the waiting runs of a session that began at or after an event: the rewind took back their questions."""
     waiting = Run.objects.filter(session_id=session_pk, status=Status.WAITING, first_seq__gte=seq - 1)
     _update(waiting, status=Status.DONE)
-
-
-def record_question(session_pk: int, invocation_id: str, seq: int) -> bool:
-    """Create a waiting run for a question of an agent that an external program runs; once per invocation.
-
-    Return False if no call is open or a run of the invocation exists already.
-    """
-    with transaction.atomic():
-        runs = Run.objects.filter(session_id=session_pk, invocation_id=invocation_id)
-        if runs.filter(status__in=(*ACTIVE, Status.WAITING)).exists() or not open_calls(
-            session_pk, invocation_id
-        ):
-            return False
-        now = time.time()
-        Run.objects.create(
-            id=uuid.uuid4().hex,
-            session_id=session_pk,
-            status=Status.WAITING,
-            source=SCRIPT_SOURCE,
-            invocation_id=invocation_id,
-            created_at=now,
-            started_at=now,
-            finished_at=now,
-            first_seq=seq - 1,
-            last_seq=seq,
-        )
-        change_notification.notify_after_commit()
-    return True
 
 
 def record_answer(session_pk: int) -> None:

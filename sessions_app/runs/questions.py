@@ -75,12 +75,12 @@ class Question:
         return self.name == CONFIRMATION
 
     @property
-    def says_all(self) -> bool:
+    def shows_all_arguments(self) -> bool:
         """Tell whether the form shows everything that the call's arguments contain."""
         return self.is_confirmation or self.is_input or self.credential is not None
 
     @property
-    def told_args(self) -> dict[str, str]:
+    def argument_texts(self) -> dict[str, str]:
         """The full arguments: strings unchanged, other values as JSON."""
         return {
             name: value if isinstance(value, str) else scopes.dumps(value)

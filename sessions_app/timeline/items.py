@@ -192,7 +192,7 @@ class TimelineItem:
     @property
     def calls(self) -> list[dict[str, Any]]:
         """The first calls. Calls whose question shows their arguments come without them."""
-        shown_call_ids = {question.call_id for question in self.questions if question.says_all}
+        shown_call_ids = {question.call_id for question in self.questions if question.shows_all_arguments}
         return [
             {**call, **_first_args({} if call["id"] in shown_call_ids else call["args"])}
             for call in self.summary.get("calls", [])[: MAX_PARTS["calls"]]

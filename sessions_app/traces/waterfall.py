@@ -49,11 +49,6 @@ STAGES = {
 ENDS = frozenset({"end", "failed", Trace.CUT_OFF})
 """Stages that end an invocation, until it is answered or resumed."""
 
-OPERATIONS = frozenset(
-    {"invoke_workflow", "invoke_agent", "invoke_node", "generate_content", "call_llm", "execute_tool"}
-)
-"""First words of ADK's span names; the target follows."""
-
 
 @dataclass(frozen=True, slots=True)
 class Bar:
@@ -75,17 +70,6 @@ class Bar:
     message: str
     seq: int | None
     attributes: dict[str, Any]
-
-    @property
-    def act(self) -> str:
-        """Operation in the span's name: `execute_tool` of `execute_tool look_up`."""
-        first, _, rest = self.name.partition(" ")
-        return first if rest and first in OPERATIONS else ""
-
-    @property
-    def of(self) -> str:
-        """Target in the span's name: the name without the operation."""
-        return self.name.removeprefix(f"{self.act} ") if self.act else self.name
 
 
 @dataclass(frozen=True, slots=True)

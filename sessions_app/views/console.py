@@ -24,6 +24,7 @@ from sessions_app.runs import (
     message_draft,
     rerun,
 )
+from sessions_app.runs.credential_requests import InvalidAnswer
 from sessions_app.runs.message_draft import MessageDraft
 from sessions_app.runs.questions import find_question
 from sessions_app.store import units_of_work
@@ -80,7 +81,7 @@ async def start(request: HttpRequest, pk: int) -> HttpResponse:
             return _finish(request, session)
         try:
             answer = await _read_answer(session, request)
-        except answers.InvalidAnswer as error:
+        except InvalidAnswer as error:
             if not request.headers.get("HX-Request"):
                 raise
             return _render_answer_errors(request, error.faults)

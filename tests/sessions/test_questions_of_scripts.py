@@ -1,9 +1,9 @@
-"""What a script with its own Runner leaves open is marked in lists, and answered from anywhere."""
+"""Scripts with their own Runner answer and rewind the questions of runs."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from google.genai import types
 
 from sessions_app.adk import DjangoSessionService
 from sessions_app.models import AgentSession, Event, Run
-from sessions_app.runs import lifecycle, processes
+from sessions_app.runs import lifecycle
 from sessions_app.search.query import parse
 from sessions_app.sessions import listing
 from sessions_app.store import units_of_work
@@ -55,75 +55,55 @@ ANSWER = types.Part(function_response=types.FunctionResponse(id="c1", name="ask_
 
 
 class OfRuntime(DjangoSessionService):
-    """The service of one of our own processes, whose runs have rows."""
+    """The service of a runtime, which records at the end of a run what it waits for."""
 
-    notes_questions = False
+    ends_waiting_runs = False
+
+
+async def run_that_waits(script: Script) -> Run:
+    """Return a run that waits for the answer to `ask_boss`."""
+    await script(ASK, service=OfRuntime())
+    event = await units_of_work.read(lambda: Event.objects.get(kind="tool_call"))
+    run = await units_of_work.write(lifecycle.create_run, event.session_id, {})
+    await units_of_work.write(lifecycle.claim, run.pk, None, "v1")
+    await units_of_work.write(
+        partial(lifecycle.finish, run.pk, Run.Status.WAITING, invocation_id=event.invocation_id)
+    )
+    return await units_of_work.read(lambda: Run.objects.get())
 
 
 async def waiting() -> list[str]:
-    """Return the sessions that a search finds waiting, by how lists mark them."""
+    """Return how lists mark the sessions that wait."""
 
     def read() -> list[str]:
-        found = listing.list_page(listing.SessionFilter(query=parse("is:waiting"))).rows
-        return [row.run_status for row in found]
+        rows = listing.list_page(listing.SessionFilter(query=parse("is:waiting"))).rows
+        return [row.run_status for row in rows]
 
     return await units_of_work.read(read)
 
 
-async def test_a_question_is_marked_and_an_answer_takes_the_mark_away(script: Script):
-    await script(ASK)
-    [run] = await units_of_work.read(lambda: list(Run.objects.all()))
-    asking = await units_of_work.read(lambda: Event.objects.get(kind="tool_call"))
-    assert (run.status, run.source, run.invocation_id) == ("waiting", "script", asking.invocation_id)
-    assert (run.first_seq, run.last_seq) == (asking.seq - 1, asking.seq)
+async def test_answer_ends_the_waiting_run(script: Script):
+    await run_that_waits(script)
     assert await waiting() == ["waiting"]
     await script(ANSWER)
     assert await waiting() == []
     assert await units_of_work.read(lambda: Run.objects.get().status) == "done"
 
 
-async def test_answer_from_a_page_clears_the_question(script: Script):
-    await script(ASK)
-    pk = await units_of_work.read(lambda: AgentSession.objects.get().pk)
-    await units_of_work.write(processes.register, "r1", APP, os.getpid(), "v1")
-    run = await units_of_work.write(lifecycle.create_run, pk, {})
-    await units_of_work.write(lifecycle.claim, run.pk, "r1", "v1")
-    await script(ANSWER, service=OfRuntime())
-    assert await units_of_work.read(Run.objects.filter(status="waiting").exists)
-    await units_of_work.write(lifecycle.finish, run.pk, Run.Status.DONE)
+async def test_rewind_ends_the_waiting_run(script: Script):
+    run = await run_that_waits(script)
+    runner = await script(types.Part(text="Bye."))
+    assert await waiting() == ["waiting"]
+    await runner.rewind_async(user_id=USER, session_id="s1", rewind_before_invocation_id=run.invocation_id)
     assert await waiting() == []
 
 
-async def test_a_rewind_takes_the_question_back(script: Script):
-    runner = await script(ASK)
-    invocation = await units_of_work.read(lambda: Run.objects.get().invocation_id)
-    await runner.rewind_async(user_id=USER, session_id="s1", rewind_before_invocation_id=invocation)
-    assert await waiting() == []
-
-
-async def test_question_of_own_run_is_listed_once(script: Script):
-    """The process that runs the agent writes at the run's end that it waits."""
-    await script(ASK, service=OfRuntime())
-    assert not await units_of_work.read(Run.objects.exists)
-    event = await units_of_work.read(lambda: Event.objects.get(kind="tool_call"))
-    own = await units_of_work.write(lifecycle.create_run, event.session_id, {})
-    await units_of_work.write(lifecycle.record_invocation, own.pk, event.invocation_id)
-    assert not await units_of_work.write(
-        lifecycle.record_question, event.session_id, event.invocation_id, event.seq
-    )
-    assert await units_of_work.read(Run.objects.count) == 1
-
-
-async def test_eval_attempts_are_never_marked_as_waiting(script: Script):
-    await script(ASK, service=DjangoSessionService("eval/r1/c1/1"))
-    assert not await units_of_work.read(Run.objects.exists)
-
-
-async def test_failing_mark_fails_no_event(script: Script, monkeypatch, caplog):
+async def test_failure_to_end_the_run_fails_no_event(script: Script, monkeypatch, caplog):
     def broken(*args: Any) -> None:
         raise RuntimeError("no room")
 
-    monkeypatch.setattr(lifecycle, "record_question", broken)
-    await script(ASK)
-    assert await units_of_work.read(lambda: AgentSession.objects.get().last_seq) == 2
-    assert "could not be kept" in caplog.text
+    await run_that_waits(script)
+    monkeypatch.setattr(lifecycle, "record_answer", broken)
+    await script(ANSWER)
+    assert await units_of_work.read(lambda: AgentSession.objects.get().last_seq) > 2
+    assert "could not be ended" in caplog.text

@@ -71,7 +71,7 @@ def test_arguments_and_payload_are_shown_as_json(story):
         toolConfirmation={"payload": {"limit": 1}},
     )
     [question] = questions_of(story)
-    assert question.told_args == {"to": "Bob", "now": "true", "what": '{"of":null}'}
+    assert question.argument_texts == {"to": "Bob", "now": "true", "what": '{"of":null}'}
     assert question.payload_json == '{\n  "limit": 1\n}'
 
 

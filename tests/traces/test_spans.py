@@ -203,19 +203,6 @@ async def test_traces_and_spans_are_found_by_indexes(ran):
     assert "USING INDEX span_by_event" in sought
 
 
-@pytest.mark.parametrize(
-    ("name", "act", "of"),
-    [
-        ("execute_tool look_up", "execute_tool", "look_up"),
-        ("invoke_agent", "", "invoke_agent"),
-        ("a span of one's own", "", "a span of one's own"),
-    ],
-)
-def test_span_operation_differs_from_its_subject(name: str, act: str, of: str):
-    bar = waterfall.Bar("1", name, "tool", 0, 0, 1, 0.1, False, "", None, {})
-    assert (bar.act, bar.of) == (act, of)
-
-
 @pytest.mark.parametrize("before", [True, False], ids=["nothing was stored", "the answer was lost"])
 async def test_each_record_of_a_run_is_stored_once_though_the_store_fails(
     ask, keeper, monkeypatch, caplog, before
