@@ -31,7 +31,7 @@ class SessionPageQuery(QueryForm):
 
     - `event`, `seq`: id or seq of the selected event.
     - `around`, `before`, `after`: seq that determines the window of the timeline.
-    - `tab`: open tab of the inspector; `raw`, `hit`, `open`: text to find in the JSON, its hit, `all` expands it.
+    - `tab`: open tab of the inspector; `open`: `all` expands the JSON.
     - `delta`: `all` shows more changes of the event.
     - `scope`, `keys`, `key`, `begin`: of the state board: scope, `all` for more keys, text in names, first key.
     - `diff`: point in time to compare the state with.
@@ -50,8 +50,6 @@ class SessionPageQuery(QueryForm):
     before = forms.IntegerField(required=False, min_value=0)
     after = forms.IntegerField(required=False, min_value=0)
     tab = forms.ChoiceField(required=False, choices=TABS)
-    raw = forms.CharField(required=False, strip=False, max_length=500)
-    hit = forms.IntegerField(required=False, min_value=1)
     open = forms.ChoiceField(required=False, choices=[("all", "all")])
     delta = forms.ChoiceField(required=False, choices=[("all", "all")])
     scope = forms.ChoiceField(required=False, choices=[(name, name) for name in SCOPES])

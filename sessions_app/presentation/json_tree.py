@@ -1,17 +1,14 @@
 """Render a JSON value as a collapsible HTML tree, in parts that are loaded on demand.
 
 A tree shows at most `BUDGET` values at once. With a URL, closed branches, long strings and the rest of long lists are
-fetched from it on demand, by `?pointer=` (RFC 6901), `?offset=` and `?until=`. Without a URL, a note says what was left
-out. Search matches are marked, and `render_at` opens the tree along the path to a hit.
+fetched from it on demand, by `?pointer=` (RFC 6901) and `?offset=`. Without a URL, a note says what was left out.
 """
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 
@@ -20,9 +17,8 @@ from django.utils.safestring import SafeString
 
 from sessions_app import scopes
 from sessions_app.errors import NotFound
-from sessions_app.presentation import highlighting, visible_text
+from sessions_app.presentation import visible_text
 from sessions_app.presentation.json_pointer import escape, unescape
-from sessions_app.presentation.json_search import JsonHit
 
 BUDGET = 400
 """Most values in one response."""
@@ -48,67 +44,38 @@ ALL_BUDGET = 1_000
 """Most values of a fully opened tree."""
 
 ALL_DEPTH = 24
-"""Depth of a fully opened tree, and the levels above a hit at which `render_at` starts."""
-
-HIT_CONTEXT = 6
-"""Entries that `render_at` shows before and after those on the path to the hit."""
+"""Depth of a fully opened tree."""
 
 
-def render(
-    value: Any, *, url: str = "", depth: int = 2, pattern: re.Pattern[str] | None = None
-) -> SafeString:
+def render(value: Any, *, url: str = "", depth: int = 2) -> SafeString:
     """Return a JSON value as HTML; objects and arrays down to `depth` start open.
 
     Args:
         value: any JSON value.
         url: serves the parts that are not rendered at first.
         depth: number of levels that start open.
-        pattern: marked in keys and values.
     """
-    return _frame(_TreeRenderer(url, depth, pattern).value(value, "", SafeString()), url)
+    return _frame(_TreeRenderer(url, depth).value(value, "", SafeString()), url)
 
 
-def render_all(value: Any, *, url: str = "", pattern: re.Pattern[str] | None = None) -> SafeString:
+def render_all(value: Any, *, url: str = "") -> SafeString:
     """Return a JSON value with all branches open, up to `ALL_BUDGET` values and `ALL_DEPTH` levels."""
-    tree = _TreeRenderer(url, ALL_DEPTH, pattern, budget=ALL_BUDGET)
+    tree = _TreeRenderer(url, ALL_DEPTH, budget=ALL_BUDGET)
     return _frame(tree.value(value, "", SafeString()), url)
 
 
-def render_at(value: Any, hit: JsonHit, *, url: str, pattern: re.Pattern[str]) -> SafeString:
-    """Return a JSON value opened along the path to a hit, which is marked as the current one.
-
-    For a hit deeper than `ALL_DEPTH` the tree starts that many levels above it.
-
-    Raises:
-        NotFound: the value has nothing at the hit's pointer.
-    """
-    names = hit.pointer.split("/")[1:]
-    start = "".join(f"/{name}" for name in names[: max(0, len(names) - ALL_DEPTH)])
-    tree = _TreeRenderer(url, 0, pattern, current=hit)
-    return _frame(tree.towards(resolve_pointer(value, start), start, names[start.count("/") :]), url, start)
-
-
-def render_piece(
-    value: Any,
-    pointer: str,
-    *,
-    offset: int = 0,
-    until: int | None = None,
-    url: str = "",
-    pattern: re.Pattern[str] | None = None,
-) -> SafeString:
+def render_piece(value: Any, pointer: str, *, offset: int = 0, url: str = "") -> SafeString:
     """Return the content of a closed branch or string at `pointer`, from the entry or character `offset` on.
 
-    A branch is returned as list items, up to the entry `until`; a string as a list item, or with an offset as the next
-    chunk.
+    A branch is returned as list items; a string as a list item, or with an offset as the next chunk.
 
     Raises:
         NotFound: the value has nothing at `pointer`.
     """
     branch = resolve_pointer(value, pointer)
-    tree = _TreeRenderer(url, pointer.count("/") + 1, pattern)
+    tree = _TreeRenderer(url, pointer.count("/") + 1)
     if isinstance(branch, dict | list):
-        return tree.entries(branch, pointer, offset, until)
+        return tree.entries(branch, pointer, offset)
     if not isinstance(branch, str):
         return format_html("<li>{}</li>", tree.leaf(branch))
     stretch = tree.stretch(branch, pointer, offset)
@@ -148,21 +115,11 @@ _STRING = '<bdi class="json-string">{}{}{}</bdi>'
 class _TreeRenderer:
     """Renders one tree and counts its values."""
 
-    def __init__(
-        self,
-        url: str,
-        depth: int,
-        pattern: re.Pattern[str] | None = None,
-        *,
-        budget: int = BUDGET,
-        current: JsonHit | None = None,
-    ) -> None:
+    def __init__(self, url: str, depth: int, *, budget: int = BUDGET) -> None:
         self.url = url
         self.depth = depth
-        self.pattern = pattern
         self.left = budget
         self.longest_open = OPEN_ENTRIES if budget == BUDGET else sys.maxsize
-        self.current = current
 
     def value(self, value: Any, pointer: str, label: SafeString) -> SafeString:
         """Return the value at `pointer`, after its label."""
@@ -173,34 +130,33 @@ class _TreeRenderer:
             return self._long_text(value, pointer, label)
         return format_html("{}{}", label, self.leaf(value))
 
-    def entries(self, branch: Any, pointer: str, offset: int = 0, until: int | None = None) -> SafeString:
-        """Return a page of an object's or array's entries as list items, up to but without the entry `until`."""
-        if until is None:
-            return self._items(branch, pointer, offset, offset + PAGE, has_earlier=False)
-        return self._items(branch, pointer, offset, until, has_later=False)
-
-    def towards(self, value: Any, pointer: str, names: list[str]) -> SafeString:
-        """Return a value opened along the path to the current hit, built from the inside out."""
-        steps = []
-        for name in names:
-            steps.append((value, pointer))
-            value, pointer = resolve_pointer(value, f"/{name}"), f"{pointer}/{name}"
-        label = self.label(unescape(names[-1])) if names else SafeString()
-        shown = self.value(value, pointer, label)
-        for branch, place in reversed(steps):
-            inner = self._around(branch, place, pointer, shown)
-            shown = _render_details(self._summary(branch, self._label_at(place)), inner, branch, is_open=True)
-            pointer = place
-        return shown
+    def entries(self, branch: Any, pointer: str, offset: int = 0) -> SafeString:
+        """Return a page of an object's or array's entries as list items, and a button that fetches the next."""
+        end = offset + PAGE
+        items = [
+            self._entry(self.value(value, place, _label(name)), place)
+            for name, place, value in _iter_entries(branch, pointer, offset, end)
+        ]
+        rest = len(branch) - end
+        if rest > 0 and self.url:
+            button = _button(self._piece(pointer, end), "closest li", f"{rest:,} more")
+            items.append(format_html("<li>{}</li>", button))
+        elif rest > 0:
+            items.append(_left_out(f"{rest:,} more, "))
+        return SafeString("".join(items))
 
     def leaf(self, value: Any) -> SafeString:
         """Return a value that has no entries."""
         if isinstance(value, str):
-            return format_html('<bdi class="json-string">"{}"</bdi>', self._marked(value))
+            return format_html('<bdi class="json-string">"{}"</bdi>', visible_text.text_html(value))
         if value is None or isinstance(value, bool):
-            return format_html('<span class="json-word">{}</span>', self._marked(scopes.dumps(value)))
+            return format_html(
+                '<span class="json-word">{}</span>', visible_text.text_html(scopes.dumps(value))
+            )
         if isinstance(value, int | float):
-            return format_html('<span class="json-number">{}</span>', self._marked(scopes.dumps(value)))
+            return format_html(
+                '<span class="json-number">{}</span>', visible_text.text_html(scopes.dumps(value))
+            )
         return format_html('<span class="json-note">{}</span>', "{}" if isinstance(value, dict) else "[]")
 
     def stretch(
@@ -212,7 +168,7 @@ class _TreeRenderer:
         shown = format_html(
             form,
             "" if offset else quote,
-            self._marked(text[offset:end]),
+            visible_text.text_html(text[offset:end]),
             "" if rest > 0 else quote,
         )
         if rest <= 0:
@@ -223,55 +179,13 @@ class _TreeRenderer:
             "{} {}", shown, _button(self._piece(pointer, end), "this", f"{rest:,} more characters")
         )
 
-    def label(self, name: str) -> SafeString:
-        """Return the name of an entry."""
-        html = (
-            highlighting.highlight_name(name, self.pattern) if self.pattern else visible_text.name_html(name)
-        )
-        return format_html('<bdi class="json-key">{}</bdi>', html)
-
-    def _label_at(self, pointer: str) -> SafeString:
-        return self.label(unescape(pointer.rpartition("/")[2])) if pointer else SafeString()
-
     def _entry(self, shown: SafeString, pointer: str) -> SafeString:
         if not self.url:
             return format_html("<li>{}</li>", shown)
-        if self.current and pointer == self.current.pointer:
-            return format_html('<li id="json-hit" class="json-hit" data-pointer="{}">{}</li>', pointer, shown)
         return format_html('<li data-pointer="{}">{}</li>', pointer, shown)
 
-    def _around(self, branch: Any, pointer: str, child: str, shown: SafeString) -> SafeString:
-        """Return the entries around the pointer `child` as list items, `child` itself as `shown`."""
-        name = unescape(child.rpartition("/")[2])
-        at = int(name) if isinstance(branch, list) else list(branch).index(name)
-        return self._items(branch, pointer, max(0, at - HIT_CONTEXT), at + 1 + HIT_CONTEXT, {child: shown})
-
-    def _items(
-        self,
-        branch: Any,
-        pointer: str,
-        start: int,
-        end: int,
-        rendered: Mapping[str, SafeString] = MappingProxyType({}),
-        *,
-        has_earlier: bool = True,
-        has_later: bool = True,
-    ) -> SafeString:
-        """Return entries as list items, and buttons for the entries that are not shown. `rendered`: HTML by pointer."""
-        items = [self._more(pointer, start, "earlier")] if start and has_earlier else []
-        for name, place, value in _iter_entries(branch, pointer, start, end):
-            shown = rendered.get(place) or self.value(value, place, self.label(name))
-            items.append(self._entry(shown, place))
-        rest = len(branch) - end
-        if rest > 0 and has_later:
-            items.append(self._more(pointer, end, "more", rest))
-        return SafeString("".join(items))
-
-    def _summary(self, branch: Any, label: SafeString) -> SafeString:
-        return format_html('{}<span class="json-note">{}</span>', label, _preview(branch))
-
     def _branch(self, branch: Any, pointer: str, label: SafeString) -> SafeString:
-        summary = self._summary(branch, label)
+        summary = format_html('{}<span class="json-note">{}</span>', label, _preview(branch))
         level = pointer.count("/")
         if level < self.depth and (level == 0 or (len(branch) <= self.longest_open and self.left > 0)):
             return _render_details(summary, self.entries(branch, pointer), branch, is_open=True)
@@ -285,17 +199,12 @@ class _TreeRenderer:
         summary = format_html(
             '{}<bdi class="json-string">"{}…</bdi> <span class="json-note">{} characters</span>',
             label,
-            highlighting.highlight_excerpt(text, PREVIEW_LIMIT, self.pattern),
+            visible_text.text_html(text[:PREVIEW_LIMIT]),
             f"{len(text):,}",
         )
         if self.url:
             return self._fetched(summary, pointer, text)
         return _render_details(summary, format_html("<li>{}</li>", self.stretch(text, pointer, 0)), text)
-
-    def _marked(self, text: str) -> SafeString:
-        return (
-            highlighting.highlight_text(text, self.pattern) if self.pattern else visible_text.text_html(text)
-        )
 
     def _fetched(self, summary: SafeString, pointer: str, value: Any) -> SafeString:
         return format_html(
@@ -306,18 +215,13 @@ class _TreeRenderer:
             _render_list(SafeString(), value),
         )
 
-    def _more(self, pointer: str, at: int, which: str, number: int | None = None) -> SafeString:
-        """Return a button that fetches the entries from `at` on, or the `earlier` ones before it."""
-        number = at if number is None else number
-        if not self.url:
-            return _left_out(f"{number:,} {which}, ")
-        earlier = which == "earlier"
-        url = self._piece(pointer, max(0, at - PAGE), until=at) if earlier else self._piece(pointer, at)
-        return format_html("<li>{}</li>", _button(url, "closest li", f"{number:,} {which}"))
-
-    def _piece(self, pointer: str, offset: int, **more: int) -> str:
+    def _piece(self, pointer: str, offset: int) -> str:
         joint = "&" if "?" in self.url else "?"
-        return self.url + joint + urlencode({"pointer": pointer, "offset": offset, **more})
+        return self.url + joint + urlencode({"pointer": pointer, "offset": offset})
+
+
+def _label(name: str) -> SafeString:
+    return format_html('<bdi class="json-key">{}</bdi>', visible_text.name_html(name))
 
 
 def _button(url: str, target: str, label: str) -> SafeString:
@@ -331,16 +235,10 @@ def _button(url: str, target: str, label: str) -> SafeString:
     )
 
 
-def _frame(tree: SafeString, url: str, start: str = "") -> SafeString:
-    """Return a complete tree; `start` is the pointer of its first branch, if that is not the whole value."""
-    above = (
-        format_html('<p class="json-note">inside <bdi>{}</bdi></p>', visible_text.name_html(start))
-        if start
-        else ""
-    )
+def _frame(tree: SafeString, url: str) -> SafeString:
     if not url:
-        return format_html('<div class="json">{}{}</div>', above, tree)
-    return format_html('<div class="json" data-source="{}">{}{}</div>', url, above, tree)
+        return format_html('<div class="json">{}</div>', tree)
+    return format_html('<div class="json" data-source="{}">{}</div>', url, tree)
 
 
 def _render_details(

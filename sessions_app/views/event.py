@@ -12,21 +12,16 @@ from django.views.decorators.http import require_safe
 from sessions_app.forms.state import JsonPieceQuery
 from sessions_app.http import json_text
 from sessions_app.lookup import load_event_body
-from sessions_app.presentation import highlighting, json_tree
-
-FIND_LENGTH = 500
-"""Maximum length of the search text, in characters."""
+from sessions_app.presentation import json_tree
 
 
 class EventPieceQuery(JsonPieceQuery):
-    """Selects a piece of JSON: `pointer` below `base`, as a `tree` in which matches of `find` are marked.
+    """Selects a piece of JSON: `pointer` below `base`, as a `tree`.
 
     The form `text` returns the whole value for copying, `stretch` the next part of a long text.
     """
 
     base = forms.CharField(required=False, strip=False)
-    until = forms.IntegerField(required=False, min_value=0)
-    find = forms.CharField(required=False, strip=False, max_length=FIND_LENGTH)
     form = forms.ChoiceField(required=False, choices=[(name, name) for name in ("tree", "text", "stretch")])
 
 
@@ -59,15 +54,7 @@ def json_response(request: HttpRequest, data: str) -> HttpResponse:
     url, offset = _tree_url(request), query["offset"] or 0
     if query["form"] == "stretch":
         return HttpResponse(json_tree.render_text_chunk(value, query["pointer"], offset=offset, url=url))
-    piece = json_tree.render_piece(
-        value,
-        query["pointer"],
-        offset=offset,
-        until=query["until"],
-        url=url,
-        pattern=highlighting.compile_pattern(query["find"]) if query["find"] else None,
-    )
-    return HttpResponse(piece)
+    return HttpResponse(json_tree.render_piece(value, query["pointer"], offset=offset, url=url))
 
 
 def _text_to_copy(value: Any) -> str:
@@ -78,7 +65,7 @@ def _text_to_copy(value: Any) -> str:
 def _tree_url(request: HttpRequest) -> str:
     """Return the base address of further pieces of the same tree."""
     query = QueryDict(mutable=True)
-    for name in ("base", "find", "form"):
+    for name in ("base", "form"):
         if request.GET.get(name):
             query[name] = request.GET[name]
     return f"{request.path}?{query.urlencode()}" if query else request.path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from sessions_app.forms.session_page import TABS, SessionPageQuery, search_param
 from sessions_app.http import wants_partial
 from sessions_app.lookup import find_event, session_missing
 from sessions_app.models import AgentSession, Event
+from sessions_app.presentation import json_tree
 from sessions_app.realms import exclude_hidden, is_isolated_fork, is_read_only
 from sessions_app.runs.availability import find_problem
 from sessions_app.sessions import deletion, lineage
@@ -25,7 +27,6 @@ from sessions_app.sessions.storage_location import mirror_of
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.event_window import EventWindow
 from sessions_app.timeline.inspector import inspect_event
-from sessions_app.timeline.raw_json import read_raw_json
 from sessions_app.timeline.run_marks import read_session_runs
 from sessions_app.timeline.session_search import chips
 from sessions_app.timeline.siblings import list_mark, read_siblings
@@ -46,6 +47,9 @@ KEYS_AT_MOST = 60
 """Keys of a scope that the state board shows per page once expanded."""
 
 MOST_WATCHED = 50
+
+RAW_DEPTH = 6
+"""Depth to which the JSON of an event is initially expanded."""
 
 Context = dict[str, Any]
 
@@ -192,14 +196,16 @@ def _inspection(page: PageRequest) -> Context:
 
 def _raw(page: PageRequest) -> Context:
     """Return the JSON of the selected event; None unless its tab is open, because an event may have megabytes."""
-    text, selected = page.query["raw"], page.selected
+    selected = page.selected
     if selected is None or page.query["tab"] != "raw":
-        return {"event": selected, "raw": None, "raw_text": text}
-    url = reverse("event-json", kwargs={"pk": page.session.pk, "seq": selected.seq})
-    marked_url = f"{url}?{urlencode({'find': text})}" if text else url
+        return {"event": selected, "raw": None}
+    body, url = (
+        json.loads(selected.data),
+        reverse("event-json", kwargs={"pk": page.session.pk, "seq": selected.seq}),
+    )
     is_open = page.query["open"] == "all"
-    raw = read_raw_json(selected, marked_url, text, page.query["hit"] or 1, is_open=is_open)
-    return {"event": selected, "raw": raw, "raw_text": text}
+    raw = json_tree.render_all(body, url=url) if is_open else json_tree.render(body, url=url, depth=RAW_DEPTH)
+    return {"event": selected, "raw": raw}
 
 
 def _board(page: PageRequest) -> Context:

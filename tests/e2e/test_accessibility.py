@@ -198,7 +198,7 @@ PLACES = {
     "new session": Place("session-new", address("/sessions/new/")),
     "session": Place("session", session_with_an_open_inspector),
     "session by key": Place("session-by-pk", of_session("/sessions/id/{pk}/?seq=3&diff=7")),
-    "raw event": Place("session", address("/sessions/weather/ben/tour/?seq=2&tab=raw&raw=c")),
+    "raw event": Place("session", address("/sessions/weather/ben/tour/?seq=2&tab=raw")),
     "details of an event": Place("session", address("/sessions/weather/ben/tour/?seq=3&tab=details")),
     "search within": Place("session", address("/sessions/weather/ben/tour/?q=rome&only=1&seq=4")),
     "wrong query within": Place("session", address("/sessions/weather/ben/tour/?q=kind:agnet")),

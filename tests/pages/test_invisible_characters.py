@@ -99,7 +99,6 @@ def pages_of(story: Story) -> Iterator[str]:
     yield from (f"{address}state/{part}/?{urlencode({'key': EVIL})}" for part in ("edit", "remove", "drift"))
     yield f"{address}?seq=6&diff=9"
     yield f"{address}?seq=6&tab=raw&open=all"
-    yield f"{address}?seq=6&tab=raw&" + urlencode({"raw": EVIL})
     yield f"{address}rewind/?" + urlencode({"event": EVIL})
     yield f"{address}fork/?seq=6"
     yield f"/sessions/compare/?left={story.pk}&right={story.pk}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -97,3 +98,36 @@ def test_tree_is_bounded_for_any_value(url: str):
 
 def test_omitted_entries_are_counted():
     assert "130 more, left out" in tree(list(range(230))).text
+
+
+def test_everything_opens_at_once_as_far_as_the_bounds_go():
+    value = {"a": {"b": {"c": [{"d": list(range(30))}]}}}
+    assert all(
+        "open" in branch.attrs for branch in parse(json_tree.render_all(value, url="/e/")).all("details")
+    )
+    long = parse(json_tree.render_all({"rows": [{"n": n} for n in range(5000)]}, url="/e/"))
+    assert len(long.all("span", css="json-number")) == json_tree.PAGE
+    assert [button.text for button in long.all("button")] == ["4,900 more"]
+    wide = {f"k{n}": {f"j{m}": [m] * 90 for m in range(90)} for n in range(90)}
+    opened = parse(json_tree.render_all(wide, url="/e/"))
+    assert any("hx-get" in branch.attrs for branch in opened.all("details"))
+    assert len(list(opened)) < 6 * json_tree.ALL_BUDGET
+
+
+def test_a_long_string_comes_in_stretches_that_join_to_the_whole():
+    text = "".join(chr(97 + n % 26) for n in range(50_000))
+    pieces = [
+        json_tree.render_piece({"t": text}, "/t", offset=offset, url="/e/") for offset in (0, 20_000, 40_000)
+    ]
+    joined = "".join(parse(piece).one("bdi", css="json-string").text for piece in pieces)
+    assert joined == f'"{text}"'
+    assert [len(parse(piece).all("button")) for piece in pieces] == [1, 1, 0]
+    assert re.search(r"pointer=%2Ft&amp;offset=20000", pieces[0])
+
+
+@pytest.mark.parametrize("url", ["", "/e/"])
+def test_entries_have_pointers_only_if_pieces_can_be_requested(url: str):
+    entries = parse(json_tree.render({"a/b": [1]}, url=url, depth=3)).all("li")
+    assert [entry.attrs.get("data-pointer") for entry in entries] == (
+        ["/a~1b", "/a~1b/0"] if url else [None, None]
+    )

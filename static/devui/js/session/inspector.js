@@ -1,4 +1,4 @@
-// Inspector of an event: search in its JSON, copy values and paths.
+// Inspector of an event: expand its JSON, copy values and paths.
 
 import { copy } from "../core/clipboard.js";
 import { fetchPart } from "../core/fragment.js";
@@ -6,20 +6,14 @@ import { declare } from "../core/shortcuts.js";
 import { showError } from "../core/toasts.js";
 import { showTimes } from "../core/times.js";
 
-const TYPING_PAUSE = 200;
-
 const inspector = () => document.querySelector(".inspector[data-event]");
 
-/* --- The JSON: a tree that the server opens, at a hit or whole --- */
-
-/** Load the JSON tree with changed parameters; "" removes a parameter. */
-async function showRaw(changes) {
+/** Load the JSON tree as the clicked link opens it. */
+async function showRaw(opener) {
   const query = new URLSearchParams(location.search);
-  for (const name of ["hit", "open"]) query.delete(name);
-  for (const [name, value] of Object.entries({ tab: "raw", ...changes })) {
-    if (value === "") query.delete(name);
-    else query.set(name, value);
-  }
+  query.set("tab", "raw");
+  query.delete("open");
+  if (opener.get("open")) query.set("open", opener.get("open"));
   const address = `${location.pathname}?${query}`;
   history.replaceState(history.state, "", address);
   const html = await fetchPart(address, "raw");
@@ -29,49 +23,13 @@ async function showRaw(changes) {
   place.removeAttribute("hx-get");
   window.htmx.process(place);
   showTimes(place);
-  showHit();
-}
-
-function showHit() {
-  document.getElementById("json-hit")?.scrollIntoView({ block: "center", inline: "nearest" });
-}
-
-let typing = 0;
-document.addEventListener("input", ({ target }) => {
-  if (!target.matches("[data-raw-form] input[name=raw]")) return;
-  clearTimeout(typing);
-  typing = setTimeout(() => showRaw({ raw: target.value }), TYPING_PAUSE);
-});
-
-document.addEventListener("submit", (event) => {
-  if (!event.target.matches("[data-raw-form]")) return;
-  event.preventDefault();
-  goToHit(1);
-});
-
-document.addEventListener("keydown", (event) => {
-  if (event.key !== "Enter" || event.isComposing || !event.target.matches("[data-raw-form] input")) return;
-  event.preventDefault();
-  goToHit(event.shiftKey ? -1 : 1);
-});
-
-/** Go to the hit `step` positions from the last requested one; search first if there are no hits yet. */
-function goToHit(step) {
-  clearTimeout(typing);
-  const text = inspector()?.querySelector("input[name=raw]").value ?? "";
-  const query = new URLSearchParams(location.search);
-  const count = Number(document.querySelector(".raw-hits")?.dataset.count);
-  if (text !== (query.get("raw") ?? "") || !count) showRaw({ raw: text });
-  else showRaw({ raw: text, hit: (((Number(query.get("hit")) || 1) - 1 + step + count) % count) + 1 });
 }
 
 document.addEventListener("click", (event) => {
-  const hit = event.target.closest("[data-raw-step]");
   const opener = event.target.closest("[data-raw-open]");
-  if (!hit && !opener) return;
+  if (!opener) return;
   event.preventDefault();
-  if (hit) goToHit(Number(hit.dataset.rawStep));
-  else showRaw({ open: new URLSearchParams(opener.search).get("open") ?? "" });
+  showRaw(new URLSearchParams(opener.search));
 });
 
 /* --- An entry of a tree is picked by a click or by arrow keys; then its path and its value can be copied --- */
@@ -199,9 +157,3 @@ declare("In this session", [
 new MutationObserver(() => {
   if (focusedEntry && !focusedEntry.isConnected) focusEntry(null);
 }).observe(document.getElementById("detail"), { childList: true, subtree: true });
-
-document.addEventListener("htmx:afterSwap", ({ detail }) => {
-  if (detail.target.id === "raw") showHit();
-});
-
-showHit();
