@@ -17,8 +17,3 @@ BEHIND_CURSOR = Q(seq__gt=F("session__indexed_seq"))
 def sessions() -> QuerySet[AgentSession]:
     """Return the sessions with events that are not indexed yet."""
     return AgentSession.objects.filter(UNINDEXED)
-
-
-def has_any() -> bool:
-    """Return whether any session has unindexed events. The order makes PostgreSQL use the index."""
-    return bool(sessions().order_by("-pk").values_list("pk", flat=True)[:1])

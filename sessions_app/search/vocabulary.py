@@ -11,7 +11,6 @@ from dataclasses import replace
 from sessions_app import scopes
 from sessions_app.lookup import list_apps_with_sessions
 from sessions_app.models import AgentSession, Scope, SessionTag, SessionTrait, StateValue
-from sessions_app.search import event_index, index_backlog
 from sessions_app.search.query import CaretWord, Name, Vocabulary
 from sessions_app.store.skip_scan import distinct_values
 
@@ -20,9 +19,6 @@ MOST_NAMES = 300
 
 NEWEST_SESSIONS = 1_000
 """Newest sessions whose users are read."""
-
-ID_LENGTH, MOST_IDS = 6, 5
-"""Minimum length of a text that could be an id, and how many such texts are looked up."""
 
 MOST_COMPLETIONS = 12
 """Maximum names looked up by the typed prefix."""
@@ -34,11 +30,8 @@ _TABLES: dict[str, tuple[str, str, dict[str, str]]] = {
 """Table, column and fixed column values for the names of tools and authors, and for the keys of each scope."""
 
 
-def read_vocabulary(texts: Iterable[str] = ()) -> Vocabulary:
-    """Return the names that are indexed, and which of the texts are ids.
-
-    Nine queries, and two for each text that could be an id.
-    """
+def read_vocabulary() -> Vocabulary:
+    """Return the names that are indexed. Eight queries."""
     keys = [key for scope in Scope for key in _keys(scope, distinct_values(*_TABLES[scope], most=MOST_NAMES))]
     return Vocabulary(
         apps=list_apps_with_sessions(),
@@ -47,8 +40,6 @@ def read_vocabulary(texts: Iterable[str] = ()) -> Vocabulary:
         authors=distinct_values(*_TABLES["author"], most=MOST_NAMES),
         tags=list(SessionTag.objects.order_by("name").values_list("name", flat=True).distinct()[:MOST_NAMES]),
         keys=keys,
-        ids=_find_ids(texts),
-        is_whole=not index_backlog.has_any(),
     )
 
 
@@ -57,12 +48,6 @@ def vocabulary_at(spot: CaretWord) -> Vocabulary:
     vocabulary = read_vocabulary()
     if not spot.typed:
         return vocabulary
-    if spot.name == "tool":
-        return replace(vocabulary, tools=[*vocabulary.tools, *_with_prefix(spot.typed, *_TABLES["tool"])])
-    if spot.name == "author":
-        return replace(
-            vocabulary, authors=[*vocabulary.authors, *_with_prefix(spot.typed, *_TABLES["author"])]
-        )
     if spot.name == "user":
         table = AgentSession._meta.db_table
         users = {
@@ -121,17 +106,6 @@ _EXISTENCE_CHECKS: dict[str, Callable[[str], bool]] = {
     "tag": lambda name: SessionTag.objects.filter(name=name).exists(),
     "key": _has_key,
 }
-
-
-def _find_ids(texts: Iterable[str]) -> dict[str, str]:
-    """Return the texts that are ids of events or invocations, each with the name of the term that matches it."""
-    possible = [text for text in texts if len(text) >= ID_LENGTH and any(map(str.isdigit, text))]
-    return {
-        text: field
-        for text in possible[:MOST_IDS]
-        for field in ("event", "invocation")
-        if event_index.find_sessions(event_index.id_phrase(field, text), 1) != set()
-    }
 
 
 def _newest_users() -> list[str]:

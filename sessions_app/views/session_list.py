@@ -21,10 +21,7 @@ from sessions_app.search.query import (
     complete,
     names_in,
     remark_names,
-    remark_stars,
-    remark_times,
     remark_unknown_names,
-    remark_value_types,
     word_at_caret,
 )
 from sessions_app.search.query.terms import DESCRIPTIONS
@@ -146,12 +143,11 @@ def _frame_context() -> dict[str, Any]:
 def _render_query_problem(
     request: HttpRequest, form: SessionQuery, problem: QueryError, *, is_part: bool
 ) -> HttpResponse:
-    """Show the error in a query and a suggestion. A list on screen keeps its rows."""
+    """Show the error in a query. A list on screen keeps its rows."""
     context = {
         **_filter_context(request, form),
         "problem": problem,
         "query_parts": problem.split(form.cleaned_data["q"]),
-        "suggestion": _suggestion_url(request, problem.suggestion),
         "is_part": is_part,
     }
     if is_part:
@@ -173,23 +169,14 @@ def _remarks(request: HttpRequest, query: Query, *, is_nothing: bool) -> list[tu
     existing = vocabulary.existing_names(names)
     if query.is_empty or (not is_nothing and existing.issuperset(names)):
         return []
-    known_words = vocabulary.read_vocabulary(word.text for word in query.words)
-    remarks = remark_unknown_names(query, known_words, existing=existing, names=names)
+    known_words = vocabulary.read_vocabulary()
+    remarks = remark_unknown_names(query, known_words, {*names} - existing)
     if is_nothing:
-        remarks = [
-            *remark_times(query),
-            *remark_stars(query),
-            *remark_names(query, known_words),
-            *remarks,
-            *remark_value_types(query, known_words),
-        ]
+        remarks = [*remark_names(query, known_words), *remarks]
     return [
-        (remark.message, remark.suggestion, _suggestion_url(request, remark.suggestion)) for remark in remarks
+        (text, meant, _url("sessions", request, q=meant) if meant else "")
+        for text, meant in ((remark.message, remark.suggestion) for remark in remarks)
     ]
-
-
-def _suggestion_url(request: HttpRequest, suggestion: str) -> str:
-    return _url("sessions", request, q=suggestion) if suggestion else ""
 
 
 @require_safe

@@ -1,7 +1,8 @@
-"""The query language: what is meant is read, what cannot be meant is refused where it stands, with a way out."""
+"""The query language: valid queries are parsed, others are refused at the position of the error."""
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -24,10 +25,7 @@ from sessions_app.search.query import (
     parse_duration,
     parse_time,
     remark_names,
-    remark_stars,
-    remark_times,
     remark_unknown_names,
-    remark_value_types,
 )
 from sessions_app.store import tokens
 
@@ -66,8 +64,7 @@ TEXTS = st.lists(PIECES, max_size=14).map("".join) | st.text(max_size=40)
         ("-tool:get_weather", Field("tool", "get_weather", negated=True)),
         ("kind:Tool-Call", Field("kind", "tool_call")),
         ("events > 100", Field("events", "100", ">")),
-        ("tokens>10k", Field("tokens", "10000", ">")),
-        ("tokens<=2M", Field("tokens", "2000000", "<=")),
+        ("tokens<=0200", Field("tokens", "200", "<=")),
         ('tag:"To  Do"', Field("tag", "to do")),
         ("duration>=1.5h", Field("duration", "1.5h", ">=")),
         ("duration>500ms", Field("duration", "500ms", ">")),
@@ -130,73 +127,50 @@ def test_query_can_request_eval_attempts():
 
 
 @pytest.mark.parametrize(
-    ("text", "wrong", "said", "suggestion"),
+    ("text", "wrong", "message"),
     [
-        ("a usr:ann b", "usr:", "did you mean 'user'?", "a user:ann b"),
-        ("kind:eror", "kind:eror", "did you mean 'error'?", "kind:error"),
-        ("is:pinnd x", "is:pinnd", "did you mean 'pinned'?", "is:pinned x"),
-        ("zzz:foo", "zzz:", "There is no term 'zzz'.", '"zzz:foo"'),
-        ('x "unclosed', '"unclosed', "not closed", 'x "unclosed"'),
-        ("= 3", "=", "The key before", ""),
-        ("=x", "=", "The key before", '"=x"'),
-        ("user:tier =", "=", "The value after", ""),
-        ("updated:2h", "updated:2h", "compared with < or >", "updated:<2h"),
-        ("updated:<soon", "updated:<soon", "not a duration", ""),
-        ("after:soon", "after:soon", "not a day or time", ""),
-        ("events>many", "events>many", "not a whole number", ""),
-        ("app:", "app:", "needs a value", ""),
-        ("x app: weather y", "app:", "needs a value", "x app:weather y"),
-        ("is: app:weather", "is:", "needs a value", ""),
-        ("is:failed", "is:failed", "did you mean 'error'?", "is:error"),
-        ("retries:3", "retries:", "There is no term 'retries'.", '"retries:3"'),
-        ("events>9999999999999", "events>9999999999999", "at most 12 digits", ""),
-        ("duration > 1 s", "duration > 1 s", "There is a space between 1 and its unit", "duration>1s"),
-        ("updated:<2 h x", "updated:<2 h", "There is a space between 2 and its unit", "updated:<2h x"),
-        ("retries => 3", "=>", "did you mean '>='?", "retries >= 3"),
-        ("events=<3", "=<", "did you mean '<='?", "events<=3"),
-        ("-user:tier <> gold", "<>", "did you mean '!='?", "-user:tier != gold"),
-        ("cart->[0000000000009999999999999999999] = 7", "", "not a path", ""),
-        ("x = 3 missing", " missing", "cannot be followed by missing", ""),
-        ("x > true", "true", "compares numbers and texts", ""),
-        ("cart-> = 3", "cart->", "not a path", ""),
-        ("cart->a..b = 3", "cart->a..b", "not a path", ""),
-        ("cart->a = [1", "[1", "not a JSON", 'cart->a = "[1"'),
-        ("temp:x = 3", "temp:x", "temporary", ""),
-        ("session:abc = 3", "=", "takes no comparison", "abc = 3"),
-        ("kind:error = 3", "=", "takes no comparison", '"kind:error" = 3'),
-        ("x = 1e999", "1e999", "too large", ""),
-        ('""', '""', "nothing between", ""),
-        ('" "', '" "', "nothing between", ""),
-        ('"', '"', "not closed", ""),
-        ('-"', '"', "not closed", ""),
-        ('tool:get_weather"', '"', "not closed", "tool:get_weather"),
-        ("-", "-", "no letter or digit", ""),
-        ("- app:weather", "-", "no letter or digit", "-app:weather"),
-        ("() OR b", "()", "no letter or digit", ""),
-        ("'; DROP TABLE x; --", "';", "no letter or digit", "DROP TABLE x;"),
-        ("--", "--", "no letter or digit", ""),
-        ("()", "()", "no letter or digit", ""),
-        ("*", "*", "no letter or digit", ""),
-        ("->", "->", "no letter or digit", ""),
-        ('-"!!!"', '-"!!!"', "no letter or digit", ""),
-        ("\N{PARTY POPPER}", "\N{PARTY POPPER}", "no letter or digit", ""),
-        ("sunny - rain", "-", "no letter or digit", "sunny rain"),
-        ("sunny & rain", "&", "no letter or digit", "sunny rain"),
-        ("a --verbose", "--", "two minus signs", 'a "--verbose"'),
-        ("a AND b", "AND", "There is no AND", "a b"),
-        ("NOT a", "NOT", "There is no NOT", "-a"),
-        ("a OR b", "OR", "There is no OR", ""),
+        ("a usr:ann b", "usr:", "did you mean 'user'?"),
+        ("kind:eror", "kind:eror", "did you mean 'error'?"),
+        ("is:pinnd x", "is:pinnd", "did you mean 'pinned'?"),
+        ("zzz:foo", "zzz:", "There is no term 'zzz'."),
+        ('x "unclosed', '"unclosed', "not closed"),
+        ("= 3", "=", "The key before"),
+        ("user:tier =", "=", "The value after"),
+        ("updated:2h", "updated:2h", "compared with < or >"),
+        ("updated:<soon", "updated:<soon", "not a duration"),
+        ("after:soon", "after:soon", "not a day or time"),
+        ("events>many", "events>many", "not a whole number"),
+        ("app:", "app:", "needs a value"),
+        ("retries:3", "retries:", "There is no term 'retries'."),
+        ("events>9999999999999", "events>9999999999999", "at most 12 digits"),
+        ("cart->[0000000000009999999999999999999] = 7", "", "not a path"),
+        ("x = 3 missing", " missing", "cannot be followed by missing"),
+        ("x > true", "true", "compares numbers and texts"),
+        ("cart-> = 3", "cart->", "not a path"),
+        ("cart->a..b = 3", "cart->a..b", "not a path"),
+        ("cart->a = [1", "[1", "not a JSON"),
+        ("temp:x = 3", "temp:x", "temporary"),
+        ("session:abc = 3", "=", "takes no comparison"),
+        ("x = 1e999", "1e999", "too large"),
+        ('""', '""', "no letter or digit"),
+        ('"', '"', "not closed"),
+        ('-"', '"', "not closed"),
+        ("- app:weather", "-", "no letter or digit"),
+        ("()", "()", "no letter or digit"),
+        ("*", "*", "no letter or digit"),
+        ("->", "->", "no letter or digit"),
+        ('-"!!!"', '-"!!!"', "no letter or digit"),
+        ("\N{PARTY POPPER}", "\N{PARTY POPPER}", "no letter or digit"),
+        ("a AND b", "AND", "There is no AND"),
+        ("NOT a", "NOT", "There is no NOT"),
+        ("a OR b", "OR", "There is no OR"),
     ],
 )
-def test_invalid_term_is_refused_with_position_and_suggestion(text, wrong, said, suggestion):
-    with pytest.raises(QueryError) as refusal:
+def test_invalid_term_is_refused_with_its_position(text, wrong, message):
+    with pytest.raises(QueryError, match=re.escape(message)) as refusal:
         parse(text)
-    problem = refusal.value
-    assert not problem.suggestion or parse(problem.suggestion)
     if wrong:
-        assert text[problem.start : problem.end] == wrong
-    assert said in problem.message
-    assert problem.suggestion == suggestion
+        assert text[refusal.value.start : refusal.value.end] == wrong
 
 
 @given(TEXTS)
@@ -263,52 +237,31 @@ def test_a_completion_replaces_the_word_at_the_caret_and_leaves_its_minus_sign()
     assert ("a -too b"[offer.start : offer.end], offer.text) == ("too", "tool:")
 
 
-def test_unknown_names_suggest_close_known_ones():
-    known = Vocabulary(tools=["get_weather"], keys=["user:tier"])
-    remarks = remark_unknown_names(parse("tool:get_wether user:teir = gold sunny"), known)
-    assert [remark.suggestion for remark in remarks] == [
-        "tool:get_weather user:teir = gold sunny",
-        "tool:get_wether user:tier = gold sunny",
-    ]
-    assert "did you mean 'get_weather'" in remarks[0].message
-    assert remark_unknown_names(parse("tool:get_weather user:tier missing"), known) == []
-
-
 @pytest.mark.parametrize(
-    ("text", "meant"),
+    ("text", "suggestion"),
     [
+        ("tool:get_wether sunny", "tool:get_weather sunny"),
         ("user:ANN", "user:ann"),
         ("reports > 1", "user:reports > 1"),
         ("-user:Reports missing", "-user:reports missing"),
-        ("user:tiers = gold", "user:tier = gold"),
+        ("user:teir = gold", "user:tier = gold"),
         ("key:teir", "key:user:tier"),
         ("key:temp:tier", "key:user:tier"),
-        ("cart.sku = 7", "cart->sku = 7"),
-        ("cart.0.sku = 7", "cart->[0].sku = 7"),
-        ("cart.lines.12 ~ tea", "cart->lines[12] ~ tea"),
-        ("cart[0].sku != 7 ever", "cart->[0].sku != 7 ever"),
-        ("tool = look", "tool:look"),
-        ("-agent != ann", "author:ann"),
-        ('title ~ "a b" never', '-title:"a b"'),
-        ("updated < 2h", "updated:<2h"),
-        ("updated = 2h", ""),
-        ("kind = 7", ""),
-        ("weather never rains", 'weather "never" rains'),
-        ("weather never", ""),
         ("zzz ever", ""),
     ],
 )
-def test_unknown_name_has_suggestion(text: str, meant: str):
-    known = Vocabulary(users=["ann"], keys=["cart", "report", "user:reports", "user:tier"])
-    (remark,) = remark_unknown_names(parse(text), known)
-    assert remark.suggestion == meant
-    assert not meant or str(parse(meant)) == meant
+def test_unknown_name_suggests_the_closest_one(text: str, suggestion: str):
+    names = Vocabulary(users=["ann"], tools=["get_weather"], keys=["cart", "user:reports", "user:tier"])
+    query = parse(text)
+    (remark,) = remark_unknown_names(query, names, names_in(query))
+    assert remark.suggestion == suggestion
+    assert not suggestion or str(parse(suggestion)) == suggestion
 
 
-def test_existing_names_outside_the_vocabulary_are_accepted():
+def test_only_unknown_names_are_remarked():
     query = parse("tool:zip -user:zoe order_id missing")
     assert names_in(query) == [("tool", "zip"), ("user", "zoe"), ("key", "order_id")]
-    remarks = remark_unknown_names(query, Vocabulary(), existing={("tool", "zip"), ("user", "zoe")})
+    remarks = remark_unknown_names(query, Vocabulary(), {("key", "order_id")})
     assert [remark.message for remark in remarks] == ["No state has a key 'order_id'."]
 
 
@@ -319,37 +272,8 @@ def test_negative_terms_with_unknown_names_are_reported_differently():
     assert [name for _, name in names_in(query, only_negative=True)] == ["b", "k3", "k5", "k6", "k8"]
 
 
-@pytest.mark.parametrize(
-    ("text", "meant"),
-    [
-        ("user:tier = gold ever", "user:tier ~ gold ever"),
-        ('retries = "3"', "retries = 3"),
-        ("retries = 3", 'retries = "3"'),
-    ],
-)
-def test_value_with_another_meaning_is_reported(text: str, meant: str):
-    (remark,) = remark_value_types(parse(text), Vocabulary(keys=["user:tier", "retries"]))
-    assert remark.suggestion == meant
-
-
-@pytest.mark.parametrize("text", ["retries = true", 'retries = ""', "retries > 3", "unheard = of", "gold"])
-def test_other_values_are_not_reported(text: str):
-    assert remark_value_types(parse(text), Vocabulary(keys=["user:tier", "retries"])) == []
-
-
-def test_literal_star_is_reported():
-    (remark,) = remark_stars(parse("weath* rain"))
-    assert remark.message == "'weath*': a star is not a wildcard; only whole words match."
-
-
-def test_tag_is_recognized_in_any_spelling():
-    assert remark_unknown_names(parse('tag:"To Do"'), Vocabulary(tags=["to do"])) == []
-
-
 def test_words_that_are_names_suggest_their_terms():
-    known = Vocabulary(
-        users=["ann"], tools=["look"], keys=["user:tier"], tags=["todo"], ids={"e-12": "invocation"}
-    )
+    known = Vocabulary(users=["ann"], tools=["look"], keys=["user:tier"], tags=["todo"])
 
     def meant(text: str) -> list[str]:
         return [remark.suggestion for remark in remark_names(parse(text), known)]
@@ -358,58 +282,12 @@ def test_words_that_are_names_suggest_their_terms():
     assert meant("-ann") == ["-user:ann"]
     assert meant("TODO") == ["tag:todo"]
     assert meant('"user:tier"') == ["user:tier ever"]
-    assert meant("e-12") == ["invocation:e-12"]
-    assert "the id of an invocation" in remark_names(parse("e-12"), known)[0].message
-    assert meant("user:tier") == ["user:tier ever"]
     assert meant("a pinned b") == ["a is:pinned b"]
     assert meant("tool:look nothing user:tier = 3") == []
 
 
-@pytest.mark.parametrize(
-    ("text", "meant"),
-    [
-        ("retries > 3 at any time", "retries > 3 ever"),
-        ("-user:tier = gold At Some Point tool:look", "-user:tier = gold ever tool:look"),
-        ("note ~ rain anytime x", "note ~ rain ever x"),
-        ("cart->items[0].sku = 7 at no time", "cart->items[0].sku = 7 never"),
-        ("retries > 3 always", "retries <= 3 never"),
-        ("user:tier = gold at all times", "user:tier != gold never"),
-    ],
-)
-def test_natural_words_for_tense_suggest_the_languages_own(text: str, meant: str):
-    (remark,) = remark_times(parse(text))
-    assert remark.suggestion == meant
-    assert str(parse(meant)) == meant
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "retries > 3 ever always",
-        "retries > 3 at home",
-        "at any time",
-        "note ~ rain always",
-        "retries > 3 -anytime",
-        "retries missing always",
-    ],
-)
-def test_words_without_tense_are_text(text: str):
-    assert remark_times(parse(text)) == []
-
-
-def test_of_names_that_search_may_not_have_read_yet_nothing_is_denied():
-    known = Vocabulary(apps=["weather"], tools=["look"], is_whole=False)
-    tool, app = remark_unknown_names(parse("tool:lok app:wether"), known)
-    assert (
-        tool.message
-        == "Some sessions are not indexed yet. Of the others none has the tool 'lok': did you mean 'look'?"
-    )
-    assert app.message.startswith("No session has the app 'wether'")
-
-
 def test_days_are_days_in_utc_and_spans_count_back_from_now():
     assert parse_time("2026-11-01") == 1793491200.0
-    assert parse_time("2026-11") == 1793491200.0
     assert parse_time("2026-11-01T01:00+01:00") == 1793491200.0
     assert parse_time("today", now=1793491200.0 + 3600) == 1793491200.0
     assert parse_time("yesterday", now=1793491200.0 + 3600) == 1793491200.0 - 86400

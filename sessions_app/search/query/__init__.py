@@ -6,16 +6,7 @@ All terms must match. docs/search.md describes the language.
 """
 
 from sessions_app.search.query.completion import CaretWord, Completion, Vocabulary, complete, word_at_caret
-from sessions_app.search.query.correction import (
-    Name,
-    Remark,
-    names_in,
-    remark_names,
-    remark_stars,
-    remark_times,
-    remark_unknown_names,
-    remark_value_types,
-)
+from sessions_app.search.query.correction import Name, Remark, names_in, remark_names, remark_unknown_names
 from sessions_app.search.query.parsing import MAX_LENGTH, parse
 from sessions_app.search.query.scanner import QueryError
 from sessions_app.search.query.terms import Field, Query, StateTerm, Term, When, Word, tag_name
@@ -41,10 +32,7 @@ __all__ = [
     "parse_duration",
     "parse_time",
     "remark_names",
-    "remark_stars",
-    "remark_times",
     "remark_unknown_names",
-    "remark_value_types",
     "tag_name",
     "word_at_caret",
 ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 from sessions_app import scopes
@@ -25,13 +25,7 @@ MOST_COMPLETIONS = 12
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The names that a store has.
-
-    Attributes:
-        keys: state keys with their prefixes.
-        ids: texts that are ids of events or invocations, each with the name of the term that matches it.
-        is_whole: whether the indexes of tools, authors and keys cover all events.
-    """
+    """The names that a store has; state keys with their prefixes."""
 
     apps: Sequence[str] = ()
     users: Sequence[str] = ()
@@ -39,8 +33,6 @@ class Vocabulary:
     authors: Sequence[str] = ()
     tags: Sequence[str] = ()
     keys: Sequence[str] = ()
-    ids: Mapping[str, str] = field(default_factory=dict)
-    is_whole: bool = True
 
     def of(self, name: str) -> Sequence[str]:
         """Return the possible values of a term."""

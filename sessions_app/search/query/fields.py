@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from sessions_app.errors import BadInput
 from sessions_app.search.query import times
-from sessions_app.search.query.scanner import Atom, Replacement, Scanner
+from sessions_app.search.query.scanner import Atom, QueryError, Scanner
 from sessions_app.search.query.terms import (
     AGES,
     ALIASES,
@@ -21,16 +21,9 @@ from sessions_app.search.query.terms import (
     Field,
     canonical_value,
     looks_like_a_name,
-    quote,
 )
 
-_WHOLE = re.compile(r"(\d{1,12})([km]?)", re.ASCII | re.IGNORECASE)
-"""A whole number as in `100`, `10k`, `2m`."""
-
-_THOUSANDS = {"": 1, "k": 1_000, "m": 1_000_000}
-_UNIT_APART = re.compile(r"\s+(ms|[smhd])(?!\S)")
-_SYNONYMS = {"failed": "error", "failing": "error"}
-"""Words for traits that pages use but the language does not."""
+_WHOLE = re.compile(r"\d{1,12}", re.ASCII)
 
 
 def field_name(atom: Atom) -> str:
@@ -61,23 +54,17 @@ def take_field(scanner: Scanner, atom: Atom, name: str, *, negated: bool) -> Fie
         return take_number(scanner, atom, name, value, negated=negated)
     follows = scanner.comparison_follows()
     if follows is not None:
-        raise scanner.error(
+        raise QueryError(
             f"{name}: takes no comparison.",
             follows,
             follows + len(scanner.operator(follows)),
             hint=f"Write {name}:value. Put a state key of this name in quotation marks.",
-            replacement=(*atom.place, value if name == "session" else quote(atom.text)),
         )
     if not value.strip():
-        raise scanner.error(
-            f"{name}: needs a value.",
-            *atom.place,
-            hint=_example_hint(name),
-            replacement=_join_value(scanner, atom),
-        )
+        raise QueryError(f"{name}: needs a value.", *atom.place, hint=_example_hint(name))
     if name in TIMES:
-        _check_time(scanner, times.parse_time, value, atom.place)
-    return Field(name, _check_value(scanner, name, value, atom.place), negated=negated)
+        _check_time(times.parse_time, value, atom.place)
+    return Field(name, _check_value(name, value, atom.place), negated=negated)
 
 
 def take_number(scanner: Scanner, atom: Atom, name: str, value: str, *, negated: bool) -> Field:
@@ -97,40 +84,32 @@ def take_number(scanner: Scanner, atom: Atom, name: str, value: str, *, negated:
     if not value:
         follows = scanner.comparison_follows()
         if follows is None:
-            raise scanner.error(
-                f"{name} needs a number to compare with.", *atom.place, hint=_example_hint(name)
-            )
+            raise QueryError(f"{name} needs a number to compare with.", *atom.place, hint=_example_hint(name))
         scanner.at = follows
         op = scanner.take_operator()
         scanner.skip_space()
         value = scanner.take_atom().text
     place = (atom.start, scanner.at)
     if op == "~" or (op == "=" and name in AGES and not value):
-        raise scanner.error(
+        raise QueryError(
             f"{name} is a number and cannot be compared with ~ or with nothing.",
             *place,
             hint=_example_hint(name),
         )
     if name in AGES or name == "duration":
-        _refuse_unit_apart(scanner, name, op, value, place)
-        _check_time(scanner, times.parse_duration, value, place)
-    elif not (number := _WHOLE.fullmatch(value)):
-        raise scanner.error(
+        _check_time(times.parse_duration, value, place)
+    elif not _WHOLE.fullmatch(value):
+        raise QueryError(
             f"{value[:40]!r} is not a whole number of at most 12 digits.", *place, hint=_example_hint(name)
         )
     else:
-        value = str(int(number[1]) * _THOUSANDS[number[2].lower()])
+        value = str(int(value))
     if name in AGES and op not in ORDERS:
-        raise scanner.error(
-            f"{name}: is compared with < or >.",
-            *place,
-            hint=_example_hint(name),
-            replacement=(*place, f"{name}:<{value}"),
-        )
+        raise QueryError(f"{name}: is compared with < or >.", *place, hint=_example_hint(name))
     return Field(name, value, op, negated)
 
 
-def refuse_unknown_name(scanner: Scanner, atom: Atom) -> None:
+def refuse_unknown_name(atom: Atom) -> None:
     """Refuse a word that looks like a named term but has an unknown name.
 
     Raises:
@@ -143,18 +122,15 @@ def refuse_unknown_name(scanner: Scanner, atom: Atom) -> None:
     if any(atom.quoted[:at]) or not looks_like_a_name(name, value):
         return
     close = get_close_matches(name.lower(), [*FIELDS, *ALIASES], 1)
-    raw = scanner.text[atom.start : atom.end]
-    correction = f"{close[0]}{raw[at:]}" if close else quote(atom.text)
-    raise scanner.error(
+    raise QueryError(
         f"There is no term {name[:40]!r}{_did_you_mean(close)}",
         atom.start,
         atom.start + at + 1,
         hint="Put text with a colon in quotation marks. To search for a state key, compare it: retries = 3.",
-        replacement=(*atom.place, correction),
     )
 
 
-def _check_value(scanner: Scanner, name: str, value: str, place: tuple[int, int]) -> str:
+def _check_value(name: str, value: str, place: tuple[int, int]) -> str:
     """Return the canonical value; for a closed set only its members are accepted."""
     if name not in CLOSED_VALUES:
         return canonical_value(name, value)
@@ -162,45 +138,19 @@ def _check_value(scanner: Scanner, name: str, value: str, place: tuple[int, int]
     plain = value.lower().replace("-", "_")
     if plain in values:
         return plain
-    close = [_SYNONYMS[plain]] if _SYNONYMS.get(plain) in values else get_close_matches(plain, values, 1)
-    raise scanner.error(
+    close = get_close_matches(plain, values, 1)
+    raise QueryError(
         f"{value[:40]!r} is not a value of {name}:{_did_you_mean(close)}",
         *place,
         hint=f"Values of {name}: are {', '.join(values)}.",
-        replacement=(*place, f"{name}:{close[0]}") if close else None,
     )
 
 
-def _join_value(scanner: Scanner, atom: Atom) -> Replacement | None:
-    """Return a replacement that joins the name and the next word, if that could be its value."""
-    start = scanner.beyond_space()
-    end = scanner.word_end(start)
-    value = scanner.text[start:end]
-    if not value or ":" in value:
-        return None
-    return atom.start, end, scanner.text[atom.start : atom.end] + value
-
-
-def _refuse_unit_apart(scanner: Scanner, name: str, op: str, value: str, place: tuple[int, int]) -> None:
-    """Refuse `duration > 1 s`, which would be a number of seconds and a separate word."""
-    unit = _UNIT_APART.match(scanner.text, scanner.at)
-    if unit is None or not value[-1:].isdigit():
-        return
-    colon = ":" if name in AGES else ""
-    raise scanner.error(
-        f"There is a space between {value[:20]} and its unit.",
-        place[0],
-        unit.end(),
-        hint=_example_hint(name),
-        replacement=(place[0], unit.end(), f"{name}{colon}{op}{value}{unit[1]}"),
-    )
-
-
-def _check_time(scanner: Scanner, read: Callable[[str], float], value: str, place: tuple[int, int]) -> None:
+def _check_time(read: Callable[[str], float], value: str, place: tuple[int, int]) -> None:
     try:
         read(value)
     except BadInput as error:
-        raise scanner.error(error.message, *place, hint=error.hint) from error
+        raise QueryError(error.message, *place, hint=error.hint) from error
 
 
 def _did_you_mean(close: list[str]) -> str:

@@ -39,9 +39,6 @@ MAX_LENGTH = 2_000
 
 MAX_TERMS = 40
 
-MOST_CORRECTIONS = 5
-"""Maximum number of errors that one suggestion corrects."""
-
 
 def parse(text: str) -> Query:
     """Parse a query; blank text is the empty query.
@@ -49,26 +46,6 @@ def parse(text: str) -> Query:
     Raises:
         QueryError: the text is not a valid query.
     """
-    try:
-        return _parse(text)
-    except QueryError as problem:
-        problem.suggestion = _valid_suggestion(problem.suggestion)
-        raise
-
-
-def _valid_suggestion(suggestion: str) -> str:
-    """Return a suggestion with its own errors corrected, or an empty string."""
-    for _ in range(MOST_CORRECTIONS):
-        try:
-            _parse(suggestion)
-        except QueryError as problem:
-            suggestion = problem.suggestion
-        else:
-            return suggestion
-    return ""
-
-
-def _parse(text: str) -> Query:
     if len(text) > MAX_LENGTH:
         raise QueryError(
             f"A query has at most {MAX_LENGTH:,} characters; this one has {len(text):,}.",
@@ -86,8 +63,11 @@ def _take_terms(scanner: Scanner) -> list[Term]:
         start = scanner.at
         terms.append(_take_term(scanner))
         if len(terms) > MAX_TERMS:
-            raise scanner.error(
-                f"A query has at most {MAX_TERMS} terms.", start, hint="Search for a few distinctive words."
+            raise QueryError(
+                f"A query has at most {MAX_TERMS} terms.",
+                start,
+                len(scanner.text),
+                hint="Search for a few distinctive words.",
             )
         scanner.skip_space()
     return terms
@@ -96,8 +76,6 @@ def _take_terms(scanner: Scanner) -> list[Term]:
 def _take_term(scanner: Scanner) -> Term:
     start = scanner.at
     negated = scanner.take_negation()
-    if negated:
-        _refuse_second_minus(scanner, start)
     _refuse_operator(scanner)
     atom = scanner.take_atom()
     name = field_name(atom)
@@ -107,8 +85,8 @@ def _take_term(scanner: Scanner) -> Term:
         return _take_comparison(scanner, atom, negated=negated)
     if atom.find(ARROW) > 0:
         return _take_state(scanner, atom, negated=negated)
-    refuse_unknown_name(scanner, atom)
-    _refuse_connective(scanner, atom)
+    refuse_unknown_name(atom)
+    _refuse_connective(atom)
     _refuse_no_word(scanner, atom, start)
     return Word(atom.text, negated)
 
@@ -118,69 +96,34 @@ def _take_term(scanner: Scanner) -> Term:
 
 def _refuse_operator(scanner: Scanner) -> None:
     """Refuse a comparison that has no key before it."""
-    op = scanner.operator()
-    if not op:
-        return
-    end = scanner.word_end(scanner.at)
-    rest = scanner.text[scanner.at : end]
-    raise scanner.error(
-        f"The key before {op!r} is missing.",
-        scanner.at,
-        scanner.at + len(op),
-        hint='Write user:tier = gold. Put text in quotation marks: "=>x".',
-        replacement=(scanner.at, end, quote(rest)) if tokens.parse_phrase(rest) else None,
-    )
+    if op := scanner.operator():
+        raise QueryError(
+            f"The key before {op!r} is missing.",
+            scanner.at,
+            scanner.at + len(op),
+            hint='Write user:tier = gold. Put text in quotation marks: "=>x".',
+        )
 
 
-def _refuse_second_minus(scanner: Scanner, start: int) -> None:
-    """Refuse a double minus sign as in `--verbose`: text, or a term negated twice."""
-    if (
-        not scanner.is_at_end
-        and scanner.text[scanner.at] == "-"
-        and not scanner.text.startswith(ARROW, scanner.at)
-    ):
-        end = scanner.word_end(start)
-        word = scanner.text[start:end]
-        if tokens.parse_phrase(word):
-            raise scanner.error(
-                "There are two minus signs before a term.",
-                start,
-                scanner.at + 1,
-                hint="One minus sign negates a term. Put text that begins with minus signs in quotation marks.",
-                replacement=(start, end, quote(word)),
-            )
-
-
-def _refuse_connective(scanner: Scanner, atom: Atom) -> None:
+def _refuse_connective(atom: Atom) -> None:
     """Refuse `AND`, `OR` and `NOT`: operators of other languages, which would be searched as words."""
-    if not atom.is_bare or atom.text not in CONNECTIVES:
-        return
-    rest = scanner.text[atom.end :].lstrip()
-    correction = {"AND": rest, "NOT": f"-{rest}", "OR": ""}[atom.text]
-    raise scanner.error(
-        f"There is no {atom.text}: all terms must match, and a minus sign negates a term.",
-        *atom.place,
-        hint=f"Run a search for each side of an OR. To search for the word itself, write {quote(atom.text)}.",
-        replacement=(atom.start, len(scanner.text), correction) if rest and correction else None,
-    )
+    if atom.is_bare and atom.text in CONNECTIVES:
+        raise QueryError(
+            f"There is no {atom.text}: all terms must match, and a minus sign negates a term.",
+            *atom.place,
+            hint=f"Run a search for each side of an OR. To search for the word, write {quote(atom.text)}.",
+        )
 
 
 def _refuse_no_word(scanner: Scanner, atom: Atom, start: int) -> None:
     """Refuse a text without a letter or digit: it would match nothing, and everything when negated."""
-    if tokens.parse_phrase(atom.text) is not None:
-        return
-    if not atom.text.strip():
-        raise scanner.error("There is nothing between the quotation marks.", *atom.place)
-    before, after = scanner.text[:start].rstrip(), scanner.text[atom.end :].lstrip()
-    if atom.text == "-" and not before:
-        after = f"-{after}" if after else ""
-    raise scanner.error(
-        f"{scanner.text[start : atom.end][:40]!r} contains no letter or digit: search finds words.",
-        start,
-        atom.end,
-        hint="Leave it out. To find punctuation use title:, error: or a comparison with ~, such as title:*.",
-        replacement=(0, len(scanner.text), f"{before} {after}".strip()) if before or after else None,
-    )
+    if tokens.parse_phrase(atom.text) is None:
+        raise QueryError(
+            f"{scanner.text[start : atom.end][:40]!r} contains no letter or digit: search finds words.",
+            start,
+            atom.end,
+            hint="Leave it out. To find punctuation use title:, error: or a comparison with ~, such as title:*.",
+        )
 
 
 # Terms about state
@@ -199,7 +142,7 @@ def _take_comparison(scanner: Scanner, atom: Atom, *, negated: bool) -> Term:
         scanner.at += 1
     scanner.skip_space()
     if scanner.is_at_end:
-        raise scanner.error(
+        raise QueryError(
             f"The value after {op!r} is missing.",
             follows,
             follows + len(op),
@@ -208,7 +151,7 @@ def _take_comparison(scanner: Scanner, atom: Atom, *, negated: bool) -> Term:
     start = scanner.at
     value = take_value(scanner)
     if op in ORDERS and (isinstance(value, bool) or not isinstance(value, str | int | float)):
-        raise scanner.error(
+        raise QueryError(
             f"{op} compares numbers and texts only.",
             start,
             scanner.at,
@@ -224,14 +167,14 @@ def _take_state(scanner: Scanner, atom: Atom, op: str = "", value: Any = None, *
     end = scanner.at
     when = scanner.take_suffix()
     if op and when is When.MISSING:
-        raise scanner.error(
+        raise QueryError(
             "A comparison cannot be followed by missing.",
             end,
             scanner.at,
             hint="Write ever or never after a comparison, or missing after a key.",
         )
     if not op and when is When.NOW:
-        raise scanner.error(
+        raise QueryError(
             f"There is no comparison after {atom.text[:40]!r}.",
             *atom.place,
             hint="Write a comparison, such as cart->items[0].sku = 3, or ever, missing or never after it.",
@@ -251,7 +194,7 @@ def _parse_key(scanner: Scanner, atom: Atom) -> tuple[Scope, str, tuple[str | in
     try:
         return (*scopes.scope_of(key), path)
     except ValueError:
-        raise scanner.error(
+        raise QueryError(
             f"{key[:40]!r} is temporary: temp: keys exist during one invocation and are never stored.",
             *atom.place,
             hint="The session page shows temp: keys with the events that wrote them.",

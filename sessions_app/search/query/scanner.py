@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 from sessions_app.errors import BadInput
-from sessions_app.search.query.terms import ARROW, FOREIGN_OPERATORS, OPERATORS, When, is_suffix, quote
+from sessions_app.search.query.terms import ARROW, OPERATORS, When, is_suffix
 
 
 class QueryError(BadInput):
@@ -13,24 +13,18 @@ class QueryError(BadInput):
 
     Attributes:
         start, end: offsets of the invalid part of the text.
-        suggestion: the whole corrected query, or empty.
     """
 
     code: ClassVar[str] = "bad_query"
 
-    def __init__(self, message: str, start: int, end: int, *, hint: str = "", suggestion: str = "") -> None:
+    def __init__(self, message: str, start: int, end: int, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.start = start
         self.end = end
-        self.suggestion = suggestion
 
     def split(self, text: str) -> tuple[str, str, str]:
         """Return the query before its invalid part, the part (a space if it is empty), and the rest."""
         return text[: self.start], text[self.start : self.end] or " ", text[self.end :]
-
-
-Replacement = tuple[int, int, str]
-"""Start, end and new text of a suggested replacement."""
 
 
 class Atom(NamedTuple):
@@ -96,20 +90,7 @@ class Scanner:
         return next((op for op in OPERATORS if self.text.startswith(op, place)), "")
 
     def take_operator(self) -> str:
-        """Return the comparison at the current offset and move past it.
-
-        Raises:
-            QueryError: the comparison is from another language.
-        """
-        foreign = self.text[self.at : self.at + 2]
-        if own_operator := FOREIGN_OPERATORS.get(foreign):
-            raise self.error(
-                f"There is no comparison {foreign!r}: did you mean {own_operator!r}?",
-                self.at,
-                self.at + len(foreign),
-                hint="Put a value that begins with < or > in quotation marks.",
-                replacement=(self.at, self.at + len(foreign), own_operator),
-            )
+        """Return the comparison at the current offset and move past it."""
         op = self.operator()
         self.at += len(op)
         return op
@@ -152,13 +133,11 @@ class Scanner:
                 char = self.text[self.at]
             text += char
             self.at += 1
-        end, content = len(self.text), text.rstrip()
-        raise self.error(
+        raise QueryError(
             "The quotation mark is not closed.",
             start,
-            end,
+            len(self.text),
             hint=r"Close it, or write \" for a quotation mark inside quoted text.",
-            replacement=(start, end, quote(content) if content else ""),
         )
 
     def comparison_follows(self) -> int | None:
@@ -182,24 +161,6 @@ class Scanner:
         self.skip_space()
         self.at += len(suffix)
         return When(suffix)
-
-    def error(
-        self,
-        message: str,
-        start: int,
-        end: int | None = None,
-        *,
-        hint: str = "",
-        replacement: Replacement | None = None,
-    ) -> QueryError:
-        """Return the error for the text from `start` to `end`, by default to the end of the text."""
-        suggestion = ""
-        if replacement:
-            first, last, correction = replacement
-            suggestion = (self.text[:first] + correction + self.text[last:]).strip()
-        return QueryError(
-            message, start, len(self.text) if end is None else end, hint=hint, suggestion=suggestion
-        )
 
     def beyond_space(self) -> int:
         """Return the offset of the next character that is not a space, or of the end."""

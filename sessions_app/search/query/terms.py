@@ -17,8 +17,6 @@ OPERATORS = ("!=", ">=", "<=", "=", ">", "<", "~")
 """Longer ones first, because the first match is taken."""
 
 ORDERS = frozenset({">=", "<=", ">", "<"})
-FOREIGN_OPERATORS = {"=>": ">=", "=<": "<=", "<>": "!="}
-"""Comparisons of other languages, and their equivalents here."""
 
 ARROW = "->"
 """Separates a key from a path into its value."""

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from sessions_app.errors import BadInput
 from sessions_app.presentation import durations
 
-_MONTH = re.compile(r"\d{4}(-\d{2})?", re.ASCII)
 _BARE = re.compile(r"\d{1,12}(\.\d{1,6})?", re.ASCII)
 
 
@@ -52,7 +51,5 @@ def parse_duration(text: str) -> float:
 
 
 def _parse_calendar(text: str) -> float:
-    if _MONTH.fullmatch(text):
-        text = f"{text}-01-01"[:10] if len(text) == len("2026") else f"{text}-01"
     parsed = datetime.fromisoformat(text)
     return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()

@@ -7,8 +7,8 @@ import math
 import re
 from typing import Any, NoReturn
 
-from sessions_app.search.query.scanner import Atom, Scanner
-from sessions_app.search.query.terms import LITERALS, NUMBER, quote
+from sessions_app.search.query.scanner import Atom, QueryError, Scanner
+from sessions_app.search.query.terms import LITERALS, NUMBER
 
 MAX_INDEX = 2**31 - 1
 
@@ -23,11 +23,10 @@ def take_value(scanner: Scanner) -> Any:
     if scanner.text[start] == '"':
         value = scanner.take_quoted()
         if not scanner.is_at_end and not scanner.text[scanner.at].isspace():
-            raise scanner.error(
+            raise QueryError(
                 "There is no space after the closing quotation mark.",
                 scanner.at,
                 scanner.word_end(scanner.at),
-                replacement=(scanner.at, scanner.at, " "),
             )
         return value
     if scanner.text[start] in "[{":
@@ -40,7 +39,7 @@ def take_value(scanner: Scanner) -> Any:
         return word
     number = json.loads(word)
     if isinstance(number, float) and not math.isfinite(number):
-        raise scanner.error("This number is too large.", start, scanner.at)
+        raise QueryError("This number is too large.", start, scanner.at)
     return number
 
 
@@ -50,16 +49,15 @@ def _take_json(scanner: Scanner) -> Any:
         value, end = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode(scanner.text, start)
     except (ValueError, RecursionError):
         end = scanner.word_end(start)
-        raise scanner.error(
+        raise QueryError(
             "This is not a JSON list or object.",
             start,
             end,
             hint="Put text that begins with [ or { in quotation marks.",
-            replacement=(start, end, quote(scanner.text[start:end])),
         ) from None
     scanner.at = end
     if not scanner.is_at_end and not scanner.text[end].isspace():
-        raise scanner.error("There is no space after the value.", end, end + 1, replacement=(end, end, " "))
+        raise QueryError("There is no space after the value.", end, end + 1)
     return value
 
 
@@ -86,7 +84,7 @@ def path_of(scanner: Scanner, atom: Atom) -> tuple[str | int, ...]:
         for at, end in map(re.Match.span, _STEP.finditer(marks) if _PATH.fullmatch(marks) else ())
     ]
     if not steps or any(isinstance(step, int) and step > MAX_INDEX for step in steps):
-        raise scanner.error(
+        raise QueryError(
             "This is not a path into a value.",
             *atom.place,
             hint='Write cart->items[0].sku. Put names with special characters in quotation marks: cart->"a.b".',
