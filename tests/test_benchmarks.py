@@ -74,6 +74,6 @@ def test_generated_store_is_indexed_and_searchable(db: None):
     from benchmarks import large_store  # it looks at the store's schema
 
     large_store.fill(4)
-    assert not index_backlog.has_any()
+    assert not index_backlog.sessions().exists()
     found = execution.Search(parse("antique")).filter_rows(AgentSession.objects.order_by("pk"))
     assert list(found.values_list("session_id", flat=True)) == ["s1", "s2"]

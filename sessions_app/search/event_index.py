@@ -37,9 +37,6 @@ FIRST_PAGE, LARGEST_PAGE = 500, 32_000
 FREQUENT = 100_000
 """Entries with a phrase above which PostgreSQL reads them newest first instead of listing them."""
 
-LONGEST_LIST = 160_000
-"""Sessions with a word, as estimated by PostgreSQL, whose list still fits its memory (`work_mem`)."""
-
 SUM_BYTES = 400_000
 """Maximum bytes of words in one row of a session, unless one event alone has more. A tsvector holds 1 MB."""
 
@@ -155,7 +152,7 @@ def delete_entries(session_pk: int, limit: int) -> int:
 
 def find_sessions(phrase: Phrase, limit: int) -> set[int] | None:
     """Return the sessions with an event that contains a phrase; None if there are more than about `limit` entries."""
-    if connection.vendor == SQLITE or is_frequent(phrase):
+    if connection.vendor == SQLITE or _is_frequent(phrase):
         return _read_sessions(phrase, limit if len(phrase.tokens) == 1 else limit // 3)
     table, expression = (
         (_SESSION_TABLE, _match_expression([phrase]))
@@ -168,7 +165,7 @@ def find_sessions(phrase: Phrase, limit: int) -> set[int] | None:
     return {key >> SEQ_BITS for key in keys} if len(keys) <= limit else None
 
 
-def is_frequent(phrase: Phrase) -> bool:
+def _is_frequent(phrase: Phrase) -> bool:
     """Return whether PostgreSQL expects too many entries with a phrase to list them: it would read each."""
     if connection.vendor == SQLITE or _has_session_rows(phrase):
         return False
@@ -180,9 +177,9 @@ def _has_session_rows(phrase: Phrase) -> bool:
     return len(phrase.tokens) == 1 and not phrase.tokens[0].startswith(_ID_PREFIX)
 
 
-def _estimate_entries(phrase: Sequence[Phrase], table: str = "") -> list[int]:
+def _estimate_entries(phrase: Sequence[Phrase]) -> list[int]:
     """Return PostgreSQL's estimate of the number of entries for each phrase."""
-    each = [f"SELECT id FROM {table or _TABLE} WHERE words @@ %s::tsquery" for _ in phrase]
+    each = [f"SELECT id FROM {_TABLE} WHERE words @@ %s::tsquery" for _ in phrase]
     with connection.cursor() as cursor:
         cursor.execute(
             f"EXPLAIN (FORMAT JSON) {' UNION ALL '.join(each)}", [_match_expression([one]) for one in phrase]
@@ -210,29 +207,6 @@ def _read_sessions(phrase: Phrase, limit: int) -> set[int] | None:
             before = keys[-1] >> SEQ_BITS << SEQ_BITS
             entries_read, size = entries_read + size, min(2 * size, LARGEST_PAGE)
     return None
-
-
-def sessions_subquery(phrase: Phrase) -> tuple[str, tuple[str]] | None:
-    """Return a subquery of the sessions with a matching event; None if PostgreSQL is faster when it tests each session.
-
-    The LIMIT tells PostgreSQL, whose estimate may be higher, that the list fits its memory.
-    """
-    table, key, match = _sql_names()
-    pks = f"SELECT {key} >> {SEQ_BITS} FROM {table} WHERE {match}"
-    if connection.vendor == SQLITE:
-        return pks, (_fresh_expression(phrase),)
-    if _has_session_rows(phrase):
-        if _estimate_entries([phrase], _SESSION_TABLE)[0] > LONGEST_LIST:
-            return None
-        return f"SELECT id >> {SEQ_BITS} FROM {_SESSION_TABLE} WHERE {match}", (_match_expression([phrase]),)
-    if is_frequent(phrase):
-        return None
-    expression = _fresh_expression(phrase)
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT count(*) FROM ({pks} LIMIT {FREQUENT + 1}) AS matches", [expression])
-        if cursor.fetchone()[0] > FREQUENT:
-            return None
-    return f"{pks} LIMIT {FREQUENT}", (expression,)
 
 
 class HoldsPhrase(Func):

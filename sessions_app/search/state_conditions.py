@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.db.models import F, Q
-from django.db.models.functions import Length
 from django.db.models.lookups import (
     Exact,
     GreaterThan,
@@ -25,10 +24,7 @@ from sessions_app.search.query import StateTerm
 from sessions_app.store import json_sql
 from sessions_app.store.json_sql import (
     ANY,
-    NUMBER,
-    OTHER,
     PREFIX_LENGTH,
-    STRING,
     JsonAt,
     JsonNumber,
     JsonPrefix,
@@ -63,63 +59,17 @@ def value_condition(column: str, term: StateTerm) -> Q:
 
 def mark_condition(term: StateTerm) -> Q:
     """Return the condition on the marks of all values that may match a term; `ANY` if any value may."""
-    if term.path:
-        return _type_range(OTHER)
-    if not term.op:
+    if term.path or term.op not in ("=", *COMPARE):
         return Q(mark=ANY)
-    if term.op == "=":
-        return Q(mark=_mark_of(term.value))
-    if term.op == "!=" and is_decided_by_marks(term):
-        return _IS_VALUE_MARK & ~Q(mark=_mark_of(term.value))
-    if term.op in COMPARE:
-        return _mark_range(term.op, _mark_of(term.value))
-    if term.op == "~":
-        return marks_to_read(term) & (
-            Q(mark__icontains=term.value)
-            | ~Q(mark__startswith=STRING)
-            | Q(GreaterThan(Length("mark"), PREFIX_LENGTH))
-        )
-    return Q(mark=ANY)
-
-
-_IS_VALUE_MARK = Q(mark__gt=ANY)
-"""Condition that a mark belongs to a specific value."""
-
-
-def marks_to_read(term: StateTerm) -> Q:
-    """Return the range of marks to read for a substring; number marks only if the text may be part of a number."""
-    if set(term.value.lower()) <= _NUMBER_LETTERS:
-        return _IS_VALUE_MARK
-    return Q(mark__gt=ANY, mark__lt=NUMBER) | Q(mark__gte=_range_end(NUMBER))
-
-
-_NUMBER_LETTERS = frozenset("0123456789+-.e" + "infinity")
-"""Characters of JSON texts that have the mark of a number."""
-
-
-def excluded_marks(term: StateTerm) -> list[Q]:
-    """Return the ranges of marks of values that do not match a term for which `is_decided_by_marks` holds."""
-    if not term.op:
-        return []
     mark = _mark_of(term.value)
-    if term.op == "!=":
-        return [Q(mark=mark)]
-    if term.op == "=":
-        return [Q(mark__gt=ANY, mark__lt=mark), Q(mark__gt=mark)]
-    kind = mark[0]
-    if term.op in (">", ">="):
-        return [
-            Q(**{"mark__lte" if term.op == ">" else "mark__lt": mark}, mark__gt=ANY),
-            Q(mark__gte=_range_end(kind)),
-        ]
-    return [Q(mark__gt=ANY, mark__lt=kind), Q(**{"mark__gte" if term.op == "<" else "mark__gt": mark})]
+    return Q(mark=mark) if term.op == "=" else _mark_range(term.op, mark)
 
 
 def is_decided_by_marks(term: StateTerm) -> bool:
     """Return whether every value whose mark satisfies `mark_condition` matches the term."""
-    if term.path or term.op == "~":
+    if term.path or term.op in ("~", "!="):
         return False
-    if term.op not in ("=", "!="):
+    if term.op != "=":
         return True
     if _is_number(term.value):
         return not _is_long(term.value)
@@ -145,22 +95,12 @@ def _order_condition(value: Any, op: str, operand: Any) -> Q:
     return {">": above & ~equal, ">=": above, "<": below, "<=": below | equal}[op]
 
 
-def _type_range(kind: str) -> Q:
-    """Return the range of marks of one JSON type."""
-    return Q(mark__gte=kind, mark__lt=_range_end(kind))
-
-
 def _mark_range(op: str, mark: str) -> Q:
     """Return the range of marks of one type above or below a mark. SQLite may seek the wrong of two lower bounds."""
     kind = mark[0]
     if op in (">", ">="):
-        return Q(**{"mark__gt" if op == ">" else "mark__gte": mark}, mark__lt=_range_end(kind))
+        return Q(**{"mark__gt" if op == ">" else "mark__gte": mark}, mark__lt=chr(ord(kind) + 1))
     return Q(**{"mark__lt" if op == "<" else "mark__lte": mark}, mark__gte=kind)
-
-
-def _range_end(kind: str) -> str:
-    """Return the upper bound of the marks of a type: the next letter."""
-    return chr(ord(kind) + 1)
 
 
 def _mark_of(value: Any) -> str:

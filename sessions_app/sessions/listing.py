@@ -157,7 +157,7 @@ def list_page(filters: SessionFilter, before: str = "", progress: ScanProgress =
     Raises:
         BadInput: `before` is not a cursor.
     """
-    search = execution.Search(filters.query, is_resumed=progress.sessions > 0)
+    search = execution.Search(filters.query)
     rows = _filter_sessions(filters)
     matching = rows if filters.query.is_empty else search.filter_rows(rows)
     pinned_first = matching.filter(pinned_at__isnull=False).order_by("-pinned_at", "-pk")
@@ -240,7 +240,7 @@ def count_new_sessions(filters: SessionFilter, since: float, shown: Collection[i
         return newer.order_by("-updated_at").values("pk")[:MOST_NEW].count()
     if not newer.exists():
         return 0  # as a rule, and the indexes are not asked
-    plan = execution.Search(filters.query, is_resumed=True).plan
+    plan = execution.Search(filters.query).plan
     of = newer.filter(*plan.of)
     return len(execution.scan(of, of.filter(*plan.tests), "", MOST_NEW, NEW_SCAN_S).rows)
 

@@ -8,32 +8,22 @@ import pytest
 
 from sessions_app.models import AgentSession, Event
 from sessions_app.search import execution, indexing
-from sessions_app.search.execution import session_queries, session_sets, state_terms, word_terms
+from sessions_app.search.execution import session_sets, state_terms, word_terms
 from sessions_app.search.query import parse
 
 Find = Callable[[str], list[str]]
 
-MODES = ("not indexed yet", "indexed", "common", "far between")
-"""How the sessions of a term stand in a store; it comes to the same."""
-
-ALL_TOO_MANY = "far between, and too many either way"
+MODES = ("not indexed yet", "indexed", "too many to list")
+"""The states of a store for a term. The result is the same."""
 
 
 @pytest.fixture(params=MODES)
 def find(request: pytest.FixtureRequest, db: None, monkeypatch: pytest.MonkeyPatch) -> Find:
-    """Return the ids of the sessions of real life that a query asks for, sorted.
-
-    Where there are too many to name, they are tested one by one or listed by an index.
-    """
-    if request.param in MODES[:2]:
-        return finder(is_indexed=request.param == "indexed")
-    for module in (session_sets, state_terms, word_terms):
-        monkeypatch.setattr(module, "FEW", 0)
-    if request.param == ALL_TOO_MANY:
-        for shared in (session_sets, state_terms):
-            monkeypatch.setattr(shared, "FEW_SHARED", 0)
-    monkeypatch.setattr(session_queries, "is_common", lambda *_, **__: request.param == "common")
-    return finder(is_indexed=True)
+    """Return a function that returns the sorted ids of the sessions that match a query."""
+    if request.param == "too many to list":
+        for module in (session_sets, state_terms, word_terms):
+            monkeypatch.setattr(module, "FEW", 0)
+    return finder(is_indexed=request.param != "not indexed yet")
 
 
 def finder(*, is_indexed: bool) -> Find:

@@ -46,12 +46,12 @@ def test_an_append_writes_no_index_and_the_cursor_follows():
     story = Story()
     story.says("sunny")
     assert indexed_sessions("sunny") == set()
-    assert index_backlog.has_any()
+    assert index_backlog.sessions().exists()
     indexing.index_all()
     assert indexed_sessions("sunny") == {story.pk}
-    assert not index_backlog.has_any()
+    assert not index_backlog.sessions().exists()
     story.says("rainy")
-    assert index_backlog.has_any()
+    assert index_backlog.sessions().exists()
     assert (indexed_sessions("rainy"), matches("rainy")) == (set(), ["s1"])
     indexing.index_all()
     assert indexed_sessions("rainy") == {story.pk}

@@ -36,7 +36,7 @@ async def working() -> AsyncIterator[None]:
 
 async def everything_is_indexed() -> None:
     async with asyncio.timeout(DEADLINE_S), change_listener.subscribe() as ring:
-        while await units_of_work.read(index_backlog.has_any):
+        while await units_of_work.read(index_backlog.sessions().exists):
             await ring.wait()
 
 

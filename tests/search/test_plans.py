@@ -1,4 +1,4 @@
-"""What a large store is asked for: no more of an index than a term needs, and nothing that is slower than looking."""
+"""Plans of searches: a search reads no more of an index than a term needs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from django.db import connection
 from django.db.models import Q
 
 from devui.config import environment
-from sessions_app.models import AgentSession, StateValue
+from sessions_app.models import AgentSession
 from sessions_app.search import event_index, indexing
-from sessions_app.search.execution import EventQuery, state_terms
+from sessions_app.search.execution import EventQuery
 from sessions_app.search.query import StateTerm, parse
-from sessions_app.search.state_conditions import is_decided_by_marks, mark_condition, marks_to_read
+from sessions_app.search.state_conditions import mark_condition
 from sessions_app.store import tokens
 from tests.search.conftest import Find
 from tests.timeline.story import Story
@@ -40,18 +40,6 @@ def bounds(condition: Q) -> list[str]:
 )
 def test_ordered_values_are_one_index_range(text: str, expected: list[str]):
     assert bounds(mark_condition(term(text))) == expected
-
-
-def test_unequal_values_are_decided_by_the_index_if_complete():
-    Story("s1", {"k": "antique"})
-    Story("s2", {"k": "modern"})
-    Story("s3", {"k": 3})
-    indexing.index_all()
-    others = StateValue.objects.filter(mark_condition(term("k != antique")), key_id="k").order_by("mark")
-    assert len(others) == 2
-    assert is_decided_by_marks(term("k != antique"))
-    assert not is_decided_by_marks(term(f"k != {'x' * 100}"))
-    assert not is_decided_by_marks(term(f"k != {2**60}"))
 
 
 def test_existence_is_the_negation_of_missing(find: Find):
@@ -101,21 +89,3 @@ def test_postgresql_jit_is_off_unless_the_url_enables_it():
     assert environment.database_settings(url)["OPTIONS"] == {"options": "-c jit=off"}
     asked = environment.database_settings(f"{url}?options=-c%20work_mem%3D64MB&sslmode=require")["OPTIONS"]
     assert asked == {"options": "-c work_mem=64MB", "sslmode": "require"}
-
-
-def test_numbers_are_not_compared_for_text_without_any(find: Find, monkeypatch: pytest.MonkeyPatch):
-    Story("s1", {"k": 12})
-    Story("s2", {"k": "12 km"})
-    Story("s3", {"k": ["km"]})
-    Story("s4", {"k": -1.5e300})
-    Story("s5", {"k": True})
-    for most in (20_000, 3, 0):
-        monkeypatch.setattr(state_terms, "MOST_READ", most)
-        assert find("k ~ km ever") == ["s2", "s3"]
-        assert find("k ~ KM") == ["s2", "s3"]
-        assert find("k ~ 1") == ["s1", "s2", "s4"]
-        assert find("k ~ E ever") == ["s4", "s5"]
-        assert find("k ~ tru") == ["s5"]
-    indexing.index_all()
-    read = StateValue.objects.filter(marks_to_read(term("k ~ km")), key_id="k")
-    assert read.count() == 3

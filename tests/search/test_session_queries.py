@@ -135,7 +135,7 @@ def test_session_is_found_by_event_or_invocation_id(find: Find):
 
 
 def test_id_shared_by_very_many_events_is_found(find: Find, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(trait_terms, "ENTRIES_PER_SESSION", 0)
+    monkeypatch.setattr(trait_terms, "FEW", 0)
     Story("s1").says("hello")
     assert find("invocation:i1") == ["s1"]
     assert find("invocation:i2") == []
@@ -168,7 +168,7 @@ def test_sessions_are_found_by_their_attributes(find: Find):
             "duration:2s",
             "branch:a.b",
         ),
-        *("after:2023-11-14", "updated:>30d created:>30d app:weather", "before:2024 -app:office"),
+        *("after:2023-11-14", "updated:>30d created:>30d app:weather", "before:2024-01-01 -app:office"),
     ):
         assert find(query) == (["s1", "s2"] if query == "after:2023-11-14" else ["s1"]), query
     assert find("is:pinned") == find("is:forked") == find("origin:fork") == find("-app:weather") == ["s2"]

@@ -1,4 +1,4 @@
-"""Sessions that no index tells are looked through in windows: nothing is lost, doubled or moved by it."""
+"""Windowed scans of sessions that no index lists: no session is lost, repeated or moved."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 from sessions_app.errors import BadInput
 from sessions_app.models import AgentSession
 from sessions_app.search import execution, indexing
-from sessions_app.search.execution import session_queries, session_sets, state_terms, windowed_scan
+from sessions_app.search.execution import session_sets, state_terms, windowed_scan
 from sessions_app.search.query import parse
 from sessions_app.sessions import labels, listing, writes
 from sessions_app.store import pagination
@@ -30,12 +30,11 @@ QUERIES = (
 
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every look end after one window of three sessions, and no index list any."""
+    """End every scan after one window of three sessions, and let no index list any."""
     monkeypatch.setattr(windowed_scan, "FIRST_WINDOW", 3)
     monkeypatch.setattr(windowed_scan, "SCAN_S", 0.0)
-    monkeypatch.setattr(state_terms, "MOST_READ", 0)
+    monkeypatch.setattr(state_terms, "FEW", 0)
     monkeypatch.setattr(session_sets, "FEW", 0)
-    monkeypatch.setattr(session_queries, "is_common", lambda *_, **__: False)
 
 
 def make(count: int, random: Random) -> None:

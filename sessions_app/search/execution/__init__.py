@@ -1,8 +1,7 @@
 """Execution of search queries: sessions, the hit shown for each, and events within one session.
 
 A list shows one page of sessions, newest first. If an index knows few sessions for a term, their keys select them.
-Other terms are tested on each session from the newest on, if a sample of the newest shows that a page fills soon; else
-an index lists the matching sessions. What neither covers is scanned window by window, each scan for a short time (see
+Other terms are tested on each session from the newest on, window by window, each scan for a short time (see
 `windowed_scan`). Events behind a session's index cursor are scanned directly (see `unindexed_scan`).
 """
 

@@ -13,8 +13,8 @@ from django.db.models.lookups import GreaterThanOrEqual, IContains, LessThan
 
 from sessions_app import expiry, realms
 from sessions_app.models import AgentSession, Run, SessionTag
-from sessions_app.search.execution.session_sets import FEW_SHARED, ConditionSet, SessionSet, sessions_of_rows
-from sessions_app.search.query import Field, parse_duration, parse_time
+from sessions_app.search.execution.session_sets import FEW, SessionSet, sessions_of_rows
+from sessions_app.search.query import Field, Term, parse_duration, parse_time
 from sessions_app.search.state_conditions import COMPARE
 
 
@@ -23,9 +23,13 @@ def find_by_column(term: Field) -> SessionSet:
     if term.name == "tag":
         return sessions_of_rows(SessionTag.objects.filter(name=term.value))
     if term.name == "is":
-        matches = _TRAIT_CONDITIONS[term.value]()
-        return ConditionSet(matches, is_sought=term.value in _INDEXED) if isinstance(matches, Q) else matches
-    return ConditionSet(_COLUMNS[term.name](term), is_sought=term.name in _INDEXED)
+        return _TRAIT_CONDITIONS[term.value]()
+    return _COLUMNS[term.name](term)
+
+
+def has_index(term: Term) -> bool:
+    """Return whether an index of sessions finds the matches of a term directly."""
+    return isinstance(term, Field) and (term.value if term.name == "is" else term.name) in _INDEXED
 
 
 def id_starts_with(text: str) -> Q:
@@ -102,20 +106,20 @@ def _origin_condition(origin: str) -> Q:
 
 def _running_sessions() -> set[int]:
     rows = Run.objects.filter(status__in=Run.ACTIVE)
-    return set(rows.values_list("session_id", flat=True)[:FEW_SHARED])
+    return set(rows.values_list("session_id", flat=True)[:FEW])
 
 
 def _waiting_sessions() -> set[int]:
     active = Run.objects.filter(session=OuterRef("session"), status__in=Run.ACTIVE)
     rows = Run.objects.filter(~Exists(active), status=Run.Status.WAITING)
-    return set(rows.values_list("session_id", flat=True)[:FEW_SHARED])
+    return set(rows.values_list("session_id", flat=True)[:FEW])
 
 
 def _expiry_condition(age: expiry.Age) -> Q:
     return Q(pk__in=expiry.filter_by_age(AgentSession.objects.all(), age).values("pk"))
 
 
-_TRAIT_CONDITIONS: dict[str, Callable[[], Q | set[int]]] = {
+_TRAIT_CONDITIONS: dict[str, Callable[[], SessionSet]] = {
     "pinned": lambda: Q(pinned_at__isnull=False),
     "error": lambda: Q(error_count__gt=0),
     "running": _running_sessions,

@@ -12,14 +12,8 @@ from django.db.models import Q, QuerySet
 from sessions_app.events.kinds import EventKind
 from sessions_app.models import AgentSession
 from sessions_app.search.execution import hits, state_terms, trait_terms
-from sessions_app.search.execution.column_terms import find_by_column
-from sessions_app.search.execution.session_sets import (
-    ConditionSet,
-    SessionSet,
-    complement_of,
-    in_keys,
-    is_common,
-)
+from sessions_app.search.execution.column_terms import find_by_column, has_index
+from sessions_app.search.execution.session_sets import SessionSet, condition_of
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.execution.word_terms import find_by_word
 from sessions_app.search.query import Query, StateTerm, Term, Word
@@ -42,10 +36,9 @@ class SearchPlan(NamedTuple):
 class Search:
     """A query over sessions. Unindexed events are read once for all its terms."""
 
-    def __init__(self, query: Query, *, is_resumed: bool = False) -> None:
-        """Take the query, and whether a scan of the sessions is resumed: then no plan is weighed."""
+    def __init__(self, query: Query) -> None:
+        """Take the query."""
         self.query = query
-        self._is_resumed = is_resumed
         self._tail = UnindexedTail()
 
     def filter_rows(self, rows: Rows) -> Rows:
@@ -56,24 +49,18 @@ class Search:
     def plan(self) -> SearchPlan:
         """The plan of the query. Building it queries the indexes."""
         keys: set[int] | None = None
-        many: list[ConditionSet] = []
+        of: list[Q] = []
+        tests: list[Q] = []
         for term in self.query.terms:
             matches = _find_sessions(term, self._tail)
-            matches = complement_of(matches) if term.negated else matches
-            if isinstance(matches, ConditionSet):
-                many.append(matches)
-            else:
+            if isinstance(matches, set) and not term.negated:
                 keys = matches if keys is None else keys & matches
-        of = [each.test for each in many if each.is_sought]
-        others = [each for each in many if not each.is_sought]
-        tests = [each.test for each in others]
+            elif has_index(term) and not term.negated:
+                of.append(condition_of(matches))
+            else:
+                tests.append(condition_of(matches, negated=term.negated))
         if keys is not None:
-            return SearchPlan([in_keys(keys), *of, *tests], [])
-        if not self._is_resumed and others and not is_common(*tests, of=of):
-            lists = [each.listed() for each in others]
-            if any(listed is not None for listed in lists):
-                pairs = zip(lists, tests, strict=True)
-                return SearchPlan([*of, *(test if listed is None else listed for listed, test in pairs)], [])
+            return SearchPlan([condition_of(keys), *of, *tests], [])
         return SearchPlan(of, tests)
 
     def hits(self, sessions: Sequence[AgentSession]) -> dict[int, hits.Hit]:

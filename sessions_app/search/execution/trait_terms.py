@@ -9,15 +9,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from sessions_app.events import event_text
 from sessions_app.models import Event, SessionTrait
 from sessions_app.search import event_index
-from sessions_app.search.execution.session_sets import (
-    ENTRIES_PER_SESSION,
-    FEW,
-    MOST_READ,
-    ConditionSet,
-    SessionSet,
-    has_more_rows,
-    sessions_of_rows,
-)
+from sessions_app.search.execution.session_sets import FEW, SessionSet, sessions_of_rows
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.query import Field
 
@@ -43,10 +35,6 @@ def find_by_trait(term: Field, tail: UnindexedTail) -> SessionSet:
     """Return the sessions that have a trait."""
     rows, matches = trait_lookup(term)
     tail_pks = {event.session_id for event in tail.events_with_trait(matches)}
-    if term.name == SessionTrait.Name.ERROR and has_more_rows(
-        SessionTrait.objects.filter(name=term.name), MOST_READ
-    ):
-        return ConditionSet(Q(Exists(rows.filter(session=OuterRef("pk")))) | Q(pk__in=tail_pks))
     return sessions_of_rows(rows, tail_pks)
 
 
@@ -54,7 +42,7 @@ def find_by_id(term: Field, tail: UnindexedTail) -> SessionSet:
     """Return the sessions with an event of this id."""
     column = ID_COLUMNS[term.name]
     phrase = event_index.id_phrase(term.name, term.value)
-    pks = event_index.find_sessions(phrase, ENTRIES_PER_SESSION * FEW)
+    pks = event_index.find_sessions(phrase, FEW)
     if pks is None:
-        return ConditionSet(Q(Exists(Event.objects.filter(**{column: term.value}, session=OuterRef("pk")))))
+        return Q(Exists(Event.objects.filter(**{column: term.value}, session=OuterRef("pk"))))
     return pks | {event.session_id for event in tail.events if getattr(event, column) == term.value}

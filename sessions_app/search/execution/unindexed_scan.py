@@ -10,7 +10,7 @@ from sessions_app import scopes
 from sessions_app.events import event_text
 from sessions_app.models import AgentSession, Event, StateChange
 from sessions_app.search import index_backlog
-from sessions_app.search.execution.session_sets import FEW_SHARED
+from sessions_app.search.execution.session_sets import FEW
 from sessions_app.search.query import StateTerm
 from sessions_app.search.state_conditions import value_condition
 from sessions_app.store import tokens
@@ -81,9 +81,7 @@ class UnindexedTail:
             key_id=scopes.key_id(term.key),
             removed=False,
         )
-        return set(
-            rows.filter(value_condition("value", term)).values_list("owner_id", flat=True)[:FEW_SHARED]
-        )
+        return set(rows.filter(value_condition("value", term)).values_list("owner_id", flat=True)[:FEW])
 
     def _tokens(self, event: Event) -> list[str]:
         place = (event.session_id, event.seq)
