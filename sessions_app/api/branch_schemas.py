@@ -88,14 +88,6 @@ class RecalledOut(Schema):
     text: str
 
 
-class DifferenceOut(Schema):
-    """A key that ADK's own rewind would set to another value."""
-
-    key: str
-    here: Was
-    adk: Was
-
-
 class StaysOut(Schema):
     """Changes that a rewind does not undo. Lists are limited; counts are complete."""
 
@@ -121,7 +113,6 @@ class RewindOut(RowSchema):
     state: list[KeyPlanOut]
     artifacts: list[FilePlanOut]
     stays: StaysOut
-    adk_differs: list[DifferenceOut]
     seq: int | None = Field(description="The event that was appended.")
     event_id: str | None
 
@@ -153,10 +144,6 @@ class RewindOut(RowSchema):
                 effects=[EffectOut.from_row(each) for each in plan.effects.shown],
                 effects_count=plan.effects.count,
             ),
-            adk_differs=[
-                DifferenceOut(key=each.key, here=Was.of(each.here), adk=Was.of(each.adk))
-                for each in plan.differences
-            ],
         )
 
 

@@ -22,7 +22,6 @@ from sessions_app.artifacts.artifact_versions import USER_PREFIX, VersionMetadat
 from sessions_app.artifacts.content_files import Payload
 from sessions_app.branches import artifact_versions, not_undone
 from sessions_app.branches.rewind_plan import (
-    AdkDifference,
     FileOutcome,
     FilePlan,
     KeyPlan,
@@ -48,8 +47,6 @@ from sessions_app.runs.lifecycle import finish_rewound, require_idle
 from sessions_app.sessions import storage_location, writes
 from sessions_app.sessions.writes import AppendResult
 from sessions_app.state import history
-
-NULL = StoredValue("null")
 
 _UNTYPED = "application/octet-stream"
 _TOMBSTONE = {"inlineData": {"mimeType": _UNTYPED}}
@@ -112,7 +109,6 @@ def plan_rewind(session: AgentSession, *, invocation_id: str = "", event_id: str
         user_files=user_files,
         memory=not_undone.memory_since(session, first),
         effects=not_undone.effects(since),
-        differences=_differences(then, now),
     )
 
 
@@ -170,19 +166,6 @@ def _is_same(one: StateChange | None, other: StateChange | None) -> bool:
     if one is None or other is None:
         return one is other
     return (one.value, one.private) == (other.value, other.private)
-
-
-def _differences(then: dict[str, StateChange], now: dict[str, StateChange]) -> list[AdkDifference]:
-    """Return where ADK's rewind differs: it replays the events' deltas, which contain no seeds and no removals."""
-    differences = []
-    for key in sorted(then.keys() | now.keys()):
-        before = then.get(key)
-        is_in_events = before is not None and before.seq > 0 and before.value != "null"
-        adk = _text(before) if is_in_events else NULL if key in now else None
-        here = _text(before)
-        if (adk and adk.whole) != (here and here.whole):
-            differences.append(AdkDifference(key, here, adk))
-    return differences
 
 
 def _files_since(session: AgentSession, first: Event) -> tuple[list[str], list[FilePlan]]:

@@ -97,15 +97,6 @@ class RecallableEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class AdkDifference:
-    """A key for which ADK's `rewind_async` has another result. None: the key would not exist."""
-
-    key: str
-    here: StoredValue | None
-    adk: StoredValue | None
-
-
-@dataclass(frozen=True, slots=True)
 class CountedList(Generic[T]):
     """The first entries of a list, and the total count."""
 
@@ -130,7 +121,6 @@ class RewindPlan:
         keys: session keys that change or are removed.
         files: session artifacts that change.
         shared, user_files, memory, effects: what the rewind does not undo.
-        differences: keys for which ADK's rewind has another result.
     """
 
     session_pk: int
@@ -145,7 +135,6 @@ class RewindPlan:
     user_files: list[str]
     memory: CountedList[RecallableEntry]
     effects: CountedList[ToolEffect]
-    differences: list[AdkDifference]
 
     @property
     def invocation_id(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from django import forms
 
@@ -12,7 +11,6 @@ from sessions_app.forms.query import MAX_QUERY_CHARACTERS, ListWatch, PageQuery
 from sessions_app.ids import ID_BYTES
 from sessions_app.models import Run
 from sessions_app.search.query import parse
-from sessions_app.search.query.times import parse_time
 from sessions_app.sessions import saved_views
 from sessions_app.sessions.listing import ScanProgress, SessionFilter
 from sessions_app.store.pagination import PAGE_SIZE, integer_key
@@ -109,32 +107,16 @@ class SavedViewForm(forms.Form):
     replace = forms.BooleanField(required=False)
 
 
-class TimeField(forms.CharField):
-    """A validated time in the syntax of the query language, such as `2h` or `2026-11-01`; its value is the text."""
-
-    def clean(self, value: Any) -> str:
-        """Return the text if it is a valid time."""
-        text: str = super().clean(value)
-        try:
-            if text:
-                parse_time(text)
-        except BadInput as error:
-            raise forms.ValidationError(f"{error.message} {error.hint}") from error
-        return text
-
-
 class RunQuery(PageQuery):
-    """Filters of the run list; `after` and `until` limit the creation time."""
+    """Filters of the run list."""
 
-    FILTERS = ("app", "status", "user", "session", "error", "after", "until")
+    FILTERS = ("app", "status", "user", "session", "error")
 
     app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     status = forms.ChoiceField(required=False, choices=[("", "any"), *Run.Status.choices])
     user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     session = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     error = forms.CharField(required=False, max_length=200)
-    after = TimeField(required=False, max_length=40)
-    until = TimeField(required=False, max_length=40)
 
 
 class RunWatch(RunQuery, ListWatch):

@@ -10,7 +10,6 @@ from django.db.models import BooleanField, ExpressionWrapper, OuterRef, QuerySet
 
 from sessions_app.models import Event, Run
 from sessions_app.runs import rerun
-from sessions_app.search.query.times import parse_time
 from sessions_app.traces.lost_toolsets import lost_toolsets_of_sessions
 
 MAX_ERROR_TYPES = 50
@@ -36,13 +35,8 @@ def all_runs() -> QuerySet[Run]:
 
 
 def filter_runs(filters: Mapping[str, str]) -> QuerySet[Run]:
-    """Return the runs that match; `after` and `until` limit their creation time, empty filters match all."""
-    runs = all_runs().filter(**{column: filters[name] for name, column in COLUMNS.items() if filters[name]})
-    if filters["after"]:
-        runs = runs.filter(created_at__gte=parse_time(filters["after"]))
-    if filters["until"]:
-        runs = runs.filter(created_at__lt=parse_time(filters["until"]))
-    return runs
+    """Return the runs that match; empty filters match all."""
+    return all_runs().filter(**{column: filters[name] for name, column in COLUMNS.items() if filters[name]})
 
 
 def error_types(chosen: str) -> list[str]:

@@ -116,14 +116,12 @@ class PendingScan:
         progress: its progress.
         shown: number of sessions on the page so far, including pinned ones.
         total: number of sessions to scan; None: more than `MOST_COUNTED`, or the scan has just begun.
-        back_to: time of the oldest scanned session, in epoch seconds.
     """
 
     place: str
     progress: ScanProgress
     shown: int
     total: int | None
-    back_to: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +195,6 @@ def _scan_page(
             ScanProgress(progress.sessions + result.sessions, found_by_now),
             found_by_now + len(pinned),
             number,
-            pagination.cursor_time(result.to),
         )
     return pagination.Page(rows, "", not before), pending
 

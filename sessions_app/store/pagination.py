@@ -65,11 +65,6 @@ def rows_down_to(rows: QuerySet[M], field: str, last_pk: str) -> QuerySet[M]:
     return rows.filter(**{f"{field}__gte": timestamp}).exclude(**{field: timestamp, "pk__lt": pk})
 
 
-def cursor_time(cursor: str) -> float:
-    """Return a cursor's time in epoch seconds."""
-    return _parse_cursor(cursor, integer_key)[0]
-
-
 def cursor_of(row: Model, field: str) -> str:
     """Return the cursor of a row: the next page starts after it."""
     return make_cursor(getattr(row, field), row.pk)

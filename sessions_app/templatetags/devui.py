@@ -265,10 +265,6 @@ def moment(epoch: float | str | None, style: str = "short") -> SafeString:
     )
 
 
-PLAUSIBLE_YEARS = range(1990, 2100)
-"""If an invalid time is in one of these years when read in a smaller unit, that unit is suggested."""
-
-
 def _date(epoch: float) -> datetime | None:
     """Return epoch seconds as a date, or None outside the years 1 to 9999."""
     try:
@@ -278,19 +274,11 @@ def _date(epoch: float) -> datetime | None:
 
 
 def _no_date(epoch: float) -> SafeString:
-    """Render a time outside the calendar as a number; the tooltip suggests another unit."""
+    """Render a time outside the calendar as a number."""
     if not math.isfinite(epoch):
         return format_html('<span title="Invalid time: {}">no time</span>', str(epoch))
-    suggestion = ""
-    for unit, each in (("milliseconds", 1e3), ("microseconds", 1e6), ("nanoseconds", 1e9)):
-        date = _date(epoch / each)
-        if date is not None and date.year in PLAUSIBLE_YEARS:
-            suggestion = f"; in {unit} it would be {date:%Y-%m-%d %H:%M} UTC"
-    return format_html(
-        '<span title="No date: seconds since 1970 beyond the year 9999{}">{} s</span>',
-        suggestion,
-        f"{epoch:.4g}",
-    )
+    hint = "No date: the year is not between 1 and 9999. Are these seconds since 1970?"
+    return format_html('<span title="{}">{} s</span>', hint, f"{epoch:.4g}")
 
 
 @register.filter

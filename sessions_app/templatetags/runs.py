@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from typing import TypedDict
 
 from django import template
 from django.utils.html import format_html
@@ -16,15 +15,8 @@ from sessions_app.runs import agent_loading, error_hints, lifecycle, message_dra
 register = template.Library()
 
 
-class Limits(TypedDict):
-    """Maximum number of files of a message, and of their bytes in total."""
-
-    files: int
-    bytes: int
-
-
 @register.simple_tag
-def file_limits() -> Limits:
+def file_limits() -> dict[str, int]:
     """`{% file_limits as limits %}`: limits of a message's files."""
     return {"files": message_draft.MAX_FILES, "bytes": message_draft.MAX_BYTES}
 

@@ -7,7 +7,6 @@ thirty tags and filters each would take most of the page's time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypedDict
 from urllib.parse import quote_plus, urlencode
 
 from django import template
@@ -39,36 +38,25 @@ PLACE = "\0"
 """Delimiter of placeholders: a character that no template contains."""
 
 
-class _Pin(TypedDict):
-    """Fields of a row that depend on whether the session is pinned."""
-
-    pin_mark: SafeString
-    pin_act: str
-    is_pinned: str
-
-
-class Row(_Pin):
-    """Fields of a row, escaped for HTML."""
-
-    pk: str
-    url: str
-    title: SafeString
-    label: SafeString
-    marks: SafeString
-    tags: SafeString
-    last: SafeString
-    id: SafeString
-    id_plain: SafeString
-    app: SafeString
-    app_url: SafeString
-    user: SafeString
-    user_url: SafeString
-    rename_url: SafeString
-    events: str
-    duration: str
-    tokens: SafeString
-    errors: SafeString
-    updated: SafeString
+FIELDS = (
+    *(
+        "pk",
+        "url",
+        "title",
+        "label",
+        "marks",
+        "tags",
+        "last",
+        "id",
+        "id_plain",
+        "app",
+        "app_url",
+        "user",
+        "user_url",
+    ),
+    *("rename_url", "events", "duration", "tokens", "errors", "updated", "pin_mark", "pin_act", "is_pinned"),
+)
+"""Fields of a row."""
 
 
 @register.simple_tag
@@ -79,7 +67,7 @@ def session_rows(
 
     `hits` are the events that match the query, by session; rows `in_place` replace those on screen.
     """
-    places = {name: SafeString(f"{PLACE}{name}{PLACE}") for name in Row.__annotations__}
+    places = {name: SafeString(f"{PLACE}{name}{PLACE}") for name in FIELDS}
     form = render_to_string(FORM, {"row": places, "in_place": in_place}).split(PLACE)
     return SafeString("".join(_fill_template(form, session_row(session, hits)) for session in sessions))
 
@@ -92,15 +80,15 @@ def row_of(
     return session_rows([session], hits, in_place)
 
 
-def _fill_template(template: list[str], row: Row) -> str:
+def _fill_template(template: list[str], row: dict[str, str]) -> str:
     """Return the row's template with its placeholders replaced by the row's fields."""
     filled = template.copy()
-    filled[1::2] = [row[name] for name in template[1::2]]  # type: ignore[literal-required]  # names of the form
+    filled[1::2] = [row[name] for name in template[1::2]]
     return "".join(filled)
 
 
-def session_row(session: AgentSession, hits: Mapping[int, Hit] | str = "") -> Row:
-    """Return the fields of a session's row."""
+def session_row(session: AgentSession, hits: Mapping[int, Hit] | str = "") -> dict[str, str]:
+    """Return the fields of a session's row, escaped for HTML."""
     title = session.name[:TITLE_SHOWN]
     app, user, state = session.app_name, session.user_id, paths.fixed_url("state")
     url = visible_text.escape_html(paths.session_url(session))
@@ -133,7 +121,7 @@ def session_row(session: AgentSession, hits: Mapping[int, Hit] | str = "") -> Ro
     }
 
 
-def _pin_fields(*, is_pinned: bool) -> _Pin:
+def _pin_fields(*, is_pinned: bool) -> dict[str, str]:
     if not is_pinned:
         return {"pin_mark": EMPTY, "pin_act": "pin", "is_pinned": "false"}
     mark = format_html('<span class="pin-mark">{}</span>', devui.icon("pin", "pinned", css="icon-small"))

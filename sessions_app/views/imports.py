@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_POST, require_safe
@@ -15,14 +13,6 @@ from sessions_app.transfer.writers import jobs
 from sessions_app.transfer.writers.discovery import AgentData, find_all_agent_data
 
 OFFER = "devui/components/import_offer.html"
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """A store in an agent's folder, with its import job if there is one."""
-
-    data: AgentData
-    job: jobs.ImportJob | None
 
 
 @require_safe
@@ -61,12 +51,14 @@ def _render_offers(request: HttpRequest) -> HttpResponse:
     read_fingerprints = dict(
         ImportSource.objects.exclude(read_at=None).values_list("location", "fingerprint")
     )
-    offers = [Offer(data, jobs.find_import(data.location)) for data in _list_stores()]
-    visible_offers = [
-        offer for offer in offers if offer.job or not offer.data.stores.items() <= read_fingerprints.items()
+    stores = [(data, jobs.find_import(data.location)) for data in _list_stores()]
+    offers = [
+        {"data": data, "job": job}
+        for data, job in stores
+        if job or not data.stores.items() <= read_fingerprints.items()
     ]
-    is_working = any(offer.job and offer.job.is_running for offer in visible_offers)
-    return render(request, OFFER + "#offers", {"offers": visible_offers, "is_working": is_working})
+    is_working = any(job and job.is_running for _, job in stores)
+    return render(request, OFFER + "#offers", {"offers": offers, "is_working": is_working})
 
 
 def _list_stores() -> list[AgentData]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -20,15 +20,6 @@ from sessions_app.state.lint import Hint
 PAGE = "devui/sessions/state/hints.html"
 MOST_KEYS = 300
 """Maximum number of keys of the state board that hints are sent for."""
-
-
-@dataclass(slots=True)
-class KeyHints:
-    """Hints and drift of a key."""
-
-    name: str
-    hints: list[Hint] = field(default_factory=list)
-    drift: Drift | None = None
 
 
 @require_safe
@@ -48,9 +39,10 @@ def hints(request: HttpRequest, pk: int) -> HttpResponse:
     return render_partial(request, PAGE, context, partial="list", target="dialog-content")
 
 
-def _hints_by_key(hints: list[Hint], drifted: list[Drift]) -> list[KeyHints]:
+def _hints_by_key(hints: list[Hint], drifted: list[Drift]) -> list[dict[str, Any]]:
     by_key: defaultdict[str, list[Hint]] = defaultdict(list)
     for hint in hints:
         by_key[hint.name].append(hint)
     by_name = {entry.name: entry for entry in drifted}
-    return [KeyHints(name, by_key[name], by_name.get(name)) for name in sorted({*by_key, *by_name})]
+    names = sorted({*by_key, *by_name})
+    return [{"name": name, "hints": by_key[name], "drift": by_name.get(name)} for name in names]

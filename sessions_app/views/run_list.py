@@ -20,17 +20,11 @@ from sessions_app.store import pagination
 
 LIST = "devui/runs/list.html"
 
-TIME_LABELS = {"after": "Since", "until": "Until"}
-"""Time filter → label of its field."""
-
 
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
     """Show the runs of all apps, newest first."""
-    form = RunQuery(request.GET)
-    if problem := _time_problem(form):
-        return _render_problem(request, form, problem)
-    query = form.read()
+    query = RunQuery(request.GET).read()
     page = pagination.paginate(run_list.filter_runs(query), "created_at", query["before"], key=str)
     newest = page.rows[0].created_at if page.rows else 0.0
     watch_parameters = list_updates.next_poll(
@@ -41,33 +35,12 @@ def index(request: HttpRequest) -> HttpResponse:
         "rows": run_list.build_rows(page.rows),
         "watch": _url("run-changes", query, watch_parameters),
         "is_filtered": any(query[name] for name in RunQuery.FILTERS),
-        **_filter_context(query),
-    }
-    return render_partial(request, LIST, context, partial="runs")
-
-
-def _time_problem(form: RunQuery) -> str:
-    """Return the error of an invalid time filter with its label; empty if all are valid."""
-    return next(
-        (f"{label}: {form.errors[name][0]}" for name, label in TIME_LABELS.items() if name in form.errors), ""
-    )
-
-
-def _render_problem(request: HttpRequest, form: RunQuery, problem: str) -> HttpResponse:
-    """Show the problem in place of the runs; the filters keep their values."""
-    query = {name: form[name].value() or "" for name in RunQuery.FILTERS}
-    context = {"problem": problem, **_filter_context(query)}
-    return render_partial(request, LIST, context, partial="runs", status=422)
-
-
-def _filter_context(query: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the context of the filter form."""
-    return {
         "query": query,
         "statuses": Run.Status.choices,
         "errors": run_list.error_types(query["error"]),
         "apps": overview.app_names(),
     }
+    return render_partial(request, LIST, context, partial="runs")
 
 
 @require_safe

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from django import forms
@@ -19,7 +18,7 @@ from sessions_app.models import AgentSession, ModelCall
 from sessions_app.sessions import overview
 from sessions_app.store import pagination
 from sessions_app.traces import model_calls, waterfall
-from sessions_app.traces.request_contents import Content, describe_content
+from sessions_app.traces.request_contents import describe_content
 from sessions_app.views.event import json_response
 
 CALL = "devui/traces/call.html"
@@ -45,19 +44,6 @@ class CallQuery(QueryForm):
     """Options of a model call's page; `contents=all` shows all contents of the request."""
 
     contents = forms.ChoiceField(required=False, choices=[("all", "all")])
-
-
-@dataclass(frozen=True, slots=True)
-class ShownStretch:
-    """A range of contents of the call `call_pk`; the last ones are shown in full."""
-
-    change: str
-    first: int
-    last: int
-    count: int
-    hidden: int
-    contents: list[Content]
-    call_pk: int
 
 
 @require_safe
@@ -184,7 +170,7 @@ def _call_context(call: ModelCall, limit: int) -> dict[str, Any]:
         "instruction": model_calls.instruction_text(request.instruction),
         "instruction_lines": model_calls.instruction_change(request, previous_request),
         "stretches": [
-            _shown_stretch(one, call, before)
+            _stretch_context(one, call, before)
             for one in model_calls.compare_contents(call, request, previous_request, limit)
         ],
         "tools_added": added,
@@ -202,14 +188,21 @@ def _call_context(call: ModelCall, limit: int) -> dict[str, Any]:
     }
 
 
-def _shown_stretch(
+def _stretch_context(
     stretch: model_calls.ContentRange, call: ModelCall, before: ModelCall | None
-) -> ShownStretch:
+) -> dict[str, Any]:
+    """Return a range of contents of a call, or of the call before; the last ones are shown in full."""
     last = stretch.first + stretch.count - 1
     first_read = last - len(stretch.contents) + 1
-    call_pk = before.pk if before and stretch.change == "removed" else call.pk
-    read = [
-        describe_content(place, value, f"/request/contents/{place - 1}")
-        for place, value in enumerate(stretch.contents, start=first_read)
-    ]
-    return ShownStretch(stretch.change, stretch.first, last, stretch.count, stretch.hidden, read, call_pk)
+    return {
+        "change": stretch.change,
+        "first": stretch.first,
+        "last": last,
+        "count": stretch.count,
+        "hidden": stretch.hidden,
+        "contents": [
+            describe_content(place, value, f"/request/contents/{place - 1}")
+            for place, value in enumerate(stretch.contents, start=first_read)
+        ],
+        "call_pk": before.pk if before and stretch.change == "removed" else call.pk,
+    }

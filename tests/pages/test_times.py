@@ -32,10 +32,10 @@ def test_time_of_any_year_is_a_date_in_the_viewers_zone(epoch, expected):
 @pytest.mark.parametrize(
     ("epoch", "expected", "hint"),
     [
-        (1e15, "1e+15 s", "in microseconds it would be 2001-09-09 01:46 UTC"),
-        (1.7e12, "1.7e+12 s", "in milliseconds it would be 2023-11-14 22:13 UTC"),
-        (-1e15, "-1e+15 s", "beyond"),
-        (1e300, "1e+300 s", "beyond"),
+        (1e15, "1e+15 s", "seconds since 1970"),
+        (1.7e12, "1.7e+12 s", "seconds since 1970"),
+        (-1e15, "-1e+15 s", "No date"),
+        (1e300, "1e+300 s", "No date"),
         (math.nan, "no time", "nan"),
         (math.inf, "no time", "inf"),
     ],

@@ -157,32 +157,6 @@ def test_dry_run_lists_changed_and_unchanged_keys():
     ]
 
 
-def test_dry_run_lists_differences_from_adks_rewind():
-    found = plan(tell_three_invocations())
-    differences = {
-        each.key: (each.here and each.here.public, each.adk and each.adk.public) for each in found.differences
-    }
-    assert differences == {"seed": ("1", "null"), "c": (None, "null")}
-
-
-async def test_listed_differences_equal_those_of_adks_rewind():
-    story = await units_of_work.write(tell_three_invocations)
-    found = await units_of_work.read(plan, story)
-    ours = DjangoSessionService()
-    named = {"app_name": "weather", "user_id": "ann", "session_id": "s1"}
-    session = await ours.get_session(**named)
-    assert session is not None
-    runner = Runner(
-        app=App(name="weather", root_agent=LlmAgent(name="weather", model="none")), session_service=ours
-    )
-    await runner.rewind_async(user_id="ann", session_id="s1", rewind_before_invocation_id="i2")
-    by_adk = await units_of_work.read(state_of, story)
-    expected = {each.key: each.adk and json.loads(each.adk.whole) for each in found.differences}
-    assert {key: by_adk.get(key, "absent") for key in expected} == expected
-    same = {"rewritten": 5, "b": 1}
-    assert by_adk == same | expected
-
-
 async def test_adks_own_rewind_is_a_rewind_in_the_ledger():
     story = await units_of_work.write(tell_three_invocations)
     runner = Runner(
