@@ -18,7 +18,7 @@ from devui.remote.responses import RemoteEvent, RemoteSession
 from sessions_app import events, scopes
 from sessions_app.agents.remotes import upstream_app_name
 from sessions_app.errors import BadInput, NotFound, SessionMissing, UpstreamFailed
-from sessions_app.external import mirror_sync, mirrors
+from sessions_app.external import mirrors
 from sessions_app.external.mirrors import MirrorState, SourceEvent, SourceSession
 from sessions_app.ids import SessionKey, check_ids
 from sessions_app.models import ChangeCause
@@ -200,7 +200,7 @@ class SessionCopies:
         truth = SourceSession(
             key, self.server_url, session.state, session.updated_at or max(first, default=time.time())
         )
-        events = mirror_sync.SourceEvents(
+        events = mirrors.SourceEvents(
             numbered,
             id_of=lambda each: responses.event_id(each[1], each[0]),
             arrival_of=lambda each: _to_arrival(event(*each)),
@@ -208,7 +208,7 @@ class SessionCopies:
         )
         unexplained = _initial_state(session) if seeds is None else seeds
         created_at = min([truth.updated_at, *first])
-        await mirror_sync.sync_mirror(truth, copy, events, seeds=unexplained, created_at=created_at)
+        await mirrors.sync_mirror(truth, copy, events, seeds=unexplained, created_at=created_at)
 
     async def _follow(self, app_name: str, sessions: list[RemoteSession]) -> None:
         for session in sessions:

@@ -22,7 +22,7 @@ from typing_extensions import override
 from sessions_app import scopes
 from sessions_app.adk import event_mapping, provenance, session_loading
 from sessions_app.adk.service import DjangoSessionService, cause_of, event_record
-from sessions_app.external import mirror_sync, mirrors
+from sessions_app.external import mirrors
 from sessions_app.external.mirrors import MirrorState, SourceEvent, SourceSession
 from sessions_app.ids import SessionKey, check_ids
 from sessions_app.sessions.writes import UntrackedChange
@@ -209,10 +209,8 @@ class MirroredSessionService(BaseSessionService):
         try:
             truth = SourceSession(key, self.place, session.state, session.last_update_time)
             created_at = min([truth.updated_at, *(event.timestamp for event in session.events[:1])])
-            events = mirror_sync.SourceEvents(
-                session.events, id_of=lambda event: event.id, arrival_of=_arrival
-            )
-            await mirror_sync.sync_mirror(truth, copy, events, seeds=seeds, created_at=created_at)
+            events = mirrors.SourceEvents(session.events, id_of=lambda event: event.id, arrival_of=_arrival)
+            await mirrors.sync_mirror(truth, copy, events, seeds=seeds, created_at=created_at)
             self._behind.discard(key)
         except Exception as error:
             await self._note_failure(key, error)

@@ -5,15 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 from weakref import WeakValueDictionary
 
-from google.adk.errors import StaleSessionError
-from google.adk.errors.already_exists_error import AlreadyExistsError
-from google.adk.errors.input_validation_error import InputValidationError
-from google.adk.errors.session_not_found_error import SessionNotFoundError
 from google.adk.events.event import Event
 from google.adk.sessions.base_session_service import (
     BaseSessionService,
@@ -25,9 +19,8 @@ from typing_extensions import override
 
 from sessions_app import models as store
 from sessions_app import realms, scopes
-from sessions_app.adk import _adk, event_mapping, provenance, session_loading
+from sessions_app.adk import _adk, adk_errors, event_mapping, provenance, session_loading
 from sessions_app.adk.prefetch import ReadAhead
-from sessions_app.errors import AlreadyExists, DevUIError, SessionMissing, StaleSession, StoreFault
 from sessions_app.events import EventRecord
 from sessions_app.ids import SessionKey, check_event_ids, is_storable
 from sessions_app.runs import lifecycle
@@ -75,7 +68,7 @@ class DjangoSessionService(BaseSessionService):
         """
         new_id = (session_id or "").strip() or str(uuid.uuid4())
         key = SessionKey(self.realm, app_name, user_id, new_id)
-        with _adk_errors(key):
+        with adk_errors.translate_errors(key.session_id):
             return await units_of_work.write(_create, key, state)
 
     async def get_or_create_session(
@@ -90,7 +83,7 @@ class DjangoSessionService(BaseSessionService):
             ValueError: an id or the time to live is invalid.
         """
         while True:
-            with _adk_errors(SessionKey(self.realm, app_name, user_id, "")):
+            with adk_errors.translate_errors():
                 row, _ = await units_of_work.write(
                     active_session.get_or_create, app_name, user_id, ttl_s, state=state, realm=self.realm
                 )
@@ -153,11 +146,11 @@ class DjangoSessionService(BaseSessionService):
         """Append under the session's lock: parallel branches of an invocation share one copy."""
         key = self._key(session.app_name, session.user_id, session.id)
         async with self.append_lock(key):
-            with _adk_errors(key):
+            with adk_errors.translate_errors(key.session_id):
                 check_event_ids(event.id, event.invocation_id)
             _stringify_keys(event)
             record = event_record(event)
-            with _adk_errors(key):
+            with adk_errors.translate_errors(key.session_id):
                 expected = _expected_version(session)
                 appended = await append_groups.append(key, record, expected, cause=cause_of(event))
             if not appended.duplicate:
@@ -200,7 +193,7 @@ async def _end_waiting_runs(event: Event, appended: AppendResult) -> None:
         if rewound:
             await units_of_work.write(lifecycle.record_rewind, pk, rewound)
         elif event.author == "user" and event.get_function_responses():
-            await units_of_work.write(lifecycle.record_answer, pk)
+            await units_of_work.write(lifecycle.finish_answered, pk)
     except Exception:
         log.exception("The waiting runs of session %s could not be ended", pk)
 
@@ -228,23 +221,6 @@ def cause_of(event: Event) -> store.ChangeCause:
 def _expected_version(session: Session) -> ExpectedSession:
     last_event_id = session.events[-1].id if session.events else None
     return ExpectedSession(_adk.stored_revision(session), last_event_id)
-
-
-@contextmanager
-def _adk_errors(key: SessionKey) -> Iterator[None]:
-    """Translate the store's errors to the exceptions that ADK's callers expect."""
-    try:
-        yield
-    except AlreadyExists as error:
-        raise AlreadyExistsError(f"Session with id {key.session_id} already exists.") from error
-    except SessionMissing as error:
-        raise SessionNotFoundError(f"Session {key.session_id} not found.") from error
-    except StaleSession as error:
-        raise StaleSessionError(f"{error.message} {error.hint}") from error
-    except StoreFault:
-        raise
-    except DevUIError as error:
-        raise InputValidationError(f"{error.message} {error.hint}") from error
 
 
 def _create(key: SessionKey, initial: dict[str, Any] | None) -> Session:

@@ -7,10 +7,11 @@ copy because the source lacks it.
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from django.db import transaction
 from django.db.models import F
@@ -33,7 +34,12 @@ from sessions_app.search import indexing
 from sessions_app.sessions import writes
 from sessions_app.sessions.ledger import Provenance, take_owners, write_keys
 from sessions_app.sessions.writes import AppendResult
-from sessions_app.store import change_notification, statements
+from sessions_app.store import change_notification, statements, units_of_work
+
+BATCH = 200
+"""Events copied in one transaction."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,23 @@ class SourceEvent(NamedTuple):
 
     record: EventRecord
     cause: ChangeCause
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEvents(Generic[T]):
+    """The events of a session in the service that owns it.
+
+    Attributes:
+        items: all events, in order.
+        id_of: returns the id of an event.
+        arrival_of: converts an event to a row; called in a thread.
+        doubtful: ids of events stored from a stream, which the service may correct.
+    """
+
+    items: Sequence[T]
+    id_of: Callable[[T], str]
+    arrival_of: Callable[[T], SourceEvent]
+    doubtful: Collection[str] = frozenset()
 
 
 def read_mirror(key: SessionKey) -> MirrorState:
@@ -200,6 +223,53 @@ def note_difference(key: SessionKey, why: str) -> None:
     names = {f"session__{name}": value for name, value in key._asdict().items()}
     if MirroredSession.objects.filter(**names).exclude(behind=why).update(behind=why):
         change_notification.notify_after_commit()
+
+
+async def sync_mirror(
+    source: SourceSession,
+    here: MirrorState,
+    events: SourceEvents[T],
+    *,
+    seeds: Mapping[str, Any],
+    created_at: float,
+) -> None:
+    """Create or update a copy to match its source session; note a difference that remains.
+
+    Args:
+        here: the copy before the source was read: later events of the copy are not differences.
+        seeds: initial state of the session; used if there is no copy yet.
+
+    Raises:
+        BadInput: an id cannot be stored.
+    """
+    revision, refused = here.revision, list[str]()
+    if revision is None:
+        revision = await units_of_work.write(create_mirror, source, seeds, created_at)
+    ids = [events.id_of(event) for event in events.items]
+    missing = [
+        event
+        for name, event in zip(ids, events.items, strict=True)
+        if name not in here.event_ids or name in events.doubtful
+    ]
+    for start in range(0, len(missing), BATCH):
+        batch = missing[start : start + BATCH]
+        arrivals = await asyncio.to_thread(lambda some: [events.arrival_of(event) for event in some], batch)
+        grown, left_out = await units_of_work.write(
+            append_missing, source.key, arrivals, bool(events.doubtful)
+        )
+        revision, refused = revision + grown, refused + left_out
+    behind = _describe_difference(source.place, len(here.event_ids.difference(ids)), refused)
+    if not await units_of_work.read(is_in_sync, source, behind):
+        await units_of_work.write(update_mirror, source, behind, revision)
+
+
+def _describe_difference(place: str, only_here: int, refused: list[str]) -> str:
+    sentences = []
+    if only_here:
+        sentences.append(f"{only_here} of the events here are not in {place}.")
+    if refused:
+        sentences.append(f"{len(refused)} of its events cannot be stored here: {refused[0]}")
+    return " ".join(sentences)
 
 
 def _find(key: SessionKey) -> AgentSession | None:

@@ -191,12 +191,11 @@ def finish(
             invocation_id=Value(invocation_id) if invocation_id else _invocation(),
         )
         if ended:
-            _finish_answered_beside(run_id)
-        if ended and status in UNSUCCESSFUL:
             run = Run.objects.get(pk=run_id)
-            traces.close_unfinished(
-                run.finished_at or 0.0, session=run.session_id, invocation_id=run.invocation_id
-            )
+            finish_answered(run.session_id, spared=run_id)
+            if status in UNSUCCESSFUL:
+                end = run.finished_at or 0.0
+                traces.close_unfinished(end, session=run.session_id, invocation_id=run.invocation_id)
     return ended
 
 
@@ -339,29 +338,19 @@ def _abandoned_runs() -> QuerySet[Run]:
     return queued.filter(server_gone | own_master_gone | never_taken)
 
 
-def _finish_answered_beside(run_id: str) -> None:
-    """End the other waiting runs of an ended run's session whose questions are all answered."""
-    beside = Run.objects.filter(session__runs=run_id, status=Status.WAITING).exclude(invocation_id="")
-    for pk, session_pk, invocation_id in beside.exclude(pk=run_id).values_list(
-        "pk", "session_id", "invocation_id"
-    ):
-        if not open_calls(session_pk, invocation_id):
-            Run.objects.filter(pk=pk).update(status=Status.DONE)
-
-
 def finish_rewound(session_pk: int, seq: int) -> None:
     """End the waiting runs of a session that began at or after an event: the rewind took back their questions."""
     waiting = Run.objects.filter(session_id=session_pk, status=Status.WAITING, first_seq__gte=seq - 1)
     _update(waiting, status=Status.DONE)
 
 
-def record_answer(session_pk: int) -> None:
-    """End the waiting runs of a session whose questions an external program has answered."""
+def finish_answered(session_pk: int, spared: str = "") -> None:
+    """End the waiting runs of a session whose questions are all answered, except the run `spared`."""
     with transaction.atomic():
         waiting = Run.objects.filter(session_id=session_pk, status=Status.WAITING).exclude(invocation_id="")
         answered = [
             pk
-            for pk, invocation_id in waiting.values_list("pk", "invocation_id")
+            for pk, invocation_id in waiting.exclude(pk=spared).values_list("pk", "invocation_id")
             if not open_calls(session_pk, invocation_id)
         ]
         _update(Run.objects.filter(pk__in=answered), status=Status.DONE)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from sessions_app import events
-from sessions_app.external import mirror_sync, mirrors
+from sessions_app.external import mirrors
 from sessions_app.external.mirrors import SourceEvent, SourceSession
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, ChangeCause, Event, SessionState
@@ -37,8 +37,8 @@ async def bring(
     """Bring the copy up to date with a session of these events."""
     here = await units_of_work.read(mirrors.read_mirror, KEY)
     truth = SourceSession(KEY, PLACE, state or {}, 6.0)
-    kept = mirror_sync.SourceEvents(events, lambda event: str(event["id"]), arrival, frozenset(doubtful))
-    await mirror_sync.sync_mirror(truth, here, kept, seeds={}, created_at=4.0)
+    kept = mirrors.SourceEvents(events, lambda event: str(event["id"]), arrival, frozenset(doubtful))
+    await mirrors.sync_mirror(truth, here, kept, seeds={}, created_at=4.0)
 
 
 async def row() -> AgentSession:

@@ -103,7 +103,7 @@ async def test_failure_to_end_the_run_fails_no_event(script: Script, monkeypatch
         raise RuntimeError("no room")
 
     await run_that_waits(script)
-    monkeypatch.setattr(lifecycle, "record_answer", broken)
+    monkeypatch.setattr(lifecycle, "finish_answered", broken)
     await script(ANSWER)
     assert await units_of_work.read(lambda: AgentSession.objects.get().last_seq) > 2
     assert "could not be ended" in caplog.text

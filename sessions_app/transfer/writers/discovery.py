@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,49 +13,39 @@ from sessions_app.transfer.readers.detection import ARTIFACTS_FOLDER, LOCAL_FOLD
 
 @dataclass(frozen=True, slots=True)
 class AgentData:
-    """Importable data of an agent. `kinds` maps each kind of data to its locations and their fingerprints."""
+    """Importable data of an agent.
+
+    Attributes:
+        what: enumeration of the kinds of data.
+        stores: the fingerprint of each location.
+    """
 
     app_name: str
-    folder: Path
-    kinds: dict[str, dict[str, str]]
-
-    @property
-    def location(self) -> str:
-        """Location for the import."""
-        return str(self.folder.resolve())
-
-    @property
-    def stores(self) -> dict[str, str]:
-        """Fingerprints of all locations."""
-        return {location: text for stores in self.kinds.values() for location, text in stores.items()}
-
-    @property
-    def what(self) -> str:
-        """Enumeration of the kinds of data."""
-        *most, last = self.kinds
-        return f"{', '.join(most)} and {last}" if most else last
+    location: str
+    what: str
+    stores: dict[str, str]
 
 
 def find_all_agent_data(folder: AgentsFolder) -> list[AgentData]:
     """Return the data of all agents that have any."""
     candidates = (find_agent_data(name, folder.folder_of(name)) for name in folder.names())
-    return [data for data in candidates if data.kinds]
+    return [data for data in candidates if data.stores]
 
 
 def find_agent_data(app_name: str, folder: Path) -> AgentData:
     """Return the data of one agent."""
-    local = folder / LOCAL_FOLDER
-    kinds = {
-        "sessions": _find(local / SESSION_FILE, _sqlite_fingerprint),
-        "artifacts": _find(local / ARTIFACTS_FOLDER, artifacts_fingerprint),
+    sessions, artifacts = folder / LOCAL_FOLDER / SESSION_FILE, folder / LOCAL_FOLDER / ARTIFACTS_FOLDER
+    fingerprints = {
+        "sessions": (sessions, _sqlite_fingerprint(sessions)),
+        "artifacts": (artifacts, artifacts_fingerprint(artifacts)),
     }
-    return AgentData(app_name, folder, {what: stores for what, stores in kinds.items() if stores})
-
-
-def _find(path: Path, fingerprint_of: Callable[[Path], str]) -> dict[str, str]:
-    """Return a location with its fingerprint, or {} if it has no data."""
-    fingerprint = fingerprint_of(path)
-    return {str(path.resolve()): fingerprint} if fingerprint else {}
+    stores = {what: store for what, store in fingerprints.items() if store[1]}
+    return AgentData(
+        app_name,
+        str(folder.resolve()),
+        " and ".join(stores),
+        {str(path.resolve()): fingerprint for path, fingerprint in stores.values()},
+    )
 
 
 def _sqlite_fingerprint(path: Path) -> str:
