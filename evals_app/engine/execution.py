@@ -13,8 +13,7 @@ from google.adk.evaluation.eval_set import EvalSet
 from evals_app.engine import evaluators
 from evals_app.engine.agent_source import AgentSource, collect_facts
 from evals_app.engine.attempt import RunPlan, failure_from, run_attempt, warm_up
-from evals_app.engine.executor import LocalExecutor
-from evals_app.engine.run_monitor import MakeExecutor, ProgressCallback, RunMonitor
+from evals_app.engine.run_monitor import ProgressCallback, RunMonitor
 from evals_app.files.stored_evalsets import store_metrics
 from evals_app.models import EvalRun
 from evals_app.runs import writes
@@ -36,7 +35,6 @@ async def execute_run(
     *,
     runtime_id: str | None = None,
     progress: ProgressCallback | None = None,
-    make_executor: MakeExecutor = LocalExecutor,
 ) -> None:
     """Carry out a pending run to its end. Failures are stored in its rows and not raised.
 
@@ -45,7 +43,6 @@ async def execute_run(
         cancelled: set it to stop the run.
         runtime_id: the `RuntimeProcess` that executes the run; when that process dies, the run has crashed.
         progress: called for every attempt that starts or ends.
-        make_executor: builds the executor of the attempts; by default they are tasks of this process.
     """
     run = await retry.write(writes.claim_run, eval_run_id, runtime_id, time.time())
     if run is None:
@@ -54,7 +51,7 @@ async def execute_run(
     finish = partial(writes.finish_run, run.id)
     try:
         plan = await prepare_plan(run, agent_source, progress)
-        monitor = RunMonitor(run, partial(run_attempt, plan), watch, cancelled, progress, make_executor)
+        monitor = RunMonitor(run, partial(run_attempt, plan), watch, cancelled, progress)
         ending = await monitor.follow()
     except asyncio.CancelledError:
         end = partial(finish, EvalRun.Status.CANCELLED, because=writes.PROCESS_STOPPED, now=watch.now())

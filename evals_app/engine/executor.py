@@ -1,11 +1,10 @@
-"""The executor of attempts: its interface, and the one that uses tasks of this process."""
+"""The executor of the attempts of a run."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Protocol
 
 from evals_app.engine.admission import PROCESS_ADMISSION, AttemptAdmission
 
@@ -16,35 +15,12 @@ AttemptWork = Callable[[int], Awaitable[None]]
 """Carries out the attempt of a key and writes its row. Raises only if the row cannot be written."""
 
 
-class Executor(Protocol):
-    """Carries out attempts of one run, a limited number at a time.
+class AttemptExecutor:
+    """Carries out attempts of one run as tasks of this event loop, a limited number at a time.
 
-    The run monitor needs no more than this interface, so a task engine that spreads attempts over machines can
-    implement it: the row of an attempt and the row of its run hold the input and receive the result.
+    The row of an attempt and the row of its run hold the input and receive the result. A task that ignores its
+    cancellation is left behind.
     """
-
-    def enqueue(self, attempt_pk: int, *, alone: bool = False) -> None:
-        """Carry out an attempt when there is capacity; `alone`: with no other attempt of any run in its process."""
-
-    def cancel(self, attempt_pk: int) -> None:
-        """Cancel an attempt that waits or runs; its place is free at once."""
-
-    def resize(self, parallelism: int) -> None:
-        """Change how many attempts run at once; running ones are not stopped."""
-
-    async def join(self) -> None:
-        """Return when nothing is left to do.
-
-        Raises:
-            Exception: an attempt could not be carried out, for example because the store is gone.
-        """
-
-    async def stop(self) -> None:
-        """Cancel everything that waits and runs."""
-
-
-class LocalExecutor:
-    """Carries attempts out as tasks of this event loop. One that ignores its cancellation is left behind."""
 
     def __init__(
         self, work: AttemptWork, parallelism: int, admission: AttemptAdmission = PROCESS_ADMISSION
@@ -80,7 +56,11 @@ class LocalExecutor:
         self._fill()
 
     async def join(self) -> None:
-        """Return when no attempt waits or runs."""
+        """Return when no attempt waits or runs.
+
+        Raises:
+            Exception: an attempt could not be carried out, for example because the store is gone.
+        """
         await self._all_ended.wait()
         if self._failure is not None:
             raise self._failure

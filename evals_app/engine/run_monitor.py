@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evals_app.engine.attempt import OUTBOX_WAIT_S, interrupted_outcome
-from evals_app.engine.executor import AttemptWork, Executor, LocalExecutor
+from evals_app.engine.executor import AttemptExecutor
 from evals_app.engine.spending import spending_since
 from evals_app.engine.watchdog import Watchdog
 from evals_app.models import EvalAttempt, EvalRun
@@ -39,9 +39,6 @@ ProgressCallback = Callable[[EvalAttempt, Outcome | None], None]
 RunAttempt = Callable[[EvalAttempt], Awaitable[Outcome]]
 """Runs a started attempt and returns its outcome. An exception of the agent becomes the outcome's failure."""
 
-MakeExecutor = Callable[[AttemptWork, int], Executor]
-"""Builds an executor from the function that carries out one attempt and the parallelism."""
-
 
 @dataclass(frozen=True)
 class RunEnding:
@@ -64,8 +61,6 @@ class RunSnapshot:
 class RunMonitor:
     """Executes the pending attempts of a claimed run, and ends the run at its limits or when a person requests it.
 
-    The monitor reads progress and requests from the rows, so an executor may carry attempts out elsewhere.
-
     Args:
         run: the claimed run.
         watch: the run's stopwatch, which starts at its start.
@@ -79,14 +74,13 @@ class RunMonitor:
         watch: Stopwatch,
         cancelled: asyncio.Event,
         progress: ProgressCallback | None = None,
-        make_executor: MakeExecutor = LocalExecutor,
     ) -> None:
         self._run = run
         self._run_attempt = run_attempt
         self._watch = watch
         self._cancelled = cancelled
         self._progress = progress
-        self._executor = make_executor(self._carry_out, run.parallelism)
+        self._executor = AttemptExecutor(self._carry_out, run.parallelism)
         self._limits = Limits.read(run.limits)
         self._costs = prices.prices_from_json(json.loads(run.prices))
         # The time limit excludes loading the agent, and includes the time of earlier processes that died.

@@ -1,4 +1,4 @@
-"""Who carries attempts out stands behind an interface: another one does as well, and nothing else changes."""
+"""The executor starts as many attempts as there is capacity for, in order, and ends with the last of them."""
 
 from __future__ import annotations
 
@@ -7,51 +7,9 @@ import asyncio
 import pytest
 
 from evals_app.engine.admission import AttemptAdmission
-from evals_app.engine.execution import execute_run
-from evals_app.engine.executor import LocalExecutor
-from evals_app.models import EvalRun
-from tests.evals.builders import case, evalset, turn
+from evals_app.engine.executor import AttemptExecutor
 
 pytestmark = pytest.mark.anywhere
-
-
-class Backwards:
-    """Another task engine: it begins when it is waited for, with the last attempt first."""
-
-    def __init__(self, work, parallelism):
-        self.work, self.waiting = work, []
-
-    def enqueue(self, attempt_pk, *, alone=False):
-        self.waiting.append(attempt_pk)
-
-    def cancel(self, attempt_pk):
-        self.waiting = [pk for pk in self.waiting if pk != attempt_pk]
-
-    def resize(self, parallelism):
-        pass
-
-    async def join(self):
-        while self.waiting:
-            await self.work(self.waiting.pop())
-
-    async def stop(self):
-        self.waiting.clear()
-
-
-async def test_another_engine_carries_attempts_out(play, folder, monkeypatch):
-    document = evalset(*[case(name, turn(name, name)) for name in "abc"])
-    told = []
-
-    async def backwards(run_id, source, cancelled, progress=None):
-        await execute_run(run_id, source, cancelled, progress=progress, make_executor=Backwards)
-
-    monkeypatch.setattr("tests.evals.conftest.execute_run", backwards)
-    run = await play(
-        document,
-        lambda ctx, said: said,
-        progress=lambda attempt, outcome: told.append(attempt.case_id) if outcome else None,
-    )
-    assert (run.status, run.passed, told) == (EvalRun.Status.DONE, 3, ["c", "b", "a"])
 
 
 async def test_waiting_attempts_start_when_capacity_grows_unless_cancelled():
@@ -82,7 +40,7 @@ async def test_error_of_an_attempt_starts_no_other_and_is_raised_by_join():
         if number == 2:
             raise ConnectionError("the store is gone")
 
-    executor = LocalExecutor(work, 1)
+    executor = AttemptExecutor(work, 1)
     for number in (1, 2, 3):
         executor.enqueue(number)
     with pytest.raises(ConnectionError):
@@ -101,7 +59,7 @@ async def test_failure_of_an_abandoned_attempt_is_ignored():
             raise ValueError("in the middle of something") from None
         ended.append(number)
 
-    executor = LocalExecutor(work, 1)
+    executor = AttemptExecutor(work, 1)
     executor.enqueue(1)
     executor.enqueue(2)
     await asyncio.sleep(0)
@@ -120,7 +78,7 @@ class Gates:
         self.open = {}
 
     def executor(self, parallelism=4):
-        return LocalExecutor(self.work, parallelism, self.room)
+        return AttemptExecutor(self.work, parallelism, self.room)
 
     async def work(self, number):
         self.inside.append(number)
