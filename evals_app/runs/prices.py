@@ -1,4 +1,4 @@
-"""Prices of tokens, from a dated price list that people write (`prices.toml` or `prices.json`).
+"""Prices of tokens, from a dated price list that people write (`prices.toml`).
 
 ```toml
 currency = "USD"
@@ -16,49 +16,28 @@ A model without a price costs "unknown" (None), never 0. A run keeps the prices 
 
 from __future__ import annotations
 
-import json
 import time
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from evals_app.files import BadFile, Problem
+from evals_app.files.problems import from_pydantic
 
-NAMES = ("prices.toml", "prices.json")
+NAME = "prices.toml"
 MILLION = 1_000_000
 LONGEST_CURRENCY = 12
 DEFAULT_CURRENCY = "USD"
-_MONEY = "must be a number from 0 on, for 1,000,000 tokens"
-_MESSAGES: Mapping[str | int, str] = {
-    "model": "must name a model",
-    "from": "must be a day, such as 2025-06-17",
-    **dict.fromkeys(("input", "cached", "output"), _MONEY),
-}
 _LONGEST_FILE = 1_000_000
 
 Usage = Mapping[str, Mapping[str, int]]
 """{model: {prompt, output, cached, calls}}: tokens and calls. The cached tokens are among those of the prompt."""
-
-
-def _read_day(value: Any) -> Any:
-    """Return a day in UTC from a day, a time or text.
-
-    Raises:
-        ValueError: the value is none of them.
-    """
-    if isinstance(value, datetime):
-        return (value.astimezone(UTC) if value.tzinfo else value).date()
-    if value is None or isinstance(value, date):
-        return value
-    if isinstance(value, str):
-        return date.fromisoformat(value)
-    raise ValueError(f"{value!r} is no day")
 
 
 Money = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
@@ -70,7 +49,7 @@ class Price(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
 
     model: Annotated[str, Field(min_length=1)]
-    since: Annotated[date | None, BeforeValidator(_read_day)] = Field(default=None, alias="from")
+    since: date | None = Field(default=None, alias="from")
     input: Money
     cached: Money | None = None
     output: Money
@@ -90,6 +69,23 @@ class Price(BaseModel):
         fresh = usage.get("prompt", 0) - cached
         cached_price = self.input if self.cached is None else self.cached
         return (fresh * self.input + cached * cached_price + usage.get("output", 0) * self.output) / MILLION
+
+
+def _require_printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("must be printable text")
+    return text
+
+
+class PriceFile(BaseModel):
+    """Content of a price file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    currency: Annotated[str, Field(max_length=LONGEST_CURRENCY), AfterValidator(_require_printable)] = (
+        DEFAULT_CURRENCY
+    )
+    price: list[Price] = []
 
 
 @dataclass(frozen=True)
@@ -158,7 +154,7 @@ def find_prices(folders: Iterable[Path]) -> Prices:
     Args:
         folders: such as the agents folder, then DevUI's data folder.
     """
-    for path in (folder / name for folder in folders for name in NAMES):
+    for path in (folder / NAME for folder in folders):
         if path.is_file():
             try:
                 return read_prices(path)
@@ -173,44 +169,15 @@ def read_prices(path: Path) -> Prices:
     Raises:
         BadFile: the file cannot be read, or entries are invalid; all problems are named.
     """
-    document = _document(path)
-    entries = document.get("price", document.get("prices", []))
-    problems = list(_problems(path, document, entries))
-    if problems:
-        raise BadFile(problems, hint='Prices are for 1,000,000 tokens: [[price]] model = "…", input, output.')
-    currency = str(document.get("currency", DEFAULT_CURRENCY))
-    return Prices(tuple(map(Price.model_validate, entries)), currency, str(path))
-
-
-def _document(path: Path) -> Mapping[str, Any]:
     try:
         with path.open("rb") as file:
-            text = file.read(_LONGEST_FILE).decode("utf-8-sig")
-        document = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+            document = tomllib.loads(file.read(_LONGEST_FILE).decode("utf-8-sig"))
+        content = PriceFile.model_validate(document)
+    except ValidationError as error:
+        raise BadFile(
+            from_pydantic(path.name, "", document, error.errors()),
+            hint='Prices are for 1,000,000 tokens: [[price]] model = "…", input, output.',
+        ) from error
     except (OSError, ValueError, RecursionError) as error:
         raise BadFile([Problem(path.name, f"cannot be read: {error}")]) from error
-    if not isinstance(document, Mapping):
-        raise BadFile([Problem(path.name, "must be an object with a list `price`")])
-    return document
-
-
-def _problems(path: Path, document: Mapping[str, Any], entries: Any) -> Iterator[Problem]:
-    for name in document.keys() - {"currency", "price", "prices"}:
-        yield Problem(path.name, "is not known; currency and price are", field=name)
-    currency = document.get("currency", DEFAULT_CURRENCY)
-    if not isinstance(currency, str) or not currency.isprintable() or len(currency) > LONGEST_CURRENCY:
-        problem = f'must be text of at most {LONGEST_CURRENCY} characters, such as "USD"'
-        yield Problem(path.name, problem, field="currency")
-    if not isinstance(entries, list):
-        yield Problem(path.name, "must be a list of prices", field="price")
-        return
-    for number, entry in enumerate(entries, 1):
-        try:
-            Price.model_validate(entry)
-        except ValidationError as error:
-            for detail in error.errors():
-                name = ": ".join([f"price {number}", *map(str, detail["loc"][:1])])
-                message = _MESSAGES.get(detail["loc"][-1] if detail["loc"] else "", "must be an object")
-                if detail["type"] == "extra_forbidden":
-                    message = f"is not known; {', '.join(sorted(map(str, _MESSAGES)))} are"
-                yield Problem(path.name, message, field=name)
+    return Prices(tuple(content.price), content.currency, str(path))

@@ -32,7 +32,7 @@ def prices(request: HttpRequest) -> HttpResponse:
     context = {
         "table": table,
         "folders": run_orders.price_folders(),
-        "names": price_names.NAMES,
+        "name": price_names.NAME,
         "models": model_prices.models_of_runs(table),
     }
     return render(request, "devui/evals/prices.html", context)
