@@ -15,7 +15,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from evals_app.files import duplicate_keys, legacy, plain_yaml, schema
+from evals_app.files import legacy, plain_yaml, schema
 from evals_app.files.content import TURN_STATES
 from evals_app.files.problems import BadFile, Problem, from_pydantic
 from sessions_app.errors import NotFound
@@ -24,7 +24,7 @@ from sessions_app.store.gc_tuning import pause_collector
 YAML_SUFFIXES = (".yaml", ".yml")
 
 MAX_WARNINGS = 20
-"""Most warnings of a kind that are listed; the rest is counted."""
+"""Most duplicate keys, and most invalid numbers, that warnings name."""
 
 
 @dataclass(frozen=True)
@@ -140,30 +140,25 @@ def parse_document(loaded: LoadedDocument, file_name: str) -> EvalsetFile:
     return EvalsetFile(loaded.text, file_name, loaded.shown_as, loaded.document, content)
 
 
-def parse_case(text: str, *, strict: bool = False) -> schema.EvalCase:
+def parse_case(text: str) -> schema.EvalCase:
     """Parse a single case from JSON.
-
-    Args:
-        strict: reject NaN and infinities.
 
     Raises:
         BadFile: with line, column and field of each problem; the file is called `case`.
     """
     loaded = load_document(text, "case.json", "case")
-    if strict and (numbers := list(find_non_json_numbers(loaded.document))):
-        raise BadFile(from_pydantic("case", text, loaded.document, numbers))
     try:
         return schema.EvalCase.model_validate_json(loaded.as_json)
     except ValidationError as error:
         raise BadFile(loaded.problems(error)) from error
 
 
-def find_non_json_numbers(value: Any, *path: str | int) -> Iterator[ErrorDetails]:
+def _non_json_numbers(value: Any, *path: str | int) -> Iterator[ErrorDetails]:
     """Yield an error for every NaN and infinity in a document."""
     if isinstance(value, float) and not math.isfinite(value):
         yield ErrorDetails(type="finite", loc=path, msg="must be a number that JSON has", input=value)
     for key, one in _entries(value):
-        yield from find_non_json_numbers(one, *path, key)
+        yield from _non_json_numbers(one, *path, key)
 
 
 def _entries(value: Any) -> Iterable[tuple[str | int, Any]]:
@@ -181,7 +176,7 @@ class LoadedDocument:
     Attributes:
         as_json: the document as JSON text.
         kind: json or yaml.
-        repeats: an object has a duplicate key.
+        duplicate_keys: keys that an object contains twice; parsers use the last value.
     """
 
     text: str
@@ -189,7 +184,7 @@ class LoadedDocument:
     document: Any
     as_json: str
     kind: str
-    repeats: bool
+    duplicate_keys: Sequence[str]
 
     def problems(self, error: ValidationError) -> list[Problem]:
         """Convert pydantic's errors to problems with positions in the text."""
@@ -198,23 +193,17 @@ class LoadedDocument:
     @property
     def warnings(self) -> list[str]:
         """Warnings about duplicate keys and about numbers that are not valid JSON."""
-        duplicates = duplicate_keys.find_duplicates(self.text, self.kind) if self.repeats else []
-        messages = [duplicate_keys.describe(self.text, *pair) for pair in duplicates[:MAX_WARNINGS]]
-        messages += _rest(duplicates, "keys are named again")
+        names = dict.fromkeys(map(repr, self.duplicate_keys))
+        listed = ", ".join([*names][:MAX_WARNINGS])
+        messages = [f"An object contains a key twice, and the last one counts: {listed}."] if names else []
         if _NON_JSON_NUMBER.search(self.text):
-            numbers = find_non_json_numbers(self.document)
+            numbers = _non_json_numbers(self.document)
             problems = from_pydantic(self.shown_as, self.text, self.document, numbers, self.kind)
             messages += [
                 f"Line {problem.line}, column {problem.column}: {problem.subject} {problem.what}."
                 for problem in problems[:MAX_WARNINGS]
             ]
-            messages += _rest(problems, "numbers are not valid JSON")
         return messages
-
-
-def _rest(warnings: Sequence[object], what: str) -> list[str]:
-    """Return the warning that counts what is not listed."""
-    return [f"{len(warnings) - MAX_WARNINGS} more {what}."] if len(warnings) > MAX_WARNINGS else []
 
 
 @pause_collector()
@@ -227,10 +216,10 @@ def load_document(text: str, file_name: str, shown_as: str) -> LoadedDocument:
     is_yaml = file_name.lower().endswith(YAML_SUFFIXES)
     try:
         if is_yaml:
-            document, has_repeats = plain_yaml.load_yaml(text)
-            return LoadedDocument(text, shown_as, document, json.dumps(document), "yaml", has_repeats)
-        document, has_repeats = duplicate_keys.load_json(text)
-        return LoadedDocument(text, shown_as, document, text, "json", has_repeats)
+            document, duplicates = plain_yaml.load_yaml(text)
+            return LoadedDocument(text, shown_as, document, json.dumps(document), "yaml", duplicates)
+        document, duplicates = _load_json(text)
+        return LoadedDocument(text, shown_as, document, text, "json", duplicates)
     except json.JSONDecodeError as error:
         problem = Problem(shown_as, f"is no JSON: {error.msg}", line=error.lineno, column=error.colno)
     except yaml.MarkedYAMLError as error:
@@ -242,6 +231,20 @@ def load_document(text: str, file_name: str, shown_as: str) -> LoadedDocument:
     except (yaml.YAMLError, ValueError, TypeError) as error:
         problem = Problem(shown_as, f"cannot be read: {str(error).splitlines()[0]}")
     raise BadFile([problem])
+
+
+def _load_json(text: str) -> tuple[Any, list[str]]:
+    """Parse JSON; return also the keys that an object contains twice."""
+    duplicates: list[str] = []
+
+    def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        members = dict(pairs)
+        if len(members) < len(pairs):
+            counts = Counter(name for name, _ in pairs)
+            duplicates.extend(name for name, count in counts.items() if count > 1)
+        return members
+
+    return json.loads(text, object_pairs_hook=build_object), duplicates
 
 
 _old_cases = TypeAdapter(list[legacy.OldCase])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
 import yaml
@@ -12,14 +13,16 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class PlainLoader(_Loader):  # type: ignore[misc]  # one of two loaders of PyYAML, which has no types
-    """SafeLoader with JSON's types. `repeats` tells whether an object has a duplicate key."""
+    """SafeLoader with JSON's types. `duplicate_keys`: keys that an object contains twice."""
 
-    repeats = False
+    def __init__(self, stream: Any) -> None:
+        super().__init__(stream)
+        self.duplicate_keys: list[str] = []
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        """Return an object, and record whether it has a duplicate key."""
-        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        self.repeats = self.repeats or len(set(names)) < len(names)
+        """Return an object, and record its duplicate keys."""
+        counts = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+        self.duplicate_keys += [name for name, count in counts.items() if count > 1]
         return super().construct_mapping(node, deep)
 
 
@@ -40,8 +43,8 @@ MAX_NODES = 1_000_000
 """Most keys and values of a text; each takes about ten microseconds to load."""
 
 
-def load_yaml(text: str) -> tuple[Any, bool]:
-    """Parse YAML to JSON's types and tell whether an object has a duplicate key.
+def load_yaml(text: str) -> tuple[Any, list[str]]:
+    """Parse YAML to JSON's types; return also the keys that an object contains twice.
 
     Raises:
         yaml.YAMLError: the text is no YAML.
@@ -57,7 +60,7 @@ def load_yaml(text: str) -> tuple[Any, bool]:
     most = 1_000_000 + 20 * len(text)
     if _expanded_size(document, {}) > most:
         raise ValueError(f"its aliases stand for more than {most:,} characters: write less with them")
-    return document, loader.repeats
+    return document, loader.duplicate_keys
 
 
 def _check_size(text: str) -> None:

@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 
 from pydantic_core import ErrorDetails
 
-from evals_app.files.positions import PositionFinder
 from evals_app.files.schema import UNION_TAGS
 from evals_app.files.spelling import to_snake_case
-from evals_app.files.syntax_tree import PathKey
+from evals_app.files.syntax_tree import PathKey, PositionFinder
 from sessions_app.errors import BadInput
 
 MAX_SHOWN = 5
@@ -154,7 +153,7 @@ def _case_of(document: Any, path: list[PathKey]) -> tuple[str, list[PathKey]]:
 
 _MESSAGES = {
     "missing": "is required",
-    "extra_forbidden": "is not a field that ADK knows here: correct the name or omit it",
+    "extra_forbidden": "is no known field: correct the name or omit it",
     "string_type": "must be text",
     "list_type": "must be a list",
     "dict_type": "must be an object",

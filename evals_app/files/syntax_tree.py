@@ -1,12 +1,12 @@
-"""Syntax tree of a JSON or YAML text, with the start and end of every value."""
+"""Syntax tree of a JSON or YAML text, with the start and end of every value, and their lines and columns."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import yaml
 
@@ -167,3 +167,41 @@ def _scalar_end(text: str, start: int, end: int, style: str | None) -> int:
     if "+" in whole.split("\n", 1)[0].split("#", 1)[0]:
         return start + max(whole.rfind("\n"), 0)
     return start + len(whole.rstrip())
+
+
+class Position(NamedTuple):
+    """Line and column, both from 1."""
+
+    line: int
+    column: int
+
+
+def position_of(text: str, at: int) -> Position:
+    """Return the line and column of an offset."""
+    return Position(text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+
+
+class PositionFinder:
+    """Finds the positions of values in a JSON or YAML text."""
+
+    def __init__(self, text: str, kind: str) -> None:
+        self._text = text
+        try:
+            self._root: Node | None = parse_tree(text, kind)
+        except ValueError:
+            self._root = None
+
+    def of(self, path: Sequence[PathKey]) -> Position | None:
+        """Return the position of the value at `path`, or of its nearest existing parent.
+
+        The position of an object's entry is that of its key. None if the text cannot be parsed.
+        """
+        if self._root is None:
+            return None
+        node, at = self._root, self._root.start
+        for key in path:
+            child = node.child(key)
+            if child is None:
+                break
+            node, at = child.node, child.start
+        return position_of(self._text, at)

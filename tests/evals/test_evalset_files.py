@@ -87,31 +87,19 @@ def test_duplicate_case_id_has_warning():
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "place"),
+    ("name", "text"),
     [
         (
             "a.evalset.json",
             '{"eval_set_id": "a",\n "eval_cases": [{"eval_id": "b",\n  "eval_id": "c", "conversation": []}]}',
-            "Line 3, column 3: the key 'eval_id' stands on line 2 already.",
         ),
-        (
-            "a.evalset.yaml",
-            "eval_set_id: a\neval_cases:\n- eval_id: c\n  conversation: []\n  eval_id: c\n",
-            "Line 5, column 3: the key 'eval_id' stands on line 3 already.",
-        ),
+        ("a.evalset.yaml", "eval_set_id: a\neval_cases:\n- eval_id: c\n  conversation: []\n  eval_id: c\n"),
     ],
 )
-def test_duplicate_key_has_warning_with_line(name, text, place):
+def test_duplicate_key_has_warning(name, text):
     content = parse(text, name)
     assert content.cases[0].eval_id == "c"
-    assert content.warnings[-1] == f"{place} The last one counts."
-
-
-def test_many_duplicate_keys_are_counted():
-    again = ", ".join(['"x": 1'] * 30)
-    warnings = parse(f'{{"eval_set_id": "a", "eval_cases": [], {again}}}').warnings
-    assert len(warnings) < 25
-    assert warnings[-1] == "9 more keys are named again."
+    assert content.warnings[-1] == "An object contains a key twice, and the last one counts: 'eval_id'."
 
 
 @pytest.mark.parametrize("name", ["a.evalset.json", "a.test.json"])
@@ -190,7 +178,7 @@ def test_misspelt_field_is_named_with_line():
     document = evalset(case("a", {**turn("x"), "final_respones": {}}))
     problem = refusal(document).problems[0]
     assert problem.field == "conversation[0].final_respones"
-    assert "not a field that ADK knows" in problem.what
+    assert "no known field" in problem.what
     assert "final_respones" in json.dumps(document, indent=2).splitlines()[problem.line - 1]
 
 
