@@ -14,7 +14,6 @@ from evals_app.analysis import exports, run_summary
 from evals_app.api.results import router as results
 from evals_app.api.run_actions import RunId, accepted_response, read_facts
 from evals_app.api.run_actions import router as control
-from evals_app.api.session_replays import router as replays
 from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.metrics.catalog import all_metrics, describe
@@ -31,7 +30,6 @@ router = Router(tags=["evals"])
 """Mounted by `devui` at /api/v1/evals."""
 
 router.add_router("", control)
-router.add_router("", replays)
 router.add_router("", results)
 
 

@@ -1,7 +1,8 @@
-"""REST API of actions on runs: cancel, change the parallelism, resume, retry, repeat."""
+"""REST API of actions on runs: cancel, change the parallelism, resume, retry, repeat; replay a session."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest
@@ -10,9 +11,12 @@ from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
 from evals_app.analysis import exports, run_summary
+from evals_app.cases import session_cases
 from evals_app.models import EvalRun
 from evals_app.runs import dispatch, rerun, run_orders, writes
+from evals_app.runs.replayed_sessions import order_replay
 from sessions_app.api.schemas import REFUSALS
+from sessions_app.lookup import find_session
 from sessions_app.store import retry, units_of_work
 
 router = Router(tags=["evals"])
@@ -37,6 +41,16 @@ class RetryIn(Schema):
     attempts: list[int] = Field(
         default=[], description="Attempts; empty: all that failed, erred or are incomplete."
     )
+
+
+class ReplayIn(Schema):
+    """Session to replay, and the parts that come from its recording."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    session: int = Field(description="The session's key, as /api/v1/sessions returns it.")
+    models: str = Field(default="live", description="live or recorded.")
+    tools: str = Field(default="recorded", description="live, recorded, or fail: a call ends the attempt.")
 
 
 @router.post("/runs/{run_id}/resume", response={202: dict[str, Any], **REFUSALS})
@@ -85,6 +99,17 @@ async def cancel_attempt(request: HttpRequest, run_id: RunId, attempt: int) -> S
     return Status(
         202, await units_of_work.read(lambda: exports.attempt_facts(rerun.find_attempt(run, attempt)))
     )
+
+
+@router.post("/replays", response={202: dict[str, Any], **REFUSALS})
+async def replay_session(request: HttpRequest, body: ReplayIn) -> Status[dict[str, Any]]:
+    """Replay a session: send its user messages to the current agent, from the session's initial state."""
+    session = await units_of_work.read(find_session, body.session)
+    conversation = await session_cases.fetch_conversation(session)
+    run = await dispatch.create_and_deliver(
+        partial(order_replay, session, conversation, body.models, body.tools)
+    )
+    return await accepted_response(run)
 
 
 async def accepted_response(run: EvalRun) -> Status[dict[str, Any]]:
