@@ -195,8 +195,8 @@ def diff_texts(before: str, after: str) -> list[value_diff.DiffLine]:
     old, new = before.splitlines(), after.splitlines()
     start = max(_common_length(old, new) - value_diff.CONTEXT_LINES, 0)
     end = max(_common_length(old[start:][::-1], new[start:][::-1]) - value_diff.CONTEXT_LINES, 0)
-    parts = ("\n".join(lines[start : len(lines) - end]) for lines in (old, new))
-    diff = value_diff.diff_lines(*(json.dumps(part) for part in parts))
+    parts = (lines[start : len(lines) - end] for lines in (old, new))
+    diff = value_diff.diff_lines(*(json.dumps("\n".join(part)) if part else None for part in parts))
     if not diff and before != after:
         return [value_diff.DiffLine("skipped", "Only the ends of lines change.")]
     return diff

@@ -146,17 +146,8 @@ def build_case(
     conversation: Iterable[Json],
     case_id: str,
     options: CaseOptions,
-    created_at: float,
 ) -> Json:
-    """Build a case of turns of a session.
-
-    Args:
-        session: the session.
-        turns: consecutive turns.
-        conversation: all of ADK's turns of the session.
-        case_id: the id of the case.
-        options: the expectations of the case.
-        created_at: seconds since the epoch.
+    """Build a case of consecutive turns of a session, given all of ADK's turns of the session.
 
     Raises:
         BadInput: ADK has none of these turns.
@@ -176,7 +167,6 @@ def build_case(
             "user_id": session.user_id,
             "state": initial_state(session, case_turns[0]),
         },
-        "creation_timestamp": created_at,
         **_expected_states(session, case_turns, options),
     }
 

@@ -14,7 +14,7 @@ from evals_app.engine import evaluators
 from evals_app.engine.agent_source import AgentSource, collect_facts
 from evals_app.engine.attempt import RunPlan, failure_from, run_attempt, warm_up
 from evals_app.engine.run_monitor import ProgressCallback, RunMonitor
-from evals_app.files.stored_evalsets import store_metrics
+from evals_app.files.library import store_metrics
 from evals_app.models import EvalRun
 from evals_app.runs import writes
 from evals_app.runs.limits import Limits

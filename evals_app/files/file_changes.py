@@ -161,49 +161,41 @@ def edit_file(evalset: EvalSet, edit: editing.Edit, origin: str = "page") -> Eva
 
 
 def create_evalset(
-    app_name: str,
-    evalset_id: str,
-    cases: list[Json],
-    *,
-    form: str = "json",
-    origin: str = "page",
-    **more: Any,
+    app_name: str, evalset_id: str, cases: list[Json], form: str = "json", **more: Any
 ) -> EvalSet:
-    """Create an evalset file in an agent's folder, in ADK's present form.
-
-    Args:
-        evalset_id: the file's name without its suffix.
-        form: json or yaml.
-        origin: stored as origin of the version.
-        more: further fields of the evalset, such as its name.
+    """Create an evalset file in an agent's folder; see `build_new_file`.
 
     Raises:
         NotFound: the app does not exist.
         BadInput: the id is invalid or taken, a case is invalid, or the file cannot be written.
     """
-    return add_file(app_name, build_new_file(evalset_id, cases, form, **more), origin=origin)
+    return add_file(app_name, build_new_file(evalset_id, cases, form, creation_timestamp=time.time(), **more))
 
 
-def plan_new_file(app_name: str, evalset_id: str, cases: list[Json], created_at: float) -> EvalsetChange:
-    """Return the file that `create_evalset` would write. Nothing is written. `created_at`: seconds since the epoch.
+def plan_new_file(app_name: str, evalset_id: str, cases: list[Json]) -> EvalsetChange:
+    """Return a new file with cases, for review. Nothing is written.
 
     Raises:
         NotFound: the app does not exist.
         BadInput: the id is invalid or taken, or a case is invalid.
     """
-    file = build_new_file(evalset_id, cases, creation_timestamp=created_at)
+    file = build_new_file(evalset_id, cases)
     return EvalsetChange(app_name, _free_path(app_name, file.file_name), file)
 
 
 def build_new_file(evalset_id: str, cases: list[Json], form: str = "json", **more: Any) -> EvalsetFile:
-    """Return a new evalset file. `form`: json or yaml; `more`: further fields of the evalset.
+    """Return a new evalset file in ADK's present form.
+
+    Args:
+        evalset_id: the file's name without its suffix.
+        form: json or yaml.
+        more: further fields of the evalset, such as its name.
 
     Raises:
         BadFile: a case is invalid.
     """
     name = f"{evalset_id}.evalset.{'yaml' if form == 'yaml' else 'json'}"
     about = {"name": evalset_id, **more}
-    about.setdefault("creation_timestamp", time.time())
     return editing.build_file(name, evalset_id, cases, **about)
 
 

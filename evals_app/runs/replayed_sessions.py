@@ -9,7 +9,7 @@ from typing import Any
 
 from evals_app.cases import session_cases
 from evals_app.cases.session_cases import CaseOptions
-from evals_app.files.stored_evalsets import mark_gone, mirror
+from evals_app.files.library import mark_gone, mirror
 from evals_app.metrics import config as configs
 from evals_app.models import EvalRun, EvalSetVersion
 from evals_app.runs import run_orders, writes
@@ -48,9 +48,9 @@ def order_replay(
     turns = session_cases.find_turns(session)
     if not turns:
         raise BadInput("Nothing was said in this session yet.", hint="Talk to the agent first.")
-    case = session_cases.build_case(
-        session, turns, conversation, session.session_id, CaseOptions(keys=None), time.time()
-    )
+    options = CaseOptions(keys=None)
+    case = session_cases.build_case(session, turns, conversation, session.session_id, options)
+    case["creation_timestamp"] = time.time()  # each replay has a version of its own
     config = configs.add_automatic_metrics(configs.default_config(), [case])
     order = writes.NewRun(
         _version_of(session.app_name, case),

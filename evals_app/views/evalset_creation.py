@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import time
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -143,7 +141,6 @@ class CasesWish:
     new_id: str
     options: CaseOptions
     reviewed: str
-    created: float
 
     @classmethod
     def of(cls, fields: QueryDict, *, is_form: bool) -> CasesWish:
@@ -162,7 +159,6 @@ class CasesWish:
             fields.get("new_id", "").strip(),
             options,
             fields.get("seen", ""),
-            _moment(fields.get("created", "")),
         )
 
 
@@ -202,7 +198,7 @@ async def record(request: HttpRequest) -> HttpResponse:
 
 def _worked_out(app_name: str, wish: CasesWish, cases: list[Json]) -> EvalsetChange:
     if not wish.target:
-        return file_changes.plan_new_file(app_name, wish.new_id, cases, wish.created)
+        return file_changes.plan_new_file(app_name, wish.new_id, cases)
     evalset = library.find_evalset(app_name, wish.target)
     return file_changes.plan_change(evalset, partial(edits.append_cases, cases=cases))
 
@@ -237,9 +233,7 @@ def _source(session: AgentSession, wish: CasesWish, place: int, used_ids: set[st
 
 
 def _case(wish: CasesWish, source: Source, conversation: list[Json]) -> Json:
-    return session_cases.build_case(
-        source.session, source.part, conversation, source.case_id, wish.options, wish.created
-    )
+    return session_cases.build_case(source.session, source.part, conversation, source.case_id, wish.options)
 
 
 def _record(
@@ -262,8 +256,3 @@ def _record(
         "apps": runnable_apps(),
     }
     return render(request, RECORD, context, status=error.status if error else 200)
-
-
-def _moment(text: str) -> float:
-    """Return when a form was opened, which its cases keep: what is shown and what is written are the same."""
-    return float(text) if re.fullmatch(r"\d{1,12}(\.\d{1,9})?", text) else round(time.time(), 3)
