@@ -1,11 +1,10 @@
-"""Details of an event beside its content: model call, grounding, transcriptions, other fields. Pure.
+"""Details of an event beside its content: short facts, transcriptions, and other fields as JSON. Pure.
 
 All fields are shown: fields without a label here, including unknown ones, are shown as JSON.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,8 +12,6 @@ from typing import Any
 from sessions_app import scopes
 from sessions_app.presentation.json_pointer import pointer_of
 from sessions_app.timeline.event_fields import EMPTY, object_field, other_fields
-from sessions_app.timeline.grounding import Grounding, Source, citations_of, grounding_of
-from sessions_app.timeline.token_usage import TokenUsage, usage_of
 
 SHOWN_SEPARATELY = frozenset(
     {"content", "actions", "id", "invocationId", "author", "timestamp", "branch", "errorCode", "errorMessage"}
@@ -34,10 +31,15 @@ LABELS = {
     "liveSessionId": "live session",
     "isolationScope": "isolation scope",
     "longRunningToolIds": "long-running calls",
+    "avgLogprobs": "average log probability",
 }
 """Labels of fields with a short value."""
 
 TREES = {
+    "usageMetadata": "Token usage",
+    "cacheMetadata": "Context cache",
+    "groundingMetadata": "Grounding",
+    "citationMetadata": "Citations",
     "output": "Output of the node",
     "customMetadata": "Custom metadata",
     "logprobsResult": "Log probabilities",
@@ -47,18 +49,7 @@ TREES = {
 }
 """Fields that are shown as JSON under a title."""
 
-SPECIAL = frozenset(
-    {
-        "usageMetadata",
-        "avgLogprobs",
-        "groundingMetadata",
-        "citationMetadata",
-        "cacheMetadata",
-        "inputTranscription",
-        "outputTranscription",
-        "nodeInfo",
-    }
-)
+SPECIAL = frozenset({"inputTranscription", "outputTranscription", "nodeInfo"})
 
 MAX_SHORT = 400
 """Maximum length of a value on one line; longer values are shown as JSON."""
@@ -76,19 +67,6 @@ class Transcription:
 
 
 @dataclass(frozen=True, slots=True)
-class ContextCache:
-    """The context cache of a model call. Times in epoch seconds."""
-
-    name: str
-    fingerprint: str
-    invocations: int | None
-    contents: int | None
-    created_at: float | None
-    expires_at: float | None
-    more: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class JsonField:
     """A field that is shown as JSON; `is_known` tells whether it is a field of ADK's `Event`."""
 
@@ -103,19 +81,13 @@ class EventDetails:
     """All fields of an event except content and actions."""
 
     facts: list[tuple[str, str]]
-    usage: TokenUsage | None
-    certainty: tuple[float, float] | None
-    grounding: Grounding | None
-    citations: list[tuple[Source, dict[str, Any]]]
     transcriptions: list[Transcription]
-    cache: ContextCache | None
     trees: list[JsonField] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
         """Tell whether there are no details."""
-        details = (self.facts, self.usage, self.certainty, self.grounding, self.citations, self.cache)
-        return not any((*details, self.transcriptions, self.trees))
+        return not (self.facts or self.transcriptions or self.trees)
 
 
 def details_of(body: Mapping[str, Any]) -> EventDetails:
@@ -124,16 +96,11 @@ def details_of(body: Mapping[str, Any]) -> EventDetails:
     facts = {**{label: value for label, value in values.items() if _is_short(value)}, **_node(body)}
     return EventDetails(
         facts=[(label, _short(value)) for label, value in facts.items()],
-        usage=usage_of(object_field(body, "usageMetadata")),
-        certainty=_certainty(body.get("avgLogprobs")),
-        grounding=grounding_of(object_field(body, "groundingMetadata")),
-        citations=citations_of(object_field(body, "citationMetadata")),
         transcriptions=[
             _transcription(label, object_field(body, name), f"/{name}")
             for name, label in (("inputTranscription", "heard"), ("outputTranscription", "said aloud"))
             if object_field(body, name)
         ],
-        cache=_cache(object_field(body, "cacheMetadata")),
         trees=_trees(body),
     )
 
@@ -148,39 +115,10 @@ def _node(body: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _certainty(average: Any) -> tuple[float, float] | None:
-    """Return (average log probability, corresponding probability of a token in percent)."""
-    if not isinstance(average, int | float) or isinstance(average, bool):
-        return None
-    return float(average), 100 * math.exp(min(0.0, float(average)))
-
-
 def _transcription(label: str, transcription: Mapping[str, Any], pointer: str) -> Transcription:
     more = other_fields({"text", "finished"}, transcription)
     return Transcription(
         label, str(transcription.get("text") or ""), bool(transcription.get("finished")), more, pointer
-    )
-
-
-def _cache(metadata: Mapping[str, Any]) -> ContextCache | None:
-    """Read the cache metadata, which ADK writes in snake case (`google/adk/models/cache_metadata.py`)."""
-    if not metadata:
-        return None
-    names = {name.replace("_", "").lower(): name for name in metadata}
-
-    def take(name: str, kind: Any) -> Any:
-        value = metadata.get(names.get(name, ""))
-        return value if isinstance(value, kind) and not isinstance(value, bool) else None
-
-    shown_names = ("cachename", "fingerprint", "invocationsused", "contentscount", "createdat", "expiretime")
-    return ContextCache(
-        name=take("cachename", str) or "",
-        fingerprint=take("fingerprint", str) or "",
-        invocations=take("invocationsused", int),
-        contents=take("contentscount", int),
-        created_at=take("createdat", int | float),
-        expires_at=take("expiretime", int | float),
-        more={said_as: metadata[said_as] for name, said_as in names.items() if name not in shown_names},
     )
 
 
@@ -195,14 +133,8 @@ def _trees(body: Mapping[str, Any]) -> list[JsonField]:
         if name in excluded or value in EMPTY or (name in LABELS and _is_short(value)):
             continue
         trees.append(JsonField(LABELS.get(name, name), value, pointer_of(name), is_known=name in LABELS))
-    wrong = [name for name in SPECIAL if name in body and not _is_readable(name, body[name])]
+    wrong = [name for name in SPECIAL if body.get(name) not in EMPTY and not isinstance(body[name], dict)]
     return [*trees, *(JsonField(name, body[name], f"/{name}") for name in sorted(wrong))]
-
-
-def _is_readable(name: str, value: Any) -> bool:
-    if value in EMPTY:
-        return True
-    return _certainty(value) is not None if name == "avgLogprobs" else isinstance(value, dict)
 
 
 def _is_short(value: Any) -> bool:

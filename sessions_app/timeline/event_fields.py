@@ -15,22 +15,6 @@ def object_field(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def list_field(fields: Mapping[str, Any], name: str) -> list[Any]:
-    """Return a field that is a list."""
-    value = fields.get(name)
-    return value if isinstance(value, list) else []
-
-
-def objects_field(fields: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return the objects of a field that is a list of them."""
-    return [each for each in list_field(fields, name) if isinstance(each, dict)]
-
-
-def is_count(value: Any) -> bool:
-    """Tell whether a value is a non-negative integer."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
 def other_fields(names: Collection[str], fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the non-empty fields that are not in `names`."""
     return {name: value for name, value in fields.items() if name not in names and value not in EMPTY}

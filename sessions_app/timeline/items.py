@@ -37,6 +37,7 @@ IDLE_S = 600.0
 
 SIGNALS = {
     "transferToAgent": "transfer to",
+    "transferReason": "reason of the transfer",
     "escalate": "escalate",
     "skipSummarization": "result not summarised by the model",
     "endOfAgent": "end of agent",
