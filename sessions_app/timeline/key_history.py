@@ -1,12 +1,10 @@
-"""History of a key: all writes, newest first, in pages, and the trend of numeric values."""
+"""History of a key: all writes, newest first, in pages."""
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import dataclass
 
-from django.db.models import CharField, QuerySet
+from django.db.models import CharField
 from django.db.models.functions import Substr
 
 from sessions_app.models import Scope, StateChange
@@ -16,12 +14,6 @@ from sessions_app.timeline.key_changes import BRIEF_LENGTH, truncate
 PAGE = 20
 WHOLE_LENGTH = 4_000
 """Maximum length of values that are included in full; longer values are truncated and loaded on request."""
-
-TREND_WRITES = 100
-"""Newest writes in the trend of a number."""
-
-TREND_BOX = (200, 28)
-"""Width and height of the trend line, in SVG units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +33,6 @@ class PastWrite:
 
 
 @dataclass(frozen=True, slots=True)
-class Trend:
-    """Trend of a number: points of an SVG polyline in `TREND_BOX`, with minimum and maximum."""
-
-    points: str
-    least: float
-    most: float
-    writes: int
-
-
-@dataclass(frozen=True, slots=True)
 class KeyHistory:
     """A page of a key's writes.
 
@@ -62,7 +44,6 @@ class KeyHistory:
     writes: list[PastWrite]
     older: int | None
     count: int
-    trend: Trend | None
 
     @property
     def is_counted_out(self) -> bool:
@@ -95,7 +76,6 @@ def read_key_history(
         ],
         older,
         counted or 0,
-        None if before is not None else _trend(writes),
     )
 
 
@@ -109,29 +89,3 @@ def _write(row: StateChange, earlier: StateChange | None, *, is_last: bool, is_w
         brief=truncate(text, BRIEF_LENGTH),
         is_new=is_whole and had_none and not row.removed,
     )
-
-
-def _trend(writes: QuerySet[StateChange]) -> Trend | None:
-    """Return the trend of a key; None unless its newest values are at least three numbers."""
-    newest = writes.annotate(text=Substr("value", 1, BRIEF_LENGTH, output_field=CharField()))
-    numbers = [_number(text) for text in newest.values_list("text", flat=True)[:TREND_WRITES]][::-1]
-    values = [number for number in numbers if number is not None]
-    if len(values) < 3 or len(values) < len(numbers):
-        return None
-    least, most = min(values), max(values)
-    width, height = TREND_BOX
-    span = (most - least) or 1.0
-    points = (
-        f"{place * width / (len(values) - 1):.1f},{height - (value - least) / span * height:.1f}"
-        for place, value in enumerate(values)
-    )
-    return Trend(" ".join(points), least, most, len(values))
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        value = json.loads(text or "null")
-        number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
