@@ -198,7 +198,7 @@ def _whole_trace(pk: int) -> WholeTrace:
     spans = Span.objects.filter(session=row.session_id, invocation_id=row.invocation_id)
     return WholeTrace.of(
         row,
-        stages=[StageOut(name=name, at=at, of=of) for name, at, of in row.stages_told],
+        stages=[StageOut(name=name, at=at, of=of) for name, at, of in row.decoded_stages],
         spans=[
             SpanOut.from_row(span, attributes=json.loads(span.attributes))
             for span in spans.order_by("started_ns", "pk")[: waterfall.MAX_SPANS]

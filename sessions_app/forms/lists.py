@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from django import forms
 
 from sessions_app.errors import BadInput
-from sessions_app.forms.query import MAX_QUERY_CHARACTERS, ListWatch, PageQuery
+from sessions_app.forms.query import MAX_QUERY_CHARACTERS, ListWatch, OwnerQuery, PageQuery
 from sessions_app.ids import ID_BYTES
 from sessions_app.models import Run
 from sessions_app.search.query import parse
@@ -107,15 +107,12 @@ class SavedViewForm(forms.Form):
     replace = forms.BooleanField(required=False)
 
 
-class RunQuery(PageQuery):
+class RunQuery(OwnerQuery):
     """Filters of the run list."""
 
     FILTERS = ("app", "status", "user", "session", "error")
 
-    app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     status = forms.ChoiceField(required=False, choices=[("", "any"), *Run.Status.choices])
-    user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
-    session = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     error = forms.CharField(required=False, max_length=200)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 
 from sessions_app.errors import BadInput
+from sessions_app.ids import ID_BYTES
 
 MAX_QUERY_CHARACTERS = 8_000
 """Maximum length of a query in the search box. Above the limit of the query language, so that too long a query gets the
@@ -50,6 +51,22 @@ class PageQuery(QueryForm):
     """The cursor of a list."""
 
     before = forms.CharField(required=False, max_length=600)
+
+
+class OwnerQuery(PageQuery):
+    """Filters of a list by app, user and session; empty ones match all."""
+
+    app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    session = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+
+
+class SessionIdsForm(QueryForm):
+    """The ids of one session."""
+
+    app = forms.CharField(strip=False, max_length=ID_BYTES)
+    user = forms.CharField(strip=False, max_length=ID_BYTES)
+    session = forms.CharField(strip=False, max_length=ID_BYTES)
 
 
 class ListWatch(QueryForm):

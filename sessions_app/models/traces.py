@@ -34,7 +34,7 @@ class Trace(models.Model):
         indexes = [models.Index(fields=["-started_at", "-id"], name="trace_newest")]
 
     @property
-    def stages_told(self) -> list[list[Any]]:
+    def decoded_stages(self) -> list[list[Any]]:
         """The stages as lists of name, time, and agent or tool."""
         stages: list[list[Any]] = json.loads(self.stages)
         return stages

@@ -81,8 +81,8 @@ def tag_name(text: str) -> str:
     return name
 
 
-def tag(pks: Collection[int], text: str) -> int:
-    """Add a tag to sessions; return how many have it now.
+def tag(pks: Collection[int], text: str) -> None:
+    """Add a tag to sessions.
 
     Raises:
         BadInput: the tag is invalid, or a session has too many.
@@ -100,30 +100,26 @@ def tag(pks: Collection[int], text: str) -> int:
                 hint="Remove one of them first.",
             )
         change_notification.notify_after_commit()
-    return len(present)
 
 
-def untag(pks: Collection[int], text: str) -> int:
-    """Remove a tag from sessions; return how many had it.
+def untag(pks: Collection[int], text: str) -> None:
+    """Remove a tag from sessions.
 
     Raises:
         BadInput: the tag is invalid.
     """
     with transaction.atomic():
-        removed, _ = SessionTag.objects.filter(session__in=pks, name=tag_name(text)).delete()
+        SessionTag.objects.filter(session__in=pks, name=tag_name(text)).delete()
         change_notification.notify_after_commit()
-    return removed
 
 
-def pin(pks: Collection[int], *, pinned: bool = True) -> int:
-    """Pin sessions, or unpin them; return how many exist."""
+def pin(pks: Collection[int], *, pinned: bool = True) -> None:
+    """Pin sessions, or unpin them."""
     with transaction.atomic():
         present = AgentSession.objects.filter(pk__in=_present_pks(pks))
-        count = present.count()
         rows = present.filter(pinned_at=None) if pinned else present  # a pinned session keeps its place
         rows.update(pinned_at=time.time() if pinned else None)
         change_notification.notify_after_commit()
-    return count
 
 
 def tags_in_use(limit: int = 100) -> list[str]:

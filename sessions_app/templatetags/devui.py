@@ -89,11 +89,8 @@ def _icon(static_url: str, name: str, label: str, css: str) -> SafeString:
     return format_html('<svg class="{}" aria-hidden="true"><use href="{}"></use></svg>', classes, href)
 
 
-@register.simple_tag
-def kind(name: str, text: str = "") -> SafeString:
-    """`{% kind event.kind %}`: the mark of an event's kind, with its name for screen readers or as text."""
-    if text:
-        return format_html('<span class="kind kind-{}">{}{}</span>', name, kind_icon(name), text)
+def kind_mark(name: str) -> SafeString:
+    """Return the mark of an event's kind, with its name for screen readers."""
     label = kind_label(name)
     return format_html('<span class="kind kind-{}" title="{}">{}</span>', name, label, kind_icon(name, label))
 

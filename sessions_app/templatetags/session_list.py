@@ -143,7 +143,9 @@ def _hit(hit: Hit, url: str) -> SafeString:
     """Return a link to the matching event, with its matches highlighted."""
     pieces = ((visible_text.text_html(text), matches) for text, matches in hit.snippet)
     text = SafeString("".join(f"<mark>{piece}</mark>" if matches else piece for piece, matches in pieces))
-    return format_html('{} <a href="{}?seq={}"><bdi>{}</bdi></a>', devui.kind(hit.kind), url, hit.seq, text)
+    return format_html(
+        '{} <a href="{}?seq={}"><bdi>{}</bdi></a>', devui.kind_mark(hit.kind), url, hit.seq, text
+    )
 
 
 def _tags(session: AgentSession) -> SafeString:

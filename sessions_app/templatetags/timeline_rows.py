@@ -27,12 +27,6 @@ def web_address(uri: object) -> str:
         return ""
 
 
-@register.filter
-def pointer_query(pointer: str) -> str:
-    """`?{{ media.pointer|pointer_query }}`: query string with the pointer to a part of an event."""
-    return urlencode({"pointer": pointer})
-
-
 @register.simple_tag
 def artifact_query(name: str, version: object = None) -> str:
     """`?{% artifact_query name version %}`: query string for an artifact; without a version, the newest."""

@@ -38,4 +38,4 @@ def latest_trace(sessions: Collection[AgentSession]) -> Trace | None:
 
 def toolsets_of(trace: Trace) -> list[str]:
     """Return the lost toolsets of an invocation."""
-    return [of for name, _, of in trace.stages_told if name == Trace.LOST_TOOLSET]
+    return [of for name, _, of in trace.decoded_stages if name == Trace.LOST_TOOLSET]

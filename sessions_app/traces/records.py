@@ -119,7 +119,7 @@ def close_unfinished(at: float, **of: Any) -> None:
     """
     for trace in Trace.objects.filter(finished_at=None, **of):
         end = max(at, trace.started_at)
-        stages = [*trace.stages_told, [Trace.CUT_OFF, end, ""]]
+        stages = [*trace.decoded_stages, [Trace.CUT_OFF, end, ""]]
         Trace.objects.filter(pk=trace.pk, finished_at=None).update(
             stages=scopes.dumps(stages[-MAX_STAGES:]), finished_at=end
         )

@@ -166,7 +166,9 @@ def waterfall(session: AgentSession, invocation_id: str) -> Waterfall:
 
 def pauses_of(trace: Trace) -> Pauses:
     """Return the pauses of an invocation: from each of its ends to the next stage."""
-    return Pauses((at, then) for (name, at, _), (_, then, _) in pairwise(trace.stages_told) if name in ENDS)
+    return Pauses(
+        (at, then) for (name, at, _), (_, then, _) in pairwise(trace.decoded_stages) if name in ENDS
+    )
 
 
 def working_seconds(trace: Trace) -> float | None:
@@ -228,7 +230,7 @@ def _seqs(session: AgentSession, event_ids: Sequence[str]) -> dict[str, int]:
 
 
 def _stages(session: AgentSession, invocation_id: str, trace: Trace | None) -> list[ReachedStage]:
-    entries = list(trace.stages_told) if trace else []
+    entries = list(trace.decoded_stages) if trace else []
     pauses = pauses_of(trace) if trace else Pauses()
     runs = Run.objects.filter(session=session, invocation_id=invocation_id).order_by("created_at")
     for run in runs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.http.request import split_domain_port
 from django.shortcuts import render
@@ -14,6 +15,7 @@ from sessions_app.agents.page import invocation_path
 from sessions_app.agents.page.description import prepare_description
 from sessions_app.agents.page.drawing import draw
 from sessions_app.errors import DevUIError, NotFound
+from sessions_app.forms.query import QueryForm
 from sessions_app.forms.sessions import SessionTtlForm
 from sessions_app.http import render_partial, wants_partial
 from sessions_app.models import AgentSession
@@ -29,11 +31,15 @@ CARD = "devui/agents/status.html"
 
 SESSIONS_SHOWN = 10
 
-MAX_DIGITS = 19
-"""Upper bound for the digits of a session's primary key: larger numbers overflow database integers."""
-
 LOCAL_HOST_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """Host names of a server on the browser's own machine, where links to source files open in the editor."""
+
+
+class InvocationQuery(QueryForm):
+    """Invocation whose path the drawing shows, in a session or in one of the newest."""
+
+    invocation = forms.CharField(required=False, strip=False)
+    session = forms.IntegerField(required=False, min_value=0, max_value=2**63 - 1)
 
 
 @require_safe
@@ -89,14 +95,13 @@ def _invocation_path(
     request: HttpRequest, app_name: str, newest: list[AgentSession]
 ) -> invocation_path.InvocationPath | None:
     """Return the path of invocation `?invocation=` through the agents, in session `?session=` or one of the newest."""
-    invocation_id, session_pk = request.GET.get("invocation", ""), request.GET.get("session", "")
-    if not invocation_id:
+    query = InvocationQuery(request.GET).read()
+    if not query["invocation"]:
         return None
-    if session_pk.isascii() and session_pk.isdecimal() and len(session_pk) < MAX_DIGITS:
-        return invocation_path.find_invocation_path(
-            AgentSession.objects.filter(pk=int(session_pk), app_name=app_name), invocation_id
-        )
-    return invocation_path.find_invocation_path(newest, invocation_id)
+    of_session = AgentSession.objects.filter(pk=query["session"], app_name=app_name)
+    return invocation_path.find_invocation_path(
+        newest if query["session"] is None else of_session, query["invocation"]
+    )
 
 
 @require_safe

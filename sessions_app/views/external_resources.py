@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 
 from sessions_app.errors import DevUIError
 from sessions_app.external import resources
-from sessions_app.forms.query import QueryForm
+from sessions_app.forms.query import QueryForm, SessionIdsForm
 from sessions_app.http import render_partial
 from sessions_app.ids import ID_BYTES
 from sessions_app.presentation import file_type
@@ -23,15 +23,7 @@ ARTIFACTS = "devui/artifacts/external.html"
 MEMORY = "devui/memory/external.html"
 
 
-class ExternalArtifactsQuery(QueryForm):
-    """Session whose artifacts are listed."""
-
-    app = forms.CharField(strip=False, max_length=ID_BYTES)
-    user = forms.CharField(strip=False, max_length=ID_BYTES)
-    session = forms.CharField(strip=False, max_length=ID_BYTES)
-
-
-class ExternalContentQuery(ExternalArtifactsQuery):
+class ExternalContentQuery(SessionIdsForm):
     """Artifact version to serve; `save=1` downloads it instead of showing it."""
 
     name = forms.CharField(strip=False)
@@ -50,7 +42,7 @@ class ExternalMemoryQuery(QueryForm):
 @require_safe
 async def artifacts(request: HttpRequest) -> HttpResponse:
     """List a session's artifacts in its app's artifact service. The page shows the error if listing fails."""
-    query = ExternalArtifactsQuery(request.GET).read()
+    query = SessionIdsForm(request.GET).read()
     owner = {name: query[name] for name in ("app", "user", "session")}
     context: dict[str, Any] = {
         "query": query,

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from sessions_app.errors import BadInput, DevUIError
 from sessions_app.external import resources
-from sessions_app.forms.query import PageQuery
+from sessions_app.forms.query import OwnerQuery, SessionIdsForm
 from sessions_app.http import render_partial
 from sessions_app.ids import ID_BYTES
 from sessions_app.memory import memory_entries, memory_list
@@ -27,23 +27,12 @@ DELETE = "devui/memory/delete.html"
 FILTERS = ("app", "user", "session", "realm")
 
 
-class MemoryQuery(PageQuery):
+class MemoryQuery(OwnerQuery):
     """Filters of the memory list and the search text."""
 
-    app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
-    user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
-    session = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     realm = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     q = forms.CharField(required=False, max_length=1_000)
     added = forms.IntegerField(required=False, min_value=0)
-
-
-class AddSessionForm(forms.Form):
-    """Session to add to its user's memory."""
-
-    app = forms.CharField(strip=False, max_length=ID_BYTES)
-    user = forms.CharField(strip=False, max_length=ID_BYTES)
-    session = forms.CharField(strip=False, max_length=ID_BYTES)
 
 
 @require_safe
@@ -71,7 +60,7 @@ def _page_context(query: Mapping[str, Any]) -> dict[str, Any]:
 @require_POST
 async def add(request: HttpRequest) -> HttpResponse:
     """Have the app's runtime add a session to its user's memory. The form shows errors."""
-    form = AddSessionForm(request.POST)
+    form = SessionIdsForm(request.POST)
     try:
         return await _add_session(form)
     except DevUIError as error:
@@ -79,7 +68,7 @@ async def add(request: HttpRequest) -> HttpResponse:
         return render(request, LIST, context, status=error.status)
 
 
-async def _add_session(form: AddSessionForm) -> HttpResponse:
+async def _add_session(form: SessionIdsForm) -> HttpResponse:
     """Add the session that the form names.
 
     Raises:
@@ -94,10 +83,10 @@ async def _add_session(form: AddSessionForm) -> HttpResponse:
     return redirect(_url("memory", ids, added=str(after - before)))
 
 
-def _error_context(form: AddSessionForm, problem: DevUIError) -> dict[str, Any]:
+def _error_context(form: SessionIdsForm, problem: DevUIError) -> dict[str, Any]:
     """Return the page's context with the sent fields and the error."""
     owner = {name: form.cleaned_data.get(name, "") for name in ("app", "user")}
-    fields = {name: str(form.data.get(name, ""))[:ID_BYTES] for name in AddSessionForm.base_fields}
+    fields = {name: str(form.data.get(name, ""))[:ID_BYTES] for name in SessionIdsForm.base_fields}
     return {**_page_context(MemoryQuery(owner).read()), "problem": problem, "sent": fields}
 
 

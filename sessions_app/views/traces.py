@@ -10,9 +10,8 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from sessions_app import scopes
-from sessions_app.forms.query import PageQuery, QueryForm
+from sessions_app.forms.query import OwnerQuery, QueryForm
 from sessions_app.http import render_partial, wants_partial
-from sessions_app.ids import ID_BYTES
 from sessions_app.lookup import find_event, find_session
 from sessions_app.models import AgentSession, ModelCall
 from sessions_app.sessions import overview
@@ -31,12 +30,9 @@ CONTENTS_MOST = 1_000
 TARGET = "llm"
 
 
-class TracesQuery(PageQuery):
+class TracesQuery(OwnerQuery):
     """Filters of the trace list; `session` is a prefix of session ids."""
 
-    app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
-    user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
-    session = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     only = forms.ChoiceField(required=False, choices=[("", "all"), ("errors", "errors")])
 
 

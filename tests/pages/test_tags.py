@@ -104,7 +104,7 @@ def test_no_time_shows_nothing():
 
 @pytest.mark.parametrize("kind", EventKind)
 def test_every_kind_has_a_mark_that_is_named(kind: str):
-    html = render("{% kind kind %}", kind=kind)
+    html = parse(devui.kind_mark(kind))
     assert html.one("svg").attrs["aria-label"] == EventKind(kind).label
     assert f"kind-{kind}" in html.one("span").classes
 

@@ -119,7 +119,7 @@ async def test_run_of_ended_process_leaves_nothing_open(stage: Stage, how: str):
 
     trace = await nothing_open(session)
     assert ended.status == how
-    assert trace.stages_told[-1][0] == "cut off"
+    assert trace.decoded_stages[-1][0] == "cut off"
     assert trace.finished_at == ended.finished_at
 
 
@@ -204,4 +204,4 @@ async def test_a_cancelled_attempt_has_nothing_open(stage: Stage):
     task.cancel()
     await asyncio.wait([task])
     session = await units_of_work.read(AgentSession.objects.get, app_name="hanging")
-    assert (await nothing_open(session)).stages_told[-1][0] == "cut off"
+    assert (await nothing_open(session)).decoded_stages[-1][0] == "cut off"

@@ -117,7 +117,7 @@ async def test_broken_connection_keeps_the_input(ours):
     assert row.finished_at is not None, "nobody waits for it any more"
     trace = await units_of_work.read(Trace.objects.get)
     assert trace.finished_at is not None
-    assert "failed" in [name for name, *_ in trace.stages_told]
+    assert "failed" in [name for name, *_ in trace.decoded_stages]
 
 
 async def test_adk_does_not_report_initial_live_input(ours):

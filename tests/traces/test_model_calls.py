@@ -154,7 +154,7 @@ async def test_pending_request_is_stored(ask, monkeypatch):
                 await asyncio.sleep(0)
             await outbox().wait_written()
             trace = await units_of_work.read(Trace.objects.get)
-            meanwhile.extend([*await stored_calls(), trace, trace.stages_told[-1][0]])
+            meanwhile.extend([*await stored_calls(), trace, trace.decoded_stages[-1][0]])
             async for response in super().generate_content_async(llm_request, stream):
                 yield response
 

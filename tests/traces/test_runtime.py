@@ -54,7 +54,7 @@ async def test_traces_outlive_their_runtime(web):
     )
     assert kinds[-4:] == ["agent", "model", "tool", "model"]
     assert set(kinds[:-4]) == {"invocation"}
-    assert (await units_of_work.read(Trace.objects.get)).stages_told[-1][0] == "end"
+    assert (await units_of_work.read(Trace.objects.get)).decoded_stages[-1][0] == "end"
     spans = (await web.get("/dev/apps/weather/debug/trace/session/s1")).json()
     assert [span["name"] for span in spans if "execute_tool" in span["name"]] == ["execute_tool get_weather"]
     assert "What is the weather in Paris?" in str(spans)

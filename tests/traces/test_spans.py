@@ -101,7 +101,7 @@ async def test_run_lists_its_stages_in_order(ran):
 async def test_failed_run_names_its_stage(ask):
     with pytest.raises(ValueError, match="no words"):
         await ask(LlmAgent(name="ann", model=ScriptedModel.saying(ValueError("no words"))))
-    stages = (await units_of_work.read(Trace.objects.get)).stages_told
+    stages = (await units_of_work.read(Trace.objects.get)).decoded_stages
     assert [(name, of) for name, _, of in stages][-2:] == [("model failed", "ann"), ("failed", "ValueError")]
 
 

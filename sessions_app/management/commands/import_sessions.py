@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from argparse import ArgumentTypeError
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -11,14 +10,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from sessions_app.errors import DevUIError
-from sessions_app.presentation import visible_text
+from sessions_app.management.output import Progress, write_lines
 from sessions_app.store.schema import ensure_schema
 from sessions_app.transfer.readers import SourceFilter
 from sessions_app.transfer.writers import ImportReport, import_location
 
 INCOMPLETE, COULD_NOT_READ = 1, 2
-PROGRESS_S = 0.5
-MOST_LINES = 50
 
 
 class Command(BaseCommand):
@@ -61,7 +58,7 @@ class Command(BaseCommand):
             CommandError: the source cannot be read.
             SystemExit: something was not imported.
         """
-        self._progress_at = 0.0
+        progress = Progress(self.stderr)
         try:
             ensure_schema()
             report = import_location(
@@ -69,7 +66,7 @@ class Command(BaseCommand):
                 source_filter=SourceFilter(options["app"], options["user"]),
                 zone=options["timezone"],
                 dry_run=options["dry_run"],
-                progress=self._progress,
+                progress=lambda done: progress.show(f"{done:,} events"),
             )
             self._print_report(report)
         except DevUIError as error:
@@ -80,22 +77,13 @@ class Command(BaseCommand):
         if not report.is_complete:
             sys.exit(INCOMPLETE)
 
-    def _progress(self, done: int) -> None:
-        now = time.monotonic()
-        if self.stderr.isatty() and now - self._progress_at > PROGRESS_S:
-            self._progress_at = now
-            self.stderr.write(f"\r{done:,} events", ending="")
-
     def _print_report(self, report: ImportReport) -> None:
         write = self.stdout.write
         write(f"{report.location}: {report.format}")
         write(f"{report.counts()}.")
         for heading, lines in report.sections():
             write(f"{heading} ({lines.total}):")
-            for line in lines.lines[:MOST_LINES]:
-                write(f"  {visible_text.escape_name(line)}")
-            if lines.total > MOST_LINES:
-                write(f"  … and {lines.total - MOST_LINES} more")
+            write_lines(self.stdout, lines.lines, lines.total)
 
 
 def _zone(name: str) -> ZoneInfo:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from sessions_app.errors import DevUIError
+from sessions_app.management.output import Progress
 from sessions_app.search import indexing
 from sessions_app.store import db_errors
 from sessions_app.store.schema import ensure_schema
 
 COULD_NOT = 2
-PROGRESS_S = 0.5
 
 
 class Command(BaseCommand):
@@ -25,7 +24,6 @@ class Command(BaseCommand):
         "or to rebuild. Safe while agents run; can be interrupted at any time."
     )
     requires_system_checks = []
-    _told = 0.0
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the arguments."""
@@ -39,20 +37,16 @@ class Command(BaseCommand):
         Raises:
             CommandError: the store cannot be used.
         """
+        progress = Progress(self.stderr)
         try:
             with db_errors.translate_db_errors():
                 ensure_schema()
                 if options["rebuild"]:
                     indexing.reset()
-                events = indexing.index_all(self._tell)
+                events = indexing.index_all(lambda events: progress.show(f"{events:,} events"))
         except DevUIError as error:
             raise CommandError(f"{error.message} {error.hint}", returncode=COULD_NOT) from error
         except KeyboardInterrupt:
             self.stderr.write("Stopped. Indexed events stay indexed; run the command again to continue.")
             sys.exit(130)
         self.stdout.write(f"{events:,} event(s) indexed.")
-
-    def _tell(self, events: int) -> None:
-        if self.stderr.isatty() and time.monotonic() - self._told > PROGRESS_S:
-            self._told = time.monotonic()
-            self.stderr.write(f"\r{events:,} events", ending="")

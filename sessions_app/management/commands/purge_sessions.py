@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import sys
-import time
 from argparse import ArgumentTypeError
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from sessions_app.errors import BadInput, DevUIError
-from sessions_app.presentation import durations, visible_text
+from sessions_app.management.output import Progress, write_lines
+from sessions_app.presentation import durations
 from sessions_app.sessions.purge import PurgeFilter, PurgeReport, purge
 from sessions_app.store import db_errors
 from sessions_app.store.schema import ensure_schema
 
 INCOMPLETE, COULD_NOT = 1, 2
-PROGRESS_S = 0.5
-MOST_LINES = 50
 
 
 class Command(BaseCommand):
@@ -61,7 +59,6 @@ class Command(BaseCommand):
             CommandError: neither `--older-than` nor `--expired` is given, or the store cannot be used.
             SystemExit: some sessions were skipped.
         """
-        self._told = 0.0
         if options["older_than"] is None and not options["expired"]:
             raise CommandError(
                 "No sessions selected. Pass --older-than SPAN, such as 30d, or --expired.",
@@ -77,7 +74,7 @@ class Command(BaseCommand):
         except KeyboardInterrupt:
             self.stderr.write("Stopped. Removed sessions stay removed; run the command again to continue.")
             sys.exit(130)
-        self._tell(report, to_memory=options["to_memory"])
+        self._print_report(report, to_memory=options["to_memory"])
         if report.skipped:
             sys.exit(INCOMPLETE)
 
@@ -87,20 +84,20 @@ class Command(BaseCommand):
             from sessions_app.adk import memory
 
             to_memory = memory.remember
-        return purge(selection, remember=to_memory, dry_run=options["dry_run"], progress=self._progress)
+        progress = Progress(self.stderr)
+        return purge(
+            selection,
+            remember=to_memory,
+            dry_run=options["dry_run"],
+            progress=lambda done, total: progress.show(f"{done:,} of {total:,} sessions"),
+        )
 
-    def _progress(self, done: int, total: int) -> None:
-        now = time.monotonic()
-        if self.stderr.isatty() and now - self._told > PROGRESS_S:
-            self._told = now
-            self.stderr.write(f"\r{done:,} of {total:,} sessions", ending="")
-
-    def _tell(self, report: PurgeReport, *, to_memory: bool) -> None:
+    def _print_report(self, report: PurgeReport, *, to_memory: bool) -> None:
         write = self.stdout.write
         verb = "would be removed" if report.dry_run else "removed"
         write(f"{report.sessions} session(s) with {report.events} event(s) {verb}.")
         if report.dry_run:
-            self._list(report.names)
+            write_lines(self.stdout, report.names, len(report.names))
         else:
             write(f"{report.artifacts} artifact(s) and {report.files} file(s) removed with them.")
             if to_memory:
@@ -116,13 +113,7 @@ class Command(BaseCommand):
             )
         if report.skipped:
             write(f"Skipped ({len(report.skipped)}):")
-            self._list(report.skipped)
-
-    def _list(self, lines: list[str]) -> None:
-        for line in lines[:MOST_LINES]:
-            self.stdout.write(f"  {visible_text.escape_name(line)}")
-        if len(lines) > MOST_LINES:
-            self.stdout.write(f"  … and {len(lines) - MOST_LINES} more")
+            write_lines(self.stdout, report.skipped, len(report.skipped))
 
 
 def _span(text: str) -> float:

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 
 from sessions_app.artifacts import artifact_list
 from sessions_app.artifacts.artifact_versions import FileKey
-from sessions_app.forms.query import PageQuery
+from sessions_app.forms.query import OwnerQuery
 from sessions_app.http import render_partial
 from sessions_app.ids import ID_BYTES
 from sessions_app.models import AgentSession, Artifact
@@ -24,12 +24,9 @@ from sessions_app.views.artifacts.file_address import FILTERS, file_url, list_ur
 LIST = "devui/artifacts/list.html"
 
 
-class ArtifactsQuery(PageQuery):
+class ArtifactsQuery(OwnerQuery):
     """Filters of the artifact list; `scope=user` excludes artifacts of sessions."""
 
-    app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
-    user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
-    session = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     name = forms.CharField(required=False, max_length=200)
     scope = forms.ChoiceField(required=False, choices=[("", "any"), ("user", "user")])
     realm = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
