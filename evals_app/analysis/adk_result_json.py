@@ -22,7 +22,7 @@ from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from sessions_app.errors import NotFound
 from sessions_app.models import AgentSession
 from sessions_app.state import history
-from sessions_app.transfer.exports import snake_case
+from sessions_app.transfer.readers.event_schema import snake_case
 
 Json = dict[str, Any]
 

@@ -6,7 +6,9 @@ A test compares the table with `Event.model_json_schema()` of the installed goog
 
 from __future__ import annotations
 
+import re
 from functools import cache
+from typing import Any
 
 LENIENT = frozenset({"Event", "NodeInfo"})
 """Models that ignore unknown fields. All others reject the whole event."""
@@ -133,3 +135,28 @@ def fields_of(model: str) -> dict[str, tuple[str, str]]:
 def fold_name(name: str) -> str:
     """Return a form of a name that is equal for snake_case, camelCase and PascalCase."""
     return name.replace("_", "").lower()
+
+
+def snake_case(model: str, value: Any) -> Any:
+    """Return a model's wire form with field names in snake case. Data of agents keeps its names."""
+    if not isinstance(value, dict):
+        return value
+    fields = fields_of(model)
+    renamed_fields = {}
+    for key, item in value.items():
+        name, kind = fields.get(fold_name(key), (key, ""))
+        is_known = fold_name(key) in fields
+        renamed_fields[re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower() if is_known else key] = _snake_field(
+            kind, item
+        )
+    return renamed_fields
+
+
+def _snake_field(kind: str, item: Any) -> Any:
+    if not kind or kind == "bytes":
+        return item
+    if kind.startswith("[") and isinstance(item, list):
+        return [snake_case(kind[1:-1], each) for each in item]
+    if kind.startswith("{") and isinstance(item, dict):
+        return {key: snake_case(kind[1:-1], each) for key, each in item.items()}
+    return snake_case(kind, item)
