@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from evals_app.files.editing import Sheet
+from evals_app.cases import edits
 from evals_app.files.file_changes import edit_file, read_cases
 from evals_app.files.schema import EvalCase
 from evals_app.models import EvalSet
@@ -42,13 +42,13 @@ def add_case(evalset: EvalSet, added: Json, origin: str = "api") -> None:
         BadInput: its id is taken, or the file cannot be changed.
     """
 
-    def edit(sheet: Sheet) -> None:
-        if any(other["eval_id"] == added["eval_id"] for other in sheet.cases):
+    def edit(cases: list[Json]) -> None:
+        if any(other["eval_id"] == added["eval_id"] for other in cases):
             raise BadInput(
                 f"Eval id `{added['eval_id']}` already exists in `{evalset.evalset_id}` eval set.",
                 hint="Choose another id, or delete that case first.",
             )
-        sheet.cases.append(added)
+        cases.append(added)
 
     edit_file(evalset, edit, origin)
 
@@ -62,9 +62,9 @@ def replace_case(evalset: EvalSet, case_id: str, sent_case: Json) -> None:
         BadInput: the sent case has another id, or the file cannot be changed.
     """
 
-    def edit(sheet: Sheet) -> None:
-        place = _case_index(sheet, evalset, case_id)
-        original = sheet.cases[place]
+    def edit(cases: list[Json]) -> None:
+        place = _case_index(cases, evalset, case_id)
+        original = cases[place]
         changed = _validate_case(
             _merge_fields(original, _to_snake_case(original, _without_editor_fields(sent_case)))
         )
@@ -73,7 +73,7 @@ def replace_case(evalset: EvalSet, case_id: str, sent_case: Json) -> None:
                 "Eval id in EvalCase should match the eval id in the API route.",
                 hint="Delete the case and add it under its new id.",
             )
-        sheet.cases[place] = _without_defaults(original, changed)
+        cases[place] = _without_defaults(original, changed)
 
     edit_file(evalset, edit, "api")
 
@@ -86,19 +86,19 @@ def remove_case(evalset: EvalSet, case_id: str) -> None:
         BadInput: the file cannot be changed.
     """
 
-    def edit(sheet: Sheet) -> None:
-        del sheet.cases[_case_index(sheet, evalset, case_id)]
+    def edit(cases: list[Json]) -> None:
+        del cases[_case_index(cases, evalset, case_id)]
 
     edit_file(evalset, edit, "api")
 
 
-def _case_index(sheet: Sheet, evalset: EvalSet, case_id: str) -> int:
+def _case_index(cases: list[Json], evalset: EvalSet, case_id: str) -> int:
     """Return the index of a case.
 
     Raises:
         NotFound: the evalset has no such case.
     """
-    index = next((at for at, one in enumerate(sheet.cases) if one["eval_id"] == case_id), None)
+    index = edits.index_of_case(cases, case_id)
     if index is None:
         raise _case_not_found(evalset, case_id)
     return index

@@ -1,10 +1,10 @@
-"""Edits of the cases in an evalset file. Each changes a `Sheet`; callers bind its other arguments."""
+"""Edits of the cases in an evalset file. Each changes a list of cases; callers bind its other arguments."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from evals_app.files.editing import Sheet
 from sessions_app.errors import AlreadyExists, BadInput, NotFound
 
 Json = dict[str, Any]
@@ -17,63 +17,54 @@ class IdTaken(AlreadyExists, BadInput):
     code = AlreadyExists.code
 
 
-def append_case(sheet: Sheet, case: Json) -> None:
+def append_case(cases: list[Json], case: Json) -> None:
     """Add a case at the end.
 
     Raises:
         IdTaken: another case has its id.
     """
-    require_free_id(sheet, case, None)
-    sheet.cases.append(case)
+    require_free_id(cases, case, None)
+    cases.append(case)
 
 
-def append_cases(sheet: Sheet, cases: list[Json]) -> None:
+def append_cases(cases: list[Json], new_cases: list[Json]) -> None:
     """Add cases at the end; a case whose id is taken gets a number."""
-    ids = {str(case.get("eval_id")) for case in sheet.cases}
-    for case in cases:
+    ids = {str(case.get("eval_id")) for case in cases}
+    for case in new_cases:
         name = free_id(str(case.get("eval_id")), ids)
         ids.add(name)
-        sheet.cases.append({**case, "eval_id": name})
+        cases.append({**case, "eval_id": name})
 
 
-def replace_case(sheet: Sheet, index: int, case: Json) -> None:
+def replace_case(cases: list[Json], index: int, case: Json) -> None:
     """Replace the case at `index`.
 
     Raises:
         IdTaken: another case has the new id.
     """
-    require_free_id(sheet, case, index)
-    sheet.cases[index] = case
+    require_free_id(cases, case, index)
+    cases[index] = case
 
 
-def remove_case(sheet: Sheet, index: int, case_id: str) -> None:
+def remove_case(cases: list[Json], case_id: str, place: int | None) -> None:
     """Remove a case.
 
     Raises:
-        NotFound: the case at `index` has another id.
+        NotFound: no case has this id.
     """
-    _require_case_at(sheet, index, case_id)
-    del sheet.cases[index]
+    index = index_of_case(cases, case_id, place)
+    if index is None:
+        raise NotFound(f"There is no case {case_id!r}.", hint="Reload the evalset's page.")
+    del cases[index]
 
 
-def move_case(sheet: Sheet, index: int, case_id: str, to: int) -> None:
-    """Move a case to the index `to`, or to the end when the list is shorter.
-
-    Raises:
-        NotFound: the case at `index` has another id.
-    """
-    _require_case_at(sheet, index, case_id)
-    sheet.cases.insert(max(to, 0), sheet.cases.pop(index))
+def index_of_case(cases: Sequence[Json], case_id: Any, place: int | None = None) -> int | None:
+    """Return the index of a case: `place` if the case there has the id, else the first that has; None if none has."""
+    indexes = [at for at, case in enumerate(cases) if case.get("eval_id") == case_id]
+    return place if place in indexes else next(iter(indexes), None)
 
 
-def describe_evalset(sheet: Sheet, name: str, description: str) -> None:
-    """Set an evalset's name and description."""
-    for field, text in (("name", name), ("description", description)):
-        if text != (sheet.about.get(field) or ""):
-            sheet.about[field] = text or None
-
-
-def require_free_id(sheet: Sheet, case: Json, index: int | None) -> None:
+def require_free_id(cases: list[Json], case: Json, index: int | None) -> None:
     """Check that no other case has the case's id. A duplicate id that the case had before is allowed.
 
     Args:
@@ -82,7 +73,7 @@ def require_free_id(sheet: Sheet, case: Json, index: int | None) -> None:
     Raises:
         IdTaken: another case has the id.
     """
-    duplicates = [at for at, other in enumerate(sheet.cases) if other.get("eval_id") == case["eval_id"]]
+    duplicates = [at for at, other in enumerate(cases) if other.get("eval_id") == case["eval_id"]]
     if duplicates and index not in duplicates:
         raise IdTaken(
             f"The evalset has a case {case['eval_id']!r} already.", hint="Give this case another id."
@@ -98,11 +89,3 @@ def free_id(case_id: str, used_ids: set[str]) -> str:
     while f"{base}-{at + 1}" in used_ids:
         at += 1
     return f"{base}-{at + 1}"
-
-
-def _require_case_at(sheet: Sheet, index: int, case_id: str) -> None:
-    if index >= len(sheet.cases) or sheet.cases[index].get("eval_id") != case_id:
-        raise NotFound(
-            f"Case {case_id!r} is no longer at position {index + 1}.",
-            hint="The file has changed: reload the evalset's page.",
-        )

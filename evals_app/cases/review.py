@@ -116,7 +116,7 @@ def review_case(evalset: EvalSet, base: FormBase, parse: Callable[[Json], CaseAn
         change = file_changes.plan_change(evalset, partial(edits.append_case, case=case), file)
         return CaseReview(case, change=change)
     present_cases = [case_json(present) for present in file.content.cases]
-    index = _index_of_id(present_cases, original.get("eval_id"), base.place)
+    index = edits.index_of_case(present_cases, original.get("eval_id"), base.place)
     edit: Edit = partial(edits.append_case, case=case)
     if index is not None:
         edit = partial(edits.replace_case, index=index, case=case)
@@ -176,18 +176,12 @@ def case_index(evalset: EvalSet, case_id: str, at: str = "") -> int:
         NotFound: no case has this id.
     """
     cases = [{"eval_id": case["id"]} for case in library.cases_of(evalset)]
-    index = _index_of_id(cases, case_id, int(at) if at.isdecimal() else None)
+    index = edits.index_of_case(cases, case_id, int(at) if at.isdecimal() else None)
     if index is None:
         raise NotFound(
             f"Evalset {evalset.evalset_id!r} has no case {case_id!r}.", hint="Its page lists the cases."
         )
     return index
-
-
-def _index_of_id(cases: Sequence[Json], case_id: Any, place: int | None) -> int | None:
-    """Return the index of a case: `place` if its case has the id, else the first that has; None if none has."""
-    indexes = [at for at, case in enumerate(cases) if case.get("eval_id") == case_id]
-    return place if place in indexes else next(iter(indexes), None)
 
 
 def diff_texts(before: str, after: str) -> list[value_diff.DiffLine]:

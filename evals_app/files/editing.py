@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, field
 from typing import Any
 
 from evals_app.files import json_edit, schema, yaml_edit
@@ -30,20 +29,8 @@ from sessions_app.store.gc_tuning import pause_collector
 Json = dict[str, Any]
 
 
-@dataclass
-class Sheet:
-    """Editable content of an evalset.
-
-    Attributes:
-        cases: in ADK's present form, snake case, without unset fields.
-        about: `name` and `description` of the evalset, if set.
-    """
-
-    cases: list[Json]
-    about: Json = field(default_factory=dict)
-
-
-Edit = Callable[[Sheet], None]
+Edit = Callable[[list[Json]], None]
+"""Changes the list of cases: in ADK's present form, snake case, without unset fields."""
 
 
 def case_json(case: schema.EvalCase) -> Json:
@@ -59,14 +46,14 @@ def apply_edit(file: EvalsetFile, edit: Edit) -> EvalsetFile:
         BadFile: the file would be invalid.
         BadInput: the file cannot be edited in place, or `edit` raises it.
     """
-    before = Sheet([case_json(case) for case in file.content.cases], _description_of(file.document))
-    after = Sheet(list(map(deepcopy, before.cases)), dict(before.about))
+    before = [case_json(case) for case in file.content.cases]
+    after = list(map(deepcopy, before))
     edit(after)
-    if is_same_json([before.cases, before.about], [after.cases, after.about]):
+    if is_same_json(before, after):
         return file
     if file.content.form != "evalset":
-        return build_file(file.file_name, file.content.name, after.cases, **after.about)
-    new = _edit_document(file.document, before, after)
+        return build_file(file.file_name, file.content.name, after)
+    new = {**file.document, "eval_cases": _edit_cases(file.document["eval_cases"], before, after)}
     return parse_document(_load_new_text(file, _rewrite_text(file, new), new), file.file_name)
 
 
@@ -107,11 +94,6 @@ def build_file(file_name: str, eval_set_id: str, cases: list[Json], **more: Any)
     return parse_file(text, file_name, file_name)
 
 
-def _description_of(document: Any) -> Json:
-    fields = document if isinstance(document, dict) else {}
-    return {name: fields[name] for name in ("name", "description") if name in fields}
-
-
 def _rewrite_text(file: EvalsetFile, new: Any) -> str:
     """Return a file's text, rewritten for a new value."""
     try:
@@ -125,15 +107,6 @@ def _rewrite_text(file: EvalsetFile, new: Any) -> str:
     except (ValueError, UnicodeError) as error:
         raise _not_writable(file.shown_as, error) from error
     return new_text
-
-
-def _edit_document(document: Json, before: Sheet, after: Sheet) -> Json:
-    cases = _edit_cases(document["eval_cases"], before.cases, after.cases)
-    rest = {name: value for name, value in document.items() if name not in before.about}
-    about = {name: value for name, value in after.about.items() if value is not None}
-    order = [*document, *(name for name in about if name not in document)]
-    whole = {**rest, **about, "eval_cases": cases}
-    return {name: whole[name] for name in order if name in whole}
 
 
 def _edit_cases(raw: list[Any], before: list[Json], after: list[Json]) -> list[Any]:

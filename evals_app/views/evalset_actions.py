@@ -1,4 +1,4 @@
-"""Actions on an evalset as a whole: remove, move and add cases, rename.
+"""Actions on an evalset as a whole: remove a case, add cases from a file, remove or download the file.
 
 Each first shows a preview; the file is written as shown.
 """
@@ -27,8 +27,6 @@ DELETE = "devui/evals/evalset_delete.html"
 
 TITLES = {
     "remove": "Remove a case",
-    "move": "Move a case",
-    "describe": "Name and description",
     "add": "Add cases from a file",
 }
 
@@ -50,33 +48,26 @@ class FileAct:
         act = fields.get("act", "")
         if act not in TITLES:
             raise BadInput(f"Nothing is called {act!r}.", hint=f"Acts are {', '.join(TITLES)}.")
-        names = ("id", "at", "to", "name", "description", "file_name", "file_text")
+        names = ("id", "at", "file_name", "file_text")
         return cls(
             act, {name: fields.get(name, "").replace("\r\n", "\n") for name in names if name in fields}
         )
 
-    def edit(self, evalset: EvalSet) -> Edit | None:
-        """Return the edit; None while a field is missing that says how.
+    def edit(self) -> Edit | None:
+        """Return the edit; None while the file is missing whose cases are to be added.
 
         Raises:
-            NotFound: there is no such case.
             BadFile: the file whose cases are to be added cannot be used.
         """
         fields = self.fields
-        case_id, to = fields.get("id", ""), fields.get("to", "")
-        if self.act in ("remove", "move"):
-            place = review.case_index(evalset, case_id, fields.get("at", ""))
-            if self.act == "remove":
-                return partial(edits.remove_case, index=place, case_id=case_id)
-            if to.isdecimal() and len(to) < 8:
-                return partial(edits.move_case, index=place, case_id=case_id, to=int(to) - 1)
-        elif self.act == "describe" and "name" in fields:
-            description = fields.get("description", "")
-            return partial(edits.describe_evalset, name=fields["name"], description=description)
-        elif self.act == "add" and "file_text" in fields:
-            cases = uploads.cases_of(fields.get("file_name", ""), fields["file_text"])
-            return partial(edits.append_cases, cases=cases)
-        return None
+        if self.act == "remove":
+            at = fields.get("at", "")
+            place = int(at) if at.isdecimal() and len(at) < 8 else None
+            return partial(edits.remove_case, case_id=fields.get("id", ""), place=place)
+        if "file_text" not in fields:
+            return None
+        cases = uploads.cases_of(fields.get("file_name", ""), fields["file_text"])
+        return partial(edits.append_cases, new_cases=cases)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -118,7 +109,7 @@ def _with_file(request: HttpRequest, action: FileAct) -> FileAct:
 
 def _worked_out(app_name: str, evalset_id: str, action: FileAct) -> EvalsetChange | None:
     evalset = library.find_evalset(app_name, evalset_id)
-    edit = action.edit(evalset)
+    edit = action.edit()
     return file_changes.plan_change(evalset, edit) if edit else None
 
 
@@ -142,7 +133,7 @@ def _show(
         "evalset": evalset,
         "title": TITLES[action.act],
         "action": action,
-        "fields": {"name": evalset.name, "description": evalset.description, **action.fields},
+        "fields": action.fields,
         "place": _place(evalset, action),
         "has_changed": has_changed,
         "most": uploads.MAX_BYTES,

@@ -200,7 +200,7 @@ def _worked_out(app_name: str, wish: CasesWish, cases: list[Json]) -> EvalsetCha
     if not wish.target:
         return file_changes.plan_new_file(app_name, wish.new_id, cases)
     evalset = library.find_evalset(app_name, wish.target)
-    return file_changes.plan_change(evalset, partial(edits.append_cases, cases=cases))
+    return file_changes.plan_change(evalset, partial(edits.append_cases, new_cases=cases))
 
 
 def _sources(wish: CasesWish) -> list[Source]:

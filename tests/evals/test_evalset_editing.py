@@ -61,13 +61,13 @@ def changes(before, after):
 
 
 def answer(said, case_at=0):
-    def edit(sheet):
-        sheet.cases[case_at]["conversation"][0]["final_response"]["parts"][0]["text"] = said
+    def edit(cases):
+        cases[case_at]["conversation"][0]["final_response"]["parts"][0]["text"] = said
 
     return edit
 
 
-def nothing(sheet):
+def nothing(cases):
     pass
 
 
@@ -89,9 +89,9 @@ def test_changed_answer_is_one_line_of_json_in_the_files_style():
 
 
 def test_a_new_field_of_a_case_in_camel_case_is_in_camel_case():
-    def edit(sheet):
-        sheet.cases[0]["conversation"][0]["intermediate_data"]["tool_uses"][0]["args"]["snake_arg"] = 1
-        sheet.cases[0]["conversation"].append(
+    def edit(cases):
+        cases[0]["conversation"][0]["intermediate_data"]["tool_uses"][0]["args"]["snake_arg"] = 1
+        cases[0]["conversation"].append(
             {**turn("more"), "rubrics": [{"rubric_id": "r", "rubric_content": {"text_property": "t"}}]}
         )
 
@@ -120,7 +120,7 @@ def test_new_parts_are_written_like_their_neighbours(before, after):
 
 def test_duplicate_key_keeps_both_and_the_last_one_counts():
     text = '{"eval_set_id": "x", "eval_set_id": "set", "eval_cases": [{"eval_id": "a", "conversation": []}]}'
-    new = apply_edit_to_text(text, lambda sheet: sheet.cases.append(case("b")))
+    new = apply_edit_to_text(text, lambda cases: cases.append(case("b")))
     assert new.startswith('{"eval_set_id": "x", "eval_set_id": "set", ')
     assert json.loads(new)["eval_cases"][1]["eval_id"] == "b"
 
@@ -134,8 +134,8 @@ def test_changed_answer_is_one_line_of_yaml_with_all_comments():
 
 
 def test_a_value_in_brackets_stays_in_brackets_and_its_comment_behind_it():
-    def edit(sheet):
-        sheet.cases[0]["conversation"][0]["user_content"]["parts"][0]["text"] = "good day"
+    def edit(cases):
+        cases[0]["conversation"][0]["user_content"]["parts"][0]["text"] = "good day"
 
     new = apply_edit_to_text(COMMENTED, edit, "a.evalset.yaml")
     assert changes(COMMENTED, new)[1] == [
@@ -144,7 +144,7 @@ def test_a_value_in_brackets_stays_in_brackets_and_its_comment_behind_it():
 
 
 def test_moved_yaml_cases_keep_the_comments_above_them():
-    new = apply_edit_to_text(COMMENTED, lambda sheet: sheet.cases.reverse(), "a.evalset.yaml")
+    new = apply_edit_to_text(COMMENTED, lambda cases: cases.reverse(), "a.evalset.yaml")
     assert [line.strip() for line in new.splitlines() if line.strip().startswith(("#", "- eval_id"))] == [
         "# Smoke tests. Ask Ana before you touch them.",
         "# --- greetings ---",
@@ -158,7 +158,7 @@ def test_moved_yaml_cases_keep_the_comments_above_them():
 
 
 def test_removed_yaml_case_takes_its_own_comment_only():
-    new = apply_edit_to_text(COMMENTED, lambda sheet: sheet.cases.pop(0), "a.evalset.yaml")
+    new = apply_edit_to_text(COMMENTED, lambda cases: cases.pop(0), "a.evalset.yaml")
     assert "# the plain one" not in new
     assert "# --- greetings ---" in new
     assert "# --- weather ---" in new
@@ -182,8 +182,8 @@ def test_new_yaml_parts_read_the_same_in_every_parser():
         "~",
     ]
 
-    def edit(sheet):
-        sheet.cases.append(case("new", *[turn(one, one) for one in said]))
+    def edit(cases):
+        cases.append(case("new", *[turn(one, one) for one in said]))
 
     new = apply_edit_to_text(COMMENTED, edit, "a.evalset.yaml")
     for loader in (PlainLoader, yaml.SafeLoader):
@@ -192,14 +192,11 @@ def test_new_yaml_parts_read_the_same_in_every_parser():
 
 
 def test_multiline_text_in_place_of_one_line_keeps_the_comment():
-    text = "eval_set_id: s\nname: one  # why\neval_cases: []\n"
-
-    def edit(sheet):
-        sheet.about["name"] = "one\ntwo"
-
-    assert apply_edit_to_text(text, edit, "a.evalset.yml") == (
-        "eval_set_id: s\nname: |-  # why\n  one\n  two\neval_cases: []\n"
+    text = "name: one  # why\neval_cases: []\n"
+    new = yaml_edit.rewrite_yaml(
+        text, {"name": "one", "eval_cases": []}, {"name": "one\ntwo", "eval_cases": []}
     )
+    assert new == "name: |-  # why\n  one\n  two\neval_cases: []\n"
 
 
 @pytest.mark.parametrize("word", ["1e3", "1.5E3", "0o17", "y", "N", "no", "2020-01-01", "~", "1_000"])
@@ -214,7 +211,7 @@ def test_a_value_that_is_no_number_is_the_same_as_before():
 
 def test_a_yaml_file_without_cases_gets_its_first_in_block_style():
     new = apply_edit_to_text(
-        "eval_set_id: s\neval_cases: []", lambda sheet: sheet.cases.append(case("a")), "a.evalset.yaml"
+        "eval_set_id: s\neval_cases: []", lambda cases: cases.append(case("a")), "a.evalset.yaml"
     )
     assert new == "eval_set_id: s\neval_cases:\n- eval_id: a\n  conversation: []"
 
@@ -229,10 +226,10 @@ def test_yaml_value_with_aliases_is_not_edited():
         with pytest.raises(BadInput, match="changed by hand only"):
             apply_edit_to_text(
                 text,
-                lambda sheet, at=place: sheet.cases[at]["session_input"].update(user_id="v"),
+                lambda cases, at=place: cases[at]["session_input"].update(user_id="v"),
                 "a.evalset.yaml",
             )
-    renamed = apply_edit_to_text(text, lambda sheet: sheet.cases[1].update(eval_id="c"), "a.evalset.yaml")
+    renamed = apply_edit_to_text(text, lambda cases: cases[1].update(eval_id="c"), "a.evalset.yaml")
     assert renamed == text.replace("eval_id: b", "eval_id: c")
 
 
@@ -248,11 +245,11 @@ eval_cases:
 
 
 def test_a_yaml_file_that_ends_with_an_alias_takes_a_case_and_a_field():
-    def add(sheet):
-        sheet.cases.append(case("third", turn("ho")))
+    def add(cases):
+        cases.append(case("third", turn("ho")))
 
-    def expect(sheet):
-        sheet.cases[1]["final_session_state"] = {"k": 1}
+    def expect(cases):
+        cases[1]["final_session_state"] = {"k": 1}
 
     removed, added = changes(SHARED, apply_edit_to_text(SHARED, add, "a.evalset.yaml"))
     assert not removed
@@ -264,8 +261,8 @@ def test_a_yaml_file_that_ends_with_an_alias_takes_a_case_and_a_field():
 
 @pytest.mark.parametrize("kept", [[1], [1, 0]])
 def test_a_case_that_others_refer_to_stays_where_it_is(kept):
-    def edit(sheet):
-        sheet.cases[:] = [sheet.cases[place] for place in kept]
+    def edit(cases):
+        cases[:] = [cases[place] for place in kept]
 
     with pytest.raises(BadInput, match="changed by hand only"):
         apply_edit_to_text(SHARED, edit, "a.evalset.yaml")
@@ -289,17 +286,17 @@ def test_edit_of_an_older_form_converts_the_file(name):
 
 
 def test_flat_list_of_turns_takes_another_case():
-    new = apply_edit_to_text('[{"query": "q"}]', lambda sheet: sheet.cases.append(case("b")), "a.test.json")
+    new = apply_edit_to_text('[{"query": "q"}]', lambda cases: cases.append(case("b")), "a.test.json")
     assert [one["eval_id"] for one in json.loads(new)["eval_cases"]] == ["a", "b"]
 
 
 def test_an_edit_that_makes_no_evalset_is_refused():
     with pytest.raises(BadFile, match=r"needs exactly one of conversation"):
-        apply_edit_to_text(json.dumps(SMALL), lambda sheet: sheet.cases[0].pop("conversation"))
+        apply_edit_to_text(json.dumps(SMALL), lambda cases: cases[0].pop("conversation"))
     with pytest.raises(BadInput, match="JSON"):
-        apply_edit_to_text(json.dumps(SMALL), lambda sheet: sheet.cases[0].update(extra=float("nan")))
+        apply_edit_to_text(json.dumps(SMALL), lambda cases: cases[0].update(extra=float("nan")))
     with pytest.raises(BadInput):
-        apply_edit_to_text(json.dumps(SMALL), lambda sheet: sheet.cases[0].update(extra="\ud800"))
+        apply_edit_to_text(json.dumps(SMALL), lambda cases: cases[0].update(extra="\ud800"))
 
 
 def test_items_are_matched_by_content_then_id_then_position():

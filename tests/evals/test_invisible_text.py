@@ -70,7 +70,6 @@ async def test_evalset_forms_show_invisible_characters(web, folder):
         "versions/",
         f"versions/?case={case_id}",
         f"change/?act=remove&id={case_id}",
-        "change/?act=describe",
         "delete/",
     ):
         response = await web.get(f"/evals/counter/set/{page}")
