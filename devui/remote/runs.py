@@ -10,11 +10,9 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
 import httpx
-from typing_extensions import override
 
 from devui.remote.http_client import RemoteHttpClient
 from devui.remote.responses import RemoteEvent, ReportedFailure
@@ -58,7 +56,7 @@ class RemoteRuns(RunQueue):
     """The runs of one remote server."""
 
     def __init__(self, runtime_id: str, http: RemoteHttpClient, copies: SessionCopies) -> None:
-        super().__init__(runtime_id, on_left=lambda: None)
+        super().__init__(runtime_id, on_left=lambda: None, abort_s=0, cancel_s=2 * CANCEL_S)
         self._http = http
         self._copies = copies
 
@@ -72,20 +70,6 @@ class RemoteRuns(RunQueue):
         active = self.add_run(run, author=upstream_app_name(run.session.app_name))
         active.task = self._tasks.start(self._carry_out(active, work))
         return active
-
-    @override
-    async def cancel(self, run_id: str) -> bool:
-        """Close a run's stream. Return whether it has ended."""
-        active = self.active.get(run_id)
-        if active is None:
-            return True
-        active.abort.set()
-        self._wake()
-        if active.task is not None:
-            active.task.cancel()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(active.ended.wait(), 2 * CANCEL_S)
-        return active.ended.is_set()
 
     async def close(self, why: str) -> None:
         """Cancel every run, because this server stops."""

@@ -18,23 +18,20 @@ from functools import partial
 OpenSockets = Callable[[], Iterable[socket.socket]]
 
 
-def new_loop() -> tuple[asyncio.AbstractEventLoop, selectors.BaseSelector | None]:
-    """Return an event loop and its selector; the selector is None on platforms without fork."""
-    if sys.platform == "win32":
-        return asyncio.new_event_loop(), None
+def new_loop() -> tuple[asyncio.AbstractEventLoop, selectors.BaseSelector]:
+    """Return an event loop and its selector."""
     selector = selectors.DefaultSelector()
     return asyncio.SelectorEventLoop(selector), selector
 
 
 def isolate_forks(
-    loop: asyncio.AbstractEventLoop, selector: selectors.BaseSelector | None, sockets: OpenSockets
+    loop: asyncio.AbstractEventLoop, selector: selectors.BaseSelector, sockets: OpenSockets
 ) -> None:
     """Detach every later fork of this process from the sockets and the selector, and stop its loop.
 
     `sockets` is called in the fork.
     """
-    if selector is not None:
-        os.register_at_fork(after_in_child=partial(_detach_fork, loop, selector, sockets))
+    os.register_at_fork(after_in_child=partial(_detach_fork, loop, selector, sockets))
 
 
 def _detach_fork(

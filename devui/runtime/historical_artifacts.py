@@ -19,9 +19,9 @@ class HistoricalArtifactService(BaseArtifactService):
     """
 
     def __init__(self, service: BaseArtifactService, events: Sequence[Event], count: int) -> None:
-        self._now = service
-        self._told = _artifact_versions(events)
-        self._then = _artifact_versions(events[:count])
+        self._service = service
+        self._versions = _artifact_versions(events)
+        self._versions_then = _artifact_versions(events[:count])
 
     @override
     async def load_artifact(
@@ -34,43 +34,43 @@ class HistoricalArtifactService(BaseArtifactService):
         version: int | None = None,
     ) -> types.Part | None:
         """Load an artifact; None if it does not exist, or did not exist at that event."""
-        if version is None and filename in self._told:
-            if filename not in self._then:
+        if version is None and filename in self._versions:
+            if filename not in self._versions_then:
                 return None
-            version = self._then[filename]
-        return await self._now.load_artifact(
+            version = self._versions_then[filename]
+        return await self._service.load_artifact(
             app_name=app_name, user_id=user_id, filename=filename, session_id=session_id, version=version
         )
 
     @override
     async def save_artifact(self, **arguments: Any) -> int:
         """Save an artifact in the current state."""
-        return await self._now.save_artifact(**arguments)
+        return await self._service.save_artifact(**arguments)
 
     @override
     async def list_artifact_keys(self, **arguments: Any) -> list[str]:
         """List the current names."""
-        return await self._now.list_artifact_keys(**arguments)
+        return await self._service.list_artifact_keys(**arguments)
 
     @override
     async def delete_artifact(self, **arguments: Any) -> None:
         """Delete a current artifact."""
-        await self._now.delete_artifact(**arguments)
+        await self._service.delete_artifact(**arguments)
 
     @override
     async def list_versions(self, **arguments: Any) -> list[int]:
         """List the current versions."""
-        return await self._now.list_versions(**arguments)
+        return await self._service.list_versions(**arguments)
 
     @override
     async def list_artifact_versions(self, **arguments: Any) -> list[ArtifactVersion]:
         """Describe the current versions."""
-        return await self._now.list_artifact_versions(**arguments)
+        return await self._service.list_artifact_versions(**arguments)
 
     @override
     async def get_artifact_version(self, **arguments: Any) -> ArtifactVersion | None:
         """Describe a current version."""
-        return await self._now.get_artifact_version(**arguments)
+        return await self._service.get_artifact_version(**arguments)
 
 
 def _artifact_versions(events: Sequence[Event]) -> dict[str, int]:

@@ -33,7 +33,7 @@ GRACE_S = 2
 """Seconds that open responses have when the process ends."""
 
 
-def serve(config: RuntimeConfig, listener: socket.socket, lifeline_fd: int | None = None) -> None:
+def serve(config: RuntimeConfig, listener: socket.socket, lifeline_fd: int) -> None:
     """Run the app of `config` on a listening socket until a signal or the end of the parent."""
     shorten_agent_errors()
     process_id, parent_id = os.getpid(), os.getppid()
@@ -43,8 +43,7 @@ def serve(config: RuntimeConfig, listener: socket.socket, lifeline_fd: int | Non
     fork_isolation.isolate_forks(loop, selector, partial(_open_sockets, listener, server))
     heartbeat = Heartbeat(config.runtime_id, partial(_cancel_run, loop, host))
     heartbeat.start()
-    if lifeline_fd is not None:
-        Lifeline(lifeline_fd, loop, on_cut=partial(_end_server, loop, server, host)).start()
+    Lifeline(lifeline_fd, loop, on_cut=partial(_end_server, loop, server, host)).start()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _ignore_signal)  # uvicorn handles them, and raises them again at its end
     try:
@@ -59,7 +58,7 @@ def serve(config: RuntimeConfig, listener: socket.socket, lifeline_fd: int | Non
             units_of_work.close_pools()
         finally:
             force_exit_after_grace()
-        if lifeline_fd is not None and os.getppid() != parent_id:
+        if os.getppid() != parent_id:
             kill_process_group()  # the parent is gone and cannot kill what the agent started
 
 

@@ -28,7 +28,7 @@ POLL_S = 0.25
 """Seconds between checks whether another process has finished the previous run."""
 
 ABORT_S = 0.5
-"""Seconds an agent has to react to ADK's abort signal before its task is cancelled."""
+"""Seconds an agent has to react to ADK's abort signal, and then to the cancellation of its task."""
 
 MAX_ENDED_LOGS = 200
 """Number of ended runs whose frames are kept for late readers."""
@@ -71,13 +71,29 @@ class ActiveRun:
 class RunQueue:
     """The runs that this process executes."""
 
-    def __init__(self, runtime_id: str, on_left: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        runtime_id: str,
+        on_left: Callable[[], None],
+        *,
+        abort_s: float = ABORT_S,
+        cancel_s: float = ABORT_S,
+    ) -> None:
+        """Create an empty queue.
+
+        Args:
+            on_left: called when a run has left the queue.
+            abort_s: seconds that a run has to react to the abort signal; then its task is cancelled.
+            cancel_s: seconds that a cancelled task has to end.
+        """
         self.runtime_id = runtime_id
+        self._abort_s = abort_s
+        self._cancel_s = cancel_s
         self.code_version = self.git_revision = ""  # set when the agent has been loaded, before any run
         self._on_left = on_left
         self.active: dict[str, ActiveRun] = {}
         self._running: dict[int, ActiveRun] = {}
-        self._kept: OrderedDict[str, FrameLog] = OrderedDict()
+        self._ended_frames: OrderedDict[str, FrameLog] = OrderedDict()
         self._tasks = BackgroundTasks()
         self._freed = asyncio.Event()
 
@@ -92,7 +108,7 @@ class RunQueue:
     def frames(self, run_id: str) -> FrameLog | None:
         """Return the frames of a run that is active or ended recently."""
         active = self.active.get(run_id)
-        return active.frames if active else self._kept.get(run_id)
+        return active.frames if active else self._ended_frames.get(run_id)
 
     async def cancel(self, run_id: str) -> bool:
         """Signal a run to abort, then cancel its task. Return whether it ended; a blocking agent does not."""
@@ -101,9 +117,9 @@ class RunQueue:
             return True
         active.abort.set()
         self._wake()
-        if not await _wait_for(ABORT_S, active.ended) and active.task is not None:
+        if not await _wait_for(self._abort_s, active.ended) and active.task is not None:
             active.task.cancel()
-        return await _wait_for(ABORT_S, active.ended)
+        return await _wait_for(self._cancel_s, active.ended)
 
     async def cancel_all(self, why: str) -> None:
         """Cancel every run before the process ends, with a reason for their rows.
@@ -204,9 +220,9 @@ class RunQueue:
         self.active.pop(active.id, None)
         if self._running.get(active.session.pk) is active:
             del self._running[active.session.pk]
-        self._kept[active.id] = active.frames
-        while len(self._kept) > MAX_ENDED_LOGS:
-            self._kept.popitem(last=False)
+        self._ended_frames[active.id] = active.frames
+        while len(self._ended_frames) > MAX_ENDED_LOGS:
+            self._ended_frames.popitem(last=False)
         active.ended.set()
         self._wake()
         self._on_left()

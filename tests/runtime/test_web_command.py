@@ -213,34 +213,6 @@ def test_folder_of_one_agent_can_be_served(serve, agents_dir):
     ]
 
 
-def test_a_runtime_can_be_started_by_hand(agents_dir, file):
-    argv = [
-        sys.executable,
-        str(ROOT / "manage.py"),
-        "runtime",
-        "talker",
-        "--agents-dir",
-        str(agents_dir),
-    ]
-    environment = {"DATABASE_URL": f"sqlite:///{file}", "DEVUI_DATA_DIR": str(file.parent)}
-    with subprocess.Popen(
-        argv, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True, cwd=ROOT
-    ) as process:
-        assert process.stdout is not None
-        said = re.search(r"on (http\S+)/ \((\S+): (\S+)\)", process.stdout.readline())
-        assert said
-        url, header, token = said.groups()
-        answer = httpx.get(f"{url}/list-apps", headers={header: token}, timeout=PATIENCE_S, trust_env=False)
-        assert answer.json() == ["talker"]
-        assert httpx.get(f"{url}/list-apps", timeout=PATIENCE_S, trust_env=False).status_code == 403
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=PATIENCE_S) == 0
-    with sqlite3.connect(file) as store:
-        assert store.execute(
-            "SELECT count(*) FROM sessions_app_runtimeprocess WHERE stopped_at > 0"
-        ).fetchone() == (1,)
-
-
 def test_a_limit_that_is_no_number_is_refused(file, agents_dir):
     line = refusal_of(str(agents_dir), "--port", "0", store=file, DEVUI_RUNTIME_IDLE_S="soon")
     assert "DEVUI_RUNTIME_IDLE_S='soon'" in line
