@@ -52,7 +52,7 @@ class PreviewRequest(BaseModel):
         event_id: the last event in the request; empty: none.
         state: the session's merged state at that event, without credentials.
         agent: the agent whose model is called; empty: the root agent.
-        ask: also call instruction providers and toolsets, which runs the agent's code.
+        calls_code: also call instruction providers and toolsets, which runs the agent's code.
     """
 
     realm: str = ""
@@ -63,16 +63,15 @@ class PreviewRequest(BaseModel):
     branch: str = ""
     state: dict[str, Any] = {}
     agent: str = ""
-    ask: bool = False
+    calls_code: bool = False
 
 
 async def preview_model(runner: Runner, request: PreviewRequest) -> dict[str, Any]:
     """Return agent, model, instructions, identity, the last contents, their count, and tools.
 
-    An instruction has kind, pieces [{text} or {key, written, value, optional, missing}; `written` is the placeholder as
-    it stands in the template] and, if a provider makes it, its name as `provider`; `asked` tells whether the provider
-    was called, `error` why that failed. `is_content`: ADK sends it as a content of the user, because the agent has a
-    static instruction, too.
+    An instruction has kind, pieces [{text} or {key, placeholder, value, optional, missing}] and, if a provider makes
+    it, its name as `provider`, `is_called` (the provider was called) and `error` (why the call failed). `is_content`:
+    ADK sends it as a content of the user, because the agent has a static instruction, too.
 
     Raises:
         NotFound: there is no such session or event.
@@ -82,7 +81,7 @@ async def preview_model(runner: Runner, request: PreviewRequest) -> dict[str, An
     context = await _context(runner, agent, request)
     model = agent.model if isinstance(agent.model, str) else agent.model.model
     llm_request = LlmRequest(model=model)
-    instructions = [instruction async for instruction in _instructions(agent, context, request.ask)]
+    instructions = [instruction async for instruction in _instructions(agent, context, request.calls_code)]
     for processor in PROCESSORS:
         try:
             async for _ in processor.run_async(context, llm_request):
@@ -98,7 +97,7 @@ async def preview_model(runner: Runner, request: PreviewRequest) -> dict[str, An
         "identity": str(llm_request.config.system_instruction or ""),
         "contents": redact(contents_json),
         "count": len(llm_request.contents),
-        "tools": declarations + [tool async for tool in _tools(agent, context, request.ask)],
+        "tools": declarations + [tool async for tool in _tools(agent, context, request.calls_code)],
     }
 
 
@@ -144,15 +143,15 @@ async def _context(runner: Runner, agent: LlmAgent, request: PreviewRequest) -> 
     )
 
 
-async def _instructions(agent: LlmAgent, context: InvocationContext, ask: bool) -> Any:
+async def _instructions(agent: LlmAgent, context: InvocationContext, calls_code: bool) -> Any:
     root = agent.root_agent
     if isinstance(root, LlmAgent) and root.global_instruction:
-        yield await _instruction("global", root.global_instruction, root, context, ask)
+        yield await _instruction("global", root.global_instruction, root, context, calls_code)
     if agent.static_instruction:
         text = "\n".join(_texts(agent.static_instruction))
         yield {"kind": "static", "pieces": [{"text": text[:MAX_TEXT]}]}
     if agent.instruction:
-        own = await _instruction("own", agent.instruction, agent, context, ask)
+        own = await _instruction("own", agent.instruction, agent, context, calls_code)
         yield own | {"is_content": bool(agent.static_instruction)}
 
 
@@ -164,7 +163,7 @@ def _texts(content: Any) -> Iterator[str]:
 
 
 async def _instruction(
-    kind: str, template: Any, agent: LlmAgent, context: InvocationContext, ask: bool
+    kind: str, template: Any, agent: LlmAgent, context: InvocationContext, calls_code: bool
 ) -> dict[str, Any]:
     if isinstance(template, str):
         return {"kind": kind, "pieces": [piece async for piece in _template_pieces(template, context)]}
@@ -172,9 +171,9 @@ async def _instruction(
         "kind": kind,
         "pieces": [],
         "provider": getattr(template, "__name__", type(template).__name__),
-        "asked": ask,
+        "is_called": calls_code,
     }
-    if not ask:
+    if not calls_code:
         return data
     resolve = agent.canonical_global_instruction if kind == "global" else agent.canonical_instruction
     try:
@@ -205,13 +204,13 @@ async def _fill_key(placeholder: str, context: InvocationContext) -> dict[str, A
     try:
         value = await inject_session_state(placeholder, ReadonlyContext(context))
     except (KeyError, ValueError):
-        return {"key": key, "written": placeholder, "value": "", "optional": optional, "missing": True}
+        return {"key": key, "placeholder": placeholder, "value": "", "optional": optional, "missing": True}
     if value == placeholder:
         return {"text": placeholder}  # not a key by ADK's rules, such as JSON in the instruction
     is_missing = not value and not await _has_empty_value(key, context)
     return {
         "key": key,
-        "written": placeholder,
+        "placeholder": placeholder,
         "value": value[:MAX_TEXT],
         "optional": optional,
         "missing": is_missing,
@@ -230,19 +229,19 @@ async def _has_empty_value(key: str, context: InvocationContext) -> bool:
     return artifact is not None
 
 
-async def _tools(agent: LlmAgent, context: InvocationContext, ask: bool) -> Any:
+async def _tools(agent: LlmAgent, context: InvocationContext, calls_code: bool) -> Any:
     for tool in agent.tools:
         if isinstance(tool, BaseToolset):
             name = type(tool).__name__
-            if not ask:
-                yield {"name": name, "toolset": True, "asked": False}
+            if not calls_code:
+                yield {"name": name, "toolset": True, "is_called": False}
                 continue
             try:
                 resolving = tool.get_tools_with_prefix(ReadonlyContext(context))
                 tools = await asyncio.wait_for(resolving, PROVIDER_TIMEOUT_S)
             except Exception as error:
                 why = f"{type(error).__name__}: {error}"
-                yield {"name": name, "toolset": True, "asked": True, "error": why}
+                yield {"name": name, "toolset": True, "is_called": True, "error": why}
                 continue
             for toolset_tool in tools:
                 yield _declaration(toolset_tool)

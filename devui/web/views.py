@@ -56,7 +56,7 @@ def go(request: HttpRequest) -> HttpResponse:
             evalset for evalset in _evalsets() if _matches(typed, evalset.app_name, evalset.evalset_id)
         ],
     }
-    return render_partial(request, "devui/go.html", context, partial="found", target="go-found")
+    return render_partial(request, "devui/go.html", context, partial="results", target="go-results")
 
 
 def _evalsets() -> list[AgentEvalset]:

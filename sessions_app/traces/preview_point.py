@@ -31,7 +31,7 @@ class PreviewPoint:
     branch: str
     state: dict[str, Any]
 
-    def question(self, session: AgentSession, ask: bool) -> dict[str, Any]:
+    def question(self, session: AgentSession, calls_code: bool) -> dict[str, Any]:
         """Return the request body of `POST /devui/seen`."""
         return {
             "realm": session.realm,
@@ -42,7 +42,7 @@ class PreviewPoint:
             "branch": self.branch,
             "state": self.state,
             "agent": self.agent,
-            "ask": ask,
+            "calls_code": calls_code,
         }
 
 

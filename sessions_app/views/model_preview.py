@@ -53,17 +53,17 @@ def _find_point(pk: int, seq: int) -> tuple[AgentSession, PreviewPoint]:
 
 def _preview_context(preview: dict[str, Any]) -> dict[str, Any]:
     first = preview["count"] - len(preview["contents"]) + 1
-    unasked = [one for one in preview["instructions"] if one.get("provider") and not one["asked"]]
-    closed = [tool for tool in preview["tools"] if tool.get("toolset") and not tool["asked"]]
+    uncalled = [each for each in preview["instructions"] if each.get("provider") and not each["is_called"]]
+    closed = [tool for tool in preview["tools"] if tool.get("toolset") and not tool["is_called"]]
     keys = [piece for one in preview["instructions"] for piece in one["pieces"] if "key" in piece]
     return {
-        "told": preview,
+        "preview": preview,
         "contents": [
             describe_content(place, one, "") for place, one in enumerate(preview["contents"], start=first)
         ],
         "hidden": first - 1,
         "tools": list(zip(tool_names(preview["tools"]), preview["tools"], strict=True)),
-        "can_ask": bool(unasked or closed),
+        "can_call_code": bool(uncalled or closed),
         "missing": [
             each for each in keys if each["missing"] and not each["optional"] and not _is_double_braced(each)
         ],
@@ -73,4 +73,4 @@ def _preview_context(preview: dict[str, Any]) -> dict[str, Any]:
 
 def _is_double_braced(piece: dict[str, Any]) -> bool:
     """Return whether a key has more than one brace, as literal braces have in other template languages."""
-    return str(piece["written"]).startswith("{{") or str(piece["written"]).endswith("}}")
+    return str(piece["placeholder"]).startswith("{{") or str(piece["placeholder"]).endswith("}}")

@@ -11,7 +11,6 @@ from contextlib import suppress
 import pytest
 
 from devui.runtime.config import RuntimeOptions
-from devui.supervisor import listeners
 from sessions_app.errors import RuntimeUnavailable
 from sessions_app.models import AgentCard, Run, RuntimeProcess
 from sessions_app.runs import lifecycle, processes
@@ -286,11 +285,3 @@ async def test_a_server_forgets_processes_that_ended_long_ago_when_it_starts(sup
     async with supervise():
         old = RuntimeProcess.objects.filter(app_name="talker")
         await until(lambda: units_of_work.read(old.count), lambda count: count == 0)
-
-
-@pytest.mark.soak
-async def test_where_there_are_no_unix_sockets_a_loopback_port_does(supervise, monkeypatch):
-    monkeypatch.setattr(listeners, "MAX_PATH", 1)
-    async with supervise() as stage:
-        run = await stage.run(await stage.session("talker"), "say hi")
-    assert run.status == Status.DONE

@@ -37,12 +37,14 @@ def remember(city: str, tool_context: ToolContext) -> str:
     return "done"
 
 
-async def see(runner: Runner, seq: int, *, ask: bool = False, **changed: Any) -> dict[str, Any]:
+async def see(runner: Runner, seq: int, *, calls_code: bool = False, **changed: Any) -> dict[str, Any]:
     """Ask what the model sees at an event, as the page asks."""
 
     def question() -> dict[str, Any]:
         session = AgentSession.objects.get()
-        return find_preview_point(session, Event.objects.get(session=session, seq=seq)).question(session, ask)
+        return find_preview_point(session, Event.objects.get(session=session, seq=seq)).question(
+            session, calls_code
+        )
 
     return await preview_model(runner, PreviewRequest(**{**await units_of_work.read(question), **changed}))
 
@@ -69,12 +71,12 @@ async def talk(ours) -> AsyncIterator[Any]:
         await runner.close()
 
 
-def texts(told: dict[str, Any]) -> list[str]:
-    return [part.get("text") or "(call)" for content in told["contents"] for part in content["parts"]]
+def texts(preview: dict[str, Any]) -> list[str]:
+    return [part.get("text") or "(call)" for content in preview["contents"] for part in content["parts"]]
 
 
-def filled_keys(told: dict[str, Any]) -> list[tuple[str, str, bool]]:
-    pieces = told["instructions"][0]["pieces"]
+def filled_keys(preview: dict[str, Any]) -> list[tuple[str, str, bool]]:
+    pieces = preview["instructions"][0]["pieces"]
     return [(piece["key"], piece["value"], piece["missing"]) for piece in pieces if "key" in piece]
 
 
@@ -109,9 +111,9 @@ async def test_instruction_is_filled_with_state_at_the_event(talk):
 async def test_a_key_that_is_missing_is_marked_and_stops_nothing(talk):
     runner = await talk(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), "one")
     runner.agent.instruction = "Say {nothing} of {artifact.plan.txt}"
-    told = await see(runner, 2)
-    assert filled_keys(told) == [("nothing", "", True), ("artifact.plan.txt", "", True)]
-    assert texts(told) == ["one"]
+    preview = await see(runner, 2)
+    assert filled_keys(preview) == [("nothing", "", True), ("artifact.plan.txt", "", True)]
+    assert texts(preview) == ["one"]
 
 
 async def keep(text: str, tool_context: ToolContext) -> str:
@@ -125,8 +127,8 @@ async def test_an_artifact_is_read_as_it_was_at_the_event(talk):
     agent = LlmAgent(name="ann", model=ScriptedModel.saying(*turns), tools=[keep])
     runner = await talk(agent, "one", "two")
     runner.agent.instruction = "By {artifact.plan.txt?}"
-    told = [filled_keys(await see(runner, seq))[0][1:] for seq in (2, 4, 6, 8)]
-    assert told == [("", True), ("first", False), ("first", False), ("second", False)]
+    values = [filled_keys(await see(runner, seq))[0][1:] for seq in (2, 4, 6, 8)]
+    assert values == [("", True), ("first", False), ("first", False), ("second", False)]
 
 
 async def test_an_artifact_is_read_into_the_instruction(talk):
@@ -182,10 +184,15 @@ async def test_provider_is_called_only_on_request(talk):
     agent = LlmAgent(name="ann", model=ScriptedModel.saying("hi"), instruction=provide)
     runner = await talk(agent, "one")
     requests.clear()
-    told = (await see(runner, 2))["instructions"][0]
-    assert (told["provider"], told["asked"], told["pieces"], requests) == ("provide", False, [], [])
-    told = (await see(runner, 2, ask=True))["instructions"][0]
-    assert (told["pieces"], requests) == ([{"text": "The city is None"}], ["ann"])
+    preview = (await see(runner, 2))["instructions"][0]
+    assert (preview["provider"], preview["is_called"], preview["pieces"], requests) == (
+        "provide",
+        False,
+        [],
+        [],
+    )
+    preview = (await see(runner, 2, calls_code=True))["instructions"][0]
+    assert (preview["pieces"], requests) == ([{"text": "The city is None"}], ["ann"])
 
 
 async def test_failing_provider_is_reported_with_the_rest(talk):
@@ -195,9 +202,9 @@ async def test_failing_provider_is_reported_with_the_rest(talk):
         raise RuntimeError("no template")
 
     runner.agent.instruction = provide
-    told = await see(runner, 2, ask=True)
-    assert told["instructions"][0]["error"] == "RuntimeError: no template"
-    assert texts(told) == ["one"]
+    preview = await see(runner, 2, calls_code=True)
+    assert preview["instructions"][0]["error"] == "RuntimeError: no template"
+    assert texts(preview) == ["one"]
 
 
 async def test_tools_are_declared_like_to_the_model(talk):
@@ -209,8 +216,11 @@ async def test_tools_are_declared_like_to_the_model(talk):
     runner.agent.tools = [remember, Set()]
     first, second = (await see(runner, 2))["tools"]
     assert (first["name"], first["description"]) == ("remember", "Remember a city.")
-    assert second == {"name": "Set", "toolset": True, "asked": False}
-    assert [tool["name"] for tool in (await see(runner, 2, ask=True))["tools"]] == ["remember", "remember"]
+    assert second == {"name": "Set", "toolset": True, "is_called": False}
+    assert [tool["name"] for tool in (await see(runner, 2, calls_code=True))["tools"]] == [
+        "remember",
+        "remember",
+    ]
 
 
 async def test_missing_objects_are_refused(talk):
@@ -286,8 +296,8 @@ async def test_double_braces_of_a_set_key_show_value_and_warning(talk, page_of):
 
 async def test_provider_text_keeps_its_braces(talk):
     agent = LlmAgent(name="ann", model=ScriptedModel.saying("hi"), instruction=lambda _: "Use {{braces}}")
-    told = await see(await talk(agent, "one"), 2, ask=True)
-    assert told["instructions"][0]["pieces"] == [{"text": "Use {{braces}}"}]
+    preview = await see(await talk(agent, "one"), 2, calls_code=True)
+    assert preview["instructions"][0]["pieces"] == [{"text": "Use {{braces}}"}]
 
 
 async def test_page_explains_instruction_beside_static_one(talk, page_of):

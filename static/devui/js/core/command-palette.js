@@ -101,7 +101,7 @@ function linksIn(root) {
 }
 
 async function search(typed) {
-  const target = typed ? "go-sessions" : "go-found";
+  const target = typed ? "go-sessions" : "go-results";
   const html = await fetchPart(`${opener.href}?${new URLSearchParams({ q: typed })}`, target);
   if (html === null) return;
   const template = document.createElement("template");
