@@ -57,11 +57,11 @@ async def run(user: str, session_id: str, turns: int, pause: float) -> None:
 def describe(event: Event) -> str:
     """Return a line for an event: author, content, and the state keys that it wrote."""
     parts = (event.content.parts if event.content else None) or []
-    said = [part.text for part in parts if part.text]
-    called = [f"{asked.name}({asked.args})" for asked in event.get_function_calls()]
-    answered = [f"{told.name} answered" for told in event.get_function_responses()]
-    wrote = f" [{', '.join(event.actions.state_delta)}]" if event.actions.state_delta else ""
-    return f"{event.author}: {' '.join([*said, *called, *answered])}{wrote}"
+    texts = [part.text for part in parts if part.text]
+    calls = [f"{call.name}({call.args})" for call in event.get_function_calls()]
+    results = [f"{result.name} answered" for result in event.get_function_responses()]
+    keys = f" [{', '.join(event.actions.state_delta)}]" if event.actions.state_delta else ""
+    return f"{event.author}: {' '.join([*texts, *calls, *results])}{keys}"
 
 
 def main() -> None:

@@ -75,5 +75,5 @@ def test_generated_store_is_indexed_and_searchable(db: None):
 
     large_store.fill(4)
     assert not index_backlog.sessions().exists()
-    found = execution.Search(parse("antique")).filter_rows(AgentSession.objects.order_by("pk"))
-    assert list(found.values_list("session_id", flat=True)) == ["s1", "s2"]
+    matching_sessions = execution.Search(parse("antique")).filter_rows(AgentSession.objects.order_by("pk"))
+    assert list(matching_sessions.values_list("session_id", flat=True)) == ["s1", "s2"]

@@ -21,8 +21,8 @@ def test_devuis_own_settings_pass():
 
 
 def test_deployment_checks_have_no_warnings():
-    found = run_checks(tags=["security"], include_deployment_checks=True)
-    assert not [message for message in found if not message.is_silenced()]
+    messages = run_checks(tags=["security"], include_deployment_checks=True)
+    assert not [message for message in messages if not message.is_silenced()]
 
 
 def test_sqlite_that_locks_late_is_warned_of(settings, monkeypatch):

@@ -34,7 +34,7 @@ import pytest
         ),
     ],
 )
-def test_invalid_variable_is_refused_in_one_line(tmp_path, variable, value, told):
+def test_invalid_variable_is_refused_in_one_line(tmp_path, variable, value, message):
     ended = subprocess.run(
         [sys.executable, "-m", "devui", "check"],
         env={**os.environ, "DEVUI_DATA_DIR": str(tmp_path), variable: value},
@@ -43,7 +43,7 @@ def test_invalid_variable_is_refused_in_one_line(tmp_path, variable, value, told
         timeout=60,
     )
     assert ended.returncode == 2
-    assert ended.stderr.startswith(told)
+    assert ended.stderr.startswith(message)
     assert ended.stderr.count("\n") == 1
 
 

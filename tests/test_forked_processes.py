@@ -30,10 +30,10 @@ def test_it_is_a_child_with_arguments_a_folder_and_an_environment_of_its_own(tmp
     with forked_processes.Popen(
         command, cwd=tmp_path, env={"A": "1"}, stdout=subprocess.PIPE, start_new_session=True, text=True
     ) as process:
-        told = json.loads(process.communicate()[0])
-    assert (told["pid"], told["parent"], told["session"]) == (process.pid, os.getpid(), process.pid)
-    assert (told["arguments"], told["folder"]) == (["one", "zwei ä"], str(tmp_path))
-    assert (told["environment"], told["main"], process.returncode) == ({"A": "1"}, "__main__", 0)
+        report = json.loads(process.communicate()[0])
+    assert (report["pid"], report["parent"], report["session"]) == (process.pid, os.getpid(), process.pid)
+    assert (report["arguments"], report["folder"]) == (["one", "zwei ä"], str(tmp_path))
+    assert (report["environment"], report["main"], process.returncode) == ({"A": "1"}, "__main__", 0)
 
 
 def test_server_has_imported_foreign_modules_only():

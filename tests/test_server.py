@@ -61,8 +61,8 @@ def test_ctrl_c_ends_a_program_that_still_imports_without_a_word(tmp_path, comma
         stderr=subprocess.STDOUT,
         text=True,
     )
-    said, _ = process.communicate(timeout=PATIENCE_S)
-    assert (process.returncode, said) == (code, "")
+    output, _ = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, output) == (code, "")
 
 
 class EndedAtOnce(Runtimes):

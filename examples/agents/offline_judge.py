@@ -47,12 +47,14 @@ class Offline(BaseLlm):
         """Yield one answer, with its token counts."""
         prompt = "\n".join(part.text or "" for one in llm_request.contents for part in one.parts or [])
         answer = self.answer(prompt)
-        asked, said = -(-len(prompt) // 4), -(-len(answer) // 4)
+        prompt_tokens, answer_tokens = -(-len(prompt) // 4), -(-len(answer) // 4)
         yield LlmResponse(
             content=types.Content(role="model", parts=[types.Part(text=answer)]),
             model_version=self.model,
             usage_metadata=types.GenerateContentResponseUsageMetadata(
-                prompt_token_count=asked, candidates_token_count=said, total_token_count=asked + said
+                prompt_token_count=prompt_tokens,
+                candidates_token_count=answer_tokens,
+                total_token_count=prompt_tokens + answer_tokens,
             ),
         )
 
@@ -76,8 +78,8 @@ class OfflineJudge(Offline):
         if "<properties>" in prompt:
             return "\n\n".join(_rubrics(prompt))
         if "Sentence Segmentation Output" in prompt:
-            said = _between(prompt, "**Response Begin**", "**Response End**")
-            return "\n".join(f"<sentence>{one}</sentence>" for one in ENDS.split(said) if one.strip())
+            response = _between(prompt, "**Response Begin**", "**Response End**")
+            return "\n".join(f"<sentence>{one}</sentence>" for one in ENDS.split(response) if one.strip())
         if "**Sentences Begin**" in prompt:
             return "\n".join(_supported(prompt))
         if REPLY in prompt:

@@ -24,7 +24,7 @@ Reply = str | types.Part | Sequence[str | types.Part]
 
 CHUNK = re.compile(r"\S{1,6}\s*|\s+")
 FACT = re.compile(r"^([\w ]+):[ \t]*(.*)$", re.MULTILINE)
-OTHER_AGENT = "For context:"  # how ADK opens what another agent said
+OTHER_AGENT = "For context:"  # how ADK introduces a text of another agent
 
 
 def call(tool: str, **args: object) -> types.Part:
@@ -42,9 +42,9 @@ class Turn:
     """The content of one model call."""
 
     text: str
-    """What the user said last."""
-    said: str
-    """What this agent itself said last."""
+    """The last text of the user."""
+    last_answer: str
+    """The last text of this agent itself."""
     results: list[types.FunctionResponse]
     """Tool results since then, oldest first."""
     facts: dict[str, str]
@@ -69,20 +69,20 @@ class Turn:
     @classmethod
     def of(cls, request: LlmRequest) -> Turn:
         """Parse the request that ADK has built for this call."""
-        text = said = ""
+        text = last_answer = ""
         results: list[types.FunctionResponse] = []
         for content in request.contents:
             parts = content.parts or []
             words = "\n".join(part.text for part in parts if part.text and not part.thought)
             answers = [part.function_response for part in parts if part.function_response]
             if content.role == "model":
-                said = words or said
+                last_answer = words or last_answer
             elif answers:
                 results += answers
             elif not words.startswith(OTHER_AGENT):
                 text, results = words, []
         facts = FACT.findall(str(request.config.system_instruction or ""))
-        return cls(text, said, results, dict(facts))
+        return cls(text, last_answer, results, dict(facts))
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,9 @@ def data(settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def login(data: Path) -> Login:
     """A login whose password is `PASSWORD`."""
     credentials_file.set_password(PASSWORD)
-    found = credentials_file.read_login()
-    assert found
-    return found
+    stored_login = credentials_file.read_login()
+    assert stored_login
+    return stored_login
 
 
 @pytest_asyncio.fixture

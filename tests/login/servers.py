@@ -33,11 +33,11 @@ def serving(folder: Path, **environment: str) -> Iterator[str]:
     )
     assert process.stdout is not None
     try:
-        said = ""
-        while not (match := re.search(r"on http://(\S+?)/ ", said)):
+        output = ""
+        while not (match := re.search(r"on http://(\S+?)/ ", output)):
             line = process.stdout.readline()
-            assert line, said
-            said += line
+            assert line, output
+            output += line
         yield match.group(1)
     finally:
         process.terminate()

@@ -46,11 +46,11 @@ def test_password_is_stored_as_hash_in_a_private_file(data, give_input):
 
 def test_empty_password_is_generated_and_shown(data, give_input):
     give_input("\n")
-    shown = run().partition("Password: ")[2].partition("\n")[0]
-    assert len(shown) >= 16
+    password = run().partition("Password: ")[2].partition("\n")[0]
+    assert len(password) >= 16
     login = credentials_file.read_login()
     assert login
-    assert check_password(shown, login.password)
+    assert check_password(password, login.password)
 
 
 def test_terminal_prompts_twice(data, monkeypatch):

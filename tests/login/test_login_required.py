@@ -70,12 +70,12 @@ async def test_files_and_adk_front_end_require_the_login(web, login, path):
 async def test_files_of_the_login_page_are_public(web, login):
     page = await web.get("/login/")
     tree = parse(page.content)
-    asked = [link.attrs["href"] for link in tree.all("link")] + [
+    addresses = [link.attrs["href"] for link in tree.all("link")] + [
         script.attrs["src"] for script in tree.all("script")
     ]
     icons = [use.attrs["href"].partition("#")[0] for use in tree.all("use")]
-    assert {*asked, *icons} == {static(f"devui/{name}") for name in guard.PUBLIC_FILES}
-    for path in asked:
+    assert {*addresses, *icons} == {static(f"devui/{name}") for name in guard.PUBLIC_FILES}
+    for path in addresses:
         assert (await web.get(path)).status_code == 200, path
 
 
@@ -105,10 +105,10 @@ async def test_browser_is_redirected_to_login_and_back(web, login):
 
 
 async def test_cookie_is_host_only_and_http_only(web, login):
-    told = (await log_in(web)).headers["set-cookie"]
-    assert told.startswith(f"{login.cookie}=")
-    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= {part.strip() for part in told.split(";")}
-    assert "Secure" not in told
+    cookie_header = (await log_in(web)).headers["set-cookie"]
+    assert cookie_header.startswith(f"{login.cookie}=")
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= {part.strip() for part in cookie_header.split(";")}
+    assert "Secure" not in cookie_header
     behind_tls = await web.post(
         "/login/", data={"password": PASSWORD}, headers={"Origin": "https://127.0.0.1"}
     )

@@ -38,26 +38,26 @@ def login(folder: Path) -> Iterator[credentials_file.Login]:
     hashers = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     with override_settings(DATA_DIR=folder, PASSWORD_HASHERS=hashers):
         credentials_file.set_password(PASSWORD)
-        found = credentials_file.read_login()
-        assert found
-        yield found
+        stored_login = credentials_file.read_login()
+        assert stored_login
+        yield stored_login
 
 
 @pytest.fixture
 def clients(addresses: tuple[str, str], login: credentials_file.Login) -> Iterator[list[httpx.Client]]:
     """One browser, as each process meets it: logged in at the first, with the same cookie at the second."""
     with ExitStack() as stack:
-        found = [
+        http_clients = [
             stack.enter_context(
                 httpx.Client(base_url=f"http://{address}", timeout=PATIENCE_S, trust_env=False)
             )
             for address in addresses
         ]
         cookie = authentication.new_cookie(login)
-        for client in found:
+        for client in http_clients:
             client.cookies.set(login.cookie, cookie)
             assert status(client) == 200
-        yield found
+        yield http_clients
 
 
 def status(client: httpx.Client) -> int:

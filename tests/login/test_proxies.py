@@ -106,7 +106,7 @@ def test_visitor_behind_proxy_locks_out_nobody_else(folder):
 
 
 async def test_ipv6_network_behind_proxy_is_one_visitor():
-    found = [
+    addresses = [
         (await client_of("::1", ["::1"], (FOR, address)))[0] for address in ("2001:db8::1", "2001:db8::2:1")
     ]
-    assert len({client_network(address) for address in found}) == 1
+    assert len({client_network(address) for address in addresses}) == 1

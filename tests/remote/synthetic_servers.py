@@ -25,7 +25,7 @@ START = 1_750_000_000.0
 
 
 @dataclass
-class Kept:
+class SessionRecord:
     """A session as the server keeps it; events in Python's wire form, which each language spells anew."""
 
     id: str
@@ -36,15 +36,15 @@ class Kept:
 
 
 class Synthetic:
-    """One server. `asked` are the bodies of its runs; `went_away` is set when a client closes the stream of `wait`."""
+    """One server, with the bodies of its runs. `went_away` is set when a client closes the stream of `wait`."""
 
     prefix = ""
     version: dict[str, str] | None = None
     headers: dict[str, str] = {}
 
     def __init__(self) -> None:
-        self.sessions: dict[str, Kept] = {}
-        self.asked: list[dict[str, Any]] = []
+        self.sessions: dict[str, SessionRecord] = {}
+        self.run_bodies: list[dict[str, Any]] = []
         self.calls: list[str] = []
         self.waits = asyncio.Event()
         self.went_away = asyncio.Event()
@@ -72,11 +72,11 @@ class Synthetic:
         """Return an event as the language spells it."""
         return event
 
-    def session(self, kept: Kept, *, with_events: bool = True) -> dict[str, Any]:
+    def session(self, record: SessionRecord, *, with_events: bool = True) -> dict[str, Any]:
         """Return a session as the language spells it."""
-        events = [self.spell(event) for event in kept.events] if with_events else []
-        named = {"id": kept.id, "appName": "clerk", "userId": kept.user_id, "state": kept.state}
-        return {**named, "events": events, "lastUpdateTime": kept.updated_at}
+        events = [self.spell(event) for event in record.events] if with_events else []
+        named = {"id": record.id, "appName": "clerk", "userId": record.user_id, "state": record.state}
+        return {**named, "events": events, "lastUpdateTime": record.updated_at}
 
     def listed(self, sessions: list[dict[str, Any]]) -> Any:
         """Return how sessions are listed."""
@@ -116,8 +116,8 @@ class Synthetic:
 
     async def list_sessions(self, request: Request) -> Response:
         self.calls.append(f"GET {request.url.path}")
-        mine = [kept for kept in self.sessions.values() if kept.user_id == request.path_params["user"]]
-        listed = self.listed([self.session(kept, with_events=False) for kept in mine])
+        mine = [record for record in self.sessions.values() if record.user_id == request.path_params["user"]]
+        listed = self.listed([self.session(record, with_events=False) for record in mine])
         return JSONResponse(listed, headers=self.headers)
 
     async def create(self, request: Request) -> Response:
@@ -125,16 +125,16 @@ class Synthetic:
         body = await request.body()
         state = (json.loads(body) if body else {}).get("state") or {}
         name = request.path_params.get("id") or str(uuid.uuid4())
-        kept = self.sessions[name] = Kept(
+        record = self.sessions[name] = SessionRecord(
             name, request.path_params["user"], dict(state), updated_at=self.tick()
         )
-        return JSONResponse(self.session(kept), headers=self.headers)
+        return JSONResponse(self.session(record), headers=self.headers)
 
     async def get(self, request: Request) -> Response:
-        kept = self.sessions.get(request.path_params["id"])
-        if kept is None:
+        record = self.sessions.get(request.path_params["id"])
+        if record is None:
             return self.missing(request.path_params["id"])
-        return JSONResponse(self.session(kept), headers=self.headers)
+        return JSONResponse(self.session(record), headers=self.headers)
 
     async def delete(self, request: Request) -> Response:
         if self.sessions.pop(request.path_params["id"], None) is None:
@@ -143,19 +143,19 @@ class Synthetic:
 
     async def run_sse(self, request: Request) -> Response:
         body = await request.json()
-        self.asked.append(body)
+        self.run_bodies.append(body)
         if (refusal := self.refused(body)) is not None:
             return refusal
-        kept = self.sessions.get(body["sessionId"])
-        if kept is None:
+        record = self.sessions.get(body["sessionId"])
+        if record is None:
             return self.missing(body["sessionId"])
         return StreamingResponse(
-            self.stream(kept, body), media_type="text/event-stream", headers=self.headers
+            self.stream(record, body), media_type="text/event-stream", headers=self.headers
         )
 
-    async def stream(self, kept: Kept, body: dict[str, Any]) -> AsyncIterator[str]:
+    async def stream(self, record: SessionRecord, body: dict[str, Any]) -> AsyncIterator[str]:
         try:
-            async for event in self.turn(kept, body):
+            async for event in self.turn(record, body):
                 yield self.frame(self.spell(event))
         except ValueError as error:
             yield self.failure(str(error))
@@ -165,18 +165,18 @@ class Synthetic:
 
     # The agent
 
-    async def turn(self, kept: Kept, body: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    async def turn(self, record: SessionRecord, body: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
         """Take a turn: store the message and each event, and yield what a client is told."""
         invocation = f"e-{uuid.uuid4()}"
         message = body["newMessage"]
-        self.store(kept, self.event(invocation, "user", message["parts"], body.get("stateDelta") or {}))
+        self.store(record, self.event(invocation, "user", message["parts"], body.get("stateDelta") or {}))
         words = next((part["text"] for part in message["parts"] if part.get("text")), "").split()
         if words[:1] == ["book"]:
-            async for event in self.book(kept, invocation, words[1]):
+            async for event in self.book(record, invocation, words[1]):
                 yield event
         if words[:1] == ["leave"]:
             call = {"functionCall": {"id": "c9", "name": "leave", "args": {"days": 3}}}
-            yield self.store(kept, self.event(invocation, "clerk", [call]) | {"longRunningToolIds": ["c9"]})
+            yield self.store(record, self.event(invocation, "clerk", [call]) | {"longRunningToolIds": ["c9"]})
             return
         if words[:1] == ["wait"]:
             yield self.event(invocation, "clerk", [{"text": "Wai"}]) | {"partial": True}
@@ -187,15 +187,15 @@ class Synthetic:
                 yield self.event(invocation, "clerk", [{"text": piece}]) | {"partial": True}
         if words[:1] == ["fail"]:
             raise ValueError("kaput")
-        yield self.store(kept, self.event(invocation, "clerk", [{"text": "Done."}]))
+        yield self.store(record, self.event(invocation, "clerk", [{"text": "Done."}]))
 
-    async def book(self, kept: Kept, invocation: str, city: str) -> AsyncIterator[dict[str, Any]]:
+    async def book(self, record: SessionRecord, invocation: str, city: str) -> AsyncIterator[dict[str, Any]]:
         """Call a tool and store its answer, with what it writes to the state."""
         call = {"functionCall": {"id": "c1", "name": "book", "args": {"city": city}}}
-        yield self.store(kept, self.event(invocation, "clerk", [call]))
+        yield self.store(record, self.event(invocation, "clerk", [call]))
         answer = {"functionResponse": {"id": "c1", "name": "book", "response": {"status": "ok"}}}
         delta = {"city": city, "user:home": city}
-        yield self.store(kept, self.event(invocation, "clerk", [answer], delta))
+        yield self.store(record, self.event(invocation, "clerk", [answer], delta))
 
     def event(
         self, invocation: str, author: str, parts: list[dict[str, Any]], delta: dict[str, Any] | None = None
@@ -210,10 +210,10 @@ class Synthetic:
             "actions": {"stateDelta": dict(delta or {}), "artifactDelta": {}},
         }
 
-    def store(self, kept: Kept, event: dict[str, Any]) -> dict[str, Any]:
-        kept.events.append(event)
-        kept.state.update(event["actions"]["stateDelta"])
-        kept.updated_at = event["timestamp"]
+    def store(self, record: SessionRecord, event: dict[str, Any]) -> dict[str, Any]:
+        record.events.append(event)
+        record.state.update(event["actions"]["stateDelta"])
+        record.updated_at = event["timestamp"]
         return event
 
     def tick(self) -> float:
@@ -231,8 +231,8 @@ class Go(Synthetic):
         timeless = {key: value for key, value in event.items() if key != "timestamp"}
         return {"groundingMetadata": None, "usageMetadata": None, **timeless}
 
-    def session(self, kept: Kept, *, with_events: bool = True) -> dict[str, Any]:
-        return super().session(kept, with_events=with_events) | {"lastUpdateTime": int(kept.updated_at)}
+    def session(self, record: SessionRecord, *, with_events: bool = True) -> dict[str, Any]:
+        return super().session(record, with_events=with_events) | {"lastUpdateTime": int(record.updated_at)}
 
     def listed(self, sessions: list[dict[str, Any]]) -> Any:
         return sessions or None
@@ -261,22 +261,22 @@ class Java(Synthetic):
         return event | {"timestamp": int(event["timestamp"] * 1000), "actions": actions}
 
     def missing(self, what: str) -> Response:
-        told = {
+        body = {
             "timestamp": "2025-06-15T12:00:00.000+00:00",
             "status": 404,
             "error": "Not Found",
             "path": "/apps",
         }
-        return JSONResponse(told, 404)
+        return JSONResponse(body, 404)
 
     def frame(self, event: dict[str, Any]) -> str:
         return f"data:{json.dumps(event)}\n\n"
 
-    def store(self, kept: Kept, event: dict[str, Any]) -> dict[str, Any]:
-        super().store(kept, event)
+    def store(self, record: SessionRecord, event: dict[str, Any]) -> dict[str, Any]:
+        super().store(record, event)
         if event["actions"]["stateDelta"].get("city") == "nowhere":
             event["actions"]["stateDelta"]["city"] = "__ADK_SENTINEL_REMOVED__"
-            del kept.state["city"]
+            del record.state["city"]
         return event
 
     def failure(self, message: str) -> str:
@@ -289,13 +289,13 @@ class JavaScript(Synthetic):
     headers = {"X-Powered-By": "Express"}
 
     def spell(self, event: dict[str, Any]) -> dict[str, Any]:
-        told = {"longRunningToolIds": [], **event, "timestamp": int(event["timestamp"] * 1000)}
-        told["actions"] = {**event["actions"], "requestedAuthConfigs": {}, "requestedToolConfirmations": {}}
-        return told
+        body = {"longRunningToolIds": [], **event, "timestamp": int(event["timestamp"] * 1000)}
+        body["actions"] = {**event["actions"], "requestedAuthConfigs": {}, "requestedToolConfirmations": {}}
+        return body
 
-    def session(self, kept: Kept, *, with_events: bool = True) -> dict[str, Any]:
-        return super().session(kept, with_events=with_events) | {
-            "lastUpdateTime": int(kept.updated_at * 1000)
+    def session(self, record: SessionRecord, *, with_events: bool = True) -> dict[str, Any]:
+        return super().session(record, with_events=with_events) | {
+            "lastUpdateTime": int(record.updated_at * 1000)
         }
 
     def listed(self, sessions: list[dict[str, Any]]) -> Any:
@@ -333,8 +333,8 @@ class Rust(Synthetic):
             "long_running_tool_ids": event.get("longRunningToolIds", []),
         }
 
-    def session(self, kept: Kept, *, with_events: bool = True) -> dict[str, Any]:
-        return super().session(kept) | {"lastUpdateTime": int(kept.updated_at)}
+    def session(self, record: SessionRecord, *, with_events: bool = True) -> dict[str, Any]:
+        return super().session(record) | {"lastUpdateTime": int(record.updated_at)}
 
     def missing(self, what: str) -> Response:
         return Response(status_code=404)

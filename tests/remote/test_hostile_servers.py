@@ -62,8 +62,8 @@ async def test_unreachable_server_is_shown_and_detected_when_it_starts(store, we
         home = await web.get("/")
         assert home.status_code == 200
         assert "the connection was refused" in home.text
-        asked = await web.get(SESSIONS)
-        assert (asked.status_code, asked.json()["code"]) == (503, "runtime_unavailable")
+        response = await web.get(SESSIONS)
+        assert (response.status_code, response.json()["code"]) == (503, "runtime_unavailable")
         async with serve(remote.app()) as address:
             server = runtimes.servers["far"]
             server.http.base = f"http://{address}"
@@ -86,9 +86,9 @@ async def test_unreachable_server_is_shown_and_detected_when_it_starts(store, we
 )
 async def test_response_of_another_server_is_explained(store, answers, why):
     async with serve_remote(answering(*answers)):
-        [told] = remotes.all_remotes()
-        assert why in told.problem
-        assert told.apps == ()
+        [remote] = remotes.all_remotes()
+        assert why in remote.problem
+        assert remote.apps == ()
 
 
 @pytest.mark.soak
@@ -128,11 +128,11 @@ async def test_credentials_are_sent_but_never_shown(store, web, caplog):
         connect_runtimes(f"far=http://ann:hunter2@{address}") as runtimes,
     ):
         assert runtimes.servers["far"].remote.apps == ("clerk",)
-        told = await runtimes.servers["far"].check()
+        remote = await runtimes.servers["far"].check()
         assert seen[0].startswith("Basic ")
         home = (await web.get("/")).text
         listed = (await web.get("/agents/clerk@far/")).text
-    for text in (told.problem, told.url, home, listed, caplog.text):
+    for text in (remote.problem, remote.url, home, listed, caplog.text):
         assert "hunter2" not in text
 
 
@@ -214,13 +214,13 @@ GOOD = b"data: " + json.dumps(EVENT).encode() + b"\n\n"
         ([b": nothing\n\n", b"data:\n\n", b"data: null\n\n"], "", 0),
     ],
 )
-async def test_malformed_stream_fails_the_run_and_keeps_earlier_events(store, web, frames, why, kept):
+async def test_malformed_stream_fails_the_run_and_keeps_earlier_events(store, web, frames, why, event_count):
     stored = {
         "id": "s1",
         "appName": "clerk",
         "userId": "ann",
         "state": {},
-        "events": [EVENT][:kept],
+        "events": [EVENT][:event_count],
         "lastUpdateTime": 2,
     }
     if b'"actions": 7' in frames[0]:
@@ -235,7 +235,7 @@ async def test_malformed_stream_fails_the_run_and_keeps_earlier_events(store, we
         run = await wait_for_end(await start_run(web, (await the_session()).pk, "hello"))
         assert run.status == ("failed" if why else "done"), run.error
         assert why in run.error
-        assert await units_of_work.read(Event.objects.count) == kept
+        assert await units_of_work.read(Event.objects.count) == event_count
         assert (await web.get("/")).status_code == 200
 
 
@@ -265,8 +265,8 @@ async def test_html_error_page_is_not_shown(store, web):
     page = Response("<html><script>alert(1)</script></html>", 500)
     remote = answering(("/list-apps", ["clerk"]), ("/apps/{path:path}", lambda request: page))
     async with serve_remote(remote):
-        asked = await web.get(f"{SESSIONS}/s1")
-        assert asked.json()["detail"].endswith("answers 500: without an explanation")
+        response = await web.get(f"{SESSIONS}/s1")
+        assert response.json()["detail"].endswith("answers 500: without an explanation")
 
 
 async def test_malformed_frame_fails_the_run_and_keeps_earlier_events(store, web):
@@ -332,11 +332,11 @@ async def test_server_failure_is_reported_as_upstream_failure(store, web, method
     broken = Response('{"detail": "the disk is full"}', 500, media_type="application/json")
     remote = answering(("/list-apps", ["clerk"]), ("/apps/{path:path}", lambda request: broken))
     async with serve_remote(remote) as runtimes:
-        asked = await web.request(method, path, json=body)
+        response = await web.request(method, path, json=body)
         url = runtimes.servers["far"].http.url
-    assert (asked.status_code, asked.json()["code"]) == (502, "upstream_failed")
-    assert asked.json()["detail"] == f"Remote server 'far' ({url}) answers 500: the disk is full"
-    assert "The server's log has the cause." in asked.json()["hint"]
+    assert (response.status_code, response.json()["code"]) == (502, "upstream_failed")
+    assert response.json()["detail"] == f"Remote server 'far' ({url}) answers 500: the disk is full"
+    assert "The server's log has the cause." in response.json()["hint"]
 
 
 async def test_run_that_cannot_start_reports_the_server_failure(store, web):
@@ -354,10 +354,10 @@ async def test_run_that_cannot_start_reports_the_server_failure(store, web):
     }
     async with serve_remote(remote):
         await web.get(f"{SESSIONS}/s1")
-        asked = await web.post("/run", json=body)
+        response = await web.post("/run", json=body)
         run = await wait_for_end(await start_run(web, (await the_session()).pk, "hello"))
-    assert (asked.status_code, asked.json()["code"]) == (502, "upstream_failed")
-    assert "answers 503: out of memory" in asked.json()["detail"]
+    assert (response.status_code, response.json()["code"]) == (502, "upstream_failed")
+    assert "answers 503: out of memory" in response.json()["detail"]
     assert (run.status, run.error_type) == ("failed", "UpstreamFailed")
     assert "Remote server 'far'" in run.error
 
@@ -395,6 +395,6 @@ async def test_run_reports_lost_server(store, web):
     async with serve_remote(remote) as runtimes:
         await web.get(f"{SESSIONS}/s1")
         runtimes.servers["far"].http.base = "http://127.0.0.1:1"
-        asked = await web.post("/run", json=body)
-    assert (asked.status_code, asked.json()["code"]) == (503, "runtime_unavailable")
-    assert "the connection was refused" in asked.json()["detail"]
+        response = await web.post("/run", json=body)
+    assert (response.status_code, response.json()["code"]) == (503, "runtime_unavailable")
+    assert "the connection was refused" in response.json()["detail"]

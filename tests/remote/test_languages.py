@@ -92,7 +92,7 @@ async def test_pending_call_is_answered_by_the_next_run(web, language):
         answer = {"functionResponse": {"id": "c9", "name": "leave", "response": {"status": "granted"}}}
         answered = await wait_for_end(await start_run(web, key, {"role": "user", "parts": [answer]}))
         assert answered.status == "done"
-        assert remote.asked[-1]["newMessage"]["parts"] == [answer]
+        assert remote.run_bodies[-1]["newMessage"]["parts"] == [answer]
         assert (await wait_for_end(waiting.pk)).status == "done"
 
 
@@ -164,7 +164,7 @@ async def test_go_gets_no_unknown_fields(web):
             await start_run(web, key, message, state_delta={"mood": "good"}, streaming=True)
         )
         assert run.status == "done", run.error
-        sent = remote.asked[-1]
+        sent = remote.run_bodies[-1]
         assert (sent["appName"], sent["stateDelta"], sent["streaming"]) == ("clerk", {"mood": "good"}, True)
         assert sent["newMessage"]["parts"][1]["inlineData"]["data"] == "+/8="  # the alphabet that Go reads
         assert sent["newMessage"]["parts"][2]["fileData"] == {"mimeType": "text/plain", "fileUri": "gs://a/b"}
@@ -178,7 +178,7 @@ async def test_unsupported_options_are_refused_before_the_run(web):
         run = await wait_for_end(await start_run(web, key, "hello", run_config={"max_llm_calls": 3}))
         assert (run.status, run.error_type) == ("failed", "BadInput")
         assert "does not accept max_llm_calls" in run.error
-        assert remote.asked == []
+        assert remote.run_bodies == []
         patched = await web.patch(f"{SESSIONS}/s1", json={"stateDelta": {"n": 1}})
         assert patched.status_code == 400
         assert "outside a run" in patched.json()["detail"]

@@ -79,11 +79,11 @@ async def test_live_run_is_bidirectional_and_copied(there, here):
     assert (run.status, run.error, run.source) == ("done", "", "adk")
     assert json.loads(run.request) == {"live": True}
     async with httpx.AsyncClient(base_url=there, trust_env=False) as client:
-        kept = (await client.get("/apps/parrot/users/ann/sessions/s1")).json()["events"]
-    assert run.invocation_id == kept[0]["invocationId"]
+        events = (await client.get("/apps/parrot/users/ann/sessions/s1")).json()["events"]
+    assert run.invocation_id == events[0]["invocationId"]
     assert await units_of_work.read(
         lambda: list(Event.objects.order_by("seq").values_list("event_id", flat=True))
-    ) == [event["id"] for event in kept]
+    ) == [event["id"] for event in events]
     assert {"hello", "heard hello", "heard again"} <= set(await units_of_work.read(texts))
     assert (await the_session()).mirrored.behind == ""
 
@@ -192,12 +192,12 @@ async def answering(web: httpx.AsyncClient, status: int, body: bytes = b"") -> A
     remote = JavaScript()
     async with (
         serve(remote.app(), server_header=False) as address,
-        connect_runtimes(f"far=http://{address}") as made,
+        connect_runtimes(f"far=http://{address}") as runtimes,
     ):
         await web.post("/apps/clerk@far/users/ann/sessions", json={"sessionId": "s1"})
-        made.servers["far"].copies.dialect = made.servers["far"].copies.dialect.__class__()
+        runtimes.servers["far"].copies.dialect = runtimes.servers["far"].copies.dialect.__class__()
         async with serve(answer) as other:
-            made.servers["far"].http.base = f"http://{other}"
+            runtimes.servers["far"].http.base = f"http://{other}"
             yield
 
 

@@ -44,8 +44,8 @@ async def there(
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A client of ADK's server itself, without sessions, to which DevUI is connected as `py`."""
     server, service = oracle
-    for held in (service.sessions, service.user_state, service.app_state):
-        held.clear()
+    for values in (service.sessions, service.user_state, service.app_state):
+        values.clear()
     async with (
         serve(server) as address,
         connect_runtimes(f"py=http://{address}"),
@@ -65,8 +65,8 @@ async def begin(web: httpx.AsyncClient, session_id: str = "s1", **body: Any) -> 
 async def same(web: httpx.AsyncClient, there: httpx.AsyncClient, session_id: str = "s1") -> dict[str, Any]:
     """Hold what DevUI answers of a session to what its server answers, and return it."""
     here: dict[str, Any] = (await web.get(f"{OFFICE}/{session_id}")).json()
-    kept = (await there.get(f"/apps/office/users/ann/sessions/{session_id}")).json()
-    assert here == kept | {"appName": "office@py"}
+    original = (await there.get(f"/apps/office/users/ann/sessions/{session_id}")).json()
+    assert here == original | {"appName": "office@py"}
     return here
 
 
@@ -112,9 +112,9 @@ async def test_streamed_run_equals_the_session_on_the_server(web, there):
 @pytest.mark.soak
 async def test_next_read_imports_changes_made_on_the_server(web, there):
     await begin(web)
-    asked = {"appName": "office", "userId": "ann", "sessionId": "s1"}
+    request = {"appName": "office", "userId": "ann", "sessionId": "s1"}
     message = {"newMessage": {"role": "user", "parts": [{"text": "Take a note: by phone"}]}}
-    assert (await there.post("/run", json=asked | message)).status_code == 200
+    assert (await there.post("/run", json=request | message)).status_code == 200
     await there.patch("/apps/office/users/ann/sessions/s1", json={"stateDelta": {"user:n": 2}})
     session = await same(web, there)
     assert (len(session["events"]), session["state"]["user:n"]) == (5, 2)
@@ -126,15 +126,15 @@ async def test_long_running_call_and_confirmation_are_answered(web, there):
     waiting = await wait_for_end(await start_run(web, key, "Pay 120 to Acme"))
     assert waiting.status == "waiting"
 
-    def asked() -> Any:
+    def confirmation_call() -> Any:
         calls = (part.get("functionCall") for event in Event.objects.order_by("seq") for part in parts(event))
         return next(call for call in calls if call and call["name"] == "adk_request_confirmation")
 
     def parts(event: Event) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(event.data).get("content", {}).get("parts", [])
-        return found
+        content_parts: list[dict[str, Any]] = json.loads(event.data).get("content", {}).get("parts", [])
+        return content_parts
 
-    call = await units_of_work.read(asked)
+    call = await units_of_work.read(confirmation_call)
     answer = {"functionResponse": {"id": call["id"], "name": call["name"], "response": {"confirmed": True}}}
     paid = await wait_for_end(await start_run(web, key, {"role": "user", "parts": [answer]}))
     assert (paid.status, paid.error) == ("done", "")
@@ -152,19 +152,19 @@ async def test_agent_failure_fails_the_run(web, there):
 
 async def test_adks_own_paths_run_and_record_it(web, there):
     key = await begin(web)
-    asked = {"appName": "office@py", "userId": "ann", "sessionId": "s1", "streaming": True}
+    request = {"appName": "office@py", "userId": "ann", "sessionId": "s1", "streaming": True}
     message = {"newMessage": {"role": "user", "parts": [{"text": "Take a note: tea"}]}}
-    answer = await web.post("/run_sse", json=asked | message)
+    answer = await web.post("/run_sse", json=request | message)
     assert answer.headers["content-type"].startswith("text/event-stream")
-    told = [json.loads(line.removeprefix("data: ")) for line in answer.text.splitlines() if line]
+    frames = [json.loads(line.removeprefix("data: ")) for line in answer.text.splitlines() if line]
     session = await same(web, there)
-    assert [event for event in told if not event.get("partial")] == session["events"][1:]
+    assert [event for event in frames if not event.get("partial")] == session["events"][1:]
     whole = await web.post(
-        "/run", json=asked | {"newMessage": {"role": "user", "parts": [{"text": "Hello"}]}}
+        "/run", json=request | {"newMessage": {"role": "user", "parts": [{"text": "Hello"}]}}
     )
     assert whole.json() == (await same(web, there))["events"][len(session["events"]) + 1 :]
     failed = await web.post(
-        "/run", json=asked | {"newMessage": {"role": "user", "parts": [{"text": "Break it"}]}}
+        "/run", json=request | {"newMessage": {"role": "user", "parts": [{"text": "Break it"}]}}
     )
     assert (failed.status_code, failed.json()["detail"]) == (
         500,
@@ -175,7 +175,7 @@ async def test_adks_own_paths_run_and_record_it(web, there):
         return list(Run.objects.filter(session=key).order_by("created_at").values_list("source", "status"))
 
     assert await units_of_work.read(rows) == [("adk", "done"), ("adk", "done"), ("adk", "failed")]
-    none = await web.post("/run", json=asked | {"sessionId": "none"} | message)
+    none = await web.post("/run", json=request | {"sessionId": "none"} | message)
     assert (none.status_code, none.json()["code"]) == (404, "session_not_found")
 
 
@@ -220,8 +220,8 @@ async def test_copy_is_read_only_and_can_be_forked(web, there):
         await units_of_work.write(deletion.delete, [session.pk])
     with pytest.raises(BadInput, match="would not find"):
         await units_of_work.run_batched(fork, session.pk, NewFork(seq=2))
-    made = await units_of_work.run_batched(fork, session.pk, NewFork(seq=2, own_realm=True))
-    run = await wait_for_end(await start_run(web, made.pk, "Hello"))
+    new_fork = await units_of_work.run_batched(fork, session.pk, NewFork(seq=2, own_realm=True))
+    run = await wait_for_end(await start_run(web, new_fork.pk, "Hello"))
     assert (run.status, run.error_type) == ("failed", "BadInput")
     assert "this fork has its own state" in run.error
 
@@ -241,8 +241,8 @@ async def test_copy_reports_session_deleted_on_the_server(web, there, oracle):
 
 async def test_sessions_of_a_new_server_are_copied(oracle, web):
     server, service = oracle
-    for held in (service.sessions, service.user_state, service.app_state):
-        held.clear()
+    for values in (service.sessions, service.user_state, service.app_state):
+        values.clear()
     await service.create_session(app_name="office", user_id="user", session_id="old", state={"n": 1})
     async with serve_remote(server, name="py") as runtimes:
         await runtimes.servers["py"].wait_until_synchronized()

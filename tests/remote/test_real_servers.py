@@ -159,9 +159,9 @@ def kept_there(url: str) -> httpx.Response:
 
 def _waiting_call() -> str:
     events = Event.objects.order_by("-seq").values_list("data", flat=True)
-    told = (json.loads(data).get("longRunningToolIds") for data in events)
-    found: str = next(ids[0] for ids in told if ids)
-    return found
+    id_lists = (json.loads(data).get("longRunningToolIds") for data in events)
+    call_id: str = next(ids[0] for ids in id_lists if ids)
+    return call_id
 
 
 async def test_real_python_server_is_recorded_and_may_die(web):
@@ -169,14 +169,14 @@ async def test_real_python_server_is_recorded_and_may_die(web):
         async with connect_runtimes(f"py={url}") as runtimes:
             await web.post("/apps/weather@py/users/ann/sessions", json={"sessionId": "s1"})
             key = (await the_session()).pk
-            asked = "What is the weather in Paris?"
-            run = await wait_for_end(await start_run(web, key, asked, streaming=True))
+            question = "What is the weather in Paris?"
+            run = await wait_for_end(await start_run(web, key, question, streaming=True))
             assert (run.status, run.error) == ("done", "")
             session = (await web.get("/apps/weather@py/users/ann/sessions/s1")).json()
             there = (await asyncio.to_thread(httpx.get, f"{url}/apps/weather/users/ann/sessions/s1")).json()
             assert session == there | {"appName": "weather@py"}
             runtimes.servers["py"].http.base = "http://127.0.0.1:1"  # nobody listens there: it is gone
-            lost = await wait_for_end(await start_run(web, key, asked))
+            lost = await wait_for_end(await start_run(web, key, question))
             assert (lost.status, lost.error_type) == ("failed", "NotReached")
             assert (await web.get("/")).status_code == 200
 
@@ -216,13 +216,13 @@ class Web:
     def __init__(self, *arguments: str, store: Path, **environment: str) -> None:
         self.process = start_web(*arguments, "--port", "0", store=store, **environment)
         assert self.process.stdout is not None
-        self.said = ""
+        self.output = ""
         for line in self.process.stdout:
-            self.said += line
-            if found := re.search(r"on (http://\S+)/ \(Ctrl-C", line):
-                self.url = found[1]
+            self.output += line
+            if match := re.search(r"on (http://\S+)/ \(Ctrl-C", line):
+                self.url = match[1]
                 return
-        raise AssertionError(self.said)
+        raise AssertionError(self.output)
 
     def get(self, path: str) -> httpx.Response:
         return httpx.get(self.url + path, trust_env=False, timeout=PATIENCE_S)
@@ -242,7 +242,7 @@ def test_the_web_serves_remote_agents_without_a_folder(tmp_path):
         more = f"off=http://ann:hunter2@127.0.0.1:{off}"
         web = Web("--runtime", f"py={url}", store=tmp_path / "web.sqlite3", DEVUI_RUNTIMES=more)
         try:
-            assert f"those of py at {url}" in web.said
+            assert f"those of py at {url}" in web.output
             for _ in range(PATIENCE_S * 10):
                 if "weather@py" in (apps := web.get("/list-apps").json()):
                     break
@@ -250,8 +250,8 @@ def test_the_web_serves_remote_agents_without_a_folder(tmp_path):
             assert apps == [f"{name}@py" for name in ("office", "team", "weather", "writer")]
             home = web.get("/").text
             assert "the connection was refused" in home
-            made = web.post("/apps/weather@py/users/ann/sessions", {"sessionId": "s1"})
-            assert made.status_code == 200, made.text
+            created = web.post("/apps/weather@py/users/ann/sessions", {"sessionId": "s1"})
+            assert created.status_code == 200, created.text
             message = {"role": "user", "parts": [{"text": "Hello"}]}
             named = {"appName": "weather@py", "userId": "ann", "sessionId": "s1"}
             assert len(web.post("/run", named | {"newMessage": message}).json()) == 1
@@ -259,12 +259,12 @@ def test_the_web_serves_remote_agents_without_a_folder(tmp_path):
             assert page.status_code == 200
             assert url in page.text
         finally:
-            said = web.said + web.end()
-    assert "hunter2" not in said + home
+            output = web.output + web.end()
+    assert "hunter2" not in output + home
 
 
 @pytest.mark.parametrize("given", ["nonsense", "go=ftp://ann:hunter2@host"])
 def test_invalid_server_is_refused_in_one_line(tmp_path, given):
-    said = refusal_of("--runtime", given, store=tmp_path / "web.sqlite3")
-    assert "--runtime NAME=URL" in said
-    assert "hunter2" not in said
+    line = refusal_of("--runtime", given, store=tmp_path / "web.sqlite3")
+    assert "--runtime NAME=URL" in line
+    assert "hunter2" not in line

@@ -37,8 +37,8 @@ async def bring(
     """Bring the copy up to date with a session of these events."""
     here = await units_of_work.read(mirrors.read_mirror, KEY)
     truth = SourceSession(KEY, PLACE, state or {}, 6.0)
-    kept = mirrors.SourceEvents(events, lambda event: str(event["id"]), arrival, frozenset(doubtful))
-    await mirrors.sync_mirror(truth, here, kept, seeds={}, created_at=4.0)
+    source = mirrors.SourceEvents(events, lambda event: str(event["id"]), arrival, frozenset(doubtful))
+    await mirrors.sync_mirror(truth, here, source, seeds={}, created_at=4.0)
 
 
 async def row() -> AgentSession:

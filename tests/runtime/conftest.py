@@ -67,14 +67,14 @@ class Stage:
         self.supervisor = supervisor
         self.lines = lines
 
-    async def told(self, words: str, since: int = 0) -> list[str]:
+    async def wait_for_output(self, words: str, since: int = 0) -> list[str]:
         """Return what was logged from line `since` on, once a line has these words: it comes through a pipe."""
 
         async def lines() -> list[str]:
             return self.lines[since:]
 
-        found: list[str] = await until(lines, lambda now: any(words in line for line in now))
-        return found
+        matching_lines: list[str] = await until(lines, lambda now: any(words in line for line in now))
+        return matching_lines
 
     async def session(self, app: str) -> AgentSession:
         """Create a session of the usual user."""
@@ -118,11 +118,11 @@ class Stage:
         raise AssertionError("The run ended without streaming anything.")
 
     async def ask(
-        self, session: AgentSession, said: str | dict[str, Any], path: str = "/run"
+        self, session: AgentSession, message: str | dict[str, Any], path: str = "/run"
     ) -> tuple[int, str]:
         """Send a message on one of ADK's own paths; return the status and the text of the answer."""
         client = await self.supervisor.client(session.app_name)
-        async with client.open("POST", path, headers=JSON, content=adk_body(session, said)) as answer:
+        async with client.open("POST", path, headers=JSON, content=adk_body(session, message)) as answer:
             return answer.status_code, (await answer.aread()).decode()
 
     async def health(self, app: str) -> dict[str, Any]:
@@ -131,13 +131,13 @@ class Stage:
         return answer
 
 
-def adk_body(session: AgentSession, said: str | dict[str, Any], **more: Any) -> bytes:
+def adk_body(session: AgentSession, message: str | dict[str, Any], **more: Any) -> bytes:
     """Return the body of ADK's own requests for a run that brings a text, or another part."""
     body = {
         "appName": session.app_name,
         "userId": session.user_id,
         "sessionId": session.session_id,
-        "newMessage": {"role": "user", "parts": [{"text": said} if isinstance(said, str) else said]},
+        "newMessage": {"role": "user", "parts": [{"text": message} if isinstance(message, str) else message]},
     }
     return json.dumps({**body, **more}).encode()
 

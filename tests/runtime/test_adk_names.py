@@ -45,14 +45,14 @@ def test_every_runner_of_the_server_comes_from_one_hook():
 
 
 def test_the_server_makes_runners_by_our_factory():
-    made = []
+    app_names = []
     server = object.__new__(_adk.ManagedServer)
-    server._make_runner = lambda app, name: made.append((app, name))
+    server._make_runner = lambda app, name: app_names.append((app, name))
     app = App(name="a", root_agent=LlmAgent(name="b"))
 
     server._create_runner(app, "a")
 
-    assert made == [(app, "a")]
+    assert app_names == [(app, "a")]
 
 
 def test_yaml_agents_are_held_to_the_rules_of_adk_web(monkeypatch):

@@ -36,8 +36,8 @@ async def nothing_open(session: AgentSession) -> Trace:
     """Wait until nothing of a session's traces is open, and return the last trace."""
 
     def look() -> tuple[bool, bool]:
-        traces, asked = Trace.objects.filter(session=session), ModelCall.objects.filter(session=session)
-        is_open = traces.filter(finished_at=None).exists() or asked.filter(finished_at=None).exists()
+        traces, calls = Trace.objects.filter(session=session), ModelCall.objects.filter(session=session)
+        is_open = traces.filter(finished_at=None).exists() or calls.filter(finished_at=None).exists()
         return traces.exists(), is_open
 
     await until(lambda: units_of_work.read(look), lambda found: found == (True, False))
@@ -58,14 +58,14 @@ async def test_cancel_keeps_streamed_text_and_is_no_error(stage: Stage):
     assert "content" not in body, "models are given content"
     [answer] = body["customMetadata"][wire.PARTIAL_ANSWER]
     assert (answer["author"], answer["parts"]) == ("talker", [{"text": summary["text"]}])
-    kept = await units_of_work.read(AgentSession.objects.get, pk=session.pk)
-    assert (kept.error_count, kept.last_text) == (0, summary["text"].strip())
+    stored_session = await units_of_work.read(AgentSession.objects.get, pk=session.pk)
+    assert (stored_session.error_count, stored_session.last_text) == (0, summary["text"].strip())
 
-    shown = await units_of_work.read(inspector.inspect_event, kept, closing)
-    assert [part.type for part in shown.parts] == ["text"]
-    assert not shown.item.is_error
-    assert not shown.item.is_final
-    assert shown.item.text == summary["text"]
+    details = await units_of_work.read(inspector.inspect_event, stored_session, closing)
+    assert [part.type for part in details.parts] == ["text"]
+    assert not details.item.is_error
+    assert not details.item.is_final
+    assert details.item.text == summary["text"]
 
 
 async def test_cancelled_text_is_not_sent_to_the_model(stage: Stage):
@@ -74,8 +74,8 @@ async def test_cancelled_text_is_not_sent_to_the_model(stage: Stage):
     assert (await stage.run(session, "say again")).status == Status.DONE
 
     await nothing_open(session)
-    asked = await units_of_work.read(ModelCall.objects.filter(session=session).latest, "pk")
-    contents = (await units_of_work.read(model_calls.request_json, asked))["contents"]
+    model_call = await units_of_work.read(ModelCall.objects.filter(session=session).latest, "pk")
+    contents = (await units_of_work.read(model_calls.request_json, model_call))["contents"]
     assert [content["role"] for content in contents] == ["user", "user"]
     assert contents[-1]["parts"][0]["text"] == "say again"
 
@@ -106,9 +106,9 @@ async def test_abandoned_run_leaves_nothing_open(stage: Stage):
 @pytest.mark.parametrize("how", ["cancelled", "crashed"])
 async def test_run_of_ended_process_leaves_nothing_open(stage: Stage, how: str):
     session = await stage.session("napper")
-    told = len(stage.lines)
+    line_count = len(stage.lines)
     run = await stage.start(session, 'call nap {"seconds": 120}')
-    await stage.told("naps", since=told)
+    await stage.wait_for_output("naps", since=line_count)
     await until(lambda: units_of_work.read(Trace.objects.filter(session=session).exists), bool)
     client = await stage.supervisor.client("napper")
     if how == "cancelled":
@@ -142,19 +142,19 @@ async def test_closing_event_of_cancelled_invocation_is_no_error():
 async def test_streamed_text_of_several_agents_is_kept_by_author():
     from sessions_app.adk.partial_answers import StreamedAnswers
 
-    def said(author, text, *, partial=True, thought=False, code=None):
+    def text(author, text, *, partial=True, thought=False, code=None):
         content = {"role": "model", "parts": [{"text": text, "thought": thought}]} if text else None
         return Event(
             author=author, partial=partial, content=content, error_code=code, branch=f"root.{author}"
         )
 
     streams = StreamedAnswers()
-    streams.note(said("done", "whole "))
-    streams.note(said("done", "whole answer", partial=False))
+    streams.note(text("done", "whole "))
+    streams.note(text("done", "whole answer", partial=False))
     for text, thought in (("hm", True), ("m", True), ("It ", False), ("is", False)):
-        streams.note(said("left", text, thought=thought))
-    streams.note(said("right", "Sunny"))
-    closing = said("root", "", partial=False, code=wire.ABORTED)
+        streams.note(text("left", text, thought=thought))
+    streams.note(text("right", "Sunny"))
+    closing = text("root", "", partial=False, code=wire.ABORTED)
     streams.note(closing)
     assert closing.custom_metadata == {
         wire.PARTIAL_ANSWER: [
@@ -166,7 +166,7 @@ async def test_streamed_text_of_several_agents_is_kept_by_author():
             {"author": "right", "branch": "root.right", "parts": [{"text": "Sunny"}]},
         ]
     }
-    again = said("root", "", partial=False, code=wire.ABORTED)
+    again = text("root", "", partial=False, code=wire.ABORTED)
     streams.note(again)
     assert again.custom_metadata is None
 
@@ -181,7 +181,7 @@ async def test_a_cancelled_attempt_has_nothing_open(stage: Stage):
 
     begun = asyncio.Event()
 
-    async def answer(ctx, said):
+    async def answer(ctx, text):
         begun.set()
         await asyncio.sleep(3600)
 

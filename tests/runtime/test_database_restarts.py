@@ -108,11 +108,11 @@ class Load:
         """Return how often each author said each text in a session."""
         page = await self.get(f"/api/v1/sessions/{session}/events?limit=1000")
         assert not page["more"]
-        said: Counter[tuple[str, str]] = Counter()
+        counts: Counter[tuple[str, str]] = Counter()
         for one in page["events"]:
             parts = (one["event"].get("content") or {}).get("parts") or []
-            said[one["event"]["author"], "".join(part.get("text") or "" for part in parts)] += 1
-        return said
+            counts[one["event"]["author"], "".join(part.get("text") or "" for part in parts)] += 1
+        return counts
 
 
 class Page:
@@ -213,9 +213,9 @@ async def check_runs(load: Load) -> None:
     ended = {run_id: await load.ended(run_id) for run_id in load.runs}
     listed = await load.get("/api/v1/runs?limit=200")
     assert not [run for run in listed["runs"] if run["status"] in ACTIVE]
-    said = {session: await load.texts(session) for session in load.sessions}
+    texts_by_session = {session: await load.texts(session) for session in load.sessions}
     for run_id, text in load.runs.items():
-        run, texts = ended[run_id], said[ended[run_id]["session"]]
+        run, texts = ended[run_id], texts_by_session[ended[run_id]["session"]]
         assert run["status"] in {"done", "failed"}, run
         answers = texts["talker", text.removeprefix("say ")]
         if run["status"] == "done":
@@ -225,7 +225,7 @@ async def check_runs(load: Load) -> None:
             assert texts["user", text] <= 1
             assert answers <= 1, run
     for text in load.refused:
-        assert all(texts["user", text] <= 1 for texts in said.values())
+        assert all(texts["user", text] <= 1 for texts in texts_by_session.values())
     outcomes = Counter(run["status"] for run in ended.values())
     print(dict(outcomes), f"{len(load.refused)} refused")
     assert outcomes["done"] > 0
@@ -250,12 +250,16 @@ async def check_orders(load: Load, first: str) -> None:
     async def statuses() -> dict[str, str]:
         return {run["id"]: run["status"] for run in (await load.get(path))["runs"]}
 
-    found = await until(statuses, lambda found: not active & set(found.values()))
-    print(dict(Counter(found.values())), f"{load.orders_refused} orders refused")
+    statuses_by_run = await until(
+        statuses, lambda statuses_by_run: not active & set(statuses_by_run.values())
+    )
+    print(dict(Counter(statuses_by_run.values())), f"{load.orders_refused} orders refused")
     acknowledged = {first, *load.ordered}
-    assert {run_id: found.pop(run_id) for run_id in acknowledged} == dict.fromkeys(acknowledged, "done")
-    assert set(found.values()) <= {"cancelled"}
-    assert len(found) <= load.orders_refused
+    assert {run_id: statuses_by_run.pop(run_id) for run_id in acknowledged} == dict.fromkeys(
+        acknowledged, "done"
+    )
+    assert set(statuses_by_run.values()) <= {"cancelled"}
+    assert len(statuses_by_run) <= load.orders_refused
 
 
 @pytest.mark.soak

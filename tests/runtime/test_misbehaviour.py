@@ -173,7 +173,7 @@ async def test_agent_output_of_any_kind_is_harmless(stage: Stage):
 
     assert (await stage.run(session, "call print_much")).status == Status.DONE
 
-    assert max(len(line) for line in await stage.told("trouble | 1999")) < 10_000
+    assert max(len(line) for line in await stage.wait_for_output("trouble | 1999")) < 10_000
 
 
 async def test_output_of_an_agent_that_prints_60_mb_is_limited(stage: Stage):
@@ -182,10 +182,10 @@ async def test_output_of_an_agent_that_prints_60_mb_is_limited(stage: Stage):
 
     assert (await stage.run(session, "call flood")).status == Status.DONE
 
-    await stage.told("Output is limited", since)
-    shown = [line for line in stage.lines[since:] if line.startswith("trouble | ")]
-    assert sum(map(len, shown)) < 1.3 * LIMIT_BYTES, "with the app's name before each line"
-    assert max(map(len, shown)) < 10_000
+    await stage.wait_for_output("Output is limited", since)
+    output_lines = [line for line in stage.lines[since:] if line.startswith("trouble | ")]
+    assert sum(map(len, output_lines)) < 1.3 * LIMIT_BYTES, "with the app's name before each line"
+    assert max(map(len, output_lines)) < 10_000
 
 
 @pytest.mark.soak
@@ -222,19 +222,19 @@ async def test_forked_child_that_returns_sends_no_response(stage: Stage):
     over = asyncio.Event()
 
     async def keep_asking() -> int:
-        asked = 0
+        count = 0
         while not over.is_set():
             answer = await client.call("GET", "/devui/health")
             assert answer["runtime_id"]
-            asked += 1
-        return asked
+            count += 1
+        return count
 
     asking = [asyncio.create_task(keep_asking()) for _ in range(4)]
     for _ in range(10):
         assert (await stage.run(session, "call come_back")).status == Status.DONE
     over.set()
 
-    assert all(asked > 10 for asked in await asyncio.gather(*asking))
+    assert all(count > 10 for count in await asyncio.gather(*asking))
 
 
 async def test_surviving_forked_child_keeps_no_response_open(stage: Stage):

@@ -13,13 +13,13 @@ def test_output_file_is_rotated_and_counts_dropped_bytes(tmp_path):
     for number in range(100):
         file.append(f"{number:099}\n".encode())
 
-    kept = {path.name: path.read_text() for path in (tmp_path / "output").iterdir()}
+    texts = {path.name: path.read_text() for path in (tmp_path / "output").iterdir()}
 
-    assert set(kept) == {"talker.log", "talker.log.1"}
-    assert all(len(text) <= 1_200 for text in kept.values())
-    newest = [line for line in (kept["talker.log.1"] + kept["talker.log"]).splitlines() if line[0] != "["]
+    assert set(texts) == {"talker.log", "talker.log.1"}
+    assert all(len(text) <= 1_200 for text in texts.values())
+    newest = [line for line in (texts["talker.log.1"] + texts["talker.log"]).splitlines() if line[0] != "["]
     assert [int(line) for line in newest] == list(range(100 - len(newest), 100))
-    assert "before talker.log.1 were dropped." in kept["talker.log"].splitlines()[0]
+    assert "before talker.log.1 were dropped." in texts["talker.log"].splitlines()[0]
     assert file.path.stat().st_mode & 0o777 == 0o600
     assert file.path.parent.stat().st_mode & 0o777 == 0o700
 

@@ -19,8 +19,10 @@ from tests.runtime.conftest import Stage, read_events, until, wait_until_gone
 def git(folder: Path, *arguments: str) -> str:
     """Run git in a folder and return what it says."""
     who = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
-    told = subprocess.run(["git", *who, *arguments], cwd=folder, capture_output=True, text=True, check=True)
-    return told.stdout.strip()
+    process = subprocess.run(
+        ["git", *who, *arguments], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return process.stdout.strip()
 
 
 async def page(address: str) -> Element:
@@ -73,10 +75,10 @@ async def test_code_saved_during_a_start_is_loaded_and_recorded(supervise, agent
         source.write_text(source.read_text().replace('name="talker"', 'name="saved"'))
         may_load.touch()
         run = await stage.end_of(await starting)
-        told = await stage.health("talker")
+        health = await stage.health("talker")
 
     present = open_folder(agents_dir).code_version("talker")
-    assert (await ran_by(session), run.code_version, told["code_version"]) == (["saved"], present, present)
+    assert (await ran_by(session), run.code_version, health["code_version"]) == (["saved"], present, present)
     card = await units_of_work.read(AgentCard.objects.get, app_name="talker")
     assert card.code_version == present
 

@@ -122,8 +122,8 @@ def event(event_id: str, author: str, **parts) -> dict:
 
 def test_a_long_running_call_is_open_until_the_user_answers_it(session):
     key = SessionKey("", "weather", "ann", "s1")
-    asked = event("e1", "weather", functionCall={"id": "c1", "name": "pay", "args": {}})
-    writes.append_event(key, build_record({**asked, "longRunningToolIds": ["c1"]}))
+    call = event("e1", "weather", functionCall={"id": "c1", "name": "pay", "args": {}})
+    writes.append_event(key, build_record({**call, "longRunningToolIds": ["c1"]}))
     pending = {"id": "c1", "name": "pay", "response": {"status": "pending"}}
     writes.append_event(key, build_record(event("e2", "weather", functionResponse=pending)))
     assert lifecycle.open_calls(session.pk, "i1") == ["c1"]
@@ -251,7 +251,7 @@ def test_processes_that_ended_long_ago_are_forgotten_a_few_at_a_time(session, mo
 
     assert [processes.delete_stopped() for _ in range(3)] == [2, 1, 0]
 
-    kept = set(RuntimeProcess.objects.values_list("pk", flat=True))
-    assert kept == {"young", "living", "busy"}
+    remaining = set(RuntimeProcess.objects.values_list("pk", flat=True))
+    assert remaining == {"young", "living", "busy"}
     ended = Run.objects.get(pk=run.pk)
     assert (ended.status, ended.runtime_id) == (Status.DONE, None)

@@ -53,11 +53,11 @@ async def test_streaming_run_can_be_followed_later(stage: Stage):
     session = await stage.session("talker")
     words = " ".join(f"w{n}" for n in range(40))
     run = await stage.start(session, f"say {words}", streaming=True)
-    said = await stage.first_text(run, "talker")
+    text = await stage.first_text(run, "talker")
 
     frames = await stage.frames(run, "talker")
 
-    assert texts(frames).startswith(said)
+    assert texts(frames).startswith(text)
     assert words.startswith(texts(frames).strip())
     assert frames[-1]["status"] == Status.DONE
 
@@ -121,28 +121,28 @@ async def test_error_with_status_is_reported_once(stage: Stage):
 
 
 async def test_error_of_run_is_stored_and_sent_without_credentials(stage: Stage):
-    session, told_before = await stage.session("trouble"), len(stage.lines)
+    session, line_count = await stage.session("trouble"), len(stage.lines)
 
     run = await stage.run(session, "call fail_with_key")
     _, answer = await stage.ask(session, "call fail_with_key", "/run_sse")
 
-    said = "429: quota of [redacted] is used up (https://models.test/v1?token=[redacted])"
-    assert run.error == said
+    message = "429: quota of [redacted] is used up (https://models.test/v1?token=[redacted])"
+    assert run.error == message
     events = [json.loads(event.data) for event in await read_events(session)]
-    assert [event["errorMessage"] for event in events if "errorMessage" in event] == [said, said]
-    log = await stage.told("PermissionError", since=told_before)
+    assert [event["errorMessage"] for event in events if "errorMessage" in event] == [message, message]
+    log = await stage.wait_for_output("PermissionError", since=line_count)
     for text in (run.traceback, answer, json.dumps(events), *log):
         assert "AIzaSyD" not in text
         assert "s3cr3t" not in text
 
 
 async def test_agent_error_is_one_line_in_the_log(stage: Stage):
-    told_before = len(stage.lines)
+    line_count = len(stage.lines)
 
     await stage.run(await stage.session("trouble"), "call fail")
 
-    told = await stage.told("ZeroDivisionError", since=told_before)
-    assert not any("Traceback" in line for line in told)
+    lines = await stage.wait_for_output("ZeroDivisionError", since=line_count)
+    assert not any("Traceback" in line for line in lines)
 
 
 async def test_a_run_config_that_cannot_be_is_a_failed_run(stage: Stage):
@@ -358,8 +358,8 @@ async def test_answer_to_unknown_call_is_refused_with_reason(stage: Stage):
     session = await stage.session("talker")
     answer = {"functionResponse": {"id": "c9", "name": "nothing", "response": {}}}
     status, text = await stage.ask(session, answer)
-    told = json.loads(text)
-    assert (status, told["code"]) == (500, "unknown_call")
-    assert told["detail"].startswith(f"ValueError: {endpoints.UNKNOWN_CALL}")
-    assert "c9" in told["detail"]
-    assert "functionCall.id" in told["hint"]
+    body = json.loads(text)
+    assert (status, body["code"]) == (500, "unknown_call")
+    assert body["detail"].startswith(f"ValueError: {endpoints.UNKNOWN_CALL}")
+    assert "c9" in body["detail"]
+    assert "functionCall.id" in body["hint"]

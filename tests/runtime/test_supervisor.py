@@ -43,7 +43,7 @@ async def test_an_agent_that_exits_when_imported_is_listed_with_the_reason(own: 
     assert card.status == AgentCard.Status.FAILED
     error = json.loads(card.error)
     assert "7" in error["message"]
-    assert await own.told("talker | last words")
+    assert await own.wait_for_output("talker | last words")
 
 
 async def test_agent_folder_named_like_an_option_is_a_name(own: Stage, agents_dir):

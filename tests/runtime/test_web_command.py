@@ -88,11 +88,11 @@ def serve(agents_dir, file, empty_store) -> Iterator[Callable[..., Web]]:
         process = start_web(str(folder), "--port", "0", *arguments, store=file, popen=popen)
         lines: list[str] = []
         assert process.stdout is not None
-        while not (found := re.search(r"on (http://\S+?)/ ", "".join(lines))):
+        while not (match := re.search(r"on (http://\S+?)/ ", "".join(lines))):
             line = process.stdout.readline()
             assert line, "".join(lines)
             lines.append(line)
-        web = Web(process, found.group(1))
+        web = Web(process, match.group(1))
         web.lines = lines
         started.append(web)
         return web
@@ -160,8 +160,8 @@ def test_runs_waiting_at_server_end_are_executed_by_the_next(serve, number):
     web = serve()
     web.post("/apps/talker/users/ann/sessions", json={"sessionId": "s1"})
     key = web.get("/api/v1/sessions").json()["sessions"][0]["key"]
-    asked = [{"session": key, "message": f"say {words}"} for words in ("word " * 600, "it works")]
-    begun, waiting = [web.post("/api/v1/runs", json=body).json()["id"] for body in asked]
+    requests = [{"session": key, "message": f"say {words}"} for words in ("word " * 600, "it works")]
+    begun, waiting = [web.post("/api/v1/runs", json=body).json()["id"] for body in requests]
     wait_until(lambda: web.get(f"/api/v1/runs/{begun}").json()["status"] == "running")
     web.end(number)
 
@@ -219,8 +219,8 @@ def test_a_limit_that_is_no_number_is_refused(file, agents_dir):
 
 
 def test_origins_that_cannot_be_read_are_refused_before_it_serves(file, agents_dir):
-    said = refusal_of(str(agents_dir), "--allow_origins", "regex:[", store=file)
-    assert "'regex:[' is not a valid regular expression" in said
+    line = refusal_of(str(agents_dir), "--allow_origins", "regex:[", store=file)
+    assert "'regex:[' is not a valid regular expression" in line
 
 
 def test_a_missing_folder_is_refused(file, tmp_path):
@@ -315,12 +315,12 @@ def test_every_flag_of_adk_web_exists_with_the_same_name():
 
 
 def test_readme_names_every_effective_flag_and_variable():
-    told = (ROOT / "README.md").read_text()
-    assert [flag.name for flag in flags.FLAGS if not flag.unused and f"`--{flag.name}`" not in told] == []
+    readme = (ROOT / "README.md").read_text()
+    assert [flag.name for flag in flags.FLAGS if not flag.unused and f"`--{flag.name}`" not in readme] == []
     settings = (ROOT / "devui/settings.py").read_text()
     set_by_hand = set(re.findall(r'environment\.\w+\("(\w+)"', settings)) - {"DEVUI_TEMPORARY_STORE"}
     assert "DEVUI_DATA_DIR" in set_by_hand
-    assert {name for name in set_by_hand if f"`{name}`" not in told} == set()
+    assert {name for name in set_by_hand if f"`{name}`" not in readme} == set()
 
 
 def test_flags_may_be_spelled_with_hyphens_and_underscores():

@@ -184,15 +184,15 @@ async def test_provider_is_called_only_on_request(talk):
     agent = LlmAgent(name="ann", model=ScriptedModel.saying("hi"), instruction=provide)
     runner = await talk(agent, "one")
     requests.clear()
-    preview = (await see(runner, 2))["instructions"][0]
-    assert (preview["provider"], preview["is_called"], preview["pieces"], requests) == (
+    instruction = (await see(runner, 2))["instructions"][0]
+    assert (instruction["provider"], instruction["is_called"], instruction["pieces"], requests) == (
         "provide",
         False,
         [],
         [],
     )
-    preview = (await see(runner, 2, calls_code=True))["instructions"][0]
-    assert (preview["pieces"], requests) == ([{"text": "The city is None"}], ["ann"])
+    instruction = (await see(runner, 2, calls_code=True))["instructions"][0]
+    assert (instruction["pieces"], requests) == ([{"text": "The city is None"}], ["ann"])
 
 
 async def test_failing_provider_is_reported_with_the_rest(talk):

@@ -44,7 +44,7 @@ def write(template: str, thought: str) -> Callable[[Turn], Reply]:
 
 def shorten(turn: Turn) -> Reply:
     """Return the first full sentence of the last text."""
-    first = re.search(r"^[A-Z][^.\n]*\.", turn.said, re.MULTILINE)
+    first = re.search(r"^[A-Z][^.\n]*\.", turn.last_answer, re.MULTILINE)
     return [think("One sentence has to carry it."), first[0]] if first else "There is nothing to shorten."
 
 
