@@ -10,7 +10,7 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "told"),
+    ("variable", "value", "message"),
     [
         (
             "DEVUI_LOG_LEVEL",

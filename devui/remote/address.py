@@ -43,8 +43,8 @@ class RemoteAddress:
         try:
             parts = urlsplit(url.strip())
             host, port = parts.hostname, parts.port
-        except ValueError as error:
-            raise _bad(name, f"its URL is malformed: {_plain(error)}") from None
+        except ValueError:  # its text may quote the password
+            raise _bad(name, "the host or the port of its URL is malformed") from None
         if parts.scheme not in {"http", "https"} or not host:
             raise _bad(name, "its URL does not begin with http://HOST or https://HOST")
         if parts.query or parts.fragment:
@@ -73,9 +73,3 @@ class RemoteAddress:
 
 def _bad(name: str, why: str) -> BadInput:
     return BadInput(f"--runtime {name}: {why}.", hint=HINT)
-
-
-def _plain(error: ValueError) -> str:
-    """Return the cause without the part of the URL that Python quotes."""
-    is_port = str(error).startswith("Port")
-    return "its port is not a number from 0 to 65535" if is_port else "its host cannot be read"

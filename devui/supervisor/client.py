@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from devui.supervisor import http_calls
-from devui.supervisor.deliveries import Deliveries, DeliveryTargets
+from devui.supervisor.deliveries import Deliveries
 from devui.supervisor.frame_feeds import FrameFeeds
 from devui.supervisor.limits import SupervisorLimits
 from devui.supervisor.runtime_process import Child
@@ -25,12 +25,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class SupervisedProcesses(DeliveryTargets, Protocol):
+class SupervisedProcesses(Protocol):
     """The runtime processes of a web process, with the runs that they execute."""
 
     deliveries: Deliveries
     feeds: FrameFeeds
     limits: SupervisorLimits
+
+    async def child(self, app_name: str) -> Child:
+        """Return the app's process, started if necessary."""
 
     def child_with(self, runtime_id: str | None) -> Child | None:
         """Return the living process with this id, or None."""

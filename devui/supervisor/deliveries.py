@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Protocol
 
 from devui.supervisor import http_calls
 from devui.supervisor.runtime_process import Child
@@ -31,27 +31,24 @@ Status = Run.Status
 log = logging.getLogger(__name__)
 
 
-class DeliveryTargets(Protocol):
-    """The runtime processes of a web process, as far as deliveries need them."""
-
-    id: str
-
-    async def child(self, app_name: str) -> Child:
-        """Return the app's process, started if necessary.
-
-        Raises:
-            DevUIError: the process cannot be started.
-        """
-
-    def is_current(self, child: Child) -> bool:
-        """Tell whether new runs of the app go to this process."""
-
-
 class Deliveries:
-    """The runs of one web process that are being delivered to a runtime."""
+    """The runs of one web process that are being delivered to a runtime.
 
-    def __init__(self, processes: DeliveryTargets) -> None:
-        self._processes = processes
+    Attributes:
+        server_id: id of the web process.
+        child: returns an app's process, started if necessary, or raises a `DevUIError`.
+        is_current: tells whether new runs of its app go to a process.
+    """
+
+    def __init__(
+        self,
+        server_id: str,
+        child: Callable[[str], Awaitable[Child]],
+        is_current: Callable[[Child], bool],
+    ) -> None:
+        self.server_id = server_id
+        self.child = child
+        self.is_current = is_current
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._ended_before: Counter[str] = Counter()
 
@@ -139,7 +136,7 @@ class Deliveries:
         Raises:
             DevUIError: the process refuses the run, or the run ended with it.
         """
-        child = await self._processes.child(app_name)
+        child = await self.child(app_name)
         refusal: DevUIError | None = None
         try:
             with child.hold():
@@ -159,14 +156,14 @@ class Deliveries:
                 return None
         if refusal is not None:
             raise refusal
-        return None if self._processes.is_current(child) else child
+        return None if self.is_current(child) else child
 
     async def _has_present_code(self, child: Child) -> bool:
         """Tell whether a process has loaded the current code. True if it dies while loading."""
         if child.settled.is_set():
             return True
         await child.settled.wait()
-        return not child.is_alive or await self._processes.child(child.app_name) is child
+        return not child.is_alive or await self.child(child.app_name) is child
 
     async def _give_up(self, run_id: str, error_type: str, error: str) -> None:
         status = Status.CRASHED if self._ended_before.pop(run_id, 0) else Status.FAILED
@@ -178,7 +175,7 @@ class Deliveries:
         If the store does not accept that, the run belongs to its process, which ends with this server.
         """
         try:
-            await units_of_work.write(lifecycle.assign, run_id, self._processes.id)
+            await units_of_work.write(lifecycle.assign, run_id, self.server_id)
         except StoreFault as fault:
             log.warning("Run %s waits for the next server: %s", run_id, fault.message)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 
 from devui.supervisor import http_calls
 from devui.supervisor.runtime_process import Child
 from sessions_app.errors import DevUIError, RuntimeUnavailable
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle, processes
+from sessions_app.runs.background import BackgroundTasks
 from sessions_app.runs.frame_log import FrameLog
 from sessions_app.runs.runtime_client import Frame
 from sessions_app.store import retry
@@ -29,25 +29,20 @@ RETAIN_S = 10.0
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Feed:
-    frames: FrameLog
-    task: asyncio.Task[None]
-
-
 class FrameFeeds:
     """The feeds of this web process. `find` returns the process with a run's `runtime_id`."""
 
     def __init__(self, find: Callable[[str | None], Child | None]) -> None:
         self._find = find
-        self._feeds: dict[str, _Feed] = {}
+        self._feeds: dict[str, FrameLog] = {}
+        self._tasks = BackgroundTasks()
 
     def follow(self, run_id: str, after: int = 0) -> AsyncIterator[Frame]:
         """Yield a run's frames with n > `after`, stored ones first, until its end."""
         if run_id not in self._feeds:
-            frames = FrameLog()
-            self._feeds[run_id] = _Feed(frames, asyncio.create_task(self._fill(run_id, frames)))
-        return self._feeds[run_id].frames.follow(after)
+            self._feeds[run_id] = FrameLog()
+            self._tasks.start(self._fill(run_id, self._feeds[run_id]))
+        return self._feeds[run_id].follow(after)
 
     async def await_foreign_cancel(self, run_id: str) -> None:
         """Wait for the end of a run that another server's process has to cancel.
@@ -68,10 +63,8 @@ class FrameFeeds:
 
     async def close(self) -> None:
         """End all feeds; their readers get the frames so far."""
-        feeds, self._feeds = list(self._feeds.values()), {}
-        for feed in feeds:
-            feed.task.cancel()
-        await asyncio.gather(*(feed.task for feed in feeds), return_exceptions=True)
+        self._feeds = {}
+        await self._tasks.cancel()
 
     async def _fill(self, run_id: str, frames: FrameLog) -> None:
         try:

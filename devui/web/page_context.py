@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,18 +11,6 @@ from django.urls import reverse
 from devui.web.agent_evalsets import AgentEvalset, evalsets_of
 from devui.web.mount_path import path_below_mount
 from sessions_app.agents.folder import configured_folder
-
-
-@dataclass(frozen=True, slots=True)
-class NavigationItem:
-    """A main page in the navigation, reached by its link or by `g` and its key. If `by_app`, its link takes `?app=`."""
-
-    label: str
-    key: str
-    href: str
-    by_app: bool
-    current: bool
-
 
 NAVIGATION = (
     ("agents", "Agents", "a", "home"),
@@ -58,10 +45,16 @@ class Shell:
         return segment if any(name == segment for name, *_ in NAVIGATION) else ""
 
     @cached_property
-    def places(self) -> list[NavigationItem]:
-        """The navigation items."""
+    def places(self) -> list[dict[str, Any]]:
+        """The navigation items. If `by_app`, the link takes `?app=`."""
         return [
-            NavigationItem(label, key, reverse(route), name != "agents", name == self.place)
+            {
+                "label": label,
+                "key": key,
+                "href": reverse(route),
+                "by_app": name != "agents",
+                "current": name == self.place,
+            }
             for name, label, key, route in NAVIGATION
         ]
 

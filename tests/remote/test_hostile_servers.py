@@ -54,8 +54,8 @@ async def test_unreachable_server_is_shown_and_detected_when_it_starts(store, we
     port = free_port()
     remote = JavaScript()
     async with connect_runtimes(f"far=http://127.0.0.1:{port}") as runtimes:
-        [told] = remotes.all_remotes()
-        assert told.problem.startswith(
+        [status] = remotes.all_remotes()
+        assert status.problem.startswith(
             f"http://127.0.0.1:{port} cannot be reached: the connection was refused."
         )
         assert (await web.get("/list-apps")).json() == []
@@ -204,7 +204,7 @@ GOOD = b"data: " + json.dumps(EVENT).encode() + b"\n\n"
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    ("frames", "why", "kept"),
+    ("frames", "why", "event_count"),
     [
         ([GOOD, b"data: {nonsense\n\n"], "a frame cannot be parsed", 1),
         ([GOOD, b"data: 7\n\n"], "a frame is an object", 1),

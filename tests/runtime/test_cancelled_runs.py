@@ -142,19 +142,19 @@ async def test_closing_event_of_cancelled_invocation_is_no_error():
 async def test_streamed_text_of_several_agents_is_kept_by_author():
     from sessions_app.adk.partial_answers import StreamedAnswers
 
-    def text(author, text, *, partial=True, thought=False, code=None):
+    def answer_of(author, text, *, partial=True, thought=False, code=None):
         content = {"role": "model", "parts": [{"text": text, "thought": thought}]} if text else None
         return Event(
             author=author, partial=partial, content=content, error_code=code, branch=f"root.{author}"
         )
 
     streams = StreamedAnswers()
-    streams.note(text("done", "whole "))
-    streams.note(text("done", "whole answer", partial=False))
+    streams.note(answer_of("done", "whole "))
+    streams.note(answer_of("done", "whole answer", partial=False))
     for text, thought in (("hm", True), ("m", True), ("It ", False), ("is", False)):
-        streams.note(text("left", text, thought=thought))
-    streams.note(text("right", "Sunny"))
-    closing = text("root", "", partial=False, code=wire.ABORTED)
+        streams.note(answer_of("left", text, thought=thought))
+    streams.note(answer_of("right", "Sunny"))
+    closing = answer_of("root", "", partial=False, code=wire.ABORTED)
     streams.note(closing)
     assert closing.custom_metadata == {
         wire.PARTIAL_ANSWER: [
@@ -166,7 +166,7 @@ async def test_streamed_text_of_several_agents_is_kept_by_author():
             {"author": "right", "branch": "root.right", "parts": [{"text": "Sunny"}]},
         ]
     }
-    again = text("root", "", partial=False, code=wire.ABORTED)
+    again = answer_of("root", "", partial=False, code=wire.ABORTED)
     streams.note(again)
     assert again.custom_metadata is None
 

@@ -95,7 +95,11 @@ class Command(BaseCommand):
             limits=SupervisorLimits.from_environment(),
             output_folder=settings.DATA_DIR / "output",
         )
-        sessions = _read_demo(options["demo"]) if options["demo"] else []
+        sessions = []
+        if options["demo"]:
+            from devui.serving import demo
+
+            sessions = demo.read_demo(options["demo"])
         has_login = credentials_file.read_login() is not None
         listener = server.open_listener(options["host"], options["port"], has_login=has_login)
         if not server.is_loopback(options["host"]):
@@ -151,12 +155,6 @@ def _folder(options: dict[str, Any]) -> str | None:
     if options["runtime"] and not options["agents_dir"] and not environment.read_text("DEVUI_AGENTS_DIR"):
         return None
     return options["agents_dir"] or settings.DEVUI_AGENTS_DIR
-
-
-def _read_demo(file: str) -> list[DemoSession]:
-    from devui.serving import demo
-
-    return demo.read_demo(file)
 
 
 async def _begin(sessions: list[DemoSession], supervisor: RuntimeProvider) -> None:
