@@ -146,7 +146,6 @@ def _page_of_events(session_pk: int, after: int) -> list[tuple[int, Event]]:
 
 
 def _text(content: types.Content | None) -> str:
-    """Return the text of a content's parts, without thoughts."""
     parts = (content and content.parts) or []
     return "\n".join(part.text for part in parts if part.text and not part.thought)
 

@@ -94,13 +94,13 @@ class MirroredSessionService(BaseSessionService):
     @override
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
         """Return the sessions of the other service; update their copies in the background."""
-        listed = await self.truth.list_sessions(app_name=app_name, user_id=user_id)
+        response = await self.truth.list_sessions(app_name=app_name, user_id=user_id)
         if self._update_task is None or self._update_task.done():
             # An empty context: the task must not keep the request's spans and variables alive.
             self._update_task = asyncio.get_running_loop().create_task(
-                self._update_copies(listed.sessions), name="devui-mirror", context=contextvars.Context()
+                self._update_copies(response.sessions), name="devui-mirror", context=contextvars.Context()
             )
-        return listed
+        return response
 
     @override
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
@@ -223,12 +223,12 @@ class MirroredSessionService(BaseSessionService):
             return False
 
     async def _update_copies(self, sessions: list[Session]) -> None:
-        for listed in sessions:
-            if not await self._is_newest(listed):
+        for session in sessions:
+            if not await self._is_newest(session):
                 try:
-                    await self._get(listed.app_name, listed.user_id, listed.id)
+                    await self._get(session.app_name, session.user_id, session.id)
                 except Exception:
-                    log.warning("Session %r of %s could not be read.", listed.id, self.place, exc_info=True)
+                    log.warning("Session %r of %s could not be read.", session.id, self.place, exc_info=True)
 
     async def _note_failure(self, key: SessionKey, error: Exception) -> None:
         """Log once that a copy could not be written, and note it for pages."""

@@ -200,7 +200,6 @@ def _store_content(content: types.Content, pieces: list[Piece]) -> str:
 
 
 def _join_partials(partials: Iterable[LlmResponse]) -> types.Content:
-    """Return the text of an unfinished response."""
     texts = [
         part.text
         for response in partials

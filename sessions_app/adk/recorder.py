@@ -244,7 +244,6 @@ class Recorder(BasePlugin):
 
 
 def _writers(invocation: WatchedInvocation, event: Event) -> dict[str, Writer]:
-    """Return the writer of each key of an event's delta."""
     calls = _pop_calls(invocation, event)
     own = invocation.delta(event.actions)
     output_key = _output_key(invocation, event)

@@ -327,7 +327,6 @@ def _is_same_value(here: str | None, there: str) -> bool:
 
 
 def _state_rows(session: AgentSession) -> Iterable[tuple[Scope, Collection[tuple[str, str]]]]:
-    """Yield the JSON texts of a session's own and shared keys, by scope."""
     app = {"owner__realm": session.realm, "owner__app_name": session.app_name}
     for scope, rows in (
         (Scope.SESSION, SessionState.objects.filter(owner=session)),

@@ -75,7 +75,6 @@ def build_rows(rows: Sequence[MemoryEntry]) -> list[MemoryRow]:
 
 
 def _seqs_of_events(sessions: Iterable[AgentSession], event_ids: list[str]) -> dict[tuple[int, str], int]:
-    """Return the seqs of events by session and event id."""
     pks = [session.pk for session in sessions]
     if not pks:
         return {}

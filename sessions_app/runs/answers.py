@@ -83,7 +83,6 @@ def _is_json(text: str) -> bool:
 
 
 def _load_json(name: str, text: str) -> Any:
-    """Return the JSON value of an input."""
     value, error = schema_form.parse_json(text)
     if error:
         raise InvalidAnswer({name: error}, f"The answer is not valid JSON. {error}")

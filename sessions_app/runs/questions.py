@@ -139,7 +139,6 @@ def find_question(session: AgentSession, call_id: str) -> Question | None:
 
 
 def _ids_being_answered(session: AgentSession) -> set[str]:
-    """Return the ids of the calls that active runs answer."""
     bringing = Run.objects.filter(
         session=session, status__in=Run.ACTIVE, request__contains='"functionResponse"'
     )

@@ -112,11 +112,11 @@ def read_request(call: ModelCall) -> CallRequest:
     request.pop("count", None)
     instruction_names = list(filter(None, (apart["system_instruction"],)))
     tools = leaf_names(call.session_id, apart["tools"]) if apart["tools"] else []
-    read = read_pieces(call.session_id, [*instruction_names, *tools])
+    pieces = read_pieces(call.session_id, [*instruction_names, *tools])
     return CallRequest(
-        instruction=read.get(apart["system_instruction"] or ""),
+        instruction=pieces.get(apart["system_instruction"] or ""),
         content_names=leaf_names(call.session_id, apart["contents"]) if apart["contents"] else [],
-        tools=[read[name] for name in tools if name in read],
+        tools=[pieces[name] for name in tools if name in pieces],
         rest=request,
     )
 
@@ -124,11 +124,11 @@ def read_request(call: ModelCall) -> CallRequest:
 def request_json(call: ModelCall) -> dict[str, Any]:
     """Return the full request as JSON, in ADK's field order."""
     parts = read_request(call)
-    read = read_pieces(call.session_id, parts.content_names)
+    pieces = read_pieces(call.session_id, parts.content_names)
     return {
         "model": parts.rest.get("model", call.model),
         "system_instruction": parts.instruction,
-        "contents": [read.get(name) for name in parts.content_names],
+        "contents": [pieces.get(name) for name in parts.content_names],
         "tools": parts.tools,
         **{name: value for name, value in parts.rest.items() if name != "model"},
     }
@@ -142,8 +142,8 @@ def call_json(call: ModelCall) -> dict[str, Any]:
 def responses(call: ModelCall) -> list[dict[str, Any]]:
     """Return the responses of a call with their contents."""
     stored: list[dict[str, Any]] = json.loads(call.response or "[]")
-    read = read_pieces(call.session_id, [one["content"] for one in stored if "content" in one])
-    return [{**one, "content": read.get(one["content"])} if "content" in one else one for one in stored]
+    pieces = read_pieces(call.session_id, [one["content"] for one in stored if "content" in one])
+    return [{**one, "content": pieces.get(one["content"])} if "content" in one else one for one in stored]
 
 
 def compare_contents(
@@ -158,9 +158,9 @@ def compare_contents(
     ]
     if before is None:
         ranges = [("same", first, names) for _, first, names in ranges]
-    read = read_pieces(call.session_id, [name for _, _, names in ranges for name in names[-limit:]])
+    pieces = read_pieces(call.session_id, [name for _, _, names in ranges for name in names[-limit:]])
     return [
-        ContentRange(change, first, len(names), names, [read.get(name) for name in names[-limit:]])
+        ContentRange(change, first, len(names), names, [pieces.get(name) for name in names[-limit:]])
         for change, first, names in ranges
     ]
 
@@ -202,8 +202,8 @@ def leaf_names(session_pk: int, name: str) -> list[str]:
     """Return the names of the pieces that a list piece contains, in order."""
     names = [name]
     while True:
-        read = _piece_texts(session_pk, names)
-        level = [members_of(read.get(one, "")) for one in names]
+        pieces = _piece_texts(session_pk, names)
+        level = [members_of(pieces.get(one, "")) for one in names]
         members = [member for entry in level if entry for member in entry[1]]
         if not any(entry and entry[0] for entry in level):
             return members
@@ -218,11 +218,11 @@ def read_pieces(session_pk: int, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _piece_texts(session_pk: int, names: Sequence[str]) -> dict[str, str]:
-    read: dict[str, str] = {}
+    pieces: dict[str, str] = {}
     for start in range(0, len(names), PIECES_PER_QUERY):
         rows = ModelPiece.objects.filter(session=session_pk, sha__in=names[start : start + PIECES_PER_QUERY])
-        read.update(rows.values_list("sha", "body"))
-    return read
+        pieces.update(rows.values_list("sha", "body"))
+    return pieces
 
 
 def _changes(old: list[str], new: list[str]) -> list[tuple[str, int, list[str]]]:

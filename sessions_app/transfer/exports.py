@@ -128,8 +128,6 @@ def _create_file(export_filter: ExportFilter, path: Path) -> Iterator[Path]:
 
 
 class _ExportReader:
-    """Reader of the exported rows as records, with or without credentials."""
-
     def __init__(self, export_filter: ExportFilter, credentials: bool) -> None:
         self._filter = export_filter
         self._credentials = credentials

@@ -113,8 +113,6 @@ def prepare_description(description: Node, root: str = "") -> Node:
 
 
 class _DescriptionBuilder:
-    """Prepares one description and numbers its anchors."""
-
     def __init__(self, root: str) -> None:
         self.root = root
         self.numbers = count()

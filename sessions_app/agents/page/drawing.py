@@ -234,7 +234,6 @@ def _route_label(route: Any) -> str:
 
 
 def _assign_positions(drawing: Drawing) -> None:
-    """Assign columns and rows to the boxes."""
     lines = defaultdict(list)
     for line in drawing.lines:
         lines[id(line.start)].append(line)

@@ -160,11 +160,7 @@ class _Machine:
         return items
 
     def _pop_marked(self) -> list[Any]:
-        """Pop the items above the topmost mark, and the mark.
-
-        Raises:
-            UnsafePickle: there is no mark.
-        """
+        """Pop the items above the topmost mark, and the mark."""
         places = range(len(self._stack) - 1, -1, -1)
         place = next((place for place in places if self._stack[place] is _MARK), None)
         if place is None:
@@ -196,11 +192,7 @@ def _new_object(target: Any, *arguments: Any) -> _Object:
 
 
 def _set_fields(target: Any, fields: Any) -> None:
-    """Set the fields of an object. Pydantic pickles fields as `__dict__`, other models as their own dict.
-
-    Raises:
-        UnsafePickle: there is no object, or no fields.
-    """
+    """Set the fields of an object. Pydantic pickles fields as `__dict__`, other models as their own dict."""
     if isinstance(fields, tuple) and len(fields) == 2:
         fields = {**(fields[0] or {}), **(fields[1] or {})}
     if not isinstance(target, _Object) or not isinstance(fields, dict):
@@ -210,11 +202,7 @@ def _set_fields(target: Any, fields: Any) -> None:
 
 
 def _call_constructor(target: Any, arguments: Any) -> Any:
-    """Return the result of a pickled call: an enum's value, a plain value, or an empty object.
-
-    Raises:
-        UnsafePickle: the call needs more than data.
-    """
+    """Return the result of a pickled call: an enum's value, a plain value, or an empty object."""
     if not isinstance(target, _Name) or not isinstance(arguments, tuple):
         raise UnsafePickle("the pickle is broken: it calls what is no name")
     if target.make:

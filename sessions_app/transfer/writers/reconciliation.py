@@ -163,7 +163,6 @@ def _batches(slices: BatchedTransactions, writes: list[KeyWrite]) -> Iterator[li
 
 
 def _mark_settled(slices: BatchedTransactions, plans: Iterable[SessionPlan]) -> None:
-    """Set the sessions' update times and mark them as settled."""
     ready = iter(plans)
     while batch := list(islice(ready, BATCH)):
         with slices.one():
@@ -203,12 +202,10 @@ def _corrections(seeder: _Seeder, values: Mapping[str, Any], position: int) -> l
 
 
 def _stored_state(owner: StateOwner) -> dict[str, Any]:
-    """Return the rows of an owner's state by key."""
     return {row.key: row for row in STATE_ROWS[owner.scope]._default_manager.filter(owner=owner.row)}
 
 
 def _is_same(value: Any, key: str, row: Any) -> bool:
-    """Tell whether a value of the source is the stored one."""
     canonical = scopes.canonicalize(value, key)
     return scopes.is_same_json(canonical.private or canonical.public, row.private or row.value)
 

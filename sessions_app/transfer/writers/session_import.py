@@ -107,8 +107,6 @@ class Duplicates:
 
 
 class _ParsedEvent(NamedTuple):
-    """Event of the source and its record in the store."""
-
     event: StoredEvent
     record: EventRecord
 
@@ -133,11 +131,7 @@ class _Import:
         return self._report
 
     def _import(self) -> None:
-        """Import everything.
-
-        Raises:
-            SourceError: reading the source stopped.
-        """
+        """Import everything."""
         sessions = list(self._readable(self._source.sessions()))
         if not self._report.dry_run:
             self._row, _ = ImportSource.objects.update_or_create(
@@ -160,11 +154,7 @@ class _Import:
             self._row.save()
 
     def _readable(self, items: Iterable[T | UnreadableRow]) -> Iterator[T]:
-        """Yield the readable items; report the others.
-
-        Raises:
-            SourceError: reading the source stopped.
-        """
+        """Yield the readable items; report the others."""
         try:
             for item in items:
                 if isinstance(item, UnreadableRow):
@@ -211,7 +201,6 @@ class _Import:
             self._progress(read)
 
     def _batches(self, events: Iterable[StoredEvent]) -> Iterator[list[StoredEvent]]:
-        """Yield the events in batches for one transaction each."""
         batch: list[StoredEvent] = []
         keys = 0
         try:
