@@ -8,7 +8,7 @@ true.
 from sessions_app.state.diff.counts import Counts, count
 from sessions_app.state.diff.differences import Diff, KeyDiff, diff
 from sessions_app.state.diff.keys import KeyAt, first_keys, keys_by_id
-from sessions_app.state.diff.points import KeyRef, PointPair, is_large, written_keys_sql
+from sessions_app.state.diff.points import KeyRef, PointPair, written_keys_sql
 
 __all__ = [
     "Counts",
@@ -20,7 +20,6 @@ __all__ = [
     "count",
     "diff",
     "first_keys",
-    "is_large",
     "keys_by_id",
     "written_keys_sql",
 ]

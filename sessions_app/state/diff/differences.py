@@ -18,10 +18,8 @@ from sessions_app.state.diff.points import (
     KeyRef,
     PointPair,
     differing_keys_sql,
-    is_large,
     writes_at_both,
 )
-from sessions_app.state.history import KEYS_FROM
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +102,11 @@ def _diff_scope(points: PointPair, scope: Scope, limit: int, begin: str) -> tupl
     if not points.has(scope) or points.is_one(scope):
         return [], 0, ""
     stored = points.stored(scope)
-    are_far_apart = bool(limit) and is_large(stored) and points.are_far_apart(scope)
-    # If many keys differ, a walk from key to key finds the first ones fast.
-    keys, order = (KEYS_FROM, "") if are_far_apart else (differing_keys_sql(stored), "ORDER BY keys.key_id")
     which, most = FROM_KEY if begin else "", "LIMIT %(limit)s" if limit else ""
     with connection.cursor() as cursor:
         cursor.execute(
-            f"{keys} SELECT keys.key_id, old.id, new.id {writes_at_both()} {_IS_DIFFERENT} {which} {order} {most}",
+            f"{differing_keys_sql(stored)} SELECT keys.key_id, old.id, new.id {writes_at_both()} {_IS_DIFFERENT}"
+            f" {which} ORDER BY keys.key_id {most}",
             {**points.params(scope), "limit": limit + 1, "begin": begin},
         )
         different = cursor.fetchall()
@@ -118,7 +114,7 @@ def _diff_scope(points: PointPair, scope: Scope, limit: int, begin: str) -> tupl
     keys_read = _read_diffs(scope, [row[1:] for row in different[: limit or None]])
     number = len(keys_read)
     if following or begin:
-        number = count_changed(points, scope, stored, are_far_apart=are_far_apart)
+        number = count_changed(points, scope, stored)
     return keys_read, number, following
 
 

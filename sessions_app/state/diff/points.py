@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,29 +46,14 @@ class PointPair:
             "later": self.later.positions[scope],
             "session": self.session.pk,
             "no": False,
-            "yes": True,
         }
 
     def stored(self, scope: Scope) -> int:
         """Return the number of keys that a scope has now."""
         return count_stored_keys(scope, self.later.ids[scope])
 
-    def are_far_apart(self, scope: Scope) -> bool:
-        """Return whether there were more than `FEW_KEYS` writes between the points."""
-        (count,) = first_row(_ROWS_BETWEEN, {**self.params(scope), "most": FEW_KEYS + 1})
-        return is_large(count)
 
-
-_ROWS_BETWEEN = """
-SELECT count(*) FROM (
-    SELECT 1 FROM sessions_app_statechange
-    WHERE scope = %(scope)s AND owner_id = %(owner)s AND position > %(then)s AND position <= %(later)s
-    LIMIT %(most)s
-) AS written
-"""
-
-
-def is_large(number: int) -> bool:
+def _is_large(number: int) -> bool:
     """Return whether so many keys are too many to seek one behind the other."""
     return number > FEW_KEYS
 
@@ -97,17 +81,17 @@ _WRITTEN_LIKE = _KEYS_OF_WRITES.format(which="AND lower(%(prefix)s || key) LIKE 
 
 def written_keys_sql(scope: Scope, owner_id: int) -> str:
     """Return SQL for all keys that an owner ever had, like `history.EVERY_KEY`."""
-    return _WRITTEN if is_large(count_stored_keys(scope, owner_id)) else EVERY_KEY
+    return _WRITTEN if _is_large(count_stored_keys(scope, owner_id)) else EVERY_KEY
 
 
 def differing_keys_sql(stored: int) -> str:
     """Return SQL for the keys that may differ between the points, in a scope with so many keys."""
-    return _WRITTEN_BETWEEN if is_large(stored) else EVERY_KEY
+    return _WRITTEN_BETWEEN if _is_large(stored) else EVERY_KEY
 
 
 def matching_keys_sql(stored: int) -> str:
     """Return SQL for the keys that may match `LIKE`, in a scope with so many keys."""
-    return _WRITTEN_LIKE if is_large(stored) else EVERY_KEY
+    return _WRITTEN_LIKE if _is_large(stored) else EVERY_KEY
 
 
 # Their writes at both points: `old` and `new`
@@ -152,11 +136,3 @@ def like_params(scope: Scope, like: str) -> dict[str, str]:
     for sign in "!%_":
         like = like.replace(sign, f"!{sign}")
     return {"prefix": scopes.PREFIX[scope], "like": f"%{like}%"}
-
-
-def first_row(query: str, params: Mapping[str, Any]) -> Sequence[int]:
-    """Return the first row of a query of numbers."""
-    with connection.cursor() as cursor:
-        cursor.execute(query, params)
-        row: Sequence[int] = cursor.fetchone()
-        return row
