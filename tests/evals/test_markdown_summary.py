@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from justhtml import JustHTML
 from markdown_it import MarkdownIt
 
-from evals_app.analysis.comparison import Amount, CaseChange, CaseKey, Comparison, Verdict, Whole
+from evals_app.analysis.case_verdicts import CaseChange, Verdict
+from evals_app.analysis.comparison import SAME_AGENT, Amount, Comparison, Whole
 from evals_app.analysis.exports.markdown import MAX_LENGTH, MAX_TEXT, as_markdown, code, text
+from evals_app.analysis.outcomes import CaseKey
 from evals_app.analysis.statistics import paired_effect
 from evals_app.cli.ci_gate import GateResult
 from tests.evals import stored_runs
@@ -43,11 +45,10 @@ HOSTILE = [
 ]
 
 
-def whole(*differences: float, probability: float = 1.0) -> Whole:
+def whole(*differences: float, probability: float = 1.0, refusal: str = "") -> Whole:
     fell = sum(difference < 0 for difference in differences)
-    return Whole(
-        len(differences), fell, 0, probability, paired_effect(differences), test="exact permutation test"
-    )
+    effect = paired_effect(differences)
+    return Whole(len(differences), fell, 0, probability, fell=bool(fell), effect=effect, refusal=refusal)
 
 
 def change(name: str, verdict: Verdict, because: str = "3 of 3 passed before, 0 of 3 after.") -> CaseChange:
@@ -107,6 +108,11 @@ def test_verdict_of_the_run_comes_first_then_cases_amounts_and_links():
     assert lines[12] == "- tokens of an attempt: 100 tokens → 150 tokens (mean of 2 cases, +50%)"
     here = f"https://devui.example.com/here/evals/runs/{result.run.id}/"
     assert lines[13] == f"[Run]({here}) · [Comparison]({here}compare/?with={result.then.id})"
+
+
+def test_runs_of_the_same_agent_have_no_verdict_on_the_whole():
+    summary = as_markdown([judged(whole=whole(-0.5, -0.5, probability=0.01, refusal=SAME_AGENT))])
+    assert re.search(rf"There is no verdict on the whole against run `\w+`: {SAME_AGENT}\n", summary)
 
 
 def test_links_are_below_the_address_whatever_the_prefix_of_this_process():

@@ -103,6 +103,8 @@ def _whole(result: JudgedRun) -> str:
         return "There is no run to compare with."
     whole = comparison.whole
     against = f"against run {code(result.then.id[:8])}"
+    if whole.refusal:
+        return f"There is no verdict on the whole {against}: {text(whole.refusal)}"
     if whole.effect is None or not (whole.is_worse or whole.is_better):
         return f"As a whole no change is shown {against} over {whole.cases:,} cases."
     points = abs(100 * whole.effect.mean)
