@@ -28,7 +28,6 @@ from sessions_app.views.artifacts.file_address import (
     file_url,
     key_of,
     key_parameters,
-    list_url,
 )
 
 FILE = "devui/artifacts/file.html"
@@ -126,7 +125,8 @@ def delete(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         if hashes := artifact_versions.delete_file(key):
             artifact_versions.remove_unused_content(hashes)
-        return redirect(list_url("artifacts", key_parameters(key)))
+        owner = {name: value for name, value in key_parameters(key).items() if name != "name"}
+        return redirect(f"{reverse('artifacts')}?{urlencode(owner)}")
     versions = artifact_versions.list_versions(key).count()
     context = {
         "key": key,
