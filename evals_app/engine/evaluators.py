@@ -6,15 +6,13 @@ import importlib
 from collections.abc import Mapping
 from typing import Any, cast
 
-from google.adk.evaluation import metric_info_providers
 from google.adk.evaluation.eval_config import EvalConfig, get_eval_metrics_from_config
-from google.adk.evaluation.eval_metrics import EvalMetric, MetricInfo, MetricInfoProvider
+from google.adk.evaluation.eval_metrics import EvalMetric
 from google.adk.evaluation.evaluator import Evaluator
 from pydantic import ValidationError
 
 from evals_app.metrics import catalog as known
 from evals_app.metrics.catalog import NEEDS_VERTEX, missing_requirement
-from evals_app.metrics.metric import Metric
 from sessions_app.errors import BadInput
 
 _PACKAGE = "google.adk.evaluation"
@@ -52,37 +50,8 @@ class MetricUnavailable(Exception):
 
 
 def describe_metrics() -> list[dict[str, Any]]:
-    """Return ADK's metrics as JSON objects.
-
-    Keys: name, kind, says, how, description (ADK's own), low, high, default, available, reason.
-    """
-    infos = {info.metric_name: info for info in _metric_infos()}
-    return [_describe_metric(metric, infos.get(metric.name)) for metric in known.ADK_METRICS.values()]
-
-
-def _describe_metric(metric: Metric, info: MetricInfo | None) -> dict[str, Any]:
-    description = known.describe(metric)
-    return {
-        **description,
-        "how": metric.how,
-        "description": (info.description or "") if info else "",
-        "available": not description["reason"],
-    }
-
-
-def _metric_infos() -> list[MetricInfo]:
-    """Return ADK's descriptions of metrics. One provider serves two metrics."""
-    providers = vars(metric_info_providers)
-    provider_classes = [
-        provider for name, provider in providers.items() if name.endswith("MetricInfoProvider")
-    ]
-    infos = []
-    for provider in provider_classes:
-        if provider is metric_info_providers.ResponseEvaluatorMetricInfoProvider:
-            infos += [provider(name) for name in ("response_evaluation_score", "response_match_score")]
-        elif provider is not MetricInfoProvider:
-            infos.append(provider())
-    return [provider.get_metric_info() for provider in infos]
+    """Return ADK's metrics as JSON objects, see `catalog.describe`, with whether each can run in this process."""
+    return [known.describe(metric) for metric in known.ADK_METRICS.values()]
 
 
 def read_config(data: Mapping[str, Any]) -> EvalConfig:

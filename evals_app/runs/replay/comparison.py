@@ -18,43 +18,25 @@ from sessions_app.traces.request_contents import Content
 
 
 @dataclass(frozen=True)
-class HistoryChange:
-    """A content of the history that was added, removed or moved."""
-
-    change: str
-    content: Content
-
-
-@dataclass(frozen=True)
-class SettingChange:
-    """A changed setting of the request, each side as JSON."""
-
-    name: str
-    recorded: str
-    now: str
-
-
-@dataclass(frozen=True)
-class DeclarationChange:
-    """A changed tool declaration, line by line."""
-
-    tool: str
-    lines: list[DiffLine]
-
-
-@dataclass(frozen=True)
 class RequestDifference:
-    """A model request that differs from the recorded one. Turn and call count from 1."""
+    """A model request that differs from the recorded one. Turn and call count from 1.
+
+    Attributes:
+        history: contents that were added, removed or moved: (change, content).
+        tools: names of added, removed and changed tools.
+        declarations: changed declarations, line by line: (tool, lines).
+        settings: changed settings as JSON: (name, recorded, now).
+    """
 
     turn: int
     agent: str
     call: int
     instruction: list[DiffLine]
-    history: list[HistoryChange]
+    history: list[tuple[str, Content]]
     history_cut: int
     tools: Mapping[str, list[str]]
-    declarations: list[DeclarationChange]
-    settings: list[SettingChange]
+    declarations: list[tuple[str, list[DiffLine]]]
+    settings: list[tuple[str, str, str]]
 
     @property
     def what(self) -> tuple[Any, ...]:
@@ -66,15 +48,13 @@ class RequestDifference:
     def summary(self) -> list[str]:
         """The differences in words."""
         words = {"removed": "gone", "added": "new", "moved": "elsewhere"}
-        tally = {
-            word: sum(content.change == change for content in self.history) for change, word in words.items()
-        }
+        tally = {word: sum(kind == change for kind, _ in self.history) for change, word in words.items()}
         counts = [f"{count} {word}" for word, count in tally.items() if count]
         return [
             *(["instruction"] if self.instruction else []),
             *([f"history: {', '.join(counts)}"] if counts else []),
             *([f"tools: {', '.join(self.tools)}"] if self.tools else []),
-            *(content.name.replace("_", " ") for content in self.settings),
+            *(name.replace("_", " ") for name, _, _ in self.settings),
         ]
 
 
@@ -132,19 +112,16 @@ def _read_request(difference: Mapping[str, Any]) -> RequestDifference:
         call=difference["call"],
         instruction=_lines(instruction) if instruction else [],
         history=[
-            HistoryChange(
-                content["change"], request_contents.describe_content(content["place"], content["content"], "")
-            )
-            for content in difference.get("history") or []
+            (entry["change"], request_contents.describe_content(entry["place"], entry["content"], ""))
+            for entry in difference.get("history") or []
         ],
         history_cut=difference.get("history_cut") or 0,
         tools=difference.get("tools") or {},
         declarations=[
-            DeclarationChange(name, _lines(sides))
-            for name, sides in (difference.get("declarations") or {}).items()
+            (tool, _lines(sides)) for tool, sides in (difference.get("declarations") or {}).items()
         ],
         settings=[
-            SettingChange(name, json.dumps(value["recorded"]), json.dumps(value["now"]))
+            (name, json.dumps(value["recorded"]), json.dumps(value["now"]))
             for name, value in settings.items()
         ],
     )
