@@ -16,7 +16,7 @@ from django.db.models import Max, Min
 from evals_app.files.content import FINAL_STATE, TURN_STATES
 from evals_app.metrics.expected_state import EVALUATION_KEY
 from sessions_app import scopes
-from sessions_app.errors import BadInput, InvocationMissing
+from sessions_app.errors import BadInput
 from sessions_app.events.superseded_events import find_superseded_ranges
 from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.runs.runtime_client import provider
@@ -86,23 +86,17 @@ def find_turns(session: AgentSession) -> list[SessionTurn]:
 
 
 def select_turns(turns: Sequence[SessionTurn], first: str, last: str) -> list[SessionTurn]:
-    """Return the turns from one invocation to another. An empty id means the first or last turn.
+    """Return the turns from one invocation to another; an id of no turn means the first or last turn.
 
     Raises:
-        InvocationMissing: the turn does not exist.
-        BadInput: the last turn comes before the first, or there are no turns.
+        BadInput: the last turn comes before the first.
     """
     names = [turn.invocation_id for turn in turns]
-    for invocation_id in filter(None, (first, last)):
-        if invocation_id not in names:
-            raise InvocationMissing(
-                f"The session has no turn {invocation_id!r}.", hint="Rewound turns, and edits, are none."
-            )
-    start, end = names.index(first) if first else 0, names.index(last) if last else len(names) - 1
-    if start > end:
+    start = names.index(first) if first in names else 0
+    end = names.index(last) if last in names else len(names) - 1
+    if start > end and turns:
         raise BadInput(
-            "The part ends before it begins." if turns else "Nothing was said in this session yet.",
-            hint="Choose a last turn that comes after the first." if turns else "Talk to the agent first.",
+            "The part ends before it begins.", hint="Choose a last turn that comes after the first."
         )
     return list(turns[start : end + 1])
 

@@ -222,9 +222,9 @@ def _sources(wish: CasesWish) -> list[Source]:
 
 def _source(session: AgentSession, wish: CasesWish, place: int, used_ids: set[str]) -> Source:
     turns = session_cases.find_turns(session)
-    invocation_ids = {turn.invocation_id for turn in turns}
-    first, last = (name if name in invocation_ids else "" for name in (wish.first, wish.last))
-    part = session_cases.select_turns(turns, first, last) if len(wish.sessions) == 1 and turns else turns
+    part = turns
+    if len(wish.sessions) == 1:
+        part = session_cases.select_turns(turns, wish.first, wish.last)
     requested_id = wish.ids[place].strip() if place < len(wish.ids) else ""
     keys = session_cases.find_written_keys(session, part)
     name = edits.free_id(requested_id or session_cases.suggest_id(session, part), used_ids)
