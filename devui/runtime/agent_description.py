@@ -170,7 +170,7 @@ class _Describer:
             "model_config": _config(agent.generate_content_config),
             **self._instruction("instruction", agent.instruction),
             **self._instruction("global_instruction", agent.global_instruction),
-            "static_instruction": truncate(_text_of(agent.static_instruction), MAX_TEXT),
+            "static_instruction": truncate(text_of_content(agent.static_instruction), MAX_TEXT),
             "tools": [self._tool(tool, own or inherited) for tool in agent.tools],
             "output_key": agent.output_key or "",
             "mode": agent.mode or "",
@@ -284,7 +284,7 @@ def _config(config: types.GenerateContentConfig | None) -> dict[str, Any]:
     return {**dumped, **{name: "set" for name in UNSHOWN_CONFIG if getattr(config, name)}}
 
 
-def _text_of(content: Any) -> str:
+def text_of_content(content: Any) -> str:
     """Return the text of a `ContentUnion`."""
     if isinstance(content, types.Content):
         return "\n".join(part.text for part in content.parts or [] if part.text)

@@ -15,13 +15,12 @@ from typing import Any
 import uvicorn
 
 from devui.runtime import fork_isolation
+from devui.runtime.asgi_middleware import LiveFrameFilter, TokenGuard
 from devui.runtime.config import RuntimeConfig
 from devui.runtime.endpoints import add_endpoints
-from devui.runtime.error_logging import shorten_agent_errors
+from devui.runtime.exception_text import shorten_agent_errors
 from devui.runtime.heartbeat import Heartbeat, Lifeline, force_exit_after_grace, kill_process_group
 from devui.runtime.host import RuntimeHost
-from devui.runtime.live_frames import LiveFrameFilter
-from devui.runtime.token_guard import TokenGuard
 from sessions_app.errors import StoreFault
 from sessions_app.runs import processes
 from sessions_app.store import db_errors, units_of_work

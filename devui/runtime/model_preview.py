@@ -7,7 +7,6 @@ instruction providers and toolsets, which are the agent's code, are called only 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 from google.adk.agents.base_agent import BaseAgent
@@ -23,10 +22,10 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.utils.instructions_utils import inject_session_state
-from google.genai import types
 from pydantic import BaseModel
 
 from devui.runtime import _adk
+from devui.runtime.agent_description import text_of_content
 from devui.runtime.historical_artifacts import HistoricalArtifactService
 from sessions_app import scopes
 from sessions_app.errors import BadInput, NotFound
@@ -148,18 +147,11 @@ async def _instructions(agent: LlmAgent, context: InvocationContext, calls_code:
     if isinstance(root, LlmAgent) and root.global_instruction:
         yield await _instruction("global", root.global_instruction, root, context, calls_code)
     if agent.static_instruction:
-        text = "\n".join(_texts(agent.static_instruction))
+        text = text_of_content(agent.static_instruction)
         yield {"kind": "static", "pieces": [{"text": text[:MAX_TEXT]}]}
     if agent.instruction:
         own = await _instruction("own", agent.instruction, agent, context, calls_code)
         yield own | {"is_content": bool(agent.static_instruction)}
-
-
-def _texts(content: Any) -> Iterator[str]:
-    if isinstance(content, str):
-        yield content
-    elif isinstance(content, types.Content):
-        yield from (part.text for part in content.parts or [] if part.text)
 
 
 async def _instruction(

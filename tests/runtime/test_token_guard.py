@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from devui.runtime.token_guard import TokenGuard
+from devui.runtime.asgi_middleware import TokenGuard
 
 TOKEN = (b"x-devui-token", b"secret")
 

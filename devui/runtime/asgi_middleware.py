@@ -1,0 +1,109 @@
+"""ASGI middleware of a runtime: access control, and a filter for ADK's live socket."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from hmac import compare_digest
+from typing import Any
+
+from google.adk.agents.live_request_queue import LiveRequest
+from pydantic import ValidationError
+
+from devui.runtime.config import TOKEN_HEADER
+from sessions_app.runs.runtime_client import close_reason
+
+LIVE_PATH = "/run_live"
+
+log = logging.getLogger(__name__)
+
+Scope = dict[str, Any]
+AsgiApp = Callable[[Scope, Any, Any], Awaitable[None]]
+
+REFUSAL = {
+    "detail": "This process accepts requests only from the DevUI server that started it.",
+    "code": "wrong_token",
+    "hint": "Send the request to that server.",
+}
+
+
+class TokenGuard:
+    """ASGI middleware that refuses every request without the token.
+
+    The web process has authenticated the caller already. ADK trusts only loopback peers with its development paths and
+    sees no peer on a unix socket; therefore the client is set to the loopback address.
+    """
+
+    def __init__(self, app: AsgiApp, token: str) -> None:
+        self._app = app
+        self._token = token.encode()
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        """Forward requests with the token; refuse all others."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif self._has_token(scope):
+            await self._app({**scope, "client": ("127.0.0.1", 0)}, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008, "reason": REFUSAL["detail"]})
+        else:
+            await _refuse(send)
+
+    def _has_token(self, scope: Scope) -> bool:
+        name = TOKEN_HEADER.lower().encode()
+        tokens = [value for header, value in scope["headers"] if header.lower() == name]
+        return len(tokens) == 1 and compare_digest(tokens[0], self._token)
+
+
+async def _refuse(send: Any) -> None:
+    headers = [(b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": 403, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps(REFUSAL).encode()})
+
+
+class LiveFrameFilter:
+    """ASGI middleware that drops frames that are not a `LiveRequest`, logs them, and shortens close reasons.
+
+    ADK's server stops reading after a frame that it cannot parse (`process_messages` in
+    `google/adk/cli/api_server.py`). It would not notice that its client disconnects, and the run would block its
+    session for good.
+
+    It closes with the first 123 characters of an error. A close frame carries 123 bytes, so a longer reason in a
+    non-Latin script would break the connection.
+    """
+
+    def __init__(self, app: AsgiApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        """Filter ADK's live socket; forward everything else unchanged."""
+        if scope["type"] != "websocket" or scope["path"] != LIVE_PATH:
+            await self._app(scope, receive, send)
+            return
+
+        async def readable() -> Any:
+            while _is_unreadable(message := await receive()):
+                pass
+            return message
+
+        async def short(message: dict[str, Any]) -> None:
+            if message["type"] == "websocket.close":
+                message = {**message, "reason": close_reason(message.get("reason") or "")}
+            await send(message)
+
+        await self._app(scope, readable, short)
+
+
+def _is_unreadable(message: dict[str, Any]) -> bool:
+    """Tell whether a message is text that ADK's server cannot parse. For bytes ADK closes the socket itself."""
+    text = message.get("text")
+    if message["type"] != "websocket.receive" or text is None:
+        return False
+    try:
+        LiveRequest.model_validate_json(text)
+    except ValidationError as error:
+        why = error.errors(include_url=False, include_context=False, include_input=False)[0]["msg"]
+        log.warning("A frame on %s was dropped, because it is not a LiveRequest: %s", LIVE_PATH, why)
+        return True
+    return False
