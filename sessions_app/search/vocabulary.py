@@ -5,13 +5,12 @@ Reads are bounded: a skip scan of an index takes one seek a name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 
 from sessions_app import scopes
 from sessions_app.lookup import list_apps_with_sessions
 from sessions_app.models import AgentSession, Scope, SessionTag, SessionTrait, StateValue
-from sessions_app.search.query import CaretWord, Name, Vocabulary
+from sessions_app.search.query import Name, Vocabulary
 from sessions_app.store.skip_scan import distinct_values
 
 MOST_NAMES = 300
@@ -19,9 +18,6 @@ MOST_NAMES = 300
 
 NEWEST_SESSIONS = 1_000
 """Newest sessions whose users are read."""
-
-MOST_COMPLETIONS = 12
-"""Maximum names looked up by the typed prefix."""
 
 _TABLES: dict[str, tuple[str, str, dict[str, str]]] = {
     **{name: ("sessions_app_sessiontrait", "value", {"name": name}) for name in ("tool", "author")},
@@ -41,33 +37,6 @@ def read_vocabulary() -> Vocabulary:
         tags=list(SessionTag.objects.order_by("name").values_list("name", flat=True).distinct()[:MOST_NAMES]),
         keys=keys,
     )
-
-
-def vocabulary_at(spot: CaretWord) -> Vocabulary:
-    """Return the vocabulary, extended by the stored names that begin with the word at the caret."""
-    vocabulary = read_vocabulary()
-    if not spot.typed:
-        return vocabulary
-    if spot.name == "user":
-        table = AgentSession._meta.db_table
-        users = {
-            name
-            for app in vocabulary.apps
-            for name in _with_prefix(spot.typed, table, "user_id", {"realm": "", "app_name": app})
-        }
-        vocabulary = replace(vocabulary, users=[*vocabulary.users, *sorted(users)])
-    # In the value of a `user:` or `app:` term, keys begin with the typed text without the prefix.
-    key = spot.typed if spot.name in ("", "key") else f"{spot.name}:{spot.typed}"
-    try:
-        scope, bare = scopes.scope_of(key)
-    except ValueError:  # a temp: key, which is not stored
-        return vocabulary
-    return replace(vocabulary, keys=[*vocabulary.keys, *_keys(scope, _with_prefix(bare, *_TABLES[scope]))])
-
-
-def _with_prefix(typed: str, table: str, column: str, where: Mapping[str, str]) -> list[str]:
-    names = distinct_values(table, column, where, start=typed, most=MOST_COMPLETIONS)
-    return [name for name in names if name.startswith(typed)]
 
 
 def _keys(scope: Scope, key_ids: Iterable[str]) -> list[str]:

@@ -22,7 +22,6 @@ from sessions_app.search.query import (
     names_in,
     remark_names,
     remark_unknown_names,
-    word_at_caret,
 )
 from sessions_app.search.query.terms import DESCRIPTIONS
 from sessions_app.sessions import deletion, labels, list_updates, listing, overview, saved_views
@@ -183,8 +182,8 @@ def _remarks(request: HttpRequest, query: Query, *, is_nothing: bool) -> list[tu
 def completions(request: HttpRequest) -> HttpResponse:
     """Return completions at the caret of the search box."""
     text, caret = CompletionQuery(request.GET).text_and_caret()
-    words = vocabulary.vocabulary_at(word_at_caret(text, caret))
-    return render(request, COMPLETIONS, {"found": complete(text, caret, words)})
+    completions = complete(text, caret, vocabulary.read_vocabulary())
+    return render(request, COMPLETIONS, {"found": completions})
 
 
 @require_safe

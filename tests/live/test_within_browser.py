@@ -160,14 +160,6 @@ def test_terms_are_completed_and_chips_applied(open_page, session_story):
     expect(hit_counter(page)).to_have_text("no event of this session matches")
 
 
-def test_a_wrong_query_is_put_right_by_a_click(open_page, session_story):
-    page = open_page(session_story)
-    box(page).press_sequentially("kind:agnet needle")
-    page.locator("#search-results").get_by_role("link", name="kind:agent needle").click()
-    expect(box(page)).to_have_value("kind:agent needle")
-    expect(hit_counter(page)).to_have_text("4 hits")
-
-
 def test_the_search_works_without_scripts(open_window, server, session_story):
     page = open_window(server, java_script_enabled=False).new_page()
     page.goto(f"/sessions/id/{session_story.pk}/")

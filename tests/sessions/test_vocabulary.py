@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessions_app.search import indexing, query, vocabulary
+from sessions_app.search import indexing, vocabulary
 from sessions_app.sessions import labels
 from tests.timeline.story import Story
 
@@ -19,7 +19,7 @@ def test_every_name_is_listed_once_in_order(django_assert_num_queries):
         story.add(delta={"city": "Paris", "k" * 2000: "too long to be typed"})
         labels.tag([story.pk], "bug")
     indexing.index_all()
-    with django_assert_num_queries(9):
+    with django_assert_num_queries(8):
         known = vocabulary.read_vocabulary()
     assert (known.apps, known.users, known.tags) == (["weather", "writer"], ["ann"], ["bug"])
     assert known.tools == ["get_weather"]
@@ -50,35 +50,6 @@ def test_names_beyond_the_limit_exist(monkeypatch: pytest.MonkeyPatch):
         ("author", "zoe"),
     }
     assert vocabulary.existing_names(there | absent) == there
-
-
-@pytest.mark.parametrize(
-    ("text", "offered"),
-    [
-        ("user:z", "user:zoe"),
-        ("tool:z", "tool:z_tool"),
-        ("author:z", "author:z_author"),
-        ("key:user:z", "key:user:z_key"),
-        ("user:z", "user:z_key"),
-        ("app:z", "app:z_key"),
-        ("z", "z_key"),
-    ],
-)
-def test_name_beyond_the_limit_is_completed(monkeypatch: pytest.MonkeyPatch, text: str, offered: str):
-    monkeypatch.setattr(vocabulary, "MOST_NAMES", 1)
-    monkeypatch.setattr(vocabulary, "NEWEST_SESSIONS", 1)
-    for number, user in enumerate(("zoe", "ann")):
-        delta = {f"{scope}{letter}_key": 1 for scope in ("", "user:", "app:") for letter in "az"}
-        story = Story(f"s{number}", delta, user=user)
-        for letter in "az":
-            story.calls(f"{letter}_tool", letter)
-            story.says("x", author=f"{letter}_author")
-    indexing.index_all()
-    found = query.complete(text, len(text), vocabulary.vocabulary_at(query.word_at_caret(text, len(text))))
-    assert offered in [each.text for each in found]
-    assert (
-        vocabulary.vocabulary_at(query.word_at_caret("temp:z", len("temp:z"))) == vocabulary.read_vocabulary()
-    )
 
 
 def test_the_number_of_names_is_bounded():
