@@ -46,10 +46,7 @@ class CaseList:
         Args:
             summaries: of all cases (`library.cases_of`).
             contents: of all cases in the same order; empty for an invalid file.
-            text: searched in ids and all texts, case-insensitively.
-            page: number of the page; empty: the page with the `opened` case.
-            opened: index of a case.
-            size: cases per page.
+            page: number of the page; empty: the page with the case at index `opened`.
         """
         needle = text.strip().casefold()
         cases = [

@@ -50,13 +50,7 @@ def texts_of(data: Json | None) -> list[ExpectedText]:
 def with_steps(
     data: Json | None, calls: Sequence[ExpectedCall], texts: Sequence[ExpectedText], author: str
 ) -> Json | None:
-    """Return a turn's intermediate data with new calls and texts. Other data stays.
-
-    Args:
-        data: the former data, if any.
-        calls, said: as they are to be.
-        author: of new calls in a list of events.
-    """
+    """Return a turn's intermediate data with new calls (in lists of events by `author`) and texts. Other data stays."""
     if list(calls) == calls_of(data) and list(texts) == texts_of(data):
         return data
     if data is not None and "invocation_events" in data:

@@ -129,12 +129,7 @@ def review_case(evalset: EvalSet, base: FormBase, parse: Callable[[Json], CaseAn
 
 
 def save_reviewed(change: EvalsetChange, mark: str, origin: str = "page") -> EvalSet | None:
-    """Write a change that the user has reviewed. Return None when the change is another one by now.
-
-    Args:
-        change: the change to write.
-        mark: of the reviewed change.
-        origin: stored as origin of the new version.
+    """Write a change if `mark` is that of the change that the user has reviewed, else return None.
 
     Raises:
         NotFound: the file does not exist.

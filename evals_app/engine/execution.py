@@ -18,8 +18,8 @@ from evals_app.files.library import store_metrics
 from evals_app.models import EvalRun
 from evals_app.runs import writes
 from evals_app.runs.limits import Limits
-from evals_app.runs.refusals import HasChanged
 from evals_app.runs.replay.policy import ReplayPolicy
+from evals_app.runs.rerun import HasChanged
 from evals_app.runs.writes import RunFacts
 from sessions_app.store import retry
 from sessions_app.store.stopwatch import Stopwatch

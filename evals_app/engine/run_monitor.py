@@ -59,13 +59,7 @@ class RunSnapshot:
 
 
 class RunMonitor:
-    """Executes the pending attempts of a claimed run, and ends the run at its limits or when a person requests it.
-
-    Args:
-        run: the claimed run.
-        watch: the run's stopwatch, which starts at its start.
-        cancelled: stops the run when set.
-    """
+    """Executes the pending attempts of a claimed run, and ends the run at its limits or when a person requests it."""
 
     def __init__(
         self,

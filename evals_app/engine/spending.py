@@ -21,12 +21,7 @@ UNPRICED_SAMPLE = 20
 def spending_since(
     run: EvalRun, running: Sequence[EvalAttempt], since: float, limits: Limits, costs: Prices
 ) -> Spending:
-    """Return the spending since a time; it is read only if a limit depends on it.
-
-    Args:
-        running: the attempts in flight, with their realms.
-        costs: the price table of the run.
-    """
+    """Return the spending since a time; it is read only if a limit depends on it."""
     if limits.tokens is None and limits.cost is None:
         return Spending()
     ended = run.attempts.filter(started_at__gte=since).exclude(status=EvalAttempt.Status.RUNNING)

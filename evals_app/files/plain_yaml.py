@@ -124,7 +124,6 @@ def dump_yaml(value: Any, *, indented: bool = False, flow: bool = False, quotes:
     """Return a value as YAML lines.
 
     Args:
-        value: JSON values.
         indented: indent the items of lists.
         flow: write one line in flow style.
         quotes: quote every text in this way.

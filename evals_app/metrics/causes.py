@@ -55,10 +55,7 @@ def cause_of(
 ) -> str:
     """Return the cause; "" for an attempt that passed, was cancelled or has not ended.
 
-    Args:
-        actual: the actual turns.
-        summaries: results of the metrics, in the run's order.
-        error: type and message of what the agent raised.
+    `summaries` have the run's order; `error` is the type and message of what the agent raised.
     """
     if status == Status.ERROR:
         return _cut(_CHANGING.sub("…", f"{error[0]}: {_first_line(error[1])}".strip(": ")))
@@ -108,8 +105,6 @@ def describe_divergence(pair: CallPair) -> str:
         return f"{pair.name}: not called"
     if pair.fit == Fit.EXTRA:
         return f"{pair.name}: not expected"
-    if pair.expected and pair.actual and pair.expected.get("name") != pair.actual.get("name"):
-        return f"{pair.name}: {pair.actual.get('name')} instead"
     differing = [argument.name for argument in pair.arguments if not argument.same]
     more = " …" if len(differing) > NAMES_SHOWN else ""
     return f"{pair.name}: other {', '.join(differing[:NAMES_SHOWN])}{more}"

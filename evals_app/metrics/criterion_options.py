@@ -60,6 +60,17 @@ JUDGE = (
     Option("judge_model_options.parallelism_limit", "Asked at once", Widget.NUMBER, None, placeholder="1"),
 )
 
+SIMULATOR = "user_simulator_config"
+SIMULATOR_OPTIONS = (
+    Option("model", "Model", Widget.TEXT, placeholder="gemini-2.5-flash"),
+    Option(
+        "max_allowed_invocations", "Turns at most", Widget.NUMBER, None, placeholder="20", least=-1, most=1000
+    ),
+    Option("include_function_calls", "sees tool calls and their results", Widget.FLAG, False),
+    Option("custom_instructions", "Instructions of your own", Widget.LINES),
+)
+"""Options of a simulated user, as in ADK's `LlmBackedUserSimulatorConfig`. Speech is configured in the file."""
+
 VALUE_TYPES: dict[Widget, TypeAdapter[Any]] = {
     Widget.FLAG: TypeAdapter(bool),
     Widget.NUMBER: TypeAdapter(int),
@@ -77,11 +88,6 @@ VALUE_NAMES = {
 
 def check_criterion(name: str, options: Sequence[Option], criterion: Criterion, source: str) -> None:
     """Check the options of a criterion that ADK would refuse only after the run has started.
-
-    Args:
-        name: the metric, for the message.
-        options: those of the metric.
-        source: source of the criterion, for the message.
 
     Raises:
         BadInput: an option is invalid; the message names the allowed values.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from django.db import transaction
 
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs.refusals import EvalRunActive
+from evals_app.runs.rerun import EvalRunActive
 from sessions_app.errors import NotFound
 from sessions_app.sessions import purge
 from sessions_app.store import change_notification

@@ -149,11 +149,7 @@ def prices_from_json(table: Mapping[str, Any]) -> Prices:
 
 
 def find_prices(folders: Iterable[Path]) -> Prices:
-    """Return the prices of the first folder with a price file. An invalid file has problems and no prices.
-
-    Args:
-        folders: such as the agents folder, then DevUI's data folder.
-    """
+    """Return the prices of the first folder with a price file. An invalid file has problems and no prices."""
     for path in (folder / NAME for folder in folders):
         if path.is_file():
             try:

@@ -129,11 +129,7 @@ def format_estimate(seconds: float) -> str:
 def time_left(mean: float, waiting: int, ages: Sequence[float], parallelism: int) -> float | None:
     """Return the estimated seconds until attempts end; None if only outliers remain.
 
-    Args:
-        mean: mean seconds of ended attempts.
-        waiting: number of attempts that have not started.
-        ages: seconds for which each active attempt has been running.
-        parallelism: number of attempts that run at once.
+    Ended attempts took `mean` seconds; active ones have been running for `ages`; `waiting` ones have not started.
     """
     running = [mean - age for age in ages if age < mean]
     if not waiting and not running:

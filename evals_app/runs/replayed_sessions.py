@@ -35,11 +35,8 @@ def order_replay(
 ) -> EvalRun:
     """Create a pending run of the user messages of a session, from its initial state. An empty `run_id` is generated.
 
-    The recorded tool calls, answers and final state are the expected ones.
-
-    Args:
-        conversation: the result of `cases.session_cases.fetch_conversation` for the session.
-        models, tools: how they answer, see `replay.policy`.
+    The recorded tool calls, answers and final state are the expected ones. `conversation` is the result of
+    `cases.session_cases.fetch_conversation`.
 
     Raises:
         BadInput: the policy is invalid, or the session has no user message.

@@ -10,15 +10,28 @@ from django.db.models import Q
 
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status, writes
-from evals_app.runs.refusals import EvalRunActive, HasChanged
 from sessions_app.agents.folder import AgentsFolder, configured_folder
-from sessions_app.errors import BadInput, NotFound
+from sessions_app.errors import BadInput, DevUIError, NotFound
 
 WAS_IN_FLIGHT = "Its run ended while it was in flight."
 WAS_RETRIED = "It was tried again."
 CONFIRMATION = "confirm"
 """Source of a run that confirms or refutes that cases of the run it `repeats` became worse."""
 MAX_CONFIRMING_REPETITIONS = 100
+
+
+class EvalRunActive(DevUIError):
+    """The eval run has not ended."""
+
+    status = 409
+    code = "eval_run_active"
+
+
+class HasChanged(DevUIError):
+    """The agent's code, its models or ADK changed since the run began."""
+
+    status = 409
+    code = "eval_run_changed"
 
 
 def resume(run: EvalRun, agents: AgentsFolder | None = None) -> EvalRun:

@@ -12,7 +12,6 @@ from django.http import QueryDict
 
 from evals_app.metrics import config as configs
 from evals_app.metrics import criterion_options as criteria
-from evals_app.metrics import simulator_options
 from evals_app.metrics.catalog import ADK_METRICS, all_metrics, missing_requirement
 from evals_app.metrics.config import RunConfig
 from evals_app.metrics.criterion_options import Criterion, Option, Widget
@@ -131,10 +130,10 @@ def build_form(
     ]
     offers.sort(key=lambda offer: (offer.always, not offer.chosen))
     scenarios = any(case.get("conversation_scenario") for case in cases)
-    settings = config.data.get(simulator_options.NAME)
+    settings = config.data.get(criteria.SIMULATOR)
     simulator = [
-        _option_field(simulator_options.NAME, option, settings, posted)
-        for option in (simulator_options.OPTIONS if scenarios or settings else ())
+        _option_field(criteria.SIMULATOR, option, settings, posted)
+        for option in (criteria.SIMULATOR_OPTIONS if scenarios or settings else ())
     ]
     if posted is None:
         return RunForm(offers, simulator, runs=runs)
@@ -320,11 +319,11 @@ def _with_judge(data: Mapping[str, Any], model: str, samples: str) -> dict[str, 
 
 
 def _with_simulator(data: Mapping[str, Any], posted: QueryDict) -> dict[str, Any]:
-    if simulator_options.NAME not in posted.getlist("options"):
+    if criteria.SIMULATOR not in posted.getlist("options"):
         return dict(data)
-    before = dict(data.get(simulator_options.NAME) or {})
-    settings = _apply_options(before, simulator_options.NAME, simulator_options.OPTIONS, posted)
-    return {**data, simulator_options.NAME: settings} if settings != before else dict(data)
+    before = dict(data.get(criteria.SIMULATOR) or {})
+    settings = _apply_options(before, criteria.SIMULATOR, criteria.SIMULATOR_OPTIONS, posted)
+    return {**data, criteria.SIMULATOR: settings} if settings != before else dict(data)
 
 
 def _number(posted: QueryDict, name: str, default: int) -> int:

@@ -25,7 +25,7 @@ from evals_app.cases.case_forms import (
 )
 from evals_app.cases.form_fields import FormField, Nested, parse_nested, rearrange_rows
 from evals_app.cases.review import CaseReview, FormBase
-from evals_app.cases.versions import find_version as find_version
+from evals_app.cases.versions import find_version
 from evals_app.files import BadFile, library
 from evals_app.files.file_changes import EvalsetChange
 from evals_app.models import EvalSet

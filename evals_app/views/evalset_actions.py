@@ -83,19 +83,19 @@ async def change(request: HttpRequest, app_name: str, evalset_id: str) -> HttpRe
     if request.method != "POST":
         return await units_of_work.read(_show, request, app_name, evalset_id, FileAct.of(request.GET))
     action = FileAct.of(request.POST)
-    worked_out, has_changed = None, False
+    planned_change, has_changed = None, False
     try:
         action = await units_of_work.read(_with_file, request, action)
-        worked_out = await units_of_work.read(_worked_out, app_name, evalset_id, action)
-        if worked_out and "seen" in request.POST:
-            saved = await units_of_work.write(review.save_reviewed, worked_out, request.POST["seen"])
+        planned_change = await units_of_work.read(_plan, app_name, evalset_id, action)
+        if planned_change and "seen" in request.POST:
+            saved = await units_of_work.write(review.save_reviewed, planned_change, request.POST["seen"])
             if saved is not None:
                 return redirect(evalset_url(saved))
             has_changed = True
     except DevUIError as error:
         return await units_of_work.read(_show, request, app_name, evalset_id, action, error)
     return await units_of_work.read(
-        _show, request, app_name, evalset_id, action, None, worked_out, has_changed
+        _show, request, app_name, evalset_id, action, None, planned_change, has_changed
     )
 
 
@@ -108,7 +108,7 @@ def _with_file(request: HttpRequest, action: FileAct) -> FileAct:
     return FileAct(action.act, {"file_name": name, "file_text": uploads.decode_upload(name, file.read())})
 
 
-def _worked_out(app_name: str, evalset_id: str, action: FileAct) -> EvalsetChange | None:
+def _plan(app_name: str, evalset_id: str, action: FileAct) -> EvalsetChange | None:
     evalset = library.find_evalset(app_name, evalset_id)
     edit = action.edit()
     return file_changes.plan_change(evalset, edit) if edit else None
@@ -120,17 +120,17 @@ def _show(
     evalset_id: str,
     action: FileAct,
     error: DevUIError | None = None,
-    worked_out: EvalsetChange | None = None,
+    planned_change: EvalsetChange | None = None,
     has_changed: bool = False,
 ) -> HttpResponse:
     evalset = library.find_evalset(app_name, evalset_id)
-    if error is None and worked_out is None:
+    if error is None and planned_change is None:
         try:
-            worked_out = _worked_out(app_name, evalset_id, action)
+            planned_change = _plan(app_name, evalset_id, action)
         except DevUIError as refused:
             error = refused
     context = {
-        **change_context(worked_out, error),
+        **change_context(planned_change, error),
         "evalset": evalset,
         "title": TITLES[action.act],
         "action": action,

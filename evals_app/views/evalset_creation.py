@@ -130,7 +130,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class CasesWish:
+class CasesRequest:
     """A request to create cases: sessions, the part of one, target evalset, and expectations."""
 
     sessions: list[int]
@@ -143,7 +143,7 @@ class CasesWish:
     reviewed: str
 
     @classmethod
-    def of(cls, fields: QueryDict, *, is_form: bool) -> CasesWish:
+    def of(cls, fields: QueryDict, *, is_form: bool) -> CasesRequest:
         """Read it; without a form, what a case usually expects."""
         sessions = [int(pk) for pk in fields.getlist("session") if pk.isdecimal() and len(pk) < 19]
         options = CaseOptions(True, True, None if len(sessions) > 1 else frozenset(), False)
@@ -174,7 +174,7 @@ async def record(request: HttpRequest) -> HttpResponse:
         BadInput: none is named, or they are of several apps.
     """
     fields = request.POST if request.method == "POST" else request.GET
-    wish = CasesWish.of(fields, is_form=request.method == "POST")
+    wish = CasesRequest.of(fields, is_form=request.method == "POST")
     sources = await units_of_work.read(_sources, wish)
     app_name = sources[0].session.app_name
     await units_of_work.write(library.refresh_known, app_name)
@@ -185,25 +185,25 @@ async def record(request: HttpRequest) -> HttpResponse:
         for source in sources:
             conversation = await session_cases.fetch_conversation(source.session)
             cases.append(await units_of_work.read(_case, wish, source, conversation))
-        worked_out = await units_of_work.read(_worked_out, app_name, wish, cases)
+        planned_change = await units_of_work.read(_plan, app_name, wish, cases)
         if wish.reviewed:
-            saved = await units_of_work.write(review.save_reviewed, worked_out, wish.reviewed, "session")
+            saved = await units_of_work.write(review.save_reviewed, planned_change, wish.reviewed, "session")
             if saved is not None:
-                added = worked_out.will_be.content.cases[-len(cases) :]  # under the ids that were free
+                added = planned_change.will_be.content.cases[-len(cases) :]  # under the ids that were free
                 return redirect(evalset_url(saved, [case.eval_id for case in added]))
     except DevUIError as error:
         return await units_of_work.read(_record, request, wish, sources, None, error)
-    return await units_of_work.read(_record, request, wish, sources, worked_out, None)
+    return await units_of_work.read(_record, request, wish, sources, planned_change, None)
 
 
-def _worked_out(app_name: str, wish: CasesWish, cases: list[Json]) -> EvalsetChange:
+def _plan(app_name: str, wish: CasesRequest, cases: list[Json]) -> EvalsetChange:
     if not wish.target:
         return file_changes.plan_new_file(app_name, wish.new_id, cases)
     evalset = library.find_evalset(app_name, wish.target)
     return file_changes.plan_change(evalset, partial(edits.append_cases, new_cases=cases))
 
 
-def _sources(wish: CasesWish) -> list[Source]:
+def _sources(wish: CasesRequest) -> list[Source]:
     if not wish.sessions or len(wish.sessions) > MOST_SESSIONS:
         raise BadInput(
             "No session is named." if not wish.sessions else f"{len(wish.sessions)} sessions are too many.",
@@ -220,7 +220,7 @@ def _sources(wish: CasesWish) -> list[Source]:
     return sources
 
 
-def _source(session: AgentSession, wish: CasesWish, place: int, used_ids: set[str]) -> Source:
+def _source(session: AgentSession, wish: CasesRequest, place: int, used_ids: set[str]) -> Source:
     turns = session_cases.find_turns(session)
     part = turns
     if len(wish.sessions) == 1:
@@ -232,13 +232,13 @@ def _source(session: AgentSession, wish: CasesWish, place: int, used_ids: set[st
     return Source(session, turns, part, keys, name)
 
 
-def _case(wish: CasesWish, source: Source, conversation: list[Json]) -> Json:
+def _case(wish: CasesRequest, source: Source, conversation: list[Json]) -> Json:
     return session_cases.build_case(source.session, source.part, conversation, source.case_id, wish.options)
 
 
 def _record(
     request: HttpRequest,
-    wish: CasesWish,
+    wish: CasesRequest,
     sources: list[Source],
     change: EvalsetChange | None = None,
     error: DevUIError | None = None,

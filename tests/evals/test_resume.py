@@ -16,7 +16,7 @@ from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import progress, rerun, run_orders, writes
 from evals_app.runs.limits import Limits
 from evals_app.runs.prices import Price, Prices
-from evals_app.runs.refusals import EvalRunActive, HasChanged
+from evals_app.runs.rerun import EvalRunActive, HasChanged
 from evals_app.runs.writes.model_usage import spending_of
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.models import AgentSession, Event, ModelCall

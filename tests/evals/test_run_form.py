@@ -11,7 +11,7 @@ from google.adk.evaluation.simulation.llm_backed_user_simulator import LlmBacked
 from google.genai.types import GenerateContentConfig
 
 from evals_app.engine.evaluators import evaluator_class
-from evals_app.metrics import config, criterion_options, simulator_options
+from evals_app.metrics import config, criterion_options
 from evals_app.metrics.catalog import ADK_METRICS, missing_requirement
 from evals_app.metrics.config import RunConfig
 from evals_app.models import EvalRun
@@ -54,7 +54,7 @@ def test_every_field_of_a_criterion_of_adk_has_an_option(name):
 
 def test_every_field_of_a_simulated_user_has_an_option():
     fields = set(LlmBackedUserSimulatorConfig.model_fields) - {"type", "model_configuration"}
-    assert {option.name for option in simulator_options.OPTIONS} == fields
+    assert {option.name for option in criterion_options.SIMULATOR_OPTIONS} == fields
     assert (
         LlmBackedUserSimulatorConfig.model_fields["model_configuration"].annotation is GenerateContentConfig
     )

@@ -66,12 +66,7 @@ def create_replay(policy: ReplayPolicy, attempt: EvalAttempt) -> ReplayPlugin | 
 
 
 class ReplayPlugin(BasePlugin):
-    """Replays a recording in one attempt.
-
-    Args:
-        policy: how models and tools answer.
-        recorded: the recording; None: there is none, everything is live or fails.
-    """
+    """Replays a recording in one attempt. Without a recording everything is live or fails."""
 
     def __init__(self, policy: ReplayPolicy, recorded: Recording | None) -> None:
         super().__init__(name="devui_replay")
