@@ -185,7 +185,7 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
     criteria = json.loads(run.config).get("criteria") or {}
     session_pk = run_summary.sessions_of([attempt]).get(attempt.pk)
     actual = json.loads(attempt.actual)
-    pairing = _Turns(criteria.get(TRAJECTORY), _event_of_calls(session_pk), results, _traces(session_pk))
+    pairing = _Turns(criteria.get(TRAJECTORY), event_of_calls(session_pk), results, traces_of(session_pk))
     turns = pairing.pair(case.get("conversation") or [], actual)
     table = prices.prices_from_json(json.loads(run.prices))
     at = attempt.started_at or run.created_at
@@ -287,7 +287,7 @@ def case_of(attempt: EvalAttempt) -> Mapping[str, Any]:
     return version_contents.cases_of(attempt.run.version)[attempt.case_index]
 
 
-def _event_of_calls(session_pk: int | None) -> dict[str, int]:
+def event_of_calls(session_pk: int | None) -> dict[str, int]:
     """Return the seq of the event in which each tool call of a session was made, by the call's id."""
     if session_pk is None:
         return {}
@@ -295,7 +295,7 @@ def _event_of_calls(session_pk: int | None) -> dict[str, int]:
     return {call["id"]: seq for seq, summary in rows for call in json.loads(summary).get("calls", [])}
 
 
-def _traces(session_pk: int | None) -> dict[str, int]:
+def traces_of(session_pk: int | None) -> dict[str, int]:
     """Return the trace of each invocation of a session that has one, by the invocation's id."""
     if session_pk is None:
         return {}

@@ -78,7 +78,7 @@ def of_case(run: EvalRun, case_index: int) -> Repetitions:
         attempts=attempts,
         rate=Rate(passed, judged),
         reliable=[(k, chance) for k, chance in chances if chance is not None],
-        scores=_scores(run, attempts),
+        scores=scores_of(run, attempts),
         past=baselines.history(run, {case.key: same}).get(case.key, []),
         baseline=then,
         change=_change(then, run, case.key) if then else None,
@@ -90,7 +90,8 @@ def _change(then: EvalRun, now: EvalRun, key: CaseKey) -> CaseChange | None:
     return next((case for case in comparison.cases if case.key == key), None)
 
 
-def _scores(run: EvalRun, attempts: Sequence[EvalAttempt]) -> list[Scores]:
+def scores_of(run: EvalRun, attempts: Sequence[EvalAttempt]) -> list[Scores]:
+    """Return the spread of each metric's scores over attempts of one case. One query."""
     rows = MetricResult.objects.filter(attempt__in=[attempt.pk for attempt in attempts], invocation=None)
     by_metric: dict[str, list[float]] = {}
     for metric, score in rows.values_list("metric", "score"):

@@ -21,6 +21,14 @@ def score(value: float | None) -> str:
 
 
 @register.filter
+def score_change(difference: float | None) -> str:
+    """`{{ pair.difference|score_change }}`: +0.25, −0.5; an en dash for no difference of scores."""
+    if difference is None:
+        return "–"
+    return f"{difference:+.3f}".rstrip("0").rstrip(".").replace("-", "−") if round(difference, 3) else "0"
+
+
+@register.filter
 def took(run: EvalRun) -> float | None:
     """`{{ run|took|duration }}`: seconds from start to end; None before the end."""
     return run.finished_at - run.started_at if run.finished_at and run.started_at else None

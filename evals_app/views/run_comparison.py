@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from evals_app.analysis import baselines, run_summary
+from evals_app.analysis import agent_changes, baselines, run_summary, side_by_side
 from evals_app.analysis.case_verdicts import CaseChange, Verdict
 from evals_app.analysis.comparison import Comparison
 from evals_app.analysis.outcomes import Outcomes
+from evals_app.analysis.side_by_side import ChosenAttempts
 from evals_app.analysis.statistics import Rate
 from evals_app.models import EvalRun
 from sessions_app.http import render_partial
@@ -22,6 +23,9 @@ PAGE = 100
 @require_safe
 def compare(request: HttpRequest, run_id: str) -> HttpResponse:
     """Compare a run with `?with=`: a run's id, `baseline` or `previous`; else with the baseline, or the run before.
+
+    `?case=` (with `number=`, among cases with this id) opens a case with both sides; `before=` and `after=` choose the
+    attempts.
 
     Raises:
         NotFound: no such run.
@@ -41,6 +45,7 @@ def compare(request: HttpRequest, run_id: str) -> HttpResponse:
 
 def _comparison_context(request: HttpRequest, then: EvalRun, now: EvalRun) -> dict[str, object]:
     comparison = baselines.compare_runs(then, now)
+    opened = _find_case(request, comparison)
     verdict, text = request.GET.get("verdict", ""), request.GET.get("q", "").strip()
     cases = [
         case
@@ -54,10 +59,24 @@ def _comparison_context(request: HttpRequest, then: EvalRun, now: EvalRun) -> di
         "changed": baselines.what_changed(then, now),
         "currency": baselines.currency_of(now),
         "one_currency": baselines.currency_of(then) == baselines.currency_of(now),
-        "cases": Paginator(cases, PAGE).get_page(request.GET.get("page")),
+        "agents": agent_changes.read_agent_changes(comparison),
+        "cases": Paginator(cases, PAGE).get_page(request.GET.get("page") or _page_of(opened, cases)),
+        "sides": side_by_side.read_case(then, now, opened, ChosenAttempts.read(request.GET))
+        if opened
+        else None,
         "verdict": verdict if verdict in list(Verdict) else "",
         "text": text,
     }
+
+
+def _find_case(request: HttpRequest, comparison: Comparison) -> CaseChange | None:
+    """Return the case that `?case=` and `number=` name, which is shown with both sides."""
+    name = request.GET.get("case", ""), request.GET.get("number", "1")
+    return next((case for case in comparison.cases if (case.key.id, str(case.key.number)) == name), None)
+
+
+def _page_of(case: CaseChange | None, cases: Sequence[CaseChange]) -> int:
+    return cases.index(case) // PAGE + 1 if case in cases else 1
 
 
 def _rate(comparison: Comparison, side: Callable[[CaseChange], Outcomes | None]) -> Rate:

@@ -13,11 +13,11 @@ from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
 
 from evals_app.engine.replay.recording import ToolResult
-from evals_app.engine.replay.request_diff import compare_requests
 from evals_app.engine.replay.tool_results import NotRecorded, RecordedResults
 from evals_app.metrics.invocations import tool_calls
 from evals_app.models import EvalAttempt
 from evals_app.runs.replay.policy import ReplayPolicy
+from evals_app.runs.replay.request_diff import compare_requests
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.models import AgentSession, ModelCall
 from sessions_app.store import units_of_work

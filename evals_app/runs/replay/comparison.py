@@ -97,12 +97,17 @@ def compare_with_recording(attempt: EvalAttempt) -> ReplayComparison | None:
     return ReplayComparison(
         policy,
         recorded_session(policy, attempt.case_id, attempt.repetition),
-        [_read_request(difference) for difference in differences if difference.get("kind") == "request"],
+        [
+            describe_difference(difference)
+            for difference in differences
+            if difference.get("kind") == "request"
+        ],
         [difference["again"] for difference in differences if difference.get("kind") == "tool"],
     )
 
 
-def _read_request(difference: Mapping[str, Any]) -> RequestDifference:
+def describe_difference(difference: Mapping[str, Any]) -> RequestDifference:
+    """Return a difference of `request_diff.compare_requests`, with turn, agent and call, for display."""
     instruction = difference.get("instruction")
     model = difference.get("model")
     settings = {**({"model": model} if model else {}), **(difference.get("settings") or {})}
