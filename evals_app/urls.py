@@ -18,6 +18,7 @@ urlpatterns = [
     page("evals/runs/<str:run_id>/resume/", "run_actions.resume", "eval-run-resume"),
     page("evals/runs/<str:run_id>/retry/", "run_actions.retry", "eval-run-retry"),
     page("evals/runs/<str:run_id>/again/", "run_actions.repeat", "eval-run-again"),
+    page("evals/runs/<str:run_id>/confirm/", "run_actions.confirm", "eval-run-confirm"),
     page("evals/runs/<str:run_id>/parallelism/", "run_actions.set_parallelism", "eval-run-parallelism"),
     page(
         "evals/runs/<str:run_id>/attempts/<int:attempt>/cancel/",

@@ -114,6 +114,12 @@ def compare_runs(then: EvalRun, now: EvalRun) -> Comparison:
     return replace(result, scores=scores)
 
 
+def cases_to_confirm(then: EvalRun, now: EvalRun) -> list[int]:
+    """Return the positions of the cases of a run that fell since a baseline and that repetitions can decide."""
+    keys = {case.key for case in compare_runs(then, now).to_confirm}
+    return [index for index, case in enumerate(cases_of(now.version)) if case.key in keys]
+
+
 def level() -> float:
     """Return the setting `DEVUI_EVAL_LEVEL`: the chance that an unchanged agent is called worse."""
     return getattr(settings, "DEVUI_EVAL_LEVEL", comparison.DEFAULT_LEVEL)

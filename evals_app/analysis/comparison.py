@@ -117,6 +117,11 @@ class Comparison:
         ]
 
     @property
+    def suspicious(self) -> list[CaseChange]:
+        """Cases that are unclear and look worse."""
+        return [case for case in self.cases if case.looks_worse]
+
+    @property
     def to_confirm(self) -> list[CaseChange]:
         """Cases that fell since the baseline, have not been repeated yet, and can be decided by repeating them."""
         return [case for case in self.cases if case.can_confirm and case.fresh is None]

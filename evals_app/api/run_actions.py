@@ -10,7 +10,7 @@ from ninja import P, PathEx, Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from evals_app.analysis import exports, run_summary
+from evals_app.analysis import baselines, exports, run_summary
 from evals_app.cases import session_cases
 from evals_app.models import EvalRun
 from evals_app.runs import dispatch, rerun, run_orders, writes
@@ -41,6 +41,17 @@ class RetryIn(Schema):
     attempts: list[int] = Field(
         default=[], description="Attempts; empty: all that failed, erred or are incomplete."
     )
+
+
+class ConfirmIn(Schema):
+    """How often the cases that look worse are repeated."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    baseline: str = Field(
+        default="baseline", description="A run's id, baseline (the marked one) or previous."
+    )
+    repetitions: int = Field(default=5, description="Repetitions of each case.")
 
 
 class ReplayIn(Schema):
@@ -79,6 +90,18 @@ async def repeat_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, An
             lambda new_id: rerun.repeat(run_summary.find_run(run_id), "api", new_id)
         )
     )
+
+
+@router.post("/runs/{run_id}/confirm", response={202: dict[str, Any], **REFUSALS})
+async def confirm_run(request: HttpRequest, run_id: RunId, body: ConfirmIn) -> Status[dict[str, Any]]:
+    """Repeat the cases that look worse than in another run. Comparisons with that run then use the repetitions."""
+
+    def order(new_id: str) -> EvalRun:
+        run = run_summary.find_run(run_id)
+        then = baselines.find_baseline(run, body.baseline)
+        return rerun.confirm(run, baselines.cases_to_confirm(then, run), body.repetitions, run_id=new_id)
+
+    return await accepted_response(await dispatch.create_and_deliver(order))
 
 
 @router.put("/runs/{run_id}/parallelism", response={200: dict[str, Any], **REFUSALS})

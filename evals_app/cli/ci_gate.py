@@ -53,6 +53,11 @@ class Gate:
         comparison = baselines.compare_runs(then, run) if then else None
         return GateResult(run, then, comparison, self._fails(run, comparison))
 
+    def cases_to_confirm(self, run: EvalRun) -> list[int]:
+        """Return the positions of an ended run's cases that fell since the baseline and that repetitions can decide."""
+        then = self._baseline_of(run)
+        return baselines.cases_to_confirm(then, run) if then and run.status == EvalRun.Status.DONE else []
+
     def _baseline_of(self, run: EvalRun) -> EvalRun | None:
         try:
             return baselines.find_baseline(run, self.name or MARKED_BASELINE)

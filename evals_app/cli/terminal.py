@@ -106,6 +106,14 @@ class Console:
         if run.status == EvalRun.Status.STOPPED:
             self._line(f"{run.stopped_because} To continue: --resume {run.id}", "stopped", "33")
 
+    def write_confirmation(self, runs: Sequence[EvalRun]) -> None:
+        """Write which cases are repeated because they look worse than the baseline."""
+        for run in runs:
+            names = shorten(as_single_line(", ".join(json.loads(run.case_ids))), MAX_DETAIL_LENGTH)
+            self._line(
+                f"{names}: worse than the baseline, repeated {run.num_runs} times to confirm", "confirms"
+            )
+
     def write_gate_result(self, result: GateResult) -> None:
         """Write the comparison of a run with its baseline, and why the build fails."""
         if result.then is None or result.comparison is None:

@@ -87,7 +87,11 @@ def repeat(run: EvalRun, source: str = "page", run_id: str = "") -> EvalRun:
 
 
 def confirm(
-    run: EvalRun, case_indexes: Collection[int], repetitions: int, agents: AgentsFolder | None = None
+    run: EvalRun,
+    case_indexes: Collection[int],
+    repetitions: int,
+    agents: AgentsFolder | None = None,
+    run_id: str = "",
 ) -> EvalRun:
     """Create a run that repeats those cases of an ended run that look worse, to confirm or refute it.
 
@@ -95,6 +99,7 @@ def confirm(
         case_indexes: positions of the cases in the evalset.
         repetitions: repetitions of each case, 1 to `MAX_CONFIRMING_REPETITIONS`.
         agents: the folder of its agent; None: this server's.
+        run_id: id of the new run; empty: it is generated.
 
     Raises:
         EvalRunActive: the run has not ended.
@@ -103,11 +108,7 @@ def confirm(
     """
     run = _reload(run)
     _require_resumable(run, agents)
-    if not 1 <= repetitions <= MAX_CONFIRMING_REPETITIONS:
-        raise BadInput(
-            f"Repetitions must be 1 to {MAX_CONFIRMING_REPETITIONS}, not {repetitions}.",
-            hint="5 are usually enough.",
-        )
+    check_confirming_repetitions(repetitions)
     order = _order_like(run, CONFIRMATION)
     cases = [case for case in order.cases if case[0] in set(case_indexes)]
     if not cases:
@@ -116,7 +117,20 @@ def confirm(
             hint="They can if a case fell since the baseline, and other earlier runs tell how often it passes.",
         )
     case_ids = [case_id for _, case_id in cases]
-    return writes.create_run(replace(order, cases=cases, case_ids=case_ids, num_runs=repetitions))
+    return writes.create_run(replace(order, cases=cases, case_ids=case_ids, num_runs=repetitions), run_id)
+
+
+def check_confirming_repetitions(number: int) -> None:
+    """Require a valid number of repetitions of a confirmation.
+
+    Raises:
+        BadInput: the number is out of range.
+    """
+    if not 1 <= number <= MAX_CONFIRMING_REPETITIONS:
+        raise BadInput(
+            f"Repetitions of a confirmation must be 1 to {MAX_CONFIRMING_REPETITIONS}, not {number}.",
+            hint="5 are usually enough.",
+        )
 
 
 def _order_like(run: EvalRun, source: str) -> writes.NewRun:

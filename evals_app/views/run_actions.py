@@ -7,7 +7,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from evals_app.analysis import run_summary
+from evals_app.analysis import baselines, run_summary
 from evals_app.models import EvalRun
 from evals_app.runs import dispatch, rerun, run_orders, writes
 from sessions_app.errors import BadInput
@@ -66,6 +66,19 @@ async def repeat(request: HttpRequest, run_id: str) -> HttpResponse:
             lambda new_id: rerun.repeat(run_summary.find_run(run_id), run_id=new_id)
         )
     )
+
+
+@require_POST
+async def confirm(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Repeat the cases that look worse than in the run `with`, `repetitions` times."""
+    repetitions = _whole(request.POST.get("repetitions", ""))
+
+    def order(new_id: str) -> EvalRun:
+        run = run_summary.find_run(run_id)
+        then = baselines.find_baseline(run, request.POST.get("with", ""))
+        return rerun.confirm(run, baselines.cases_to_confirm(then, run), repetitions, run_id=new_id)
+
+    return _page_of(await dispatch.create_and_deliver(order))
 
 
 @require_POST

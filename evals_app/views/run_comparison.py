@@ -15,6 +15,7 @@ from evals_app.analysis.outcomes import Outcomes
 from evals_app.analysis.side_by_side import ChosenAttempts
 from evals_app.analysis.statistics import Rate
 from evals_app.models import EvalRun
+from evals_app.runs.rerun import CONFIRMATION
 from sessions_app.http import render_partial
 
 PAGE = 100
@@ -56,6 +57,7 @@ def _comparison_context(request: HttpRequest, then: EvalRun, now: EvalRun) -> di
         "comparison": comparison,
         "before_rate": _rate(comparison, lambda case: case.before),
         "after_rate": _rate(comparison, lambda case: case.after),
+        "confirmations": now.repeated_by.filter(source=CONFIRMATION).order_by("created_at"),
         "changed": baselines.what_changed(then, now),
         "currency": baselines.currency_of(now),
         "one_currency": baselines.currency_of(then) == baselines.currency_of(now),

@@ -22,7 +22,7 @@ from evals_app.cli.terminal_text import Output
 from evals_app.engine.child_processes import StoppedBySignal, execute_in_children
 from evals_app.engine.local_runner import cancel_runs, execute_runs, own_new_runs, quiet_logging, run_in_loop
 from evals_app.models import EvalRun
-from evals_app.runs import folder_orders, run_orders
+from evals_app.runs import folder_orders, rerun, run_orders
 from evals_app.runs.folder_orders import EvalsetRequest
 from evals_app.runs.limits import Limits
 from evals_app.runs.replay.policy import LIVE, MODEL_CHOICES, TOOL_CHOICES
@@ -120,6 +120,9 @@ class Command(BaseCommand):
             ordered = _create_runs(agents, app_name, options)
             try:
                 runs = self._carry_out(ordered, agents, app_name, console)
+                if options["confirm"] and (ordered := _confirmations(runs, gate, options["confirm"], agents)):
+                    console.write_confirmation(ordered)
+                    self._carry_out(ordered, agents, app_name, console)
             except (KeyboardInterrupt, StoppedBySignal):
                 console.write_interruption(agent_dir, cancel_runs(ordered))
                 raise
@@ -196,6 +199,12 @@ def _add_execution_options(add: Add) -> None:
         metavar="RUN",
         help="the run whose recording is replayed, or compared with: its id, or last",
     )
+    add(
+        "--confirm",
+        type=int,
+        metavar="N",
+        help="repeat cases that look worse than the baseline N times; only what this confirms is a regression",
+    )
     add("--shard", metavar="i/n", help="run part i of n of the cases; merge_evals makes one run of all parts")
     add("--resume", metavar="RUN", help="resume a run that ended early: its id, or last")
     add("--retry", metavar="RUN", help="retry the attempts of a run that failed or erred: its id, or last")
@@ -265,7 +274,7 @@ def _resume_run(agents: AgentsFolder, app_name: str, name: str, options: dict[st
         BadInput: an option would change the run.
         NotFound: no such run.
     """
-    from evals_app.runs import rerun, writes
+    from evals_app.runs import writes
     from sessions_app.runs import lifecycle, processes
 
     if order_options := [f"--{option.replace('_', '-')}" for option in ORDER_OPTIONS if options[option]]:
@@ -315,10 +324,25 @@ def _gate(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> Gate:
             "A shard is judged with all others: --baseline and --fail-on cannot be given with --shard.",
             hint="Give them to merge_evals.",
         )
+    if options["confirm"] is not None:
+        rerun.check_confirming_repetitions(options["confirm"])
+        if gate == results.NO_GATE or options["shard"]:
+            raise BadInput(
+                "--confirm needs a baseline to find cases that look worse, and cannot be given for a shard.",
+                hint="For example --baseline previous --fail-on regression --confirm 5.",
+            )
     for argument in options["evalsets"]:
         if gate != results.NO_GATE:
             gate.check(folder_orders.find_evalset(agents, app_name, argument.name))
     return gate
+
+
+def _confirmations(
+    runs: Sequence[EvalRun], gate: Gate, repetitions: int, agents: AgentsFolder
+) -> list[EvalRun]:
+    """Order repetitions of the cases that look worse than their baseline."""
+    suspicious = [(run, cases) for run in runs if (cases := gate.cases_to_confirm(run))]
+    return [rerun.confirm(run, cases, repetitions, agents) for run, cases in suspicious]
 
 
 def _comma_list(text: str) -> list[str]:
