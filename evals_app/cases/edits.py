@@ -65,10 +65,9 @@ def index_of_case(cases: Sequence[Json], case_id: Any, place: int | None = None)
 
 
 def require_free_id(cases: list[Json], case: Json, index: int | None) -> None:
-    """Check that no other case has the case's id. A duplicate id that the case had before is allowed.
+    """Check that no other case than the one at `index` has the case's id. None: the case is new.
 
-    Args:
-        index: of the case that is replaced; None for a new case.
+    A duplicate id that the case had before is allowed.
 
     Raises:
         IdTaken: another case has the id.

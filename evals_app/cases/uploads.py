@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import Any
 
 from evals_app.files import BadFile, Problem, atomic_writes, file_changes, library
 from evals_app.files.file_changes import EvalsetIdTaken, write_error
@@ -11,8 +10,6 @@ from evals_app.files.parsing import YAML_SUFFIXES, EvalsetFile, load_document, p
 from evals_app.metrics import config
 from evals_app.models import EvalSet
 from sessions_app.errors import BadInput
-
-Json = dict[str, Any]
 
 MAX_BYTES = 16_000_000
 CONFIG_NAME = "test_config.json"
