@@ -88,3 +88,19 @@ def export(request: HttpRequest, run_id: str, kind: str) -> HttpResponse:
         content_disposition_header(True, f"{name}.{ending}") or "attachment"
     )
     return answer
+
+
+@require_safe
+def export_case(request: HttpRequest, run_id: str, attempt: int) -> HttpResponse:
+    """Download the case of an attempt with its repetitions as one HTML page.
+
+    Raises:
+        NotFound: no such run, or no such attempt in it.
+    """
+    rows = run_summary.find_run(run_id).attempts.select_related("run__evalset", "run__version")
+    row = rows.filter(pk=attempt).first()
+    if row is None:
+        raise NotFound(f"The run has no attempt {attempt}.", hint="The run's page lists its attempts.")
+    answer = HttpResponse(exports.case_html(row), content_type="text/html; charset=utf-8")
+    answer.headers["Content-Disposition"] = f'attachment; filename="eval-case-{row.pk}.html"'
+    return answer

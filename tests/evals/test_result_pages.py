@@ -372,3 +372,27 @@ def test_junit_suite_time_includes_resumed_runs(web):
     EvalRun.objects.filter(pk=run.pk).update(started_at=1000.0, finished_at=1000.25, spent_seconds=31.25)
     suite = ElementTree.fromstring(export(web, run, "junit"))[0]
     assert suite.get("time") == "31.500"
+
+
+def test_case_leaves_as_one_harmless_page_without_credentials(web):
+    turns = [turn("Paris", "<script>alert(1)</script> The key is sk-1234567890abcdef.")]
+    turns[0]["intermediate_data"] = {"tool_uses": [{"name": "login", "args": {"password": "correct-horse"}}]}
+    of = stored_runs.version(cases(HOSTILE, "b"))
+    outcome = stored_runs.Outcome("failed", actual=turns)
+    run = stored_runs.run(of, {HOSTILE: [outcome] * 2, "b": [passing()] * 2})
+    attempt = run.attempts.filter(case_id=HOSTILE).first()
+    address = f"/evals/runs/{run.pk}/case/{attempt.pk}/export/"
+    opened = get(web, f"/evals/runs/{run.pk}/?attempt={attempt.pk}")
+    assert address in [link.attrs.get("href") for link in opened.all("a")]
+    response = web.get(address)
+    page = parse(response.content)
+    assert response.headers["Content-Disposition"].startswith("attachment")
+    assert page.one("h1").text == HOSTILE
+    assert len(page.all("details")) == 2
+    assert "sk-1234567890abcdef" not in response.content.decode()
+    assert 'login(password="[redacted]")' in page.text
+    assert "[redacted]" in page.text
+    assert not [element for element in page if element.tag in {"script", "link", "img", "use", "iframe"}]
+    policy = page.one("meta", http_equiv="Content-Security-Policy").attrs["content"]
+    assert policy.startswith("default-src 'none'")
+    get(web, f"/evals/runs/{run.pk}/case/{10**9}/export/", 404)

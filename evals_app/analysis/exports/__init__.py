@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evals_app.analysis.exports.comparison_json import comparison_facts, trend_facts
-from evals_app.analysis.exports.html_page import as_html
+from evals_app.analysis.exports.html_page import as_html, case_html
 from evals_app.analysis.exports.junit import as_junit
 from evals_app.analysis.exports.markdown import as_markdown
 from evals_app.analysis.exports.run_csv import as_csv
@@ -27,6 +27,7 @@ __all__ = [
     "attempt_facts",
     "attempt_json",
     "attempts_of",
+    "case_html",
     "comparison_facts",
     "failure_reason",
     "metric_json",

@@ -12,6 +12,7 @@ from evals_app.analysis import attempt_detail, baselines, case_matrix, run_summa
 from evals_app.analysis.exports.run_json import attempts_of
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import prices
+from sessions_app.redaction import redact_text
 
 Status = EvalAttempt.Status
 
@@ -19,6 +20,43 @@ Status = EvalAttempt.Status
 def as_html(runs: Iterable[EvalRun]) -> str:
     """Return runs as one self-contained page without scripts."""
     return render_to_string("devui/evals/report.html", {"sections": [_section(run) for run in runs]})
+
+
+def case_html(attempt: EvalAttempt) -> str:
+    """Return the case of an attempt, with all its repetitions in this run, as one self-contained page.
+
+    Credentials are removed from the texts of the agent and from errors, because the file is made to be sent.
+    """
+    run = attempt.run
+    rows = (
+        run.attempts.filter(case_index=attempt.case_index).prefetch_related("results").order_by("repetition")
+    )
+    details = [attempt_detail.detail(_redact_attempt(row, run), whole=False) for row in rows]
+    context = {"case_id": attempt.case_id, "run": run, "details": details}
+    return render_to_string("devui/evals/report_case.html", context)
+
+
+def _redact_attempt(attempt: EvalAttempt, run: EvalRun) -> EvalAttempt:
+    """Return an attempt of a run without the credentials that its texts quote. The row is not saved."""
+    attempt.run = run
+    attempt.actual = json.dumps(_redact_texts(json.loads(attempt.actual)))
+    for name in ("error", "traceback", "note"):
+        setattr(attempt, name, redact_text(getattr(attempt, name)))
+    for result in attempt.results.all():
+        result.reason = redact_text(result.reason)
+        result.details = json.dumps(_redact_texts(json.loads(result.details)))
+    return attempt
+
+
+def _redact_texts(value: Any, name: str = "") -> Any:
+    """Return a JSON value without credentials in its texts. The name before a value, such as `password`, counts."""
+    if isinstance(value, str):
+        return redact_text(f"{name}={value}").removeprefix(f"{name}=")
+    if isinstance(value, list):
+        return [_redact_texts(item, name) for item in value]
+    if isinstance(value, dict):
+        return {key: _redact_texts(item, key) for key, item in value.items()}
+    return value
 
 
 def _section(run: EvalRun) -> dict[str, Any]:
