@@ -25,6 +25,7 @@ urlpatterns = [
     page("sessions/id/<int:pk>/rewind/", "branches.rewind_session", "session-rewind"),
     page("sessions/id/<int:pk>/fork/", "branches.fork_session", "session-fork"),
     page("sessions/id/<int:pk>/rename/", "session_actions.rename", "session-rename"),
+    page("sessions/id/<int:pk>/export/", "session_actions.export_page", "session-export"),
     page("sessions/id/<int:pk>/delete/", "session_actions.delete", "session-delete"),
     page("sessions/id/<int:pk>/", "session.by_key", "session-by-pk"),
     page("sessions/id/<int:pk>/events/<int:seq>/", "event.event_json", "event-json"),

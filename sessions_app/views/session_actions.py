@@ -13,7 +13,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from sessions_app import realms
 from sessions_app.errors import AlreadyExists, BadInput
@@ -22,7 +22,7 @@ from sessions_app.forms.sessions import SessionTitleForm
 from sessions_app.http import download, redirect_to, render_partial
 from sessions_app.lookup import find_session
 from sessions_app.sessions import deletion, labels, saved_views
-from sessions_app.transfer import exports
+from sessions_app.transfer import exports, html_page
 
 DELETED = "devui/sessions/list/recently_deleted.html"
 RENAME = "devui/sessions/rename.html"
@@ -62,6 +62,18 @@ def undo(request: HttpRequest, batch: str) -> HttpResponse:
         return HttpResponseRedirect(_next_url(request.POST.get("next")))
     response = render(request, f"{DELETED}#line", {"deleted": deletion.recent_batches(), "is_swapped": True})
     return _trigger(response, "sessions-back")
+
+
+@require_safe
+def export_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """Download a session as one HTML page.
+
+    Raises:
+        SessionMissing: there is no such session.
+    """
+    response = HttpResponse(html_page.session_html(find_session(pk)), content_type="text/html; charset=utf-8")
+    response.headers["Content-Disposition"] = f'attachment; filename="session-{pk}.html"'
+    return response
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -266,7 +266,7 @@ NO_PAGES = {
     "agent-check", "app-menu", "import-offers", "query-completions", "session-completions", "state-value",
     "session-changes", "run-changes",  # parts of pages
     "evalset-file",
-    "event-json", "event-blob", "model-call-json", "eval-run-export", "eval-case-export",  # data
+    "event-json", "event-blob", "model-call-json", "eval-run-export", "session-export", "eval-case-export",  # data
     "artifact-content", "artifact-there-content", "artifact-json", "artifact-of-session", "memory-add",
     "session-actions", "session-undo", "saved-view", "session-run", "run-cancel", "eval-run-cancel", "agent-settings",
     "import-start", "import-dismiss", "run-again",  # what forms send, answered by one of the pages

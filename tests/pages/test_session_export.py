@@ -1,0 +1,51 @@
+"""A session as one HTML file that can be sent to someone."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from sessions_app.transfer import html_page
+from tests.pages.html import parse
+from tests.timeline.story import Story
+
+pytestmark = pytest.mark.django_db
+HOSTILE = "</code><script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+def test_session_leaves_as_one_harmless_page_without_credentials():
+    story = Story(initial={"seed": HOSTILE, "user:password": "correct-horse"})
+    story.asks(f"{HOSTILE} My key is sk-1234567890abcdef.")
+    story.calls("login", "c1", token="battery-staple", note=HOSTILE)
+    story.answers("login", "c1", delta={"city": "Rome"})
+    response = Client().get(f"/sessions/id/{story.pk}/export/")
+    text = response.content.decode()
+    page = parse(response.content)
+    assert response.headers["Content-Disposition"] == f'attachment; filename="session-{story.pk}.html"'
+    assert HOSTILE in page.text
+    assert 'city="Rome"' in page.text
+    assert not [
+        secret for secret in ("sk-1234567890abcdef", "battery-staple", "correct-horse") if secret in text
+    ]
+    assert not [element for element in page if element.tag in {"script", "img", "link", "use", "iframe"}]
+    policy = page.one("meta", http_equiv="Content-Security-Policy").attrs["content"]
+    assert policy.startswith("default-src 'none'")
+    assert Client().get("/sessions/id/999999999/export/").status_code == 404
+
+
+def test_long_session_notes_the_events_that_are_left_out(monkeypatch):
+    monkeypatch.setattr(html_page, "FIRST_EVENTS", 1)
+    monkeypatch.setattr(html_page, "LAST_EVENTS", 2)
+    story = Story()
+    for number in range(6):
+        story.says(f"message {number}")
+    page = parse(Client().get(f"/sessions/id/{story.pk}/export/").content)
+    assert "3 events left out here." in page.text
+    assert [f"message {number}" in page.text for number in range(6)] == [
+        True,
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]
