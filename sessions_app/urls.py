@@ -48,6 +48,7 @@ urlpatterns = [
     page("runs/changes/", "run_list.changes", "run-changes"),
     page("runs/start/<int:pk>/", "console.start", "session-run"),
     page("runs/message/<int:pk>/", "console.message", "session-message"),
+    page("runs/call/<int:pk>/", "console.call", "session-call"),
     page("runs/live/<int:pk>/", "live_run.live", "session-live"),
     page("runs/sign-in/<int:pk>/", "sign_in.begin", "sign-in"),
     page("runs/signed-in/", "sign_in.end", "signed-in"),

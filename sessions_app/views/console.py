@@ -22,6 +22,7 @@ from sessions_app.runs import (
     dispatch,
     lifecycle,
     message_draft,
+    request_snippets,
     rerun,
 )
 from sessions_app.runs.credential_requests import InvalidAnswer
@@ -31,6 +32,7 @@ from sessions_app.store import units_of_work
 
 PAGE = "devui/sessions/console/message.html"
 PROBLEMS = "devui/sessions/console/question_errors.html"
+CALL = "devui/sessions/console/message_call.html"
 
 QUEUE_ERRORS = (NotFound, AgentNotLoaded, RuntimeUnavailable)
 """Errors because of which a run cannot be queued."""
@@ -107,6 +109,27 @@ async def start(request: HttpRequest, pk: int) -> HttpResponse:
         refused = replace(draft, errors={"message": f"{error.message} {error.hint}"})
         return _render_errors(request, session, refused, error.status)
     return _finish(request, session)
+
+
+@require_POST
+async def call(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show the API call that sends the form's message, for `curl` and in Python.
+
+    Raises:
+        SessionMissing: no such session.
+    """
+    session = await units_of_work.read(find_session, pk)
+    draft = await units_of_work.read(_read_draft, session, request)
+    names = [file.name or "file" for file in draft.files] + request.POST.getlist("file_name")
+    errors = {name: error for name, error in draft.errors.items() if not (name == "message" and names)}
+    if errors:
+        return _render_errors(request, session, replace(draft, errors=errors))
+    with_token = getattr(request, "devui_login", None) is not None
+    call = request_snippets.RequestSnippet.of(
+        session, draft, names, request.build_absolute_uri("/"), with_token=with_token
+    )
+    context = {"curl": call.curl(), "python": call.python(), "session": session}
+    return render_partial(request, CALL, context, partial="calls", target="console-call")
 
 
 @require_POST

@@ -14,7 +14,7 @@ from sessions_app.agents import cards
 from sessions_app.models import Run
 from sessions_app.runs import runtime_client
 from sessions_app.runs.questions import INPUT
-from tests.browser import OpenWindow
+from tests.browser import OpenWindow, clipboard_text
 from tests.console.fake_runtimes import RuntimeWithConfigCheck
 from tests.console.schemas import RUN_CONFIG_SCHEMA, TRIP_SCHEMA
 from tests.timeline.story import Story
@@ -35,7 +35,7 @@ def page(open_window: OpenWindow, server: str, store: None, runtime: RuntimeWith
     """A session's page, live."""
     cards.save_loaded("weather", "v1", {"name": "weather", "run_config": RUN_CONFIG_SCHEMA})
     story = Story("s1")
-    opened = open_window(server).new_page()
+    opened = open_window(server, permissions=["clipboard-read", "clipboard-write"]).new_page()
     opened.goto(f"/sessions/id/{story.pk}/")
     expect(opened.locator("[data-live=live]")).to_be_visible()
     return opened
@@ -129,6 +129,17 @@ def test_a_message_that_does_not_reach_the_server_stays_in_its_field(page: Page)
     send(page, "hello")
     expect(page.locator("#message")).to_have_value("")
     assert newest_request()["new_message"]["parts"] == [{"text": "hello"}]
+
+
+def test_the_call_is_copied(page: Page):
+    page.locator("#message").fill("It's $5 `now`")
+    page.get_by_role("button", name="Options").click()
+    page.get_by_role("button", name="Copy as curl").click()
+    command = clipboard_text(page, "curl")
+    assert "/run_sse" in command
+    assert "It'\\''s $5 `now`" in command
+    page.get_by_role("button", name="Copy as Python").click()
+    assert "/run_sse" in clipboard_text(page, "import httpx")
 
 
 def test_new_session_form_follows_typed_user(page: Page):

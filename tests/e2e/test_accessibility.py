@@ -269,7 +269,7 @@ NO_PAGES = {
     "event-json", "event-blob", "model-call-json", "eval-run-export", "session-export", "eval-case-export",  # data
     "artifact-content", "artifact-there-content", "artifact-json", "artifact-of-session", "memory-add",
     "session-actions", "session-undo", "saved-view", "session-run", "run-cancel", "eval-run-cancel", "agent-settings",
-    "import-start", "import-dismiss", "run-again",  # what forms send, answered by one of the pages
+    "import-start", "import-dismiss", "session-call", "run-again",  # what forms send, answered by one of the pages
     "eval-run-baseline", "eval-run-note", "eval-attempt-note", "eval-run-resume", "eval-run-retry", "eval-run-again",
     "eval-run-parallelism", "eval-attempt-cancel",
     "devui-login", "devui-logout",  # looked at where there is a login: tests/login

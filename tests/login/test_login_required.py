@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import time
+from html import unescape
 
 import pytest
 from django.conf import settings as configured
 from django.templatetags.static import static
 
 from devui.web.login import authentication, credentials_file, guard
+from sessions_app.ids import SessionKey
+from sessions_app.sessions import writes
+from sessions_app.store import units_of_work
 from tests.login.conftest import PASSWORD, log_in
 from tests.pages.html import parse
 from tests.security.routes import addresses
@@ -326,3 +330,15 @@ async def test_network_server_without_login_refuses_everyone(web, data, settings
     answer = await web.get(INSIDE)
     assert (answer.status_code, answer.json()["code"]) == (503, "login_missing")
     assert (await web.get("/login/", headers={"Accept": "text/html"})).status_code == 503
+
+
+@pytest.mark.usefixtures("transactional_db")
+async def test_a_call_for_other_programs_takes_the_token_from_the_environment(web, login):
+    session = await units_of_work.write(writes.create_session, SessionKey("", "weather", "ann", "s1"))
+    await log_in(web)
+    headers = {"Origin": "http://127.0.0.1", "Sec-Fetch-Site": "same-origin"}
+    response = await web.post(f"/runs/call/{session.pk}/", data={"message": "hi"}, headers=headers)
+    units_of_work.close_pools()
+    assert response.status_code == 200
+    assert "Authorization: Bearer $DEVUI_TOKEN" in unescape(response.text)
+    assert "os.environ['DEVUI_TOKEN']" in unescape(response.text)

@@ -1,4 +1,4 @@
-// Copy buttons: <button data-copy="text"> copies its text.
+// Copy buttons: <button data-copy="text"> copies its text; data-copy-from copies the text of the element with that id.
 
 import { showError } from "./toasts.js";
 
@@ -13,8 +13,9 @@ export async function copy(button, text) {
 }
 
 document.addEventListener("click", (event) => {
-  const button = event.target.closest("[data-copy]");
-  if (button) copy(button, button.dataset.copy);
+  const button = event.target.closest("[data-copy], [data-copy-from]");
+  if (!button) return;
+  copy(button, button.dataset.copy ?? document.getElementById(button.dataset.copyFrom)?.textContent ?? "");
 });
 
 function flash(button) {

@@ -17,6 +17,9 @@ let files = [];
 /** Tell whether files are attached. */
 export const hasFiles = () => files.length > 0;
 
+/** The attached files. */
+export const chosenFiles = () => files;
+
 /** Remove all attached files. */
 export function dropFiles() {
   if (files.length) set([]);

@@ -1,5 +1,6 @@
 // Options of a message: loaded when opened, stored per app, never applied without being visible.
 
+import { copyCall } from "./console-call.js";
 import { fetchPart } from "../core/fragment.js";
 import { NAMES, recall, remember } from "../core/storage.js";
 
@@ -76,6 +77,12 @@ export function keepOptions(form) {
     remember(name, JSON.stringify({ streaming: streaming.checked, values: chosen(true) }));
   }
 
+  panel.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-copy-call]");
+    if (!button) return;
+    event.preventDefault();
+    copyCall(form, button);
+  });
   panel.addEventListener("input", count);
   form.addEventListener("reset", (event) => {
     event.preventDefault();
