@@ -62,6 +62,7 @@ urlpatterns = [
     page("artifacts/there/", "external_resources.artifacts", "artifacts-there"),
     page("artifacts/there/content/", "external_resources.artifact_content", "artifact-there-content"),
     page("artifacts/file/", "artifacts.file", "artifact"),
+    page("artifacts/upload/", "artifacts.upload", "artifact-upload"),
     page("artifacts/delete/", "artifacts.delete", "artifact-delete"),
     page("artifacts/<int:pk>/content/", "artifacts.content", "artifact-content"),
     page("artifacts/<int:pk>/json/", "artifacts.content_json", "artifact-json"),

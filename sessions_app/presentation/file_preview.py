@@ -108,6 +108,12 @@ def make_preview(start: bytes, size: int, name: str, claimed: str, *, as_text: b
     return _preview_structured(text, size > len(start), _claimed_text_type(name, claimed), plain) or plain
 
 
+def text_mime_type(name: str, claimed: str) -> str:
+    """Return the media type of a text: the claimed one, else that of the name's suffix."""
+    mime = _claimed_text_type(name, claimed)
+    return mime if mime.startswith(("text/", "application/")) else "text/plain"
+
+
 def _kind_of_bytes(mime: str) -> PreviewKind:
     if mime == file_type.PDF:
         return PreviewKind.PDF

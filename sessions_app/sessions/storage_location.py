@@ -95,6 +95,19 @@ def _service_of(app_name: str, setting: str) -> str:
     return str(getattr(settings, setting, "")) if remote is None else remote.url
 
 
+def refuse_artifact(app_name: str) -> None:
+    """Refuse to save an artifact here if another service owns the app's artifacts: agents would not find it.
+
+    Raises:
+        BadInput: another service owns the app's artifacts.
+    """
+    if where := artifact_service_of(app_name):
+        raise BadInput(
+            f"The agents of {app_name!r} keep artifacts in {where} and would not find one that is saved here.",
+            hint="Save it there with POST /apps/{app}/users/{user}/sessions/{session}/artifacts.",
+        )
+
+
 def refuse_copy(session: AgentSession) -> None:
     """Refuse to change the copy of a session that another service owns: agents would not see the change.
 

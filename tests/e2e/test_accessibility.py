@@ -232,6 +232,7 @@ PLACES = {
         "artifacts-there", address("/artifacts/there/?app=office&user=aya&session=minutes")
     ),
     "memory there": Place("memory-there", address("/memory/there/?app=office&user=aya&q=tea")),
+    "upload": Place("artifact-upload", address("/artifacts/upload/")),
     "delete an artifact": Place("artifact-delete", deletion_of_an_artifact),
     "memory": Place("memory", address("/memory/")),
     "recall": Place("memory", address("/memory/?app=office&user=aya&q=budget")),

@@ -9,15 +9,17 @@ from urllib.parse import urlencode
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from sessions_app.artifacts import artifact_versions, content_files
 from sessions_app.models import Artifact
 from sessions_app.presentation import file_type
+from sessions_app.runs import message_draft
 from tests.image_data import EVIL_SVG, PNG
 from tests.pages.client import Get
-from tests.pages.html import Element, table
+from tests.pages.html import Element, parse, table
 from tests.timeline.story import Story
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("agents_dir")]
@@ -367,12 +369,67 @@ def test_file_page_needs_few_queries_for_many_versions(
         client.get(address())
 
 
-# --- deletion ---
+# --- uploads ---
 
 
-def test_other_sites_cannot_delete(client: Client):
+def send(client: Client, content: bytes, filename: str = "x.bin", mime: str = "", **fields: str) -> Any:
+    file = SimpleUploadedFile(filename, content, content_type=mime)
+    return client.post("/artifacts/upload/", {"app": "weather", "user": "ann", "file": file, **fields})
+
+
+def test_an_upload_becomes_the_next_version_typed_by_its_content(client: Client):
+    Story()
+    save(b"old", "plot.png", "text/plain")
+    answer = send(client, PNG, mime="text/html", name="plot.png", session="s1")
+    assert answer.status_code == 302
+    made = Artifact.objects.get(version=1)
+    assert (made.mime_type, made.filename, bytes(made.content or b"")) == ("image/png", "plot.png", PNG)
+    assert client.get(answer["Location"]).status_code == 200
+
+
+def test_an_upload_without_a_session_is_the_users(client: Client):
+    assert send(client, b"# Hi", "readme.md").status_code == 302
+    made = Artifact.objects.get()
+    assert (made.session_id, made.filename, made.mime_type) == ("", "readme.md", "text/markdown")
+
+
+@pytest.mark.parametrize(
+    ("fields", "content", "words"),
+    [
+        ({"session": "nobody"}, b"x", "has no such session"),
+        ({}, b"", "empty"),
+        ({"app": ""}, b"x", "required"),
+        ({"session": " "}, b"x", "is blank"),
+        ({"name": "../../up.txt"}, b"x", "path out of its folder"),
+        ({"name": "/etc/passwd"}, b"x", "path out of its folder"),
+    ],
+)
+def test_invalid_upload_is_refused_with_reason(
+    client: Client, fields: dict[str, str], content: bytes, words: str
+):
+    answer = send(client, content, **fields)
+    assert (answer.status_code, words in answer.content.decode()) == (422, True)
+    assert not Artifact.objects.exists()
+
+
+def test_refused_upload_of_new_file_is_correctable_in_place(client: Client):
+    answer = send(client, b"x", name="new.txt", session="nobody")
+    fields = {
+        field.attrs["name"]: field.attrs.get("type") for field in parse(answer.content).all("input")[:5]
+    }
+    assert fields == dict.fromkeys(["app", "user", "session", "name"], "text") | {"realm": "hidden"}
+
+
+def test_too_large_upload_is_refused(client: Client):
+    answer = send(client, b"x" * (message_draft.MAX_BYTES + 1))
+    assert answer.status_code == 422
+    assert b"the maximum is 20 MB" in answer.content
+
+
+@pytest.mark.parametrize("path", ["/artifacts/upload/", "/artifacts/delete/"])
+def test_other_sites_can_neither_upload_nor_delete(client: Client, path: str):
     save()
-    answer = client.post("/artifacts/delete/", {"app": "weather"}, headers={"Origin": "https://evil.example"})
+    answer = client.post(path, {"app": "weather"}, headers={"Origin": "https://evil.example"})
     assert answer.status_code == 403
     assert Artifact.objects.count() == 1
 
@@ -380,14 +437,16 @@ def test_other_sites_cannot_delete(client: Client):
 def test_artifacts_of_eval_attempt_are_read_only(client: Client, get: Get):
     save(realm="eval/1")
     page = get(address(realm="eval/1"))
-    assert not [a for a in page.all("a") if "/delete/" in a.attrs["href"]]
+    assert not [a for a in page.all("a") if "/delete/" in a.attrs["href"] or "/upload/" in a.attrs["href"]]
     named = {"app": "weather", "user": "ann", "session": "s1", "name": "note.txt", "realm": "eval/1"}
     assert client.post("/artifacts/delete/", named).status_code == 400
+    assert send(client, b"x", name="note.txt", session="s1", realm="eval/1").status_code == 400
 
 
-def test_external_artifacts_are_announced(get: Get, settings: Any):
+def test_external_artifacts_are_announced_and_uploads_refused(client: Client, get: Get, settings: Any):
     settings.DEVUI_ARTIFACT_SERVICE = "gs://bucket"
     assert "gs://bucket" in get("/artifacts/").one("div", css="notice").text
+    assert send(client, b"x").status_code == 400
 
 
 def test_deleting_removes_all_versions_and_their_files_and_leaves_others(client: Client, get: Get):

@@ -27,6 +27,7 @@ PAGES = {
     "/state/history/{change}/": "History of city",
     "/runs/": "Runs",
     "/artifacts/": "Artifacts",
+    "/artifacts/upload/": "Upload an artifact",
     "/memory/": "Memory",
     "/traces/": "Traces",
     "/agents/weather/": "weather",

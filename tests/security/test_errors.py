@@ -52,7 +52,7 @@ async def test_every_page_shows_errors_in_its_alert(web):
 
 async def test_malformed_form_is_refused_without_an_error_log(web, caplog):
     without_boundary = {"content": b"user=u", "headers": {"Content-Type": "multipart/form-data"}}
-    for path in ("/sessions/new/", "/memory/add/"):
+    for path in ("/sessions/new/", "/memory/add/", "/artifacts/upload/"):
         answer = await web.post(path, **without_boundary)
         assert answer.status_code == 400, (path, answer.text[:200])
         assert "The request is malformed." in answer.text

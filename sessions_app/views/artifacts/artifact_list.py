@@ -19,7 +19,7 @@ from sessions_app.ids import ID_BYTES
 from sessions_app.models import AgentSession, Artifact
 from sessions_app.sessions import overview, storage_location
 from sessions_app.store import pagination
-from sessions_app.views.artifacts.file_address import FILTERS, file_url
+from sessions_app.views.artifacts.file_address import FILTERS, file_url, list_url
 
 LIST = "devui/artifacts/list.html"
 
@@ -45,6 +45,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "rows": [_build_row(artifact, sessions) for artifact in page.rows],
         "query": query,
         "is_filtered": any(query[name] for name in FILTERS),
+        "upload": list_url("artifact-upload", query),
         "apps": overview.app_names(),
         "elsewhere": (where := storage_location.artifact_service_of(query["app"])),
         "there": _external_url(query) if where and not query["realm"] else "",

@@ -46,6 +46,12 @@ def key_parameters(key: FileKey) -> dict[str, str]:
     return {name: value for name, value in (parameters | {"realm": key.realm}).items() if value}
 
 
+def list_url(route: str, query: Mapping[str, Any]) -> str:
+    """Return the URL of a list route with the owner of files that a query names."""
+    owner = {name: query[name] for name in OWNERS if query.get(name)}
+    return f"{reverse(route)}?{urlencode(owner)}".removesuffix("?")
+
+
 def key_of(query: Mapping[str, Any]) -> FileKey:
     """Return the file that a `FileQuery` names.
 

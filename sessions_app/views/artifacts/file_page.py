@@ -28,6 +28,7 @@ from sessions_app.views.artifacts.file_address import (
     file_url,
     key_of,
     key_parameters,
+    list_url,
 )
 
 FILE = "devui/artifacts/file.html"
@@ -125,8 +126,7 @@ def delete(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         if hashes := artifact_versions.delete_file(key):
             artifact_versions.remove_unused_content(hashes)
-        owner = {name: value for name, value in key_parameters(key).items() if name != "name"}
-        return redirect(f"{reverse('artifacts')}?{urlencode(owner)}")
+        return redirect(list_url("artifacts", key_parameters(key)))
     versions = artifact_versions.list_versions(key).count()
     context = {
         "key": key,
