@@ -1,8 +1,19 @@
-"""Configuration of the evals app."""
+"""Configuration of the evals app.
+
+Imports are deferred until they are used, because every runtime and every script with the store loads this module.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from django.apps import AppConfig
+
+from sessions_app.transfer.folder_importer import FolderImporter, folder_importers
+
+if TYPE_CHECKING:
+    from sessions_app.transfer.writers import ImportReport
 
 
 class EvalsConfig(AppConfig):
@@ -10,3 +21,19 @@ class EvalsConfig(AppConfig):
 
     name = "evals_app"
     verbose_name = "Evals"
+
+    def ready(self) -> None:
+        """Register the importer of the eval results that `adk web` left in agents' folders."""
+        folder_importers.append(FolderImporter("eval results", _find_sources, _import_data))
+
+
+def _find_sources(agent_folder: Path) -> dict[str, str]:
+    from evals_app.runs import adk_imports as imports
+
+    return imports.fingerprints(agent_folder)
+
+
+def _import_data(app_name: str, agent_folder: Path, report: ImportReport) -> None:
+    from evals_app.runs import adk_imports as imports
+
+    imports.import_results(app_name, agent_folder, report)

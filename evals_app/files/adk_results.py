@@ -7,6 +7,7 @@ files with JSON inside a JSON string, and the overall scores' deprecated name.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -115,3 +116,13 @@ def read_result(path: Path) -> EvalsetResult:
         raise BadInput(
             f"{path.name} cannot be read: {error}.", hint="Restore the file from a copy."
         ) from error
+
+
+def criteria_of(result: EvalsetResult) -> Mapping[str, Any]:
+    """Return the criterion, or the threshold, of each metric by its name."""
+    criteria: dict[str, Any] = {}
+    for case in result.eval_case_results:
+        for metric in case.overall_eval_metric_results:
+            if metric.threshold is not None or metric.criterion:
+                criteria.setdefault(metric.metric_name, metric.criterion or metric.threshold)
+    return criteria

@@ -39,6 +39,7 @@ class ImportReport:
         unchanged: number of sessions without new events.
         events: number of events written.
         artifacts: number of artifact versions written.
+        eval_runs: number of eval runs written.
         remarks: notes about the whole source.
         changed: data stored differently than in the source, with reasons.
         conflicts: stored data that differs from the source and was not changed.
@@ -53,6 +54,7 @@ class ImportReport:
     unchanged: int = 0
     events: int = 0
     artifacts: int = 0
+    eval_runs: int = 0
     remarks: ReportLines = field(default_factory=ReportLines)
     changed: ReportLines = field(default_factory=ReportLines)
     conflicts: ReportLines = field(default_factory=ReportLines)
@@ -78,6 +80,7 @@ class ImportReport:
         """Return the counts as a sentence."""
         items = [f"{self.events} event(s)"]
         items += [f"{self.artifacts} artifact version(s)"] if self.artifacts else []
+        items += [f"{self.eval_runs} eval run(s)"] if self.eval_runs else []
         verb = "would be imported" if self.dry_run else "imported"
         return (
             f"{self.created} new session(s), {self.extended} extended, {self.unchanged} unchanged;"

@@ -34,7 +34,7 @@ def start(request: HttpRequest) -> HttpResponse:
         raise NotFound(
             f"The folder of agent {app_name!r} holds no sessions of `adk web`.", hint="Reload the page."
         )
-    jobs.start_import(store.location)
+    jobs.start_import(store.location, store.app_name)
     return _render_offers(request)
 
 

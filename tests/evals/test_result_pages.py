@@ -14,7 +14,10 @@ from google.adk.evaluation.local_eval_set_results_manager import LocalEvalSetRes
 
 from evals_app.files import adk_results, library
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
+from evals_app.runs import adk_imports
+from evals_app.runs.deletion import delete_run
 from evals_app.runs.writes import Score
+from sessions_app.transfer.writers import ImportReport
 from tests.evals import stored_runs
 from tests.evals.builders import case, turn
 from tests.evals.stored_runs import broken, cases, failing, passing
@@ -215,7 +218,7 @@ def test_prices_page_names_file_and_models_without_price(web, two, folder):
     assert "USD 1.50 in, USD 3.00 out" in page.text
     file.write_text('[[price]]\nmodel = "other"\ninput = "x"\noutput = 3\n')
     broken_file = get(web, "/evals/prices/")
-    assert "price 1: input must be a number" in broken_file.one(css="notice-danger").text
+    assert "price[0].input must be a number" in broken_file.one(css="notice-danger").text
     assert "unknown" in broken_file.one("tbody").text
 
 
@@ -333,6 +336,29 @@ def test_run_is_exported_as_a_file_that_adk_reads(web, folder):
     assert per_turn.expected_invocation.final_response.parts[0].text == "Sunny!"
     stored = json.loads((history / f"{name}{adk_results.SUFFIX}").read_text())["eval_case_results"][0]
     assert stored["overall_eval_metric_results"][1]["criterion"] == criterion
+
+
+def import_results(folder):
+    """Import the results beside the agent `counter`; return the number of new runs."""
+    report = ImportReport("adk web", str(folder.given))
+    adk_imports.import_results("counter", folder.given, report)
+    return report.eval_runs
+
+
+def test_exported_run_is_imported_only_after_its_deletion(web, two, folder):
+    run = two[1]
+    history = folder.given / adk_results.HISTORY
+    history.mkdir(parents=True)
+    (history / f"exported{adk_results.SUFFIX}").write_text(export(web, run, "adk"))
+    assert import_results(folder) == 0
+
+    delete_run(run.pk)
+    assert import_results(folder) == 1
+    imported_run = EvalRun.objects.get(source="import")
+    counts = (imported_run.total, imported_run.passed, imported_run.failed, imported_run.num_runs)
+    assert counts == (6, 1, 5, 2)
+    attempt = imported_run.attempts.get(case_id="falls", repetition=1)
+    assert json.loads(attempt.actual)[0]["intermediate_data"]["tool_uses"][0]["name"] == "get_weather"
 
 
 def test_unknown_export_format_is_404(web, two):

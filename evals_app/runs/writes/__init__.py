@@ -28,6 +28,7 @@ from evals_app.runs.writes.crashes import (
     pending_runs_of,
     repeat_attempt,
 )
+from evals_app.runs.writes.imported_runs import import_run
 from evals_app.runs.writes.notes import LONGEST_NOTE, mark_baseline, note_attempt, note_run
 from evals_app.runs.writes.outcomes import Failure, Outcome, RunFacts, Score
 from evals_app.runs.writes.resumption import restart_attempts
@@ -69,6 +70,7 @@ __all__ = [
     "end_blocked",
     "finish_attempt",
     "finish_run",
+    "import_run",
     "mark_baseline",
     "note_attempt",
     "note_facts",

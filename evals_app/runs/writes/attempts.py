@@ -109,11 +109,7 @@ def _finish(attempt: EvalAttempt, outcome: Outcome, finished_at: float | None) -
     failure = outcome.failure or Failure("", "")
     attempt.status = outcome.status
     attempt.finished_at = finished_at
-    set_spending(attempt, outcome)
-    attempt.actual = scopes.canonicalize(list(outcome.actual)).public
-    attempt.cause = scopes.clean_text(cause_of(attempt, outcome))
-    attempt.judge = scopes.dumps(dict(outcome.judge))
-    attempt.differences = scopes.canonicalize(list(outcome.differences)).public
+    set_outcome(attempt, outcome)
     attempt.error_type = failure.type
     attempt.error = scopes.clean_error(failure.message)
     attempt.traceback = scopes.clean_error(failure.traceback)
@@ -123,7 +119,16 @@ def _finish(attempt: EvalAttempt, outcome: Outcome, finished_at: float | None) -
         close_traces(attempt)
     attempt.save(force_update=True)
     count_attempt_end(attempt.run_id, outcome.status)
-    MetricResult.objects.bulk_create(_result_row(attempt.pk, score) for score in outcome.scores)
+    MetricResult.objects.bulk_create(result_row(attempt.pk, score) for score in outcome.scores)
+
+
+def set_outcome(attempt: EvalAttempt, outcome: Outcome) -> None:
+    """Set measurements and conversation of an attempt, without saving it."""
+    set_spending(attempt, outcome)
+    attempt.actual = scopes.canonicalize(list(outcome.actual)).public
+    attempt.cause = scopes.clean_text(cause_of(attempt, outcome))
+    attempt.judge = scopes.dumps(dict(outcome.judge))
+    attempt.differences = scopes.canonicalize(list(outcome.differences)).public
 
 
 def set_spending(attempt: EvalAttempt, outcome: Outcome) -> None:
@@ -150,7 +155,7 @@ def _lock_attempt(attempt_pk: int) -> EvalAttempt:
     return attempt
 
 
-def _result_row(attempt_pk: int, score: Score) -> MetricResult:
+def result_row(attempt_pk: int, score: Score) -> MetricResult:
     """Return the row of a score, not saved."""
     return MetricResult(
         attempt_id=attempt_pk,

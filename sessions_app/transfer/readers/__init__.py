@@ -10,7 +10,7 @@ from sessions_app.transfer.readers.detection import (
     holds_sessions,
     open_source,
 )
-from sessions_app.transfer.readers.documents import SessionDocument
+from sessions_app.transfer.readers.documents import SessionDocument, session_events
 from sessions_app.transfer.readers.records import (
     Owner,
     SharedState,
@@ -39,4 +39,5 @@ __all__ = [
     "find_artifacts_folder",
     "holds_sessions",
     "open_source",
+    "session_events",
 ]

@@ -79,6 +79,11 @@ class SessionDocument(Source):
         yield from merge_by_time([list(_events_of(each)) for each in self._sessions])
 
 
+def session_events(session: dict[str, Any]) -> Iterator[StoredEvent | UnreadableRow]:
+    """Yield the events of a session in ADK's JSON, in snake case or camel case."""
+    return _events_of({"appname": "", "userid": "", "id": "", **_fold_names(session)})
+
+
 def merge_by_time(queues: list[list[StoredEvent | UnreadableRow]]) -> Iterator[StoredEvent | UnreadableRow]:
     """Merge the events of several sessions by time. The order within a session does not change."""
 

@@ -24,6 +24,7 @@ class ImportJob:
     """Background import with its progress and result."""
 
     location: str
+    agent: str = ""
     done: int = 0
     report: ImportReport | None = None
     problem: str = ""
@@ -40,7 +41,7 @@ class ImportJob:
     def run(self) -> None:
         """Run the import and store its report, or the problem."""
         try:
-            self.report = import_location(self.location, progress=self.progress)
+            self.report = import_location(self.location, agent=self.agent, progress=self.progress)
         except DevUIError as error:
             self.problem = f"{error.message} {error.hint}"
         except FAILURES as error:
@@ -50,12 +51,12 @@ class ImportJob:
             connections.close_all()
 
 
-def start_import(location: str) -> ImportJob:
+def start_import(location: str, agent: str) -> ImportJob:
     """Start the import of an agent's folder in a thread, or return the running one."""
     with _lock:
         job = _jobs.get(location)
         if job is None or not job.is_running:
-            job = _jobs[location] = ImportJob(location)
+            job = _jobs[location] = ImportJob(location, agent)
             threading.Thread(target=job.run, name="devui-import", daemon=True).start()
         return job
 
