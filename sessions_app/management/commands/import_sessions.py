@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from argparse import ArgumentTypeError
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -12,10 +13,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from sessions_app.errors import DevUIError
 from sessions_app.management.output import Progress, write_lines
 from sessions_app.store.schema import ensure_schema
-from sessions_app.transfer.readers import SourceFilter
+from sessions_app.transfer.readers import SourceFilter, fingerprint
 from sessions_app.transfer.writers import ImportReport, import_location
 
 INCOMPLETE, COULD_NOT_READ = 1, 2
+FOLLOW_S = 2.0
 
 
 class Command(BaseCommand):
@@ -43,6 +45,7 @@ class Command(BaseCommand):
             action="store_true",
             help="show what would be imported without importing",
         )
+        add("--follow", action="store_true", help="keep importing changes of a live store until Ctrl-C")
         add(
             "--timezone",
             type=_zone,
@@ -52,23 +55,18 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Import.
+        """Import once or, with `--follow`, whenever the source changes.
 
         Raises:
             CommandError: the source cannot be read.
             SystemExit: something was not imported.
         """
-        progress = Progress(self.stderr)
         try:
             ensure_schema()
-            report = import_location(
-                options["source"],
-                source_filter=SourceFilter(options["app"], options["user"]),
-                zone=options["timezone"],
-                dry_run=options["dry_run"],
-                progress=lambda done: progress.show(f"{done:,} events"),
-            )
+            report = self._import(options)
             self._print_report(report)
+            if options["follow"]:
+                self._follow(options)
         except DevUIError as error:
             raise CommandError(f"{error.message}\n{error.hint}", returncode=COULD_NOT_READ) from error
         except KeyboardInterrupt:
@@ -77,6 +75,28 @@ class Command(BaseCommand):
         if not report.is_complete:
             sys.exit(INCOMPLETE)
 
+    def _import(self, options: dict[str, Any]) -> ImportReport:
+        progress = Progress(self.stderr)
+        return import_location(
+            options["source"],
+            source_filter=SourceFilter(options["app"], options["user"]),
+            zone=options["timezone"],
+            dry_run=options["dry_run"],
+            progress=lambda done: progress.show(f"{done:,} events"),
+        )
+
+    def _follow(self, options: dict[str, Any]) -> None:
+        self.stdout.write("Following. Ctrl-C ends it.")
+        last_fingerprint = ""
+        while True:
+            pause()
+            new_fingerprint = fingerprint(options["source"])
+            if new_fingerprint and new_fingerprint == last_fingerprint:
+                continue
+            report, last_fingerprint = self._import(options), new_fingerprint
+            if report.events or report.created or report.artifacts:
+                self._print_report(report)
+
     def _print_report(self, report: ImportReport) -> None:
         write = self.stdout.write
         write(f"{report.location}: {report.format}")
@@ -84,6 +104,11 @@ class Command(BaseCommand):
         for heading, lines in report.sections():
             write(f"{heading} ({lines.total}):")
             write_lines(self.stdout, lines.lines, lines.total)
+
+
+def pause() -> None:
+    """Wait until the next check of a live store."""
+    time.sleep(FOLLOW_S)
 
 
 def _zone(name: str) -> ZoneInfo:

@@ -7,6 +7,7 @@ by its models. `sessions_app.transfer.writers` writes what is read.
 from sessions_app.transfer.readers.artifact_files import ArtifactFolder, StoredArtifact
 from sessions_app.transfer.readers.detection import (
     find_artifacts_folder,
+    fingerprint,
     holds_sessions,
     open_source,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "StoredState",
     "UnreadableRow",
     "find_artifacts_folder",
+    "fingerprint",
     "holds_sessions",
     "open_source",
     "session_events",

@@ -12,10 +12,12 @@ from urllib.parse import unquote, urlsplit
 from sessions_app.errors import BadInput, DevUIError, NotFound
 from sessions_app.plugins import FAILURES
 from sessions_app.redaction import without_password
+from sessions_app.transfer.readers.artifact_files import artifacts_fingerprint
 from sessions_app.transfer.readers.databases import (
     SQLITE_MAGIC,
     Database,
     SqliteDatabase,
+    file_fingerprint,
     open_url,
     read_head,
 )
@@ -50,6 +52,19 @@ def open_source(location: str, source_filter: SourceFilter = SourceFilter(), zon
     except BaseException:
         database.close()
         raise
+
+
+def fingerprint(location: str) -> str:
+    """Return a text that changes with a source, without opening it; empty for a server."""
+    path = _path_of(location)
+    if path is None:
+        return ""
+    if not path.is_dir():
+        return file_fingerprint(path)
+    parts = [file_fingerprint(_session_file(path))] if holds_sessions(location) else []
+    if artifacts := find_artifacts_folder(location):
+        parts.append(artifacts_fingerprint(artifacts))
+    return " ".join(parts)
 
 
 def holds_sessions(location: str) -> bool:
