@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
+from statistics import NormalDist
 from typing import NamedTuple
 
 _TIE = 1 + 1e-9
@@ -101,6 +102,12 @@ def adjust_for_many(tables: Sequence[OutcomeTable]) -> list[float]:
     return adjusted
 
 
+def adjust_smallest(tables: Sequence[OutcomeTable]) -> float:
+    """Return the smallest of the values of `adjust_for_many`."""
+    smallest = min(map(probability_of_fewer, tables), default=1.0)
+    return _probability_of_smallest([_distribution_of(table).cumulative for table in tables], smallest)
+
+
 def find_critical_value(tables: Sequence[OutcomeTable], level: float) -> float:
     """Return the largest probability of a single case that, adjusted for these cases, is at most `level`."""
     distributions = [_distribution_of(table).cumulative for table in tables if table.varies]
@@ -137,6 +144,18 @@ def probability_of_fewer_in_all(tables: Sequence[OutcomeTable]) -> float:
         if len(distribution.weights) > 1:
             lowest, weights = _trim(lowest, _convolve(weights, distribution.weights))
     return min(1.0, math.fsum(weights[: max(0, passes - lowest + 1)]))
+
+
+def expect_passes(tables: Sequence[OutcomeTable]) -> NormalDist:
+    """Return mean and deviation of the number of passes now in all cases, if no pass rate has changed."""
+    mean = variance = 0.0
+    for table in tables:
+        outcomes, passes = table.total + table.earlier_total, table.passed + table.earlier_passed
+        share = passes / outcomes
+        mean += table.total * share
+        if table.varies:
+            variance += table.total * share * (1 - share) * table.earlier_total / (outcomes - 1)
+    return NormalDist(mean, math.sqrt(variance))
 
 
 def _convolve(weights: Sequence[float], others: Sequence[float]) -> list[float]:

@@ -151,7 +151,7 @@ def compare(
     Returns:
         Every case of both, the worst first; the whole; cost, tokens and seconds.
     """
-    refusal = _refuse_run(before.values(), "before") or _refuse_run(after.values(), "after")
+    refusal = refuse_run(before.values(), "before") or refuse_run(after.values(), "after")
     keys = list(dict.fromkeys([*after, *before]))
     incomparable = {
         key: change
@@ -171,7 +171,7 @@ def compare(
     )
 
 
-def _refuse_run(outcomes: Iterable[Outcomes], side: str) -> str:
+def refuse_run(outcomes: Iterable[Outcomes], side: str) -> str:
     """Return why a run that lost too many attempts cannot be compared; "" if it can."""
     lost = attempts = 0
     for case in outcomes:

@@ -49,6 +49,15 @@ def order_run(evalset: EvalSet, order: RunOrder, run_id: str = "") -> EvalRun:
     """Create a pending run of an evalset. An empty `run_id` is generated.
 
     Raises:
+        BadFile, NotFound, BadInput: as `prepare_run`.
+    """
+    return writes.create_run(prepare_run(evalset, order), run_id)
+
+
+def prepare_run(evalset: EvalSet, order: RunOrder) -> writes.NewRun:
+    """Return the run that an order describes, checked as a whole.
+
+    Raises:
         BadFile: the evalset's file is invalid.
         NotFound: the file is gone, or a case is not in it.
         BadInput: the configuration or a number is invalid.
@@ -69,7 +78,7 @@ def order_run(evalset: EvalSet, order: RunOrder, run_id: str = "") -> EvalRun:
     contents = json.loads(version.content)["eval_cases"]
     config = configs.add_automatic_metrics(order.config, [contents[index] for index, _ in cases])
     warnings = [*json.loads(evalset.warnings), *configs.check_config(config), *map(str, costs.problems)]
-    new_run = writes.NewRun(
+    return writes.NewRun(
         version,
         cases,
         config=config.data,
@@ -84,7 +93,6 @@ def order_run(evalset: EvalSet, order: RunOrder, run_id: str = "") -> EvalRun:
         warnings=warnings,
         source=order.source,
     )
-    return writes.create_run(new_run, run_id)
 
 
 def choose_cases(evalset: EvalSet, case_ids: Sequence[str]) -> list[tuple[int, str]]:

@@ -14,7 +14,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
-from evals_app.cli import results
+from evals_app.cli import plans, results
 from evals_app.cli.ci_gate import Gate
 from evals_app.cli.results import COULD_NOT_RUN, Add
 from evals_app.cli.terminal import Console
@@ -87,6 +87,7 @@ class Command(BaseCommand):
         _add_metric_options(add)
         _add_execution_options(add)
         results.add_result_options(add)
+        plans.add_plan_options(add)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run the evalsets one after the other.
@@ -113,6 +114,8 @@ class Command(BaseCommand):
     def _run(self, agent_dir: Path, **options: Any) -> int:
         agents, app_name = folder_orders.agent_at(agent_dir)
         ensure_schema()
+        if plans.is_requested(options):
+            return self._plan(agents, app_name, options)
         gate = _gate(agents, app_name, options)
         self.stdout.ending = ""
         console = Console(self._results())
@@ -131,6 +134,15 @@ class Command(BaseCommand):
                 f"Shard {options['shard']} has none of the cases: there are fewer than shards.\n"
             )
         return results.report(runs, gate, options, console)
+
+    def _plan(self, agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> int:
+        """Write what the runs can show; run nothing."""
+        self.stdout.ending = ""
+        for argument in options["evalsets"]:
+            request = _evalset_request(argument, options)
+            planned = folder_orders.prepare_from_folder(agents, app_name, request)
+            plans.write_plan(planned, options, self.stdout)
+        return 0
 
     @property
     def _has_child(self) -> bool:
