@@ -1,18 +1,31 @@
-"""Uploaded files: evalsets in all forms, and `test_config.json`."""
+"""Uploaded files: evalsets in all forms, lists of scenarios, and `test_config.json`."""
 
 from __future__ import annotations
 
+import time
 from pathlib import PurePosixPath
 
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
 from evals_app.files import BadFile, Problem, atomic_writes, file_changes, library
+from evals_app.files.editing import Json, case_json
 from evals_app.files.file_changes import EvalsetIdTaken, write_error
-from evals_app.files.parsing import YAML_SUFFIXES, EvalsetFile, load_document, parse_document
+from evals_app.files.parsing import YAML_SUFFIXES, EvalsetFile, LoadedDocument, load_document, parse_document
+from evals_app.files.schema import ConversationScenario, Strict
 from evals_app.metrics import config
 from evals_app.models import EvalSet
 from sessions_app.errors import BadInput
 
 MAX_BYTES = 16_000_000
 CONFIG_NAME = "test_config.json"
+
+
+class Scenarios(Strict):
+    """ADK's `ConversationScenarios`, which `adk eval_set add_eval_case` reads."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    scenarios: list[ConversationScenario]
 
 
 def decode_upload(name: str, content: bytes) -> str:
@@ -30,7 +43,7 @@ def decode_upload(name: str, content: bytes) -> str:
 
 
 def parse_upload(name: str, content: bytes) -> EvalsetFile | str:
-    """Return the evalset of an uploaded file, or the text of a `test_config.json`.
+    """Return the evalset of an uploaded file, or the text of a `test_config.json`. Scenarios become an evalset.
 
     This is the slow part of an upload, and needs no database.
 
@@ -43,7 +56,10 @@ def parse_upload(name: str, content: bytes) -> EvalsetFile | str:
     if base == CONFIG_NAME:
         config.parse_config(text, CONFIG_NAME, CONFIG_NAME)
         return text
-    return parse_document(load_document(text, base, base), _file_name(base))
+    loaded = load_document(text, base, base)
+    if (scenarios := _read_scenarios(loaded)) is not None:
+        return file_changes.build_new_file(_stem(base), scenarios, creation_timestamp=time.time())
+    return parse_document(loaded, _file_name(base))
 
 
 def store_upload(app_name: str, upload: EvalsetFile | str) -> EvalSet | None:
@@ -57,6 +73,41 @@ def store_upload(app_name: str, upload: EvalsetFile | str) -> EvalSet | None:
         _put_config(app_name, upload)
         return None
     return file_changes.add_file(app_name, upload)
+
+
+def read_cases(name: str, text: str) -> list[Json]:
+    """Return the cases of an uploaded file, in ADK's present form.
+
+    Raises:
+        BadFile: it cannot be used.
+    """
+    loaded = load_document(text, name, name)
+    cases = _read_scenarios(loaded)
+    if cases is not None:
+        return cases
+    return [case_json(case) for case in parse_document(loaded, name).content.cases]
+
+
+def _read_scenarios(loaded: LoadedDocument) -> list[Json] | None:
+    """Return a file's scenarios as cases; None if it has no scenarios.
+
+    Raises:
+        BadFile: a scenario is invalid.
+    """
+    document = loaded.document
+    if not isinstance(document, dict) or "scenarios" not in document or "eval_cases" in document:
+        return None
+    try:
+        scenarios = TypeAdapter(Scenarios).validate_json(loaded.as_json).scenarios
+    except ValidationError as error:
+        raise BadFile(loaded.problems(error)) from error
+    return [
+        {
+            "eval_id": f"scenario-{number}",
+            "conversation_scenario": scenario.model_dump(mode="json", exclude_unset=True),
+        }
+        for number, scenario in enumerate(scenarios, 1)
+    ]
 
 
 def base_name(name: str) -> str:

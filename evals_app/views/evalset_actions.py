@@ -14,8 +14,8 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from evals_app.cases import edits, review, uploads
-from evals_app.files import file_changes, library, parse
-from evals_app.files.editing import Edit, case_json
+from evals_app.files import file_changes, library
+from evals_app.files.editing import Edit
 from evals_app.files.file_changes import EvalsetChange
 from evals_app.models import EvalSet
 from evals_app.views.case_editor import change_context, evalset_url
@@ -66,8 +66,7 @@ class FileAct:
             return partial(edits.remove_case, case_id=fields.get("id", ""), place=place)
         if "file_text" not in fields:
             return None
-        name = fields.get("file_name", "")
-        cases = [case_json(case) for case in parse(fields["file_text"], name, name).cases]
+        cases = uploads.read_cases(fields.get("file_name", ""), fields["file_text"])
         return partial(edits.append_cases, new_cases=cases)
 
 

@@ -280,18 +280,26 @@ async def upload(web, *files, app="counter"):
 
 async def test_files_of_every_format_are_uploaded_unchanged(web, folder):
     yaml = b"# ours\neval_set_id: y\neval_cases: []\n"
+    scenarios = json.dumps({"scenarios": [{"startingPrompt": "hi", "conversationPlan": "leave"}]})
     config = json.dumps({"criteria": {"response_match_score": 0.5}})
     response = await upload(
         web,
         ("plain.json", json.dumps(TWO).encode()),
         ("y.evalset.yaml", yaml),
         ("flat.test.json", b'[{"query": "q"}]'),
+        ("people.json", scenarios.encode()),
         ("test_config.json", config.encode()),
     )
     assert response.status_code == 200
     assert json.loads((folder.given / "plain.evalset.json").read_text()) == TWO
     assert (folder.given / "y.evalset.yaml").read_bytes() == yaml
     assert (folder.given / "flat.test.json").exists()
+    assert json.loads((folder.given / "people.evalset.json").read_text())["eval_cases"] == [
+        {
+            "eval_id": "scenario-1",
+            "conversation_scenario": {"starting_prompt": "hi", "conversation_plan": "leave"},
+        }
+    ]
     assert (folder.given / "test_config.json").read_text() == config
 
 
@@ -303,6 +311,7 @@ async def test_files_of_every_format_are_uploaded_unchanged(web, folder):
         ("set.evalset.json", b'{"eval_set_id": "set", "eval_cases": []}', "already exists"),
         ("broken.json", b'{\n "eval_set_id": 3, "eval_cases": []}', ":2:2"),
         ("broken.yaml", b"eval_set_id: [", "is no YAML"),
+        ("people.json", b'{"scenarios": [{"startingPrompt": 3}]}', "scenarios[0]"),
         ("image.json", b"\x89PNG\xff", "is not UTF-8"),
         ("a b.json", b'{"eval_set_id": "x", "eval_cases": []}', "Invalid Eval Set ID"),
         (".evalset.json", b'{"eval_set_id": "x", "eval_cases": []}', "no name"),
