@@ -67,6 +67,13 @@ bench: $(VENV)/.dev ## measure the budgets against ADK's own services and tools
 parity: $(VENV)/.dev ## show that scores are those of `adk eval` (which gets a virtual environment of its own)
 	$(BIN)/python -m tests.parity
 
+TRUST_DRAWS ?= 400
+TRUST_RUNS ?= 40
+
+.PHONY: trust
+trust: $(VENV)/.dev ## show by simulation how often comparisons of eval runs are wrong, beside the targets
+	$(BIN)/python -m tests.trust --draws $(TRUST_DRAWS) --engine-runs $(TRUST_RUNS)
+
 .PHONY: screenshots
 screenshots: $(VENV)/.dev ## take the README's pictures from the server of `make run`
 	$(BIN)/python docs/take_screenshots.py http://$(HOST):$(PORT)

@@ -1,0 +1,83 @@
+"""`make trust`: hold the decision of comparisons to its targets. Exits 1 if one is missed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+
+from tests.trust import engine
+from tests.trust.tables import (
+    DROP_ROWS,
+    FALSE_ALARM_ROWS,
+    FALSE_ALARMS,
+    REPETITIONS,
+    SLACK,
+    Cell,
+    Row,
+    compute,
+)
+
+WIDTH = 56
+
+
+def main() -> int:
+    """Print the tables; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--draws", type=int, default=400, help="simulated pairs of runs a cell (default: 400)"
+    )
+    parser.add_argument("--engine-runs", type=int, default=20, help="runs of the real engine (default: 20)")
+    options = parser.parse_args()
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        work = partial(compute, draws=options.draws)
+        false_alarms = list(pool.map(work, FALSE_ALARM_ROWS))
+        drops = list(pool.map(work, DROP_ROWS))
+    print(f"{options.draws} simulated pairs of runs a cell (fewer for 200 cases).")
+    met = _print(
+        f"Nothing changed: --fail-on regression fails, % (at most {FALSE_ALARMS:.0f}; same code: 0)",
+        FALSE_ALARM_ROWS,
+        false_alarms,
+    )
+    met &= _print(
+        f"A planted drop is found, % (target; {SLACK:.0f} points less are accepted)", DROP_ROWS, drops
+    )
+    met &= _run_engine(options.engine_runs)
+    print("All targets are met." if met else "A target is missed (marked with !).")
+    return 0 if met else 1
+
+
+def _print(title: str, rows: Sequence[Row], results: Sequence[dict[int, Cell]]) -> bool:
+    print(f"\n{title}")
+    print(f"{'repetitions':{WIDTH}}" + "".join(f"{count:>12}" for count in REPETITIONS))
+    for row, cells in zip(rows, results, strict=True):
+        print(
+            f"{row.name:{WIDTH}}" + "".join(f"{_cell_text(cells[count]):>12}" for count in REPETITIONS),
+            flush=True,
+        )
+    return all(cell.met for cells in results for cell in cells.values())
+
+
+def _cell_text(cell: Cell) -> str:
+    target = f" ({cell.target:.0f})" if cell.target is not None else ""
+    return f"{cell.percent:.1f}{target}{'' if cell.met else '!'}"
+
+
+def _run_engine(runs: int) -> bool:
+    """Run the real engine without a change; the gate may fail as often as five percent of so many runs make likely."""
+    print(
+        f"\nReal engine and command line: 20 cases at {engine.RATE}, {engine.REPETITIONS} repetitions, gate fails"
+    )
+    failed_same, compared_same = engine.count_false_alarms(runs // 2, same_code=True)
+    print(f"{'same code (0)':{WIDTH}}{failed_same:>6} of {compared_same}", flush=True)
+    failed, compared = engine.count_false_alarms(runs, same_code=False)
+    likely = max(2, round(compared * 0.15))
+    print(f"{f'other code, same behavior (at most {likely})':{WIDTH}}{failed:>6} of {compared}", flush=True)
+    return failed_same == 0 and failed <= likely
+
+
+if __name__ == "__main__":
+    sys.exit(main())
