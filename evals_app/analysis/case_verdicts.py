@@ -236,10 +236,7 @@ def _unclear(case: _Evidence, table: OutcomeTable, test: _Test, *, looks_worse: 
         because = (
             f"{case.counts}: it looks {'worse' if looks_worse else 'better'}, but {_significance(test)}."
         )
-    repetitions = _repetitions_to_decide(table, test.critical)
-    of_both_runs = repetitions is None
-    if repetitions is None:
-        repetitions = _repetitions_of_both(table, test.critical)
+    repetitions, of_both_runs = _fewest_repetitions(table, test.critical)
     return _change(
         case,
         Verdict.UNCLEAR,
@@ -247,7 +244,7 @@ def _unclear(case: _Evidence, table: OutcomeTable, test: _Test, *, looks_worse: 
         test,
         looks_worse=looks_worse,
         repetitions=repetitions,
-        of_both_runs=of_both_runs and repetitions is not None,
+        of_both_runs=of_both_runs,
     )
 
 
@@ -294,6 +291,14 @@ def _percent(share: float) -> str:
 
 def _all_of(count: int) -> str:
     return "the only earlier attempt" if count == 1 else f"all {count} earlier attempts"
+
+
+def _fewest_repetitions(table: OutcomeTable, critical: float) -> tuple[int | None, bool]:
+    """Return how many repetitions would decide, and whether both runs need them: whatever takes fewer attempts."""
+    of_run, of_both = _repetitions_to_decide(table, critical), _repetitions_of_both(table, critical)
+    if of_both is not None and (of_run is None or 2 * of_both < of_run):
+        return of_both, True
+    return of_run, False
 
 
 def _repetitions_to_decide(table: OutcomeTable, critical: float) -> int | None:
