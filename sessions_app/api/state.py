@@ -23,6 +23,7 @@ from sessions_app.api.schemas import Problem
 from sessions_app.api.state_schemas import (
     ChangeOut,
     DiffOut,
+    DriftOut,
     EditOut,
     HistoryPage,
     KeyOut,
@@ -37,7 +38,7 @@ from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.presentation import json_tree
 from sessions_app.sessions import state_edits
 from sessions_app.sessions.state_edits import Condition
-from sessions_app.state import diff, history, lint
+from sessions_app.state import diff, drift, history, lint
 from sessions_app.store import units_of_work
 
 router = Router(tags=["state"])
@@ -139,6 +140,21 @@ async def get_diff(
 ) -> DiffOut:
     """Return the keys that differ between two events, in every scope."""
     return await units_of_work.read(_read_diff, session, from_, to)
+
+
+@router.get(f"{STATE}/drift", response={200: DriftOut, **ERRORS})
+async def get_drift(
+    request: HttpRequest,
+    session: int,
+    fold: QueryEx[
+        Literal["ledger", "events"],
+        P(
+            description="`events` folds every event's delta, which takes time proportional to the session's length."
+        ),
+    ] = "ledger",
+) -> DriftOut:
+    """Return keys whose value nothing explains, and keys explained by something other than this session's events."""
+    return await units_of_work.read(_read_drift, session, fold)
 
 
 @router.get(f"{STATE}/lint", response={200: LintOut, **ERRORS})
@@ -253,6 +269,10 @@ def _read_diff(session_key: int, first: str | None, last: str | None) -> DiffOut
     if before and after and before.seq > after.seq:
         raise BadInput(f"Event {first!r} comes after event {last!r}.", hint="Swap `from` and `to`.")
     return DiffOut.of(session, before, after, diff.diff(session, before, after).keys)
+
+
+def _read_drift(session_key: int, fold: str) -> DriftOut:
+    return DriftOut.of(drift.find_drift(find_session(session_key), from_events=fold == "events"))
 
 
 def _read_lint(session_key: int) -> LintOut:

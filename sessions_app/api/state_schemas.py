@@ -1,4 +1,4 @@
-"""Schemas of state: values, writers, differences, lint hints. Times as in `schemas`."""
+"""Schemas of state: values, writers, differences, drift, lint hints. Times as in `schemas`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sessions_app.scopes import PREFIX
 from sessions_app.sessions.state_edits import StateEdit
 from sessions_app.state import lint
 from sessions_app.state.diff import KeyDiff
+from sessions_app.state.drift import Drift, DriftReport
 
 
 class StateOut(Schema):
@@ -169,6 +170,83 @@ class DiffOut(Schema):
             to_seq=after.seq if after else session.last_seq,
             to_event_id=after.event_id if after else None,
             changes=[KeyDiffOut.of(entry) for entry in differences],
+        )
+
+
+class KeyDriftOut(Schema):
+    """A key whose stored value differs from the fold of the session's own events."""
+
+    key: str = Field(description="With its prefix.")
+    scope: str
+    has_stored: bool
+    stored: Any
+    has_folded: bool | None = Field(
+        description="null: unknown, the session's last write is too long ago to look up; `fold=events` finds it."
+    )
+    folded: Any = Field(description="Value by the events. For a removed key: null.")
+    cause: str = Field(
+        description="seed, other_session, import, fork, removed, rewind, or foreign: not changed by DevUI."
+    )
+    last_write: ChangeOut | None
+
+    @classmethod
+    def of(cls, entry: Drift) -> Self:
+        """Return the schema of a key's drift."""
+        return cls(
+            key=entry.name,
+            scope=str(entry.scope),
+            has_stored=entry.stored is not None,
+            stored=_value(entry.stored),
+            has_folded=entry.folded is not None if entry.is_known else None,
+            folded=_value(entry.folded),
+            cause=str(entry.why),
+            last_write=ChangeOut.of(entry.change) if entry.change else None,
+        )
+
+
+class UntrackedOut(RowSchema):
+    """A key that an invocation changed without an event, so the change was not stored."""
+
+    key: str = Field(description="With its prefix.")
+    scope: str
+    removed: bool = Field(description="The key was removed.")
+    value: Any
+    has_stored: bool
+    stored: Any = Field(description="Value that events had stored.")
+    invocation_id: str
+    seq: int = Field(description="The session's last event when the invocation ended.")
+    time: float
+
+
+class DriftOut(Schema):
+    """Differences between the stored state and the fold of the session's own events."""
+
+    keys: list[KeyDriftOut] = Field(
+        description="Drift: no event, seed, fork, removal or other session explains the value."
+    )
+    explained: list[KeyDriftOut] = Field(
+        description="Expected differences: `cause` names the source of the value."
+    )
+    untracked: list[UntrackedOut] = Field(description="Newest first, the last 200.")
+
+    @classmethod
+    def of(cls, report: DriftReport) -> Self:
+        """Return the schema of a drift report."""
+        return cls(
+            keys=[KeyDriftOut.of(entry) for entry in report.drifted],
+            explained=[KeyDriftOut.of(entry) for entry in report.explained],
+            untracked=[
+                UntrackedOut.from_row(
+                    row,
+                    key=PREFIX[Scope(row.scope)] + row.key,
+                    removed=row.value is None,
+                    value=_value(row.value),
+                    has_stored=row.stored is not None,
+                    stored=_value(row.stored),
+                    time=row.noticed_at,
+                )
+                for row in report.untracked
+            ],
         )
 
 

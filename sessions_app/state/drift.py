@@ -5,12 +5,16 @@ shared keys, and the event of a removal says null. These are normal and reported
 them explains: a row changed by something other than DevUI, or an imported value that differs from the imported events.
 
 The sum of the events is read from the ledger: the last write of each key by an event of this session, a few seeks a
-key. The database skips keys whose stored value is what the session's own event wrote last."""
+key. The database skips keys whose stored value is what the session's own event wrote last. `from_events=True` folds the
+events themselves instead, page by page, which takes time in proportion to the session's length.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import connection, models
 
@@ -19,6 +23,7 @@ from sessions_app.models import (
     STATE_ROWS,
     AgentSession,
     ChangeCause,
+    Event,
     Scope,
     StateChange,
     StateRow,
@@ -129,25 +134,40 @@ _ANYWHERE = 2**62
 """A position above all others."""
 
 
-def find_drift(session: AgentSession, *, most: int = 0) -> DriftReport:
+def find_drift(session: AgentSession, *, from_events: bool = False, most: int = 0) -> DriftReport:
     """Compare the stored state with the sum of the session's events, in every scope.
 
     Args:
         session: the session.
+        from_events: fold the events' own deltas instead of reading the ledger; a ledger that differs is reported as
+            foreign. Takes time in proportion to the session's length.
         most: stop checking a scope once so many keys have drifted; 0: check all.
     """
+    folded = fold_events(session) if from_events else None
     owners = history.owners_at(session)
     keys: list[Drift] = []
     unread = 0
     for scope in (Scope.SESSION, Scope.USER, Scope.APP):
         if scope not in owners.ids:
             continue
-        suspects = _find_suspects(session, scope, owners.ids[scope])
-        drifted, checked = _check_suspects(session, scope, suspects, most)
+        suspects = _find_suspects(session, scope, owners.ids[scope], every=from_events)
+        drifted, checked = _check_suspects(session, scope, suspects, folded, most)
         keys += drifted
         unread += len(suspects) - checked
     untracked = UntrackedKey.objects.filter(session=session).order_by("-pk")
     return DriftReport(keys, list(untracked[:MOST_UNTRACKED]), unread)
+
+
+def fold_events(session: AgentSession) -> dict[str, Any]:
+    """Return the sum of the deltas of a session's events: values by prefixed key. Reads every event, in pages."""
+    folded: dict[str, Any] = {}
+    seq = 0
+    events = Event.objects.filter(session=session).order_by("seq").values_list("seq", "data", "private")
+    while page := list(events.filter(seq__gt=seq)[:PAGE]):
+        for _, data, private in page:
+            folded.update((json.loads(private or data).get("actions") or {}).get("stateDelta") or {})
+        seq = page[-1][0]
+    return folded
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -192,11 +212,11 @@ WHERE stored.owner_id = %(owner)s AND (
 """Stored keys without a ledger row."""
 
 
-def _find_suspects(session: AgentSession, scope: Scope, owner_id: int) -> list[_Suspect]:
-    """Return the keys that may have drifted, first those that the ledger does not explain."""
+def _find_suspects(session: AgentSession, scope: Scope, owner_id: int, *, every: bool) -> list[_Suspect]:
+    """Return the keys that may have drifted, first those that the ledger does not explain. `every`: return all keys."""
     table = STATE_ROWS[scope]._meta.db_table
     statement = diff.written_keys_sql(scope, owner_id) + _LAST_AND_STORED.format(
-        is_explained=_IS_EXPLAINED, table=table, besides=_IS_OWN
+        is_explained=_IS_EXPLAINED, table=table, besides="" if every else _IS_OWN
     )
     params: dict[str, str | int] = {
         "scope": str(scope),
@@ -218,6 +238,7 @@ def _check_suspects(
     session: AgentSession,
     scope: Scope,
     suspects: Sequence[_Suspect],
+    folded: Mapping[str, Any] | None,
     most: int,
 ) -> tuple[list[Drift], int]:
     """Return the keys that have drifted, sorted, and the number of keys checked."""
@@ -238,7 +259,13 @@ def _check_suspects(
             key = write.key if write else row.key if row else suspect.key_id
             ledger = _NOTHING if write is None or write.removed else _texts_of(write)
             now, expected = _texts_of(row) if row else _NOTHING, _event_value(mine)
-            is_foreign = ledger != now
+            disagrees = False
+            if folded is not None:
+                name = scopes.PREFIX[scope] + key
+                exact = _canonical_texts(folded[name], key) if name in folded else _NOTHING
+                disagrees = is_known and exact != expected
+                expected, is_known = exact, True
+            is_foreign = ledger != now or disagrees
             if is_foreign or not is_known or expected != now:
                 why = DriftCause.FOREIGN if is_foreign else _cause_of(session, write)
                 drifted.append(Drift(scope, key, now.public, expected.public, is_known, why, write))
@@ -292,3 +319,8 @@ def _cause_of(session: AgentSession, last: StateChange | None) -> DriftCause:
     if last.cause == ChangeCause.IMPORT and not last.seq:
         return DriftCause.IMPORT
     return DriftCause.SEED if is_own else DriftCause.OTHER_SESSION
+
+
+def _canonical_texts(value: Any, key: str) -> _ValueTexts:
+    text = scopes.canonicalize(value, key)
+    return _ValueTexts(text.public, text.private or text.public)

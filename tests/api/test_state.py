@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sessions_app import scopes
 from sessions_app.ids import SessionKey
 from sessions_app.models import Event, Run, StateChange
 from sessions_app.runs import lifecycle
@@ -320,6 +321,39 @@ async def test_credentials_leave_in_no_answer(web):
     [change] = (await web.get(of(session, "diff"))).json()["changes"]
     assert change["hidden"]
     assert await units_of_work.read(StateChange.objects.filter(private__contains="hush2").count) == 1
+
+
+async def test_drift_lists_keys_with_cause_and_untracked_changes(web):
+    session = await create(initial={"seeded": None})
+    await append(session, "e1", {"user:n": 1, "gone": 1})
+    other = await create("s2")
+    await append(other, "x1", {"user:n": 2})
+    await web.delete(of(session), params={"key": "gone"})
+    key = SessionKey("", "weather", "ann", "s1")
+    await units_of_work.write(
+        writes.note_untracked, key, "i1", [writes.UntrackedChange("lost", scopes.canonicalize([1]), None)]
+    )
+    for fold in ("ledger", "events"):
+        report = (await web.get(of(session, "drift"), params={"fold": fold})).json()
+        explained = [
+            (k["key"], k["has_stored"], k["stored"], k["has_folded"], k["folded"], k["cause"])
+            for k in report["explained"]
+        ]
+        assert report["keys"] == []
+        assert explained == [
+            ("gone", False, None, True, None, "removed"),
+            ("seeded", True, None, False, None, "seed"),
+            ("user:n", True, 2, True, 1, "other_session"),
+        ]
+        [lost] = report["untracked"]
+        assert (lost["key"], lost["value"], lost["has_stored"], lost["invocation_id"]) == (
+            "lost",
+            [1],
+            False,
+            "i1",
+        )
+    assert (await web.get(of(session, "drift"), params={"fold": "x"})).status_code == 422
+    assert (await web.get("/api/v1/sessions/999/state/drift")).status_code == 404
 
 
 async def test_an_event_is_named_by_number_or_id(web):

@@ -29,29 +29,27 @@ from tests.timeline.story import Story
 pytestmark = pytest.mark.django_db
 
 
-def drift_rows(story: Story) -> list[tuple[str, str | None, str | None, str]]:
-    return [(d.name, d.stored, d.folded, str(d.why)) for d in drift.find_drift(story.session).keys]
+def drift_rows(story: Story, **how: bool) -> list[tuple[str, str | None, str | None, str]]:
+    return [(d.name, d.stored, d.folded, str(d.why)) for d in drift.find_drift(story.session, **how).keys]
 
 
-def fold_events(story: Story) -> dict[str, Any]:
-    """Return the sum of the deltas of a session's events, read from the events themselves."""
-    folded: dict[str, Any] = {}
-    for event in Event.objects.filter(session=story.session).order_by("seq"):
-        folded.update(json.loads(event.private or event.data).get("actions", {}).get("stateDelta") or {})
-    return folded
+@pytest.fixture(params=[False, True], ids=["by the ledger", "from the events"])
+def how(request: pytest.FixtureRequest) -> dict[str, bool]:
+    """Both ways to add the events up."""
+    return {"from_events": request.param}
 
 
-def test_session_explained_by_its_events_has_no_drift():
+def test_session_explained_by_its_events_has_no_drift(how):
     story = Story()
     story.says("a", delta={"n": 1, "user:n": 1, "app:n": {"b": [1.5, None]}})
     story.says("b", delta={"n": 2, "secret": {"authType": "apiKey", "apiKey": "hush"}})
-    assert drift_rows(story) == []
+    assert drift_rows(story, **how) == []
 
 
-def test_seeds_are_listed_until_an_event_writes_them():
+def test_seeds_are_listed_until_an_event_writes_them(how):
     story = Story(initial={"n": 0, "m": 1, "user:n": "x", "app:n": None})
     story.says("a", delta={"n": 1})
-    assert drift_rows(story) == [
+    assert drift_rows(story, **how) == [
         ("m", "1", None, "seed"),
         ("user:n", '"x"', None, "seed"),
         ("app:n", "null", None, "seed"),
@@ -59,20 +57,20 @@ def test_seeds_are_listed_until_an_event_writes_them():
 
 
 @pytest.mark.parametrize("name", ["user:n", "app:n"])
-def test_writes_of_other_sessions_are_listed_beside_own_ones(name):
+def test_writes_of_other_sessions_are_listed_beside_own_ones(how, name):
     story, other = Story("s1"), Story("s2")
     story.says("a", delta={name: 1})
     other.says("x", delta={name: 2})
-    [entry] = drift.find_drift(story.session).keys
+    [entry] = drift.find_drift(story.session, **how).keys
     assert (entry.name, entry.stored, entry.folded, entry.why) == (name, "2", "1", DriftCause.OTHER_SESSION)
     assert (entry.change.from_session, entry.change.session_id) == ("s2", other.pk)
     writes.delete_session(other.key)
-    assert drift_rows(story) == [(name, "2", "1", "other_session")]
+    assert drift_rows(story, **how) == [(name, "2", "1", "other_session")]
     story.says("b", delta={name: 2})
-    assert drift_rows(story) == []
+    assert drift_rows(story, **how) == []
 
 
-def test_only_unexplained_values_are_drift():
+def test_only_unexplained_values_are_drift(how):
     story, other = (
         Story("s1", {"seed": 1, "user:seed": 1, "foreign": 1, "brought": 1, "gone": 1}),
         Story("s2"),
@@ -86,7 +84,7 @@ def test_only_unexplained_values_are_drift():
         row.cause, row.pk, row.seq, row.value = ChangeCause.IMPORT, None, 0, "5"
         row.save()
         SessionState.objects.filter(key=key).update(value="5")
-    report = drift.find_drift(story.session)
+    report = drift.find_drift(story.session, **how)
     assert [(entry.name, entry.why) for entry in report.drifted] == [
         ("corrected", "import"),
         ("foreign", "foreign"),
@@ -100,23 +98,23 @@ def test_only_unexplained_values_are_drift():
     ]
 
 
-def test_manual_removal_without_null_event_is_listed():
+def test_manual_removal_without_null_event_is_listed(how):
     story = Story(initial={"gone": 1})
     story.says("a", delta={"user:gone": 1, "app:null": None})
     writes.edit_state(story.key, {}, removed=["gone", "user:gone"])
-    assert drift_rows(story) == [
+    assert drift_rows(story, **how) == [
         ("gone", None, "null", "removed"),
         ("user:gone", None, "null", "removed"),
     ]
 
 
-def test_an_edit_is_an_event_and_no_drift():
+def test_an_edit_is_an_event_and_no_drift(how):
     story = Story(initial={"n": 0})
     writes.edit_state(story.key, {"n": 1, "app:n": 1})
-    assert drift_rows(story) == []
+    assert drift_rows(story, **how) == []
 
 
-def test_rows_that_something_else_wrote_are_foreign():
+def test_rows_that_something_else_wrote_are_foreign(how):
     story = Story()
     story.says("a", delta={"n": 1, "m": 1, "user:n": 1, "app:n": 1})
     SessionState.objects.filter(key="n").update(value="2")
@@ -124,7 +122,7 @@ def test_rows_that_something_else_wrote_are_foreign():
     UserState.objects.update(value="3")
     owner = AppState.objects.get().owner
     AppState.objects.create(owner=owner, key="odd", key_id="odd", value="4", position=9)
-    assert drift_rows(story) == [
+    assert drift_rows(story, **how) == [
         ("m", None, "1", "foreign"),
         ("n", "2", "1", "foreign"),
         ("user:n", "3", "1", "foreign"),
@@ -132,24 +130,33 @@ def test_rows_that_something_else_wrote_are_foreign():
     ]
 
 
-def test_imported_state_without_event_is_listed():
+def test_event_changed_outside_the_ledger_is_detected_by_folding():
+    story = Story()
+    story.says("a", delta={"n": 1})
+    event = story.event(1)
+    Event.objects.filter(pk=event.pk).update(data=event.data.replace('{"n":1}', '{"n":2}'))
+    assert drift_rows(story) == []
+    assert drift_rows(story, from_events=True) == [("n", "1", "2", "foreign")]
+
+
+def test_imported_state_without_event_is_listed(how):
     story = Story(initial={"n": 1, "user:n": 2})
     StateChange.objects.update(cause=ChangeCause.IMPORT)
-    assert [why for *_, why in drift_rows(story)] == ["import", "import"]
+    assert [why for *_, why in drift_rows(story, **how)] == ["import", "import"]
 
 
-def test_state_copied_by_a_fork_is_listed():
+def test_state_copied_by_a_fork_is_listed(how):
     story = Story(initial={"n": 1, "user:n": 2})
     StateChange.objects.filter(scope="user").update(cause=ChangeCause.FORK, session=None)
-    assert [why for *_, why in drift_rows(story)] == ["seed", "fork"]
+    assert [why for *_, why in drift_rows(story, **how)] == ["seed", "fork"]
 
 
-def test_recreated_session_starts_without_old_state():
+def test_recreated_session_starts_without_old_state(how):
     story = Story(initial={"own": 1, "user:n": 1})
     story.says("a", delta={"own": 2, "user:n": 2})
     writes.delete_session(story.key)
     again = Story(initial={"own": 7})
-    assert drift_rows(again) == [("own", "7", None, "seed"), ("user:n", "2", None, "other_session")]
+    assert drift_rows(again, **how) == [("own", "7", None, "seed"), ("user:n", "2", None, "other_session")]
     rows = StateChange.objects.filter(scope="session")
     assert [(row.value, row.cause) for row in rows] == [("7", "seed")]
 
@@ -162,14 +169,16 @@ def test_write_too_far_back_is_reported_as_unknown(monkeypatch):
         other.says("x", delta={"app:n": 10 + number})
     [entry] = drift.find_drift(story.session).keys
     assert (entry.folded, entry.is_known, entry.why) == (None, False, DriftCause.OTHER_SESSION)
+    [entry] = drift.find_drift(story.session, from_events=True).keys
+    assert (entry.folded, entry.is_known, entry.why) == ("1", True, DriftCause.OTHER_SESSION)
 
 
-def test_credentials_are_compared_and_not_shown():
+def test_credentials_are_compared_and_not_shown(how):
     held = {"authType": "apiKey", "apiKey": "hush"}
     story, other = Story("s1"), Story("s2")
     story.says("a", delta={"user:held": held})
     other.says("x", delta={"user:held": {**held, "apiKey": "hush2"}})
-    [entry] = drift.find_drift(story.session).keys
+    [entry] = drift.find_drift(story.session, **how).keys
     assert (entry.stored, entry.folded) == ('{"authType":"apiKey"}', '{"authType":"apiKey"}')
 
 
@@ -219,30 +228,31 @@ def test_ledger_agrees_with_folded_events(db, seeds, program):
             writes.edit_state(stories[which].key, delta, removed=taken)
     for story in stories:
         stored = history.state_at(story.session).merged()
-        folded = fold_events(story)
+        folded = drift.fold_events(story.session)
         expected = {
             name: (_json(stored, name), _json(folded, name))
             for name in {*stored, *folded}
             if _json(stored, name) != _json(folded, name)
         }
-        entries = drift.find_drift(story.session).keys
-        assert {entry.name: (entry.stored, entry.folded) for entry in entries} == expected
-        assert all(entry.is_known and entry.why != DriftCause.FOREIGN for entry in entries)
-        for entry in entries:
-            if entry.why == DriftCause.SEED:
-                assert (story, entry.name in seeds, entry.folded) == (stories[0], True, None)
-            if entry.why == DriftCause.REMOVED:
-                assert (entry.stored, entry.folded) == (None, "null")
+        for how in (False, True):
+            found = drift.find_drift(story.session, from_events=how).keys
+            assert {d.name: (d.stored, d.folded) for d in found} == expected
+            assert all(d.is_known and d.why != DriftCause.FOREIGN for d in found)
+            for entry in found:
+                if entry.why == DriftCause.SEED:
+                    assert (story, entry.name in seeds, entry.folded) == (stories[0], True, None)
+                if entry.why == DriftCause.REMOVED:
+                    assert (entry.stored, entry.folded) == (None, "null")
 
 
 def _json(held: dict[str, Any], name: str) -> str | None:
     return json.dumps(held[name], ensure_ascii=False) if name in held else None
 
 
-def test_a_session_without_state_has_no_drift():
+def test_a_session_without_state_has_no_drift(how):
     key = SessionKey("", "weather", "ann", "s9")
     session = writes.create_session(key)
-    assert drift.find_drift(AgentSession.objects.get(pk=session.pk)).keys == []
+    assert drift.find_drift(AgentSession.objects.get(pk=session.pk), **how).keys == []
 
 
 @pytest.mark.parametrize("few", [0, 5_000])
