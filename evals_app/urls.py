@@ -46,5 +46,6 @@ urlpatterns = [
     page("evals/<seg:app_name>/<seg:evalset_id>/change/", "evalset_actions.change", "evalset-change"),
     page("evals/<seg:app_name>/<seg:evalset_id>/delete/", "evalset_actions.delete", "evalset-delete"),
     page("evals/<seg:app_name>/<seg:evalset_id>/file/", "evalset_actions.file", "evalset-file"),
+    page("evals/<seg:app_name>/<seg:evalset_id>/plan/", "evalsets.plan", "evalset-plan"),
     page("evals/<seg:app_name>/<seg:evalset_id>/versions/", "versions.index", "evalset-versions"),
 ]

@@ -97,9 +97,9 @@ class Power:
     shortages: Sequence[Shortage]
 
     @property
-    def precision(self) -> float:
-        """Half of the 95 % interval of a simulated chance, at most."""
-        return 0.98 / math.sqrt(self.draws)
+    def precision_points(self) -> int:
+        """Half of the 95 % interval of a simulated chance, at most, in percentage points."""
+        return round(98 / math.sqrt(self.draws))
 
     @cached_property
     def planned(self) -> Chances | None:
@@ -169,6 +169,20 @@ def plan_power(
     ]
     shortages = list(_find_shortages(earlier, num_runs, level / 2))
     return Power(num_runs, drop, level, len(earlier), len(comparable), draws, chances, shortages)
+
+
+def parse_drop(text: str) -> float:
+    """Parse a drop.
+
+    Raises:
+        BadInput: the text is no number, or out of range.
+    """
+    try:
+        drop = float(text)
+    except ValueError:
+        raise BadInput(f"The drop is no number: {text!r}.", hint="Give one, such as 0.5.") from None
+    check_drop(drop)
+    return drop
 
 
 def check_drop(drop: float) -> None:

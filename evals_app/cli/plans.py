@@ -60,7 +60,7 @@ def write_plan(planned: NewRun, options: dict[str, Any], out: Output) -> None:
     write(f"{planned.version.evalset.path}: {cases} case{'s' * (cases != 1)}, {_baseline_text(plan)}")
     if plan.power.chances:
         write(
-            f"  chance to see a pass rate fall by {100 * drop:g} points, ±{100 * plan.power.precision:.0f} points:"
+            f"  chance to see a pass rate fall by {100 * drop:g} points, ±{plan.power.precision_points} points:"
         )
         write("  " + "  ".join(HEADS))
         for row in plan.power.chances:

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_safe
 
-from evals_app.analysis import attempt_detail
+from evals_app.analysis import attempt_detail, planned_runs, power
 from evals_app.cases.case_list import CaseList
 from evals_app.files import BadFile, Problem, library
 from evals_app.metrics import config as configs
@@ -19,6 +19,7 @@ from evals_app.metrics.config import RunConfig
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import dispatch, progress, run_form, run_orders
 from evals_app.runs.replay.recorded_runs import recorded_runs
+from evals_app.runs.run_orders import RunOrder
 from sessions_app.agents.folder import configured_folder
 from sessions_app.errors import BadInput, DevUIError
 from sessions_app.http import render_partial, wants_partial
@@ -79,10 +80,48 @@ async def evalset(request: HttpRequest, app_name: str, evalset_id: str) -> HttpR
 
 def _order(request: HttpRequest, app_name: str, evalset_id: str, run_id: str) -> EvalRun:
     evalset_row = library.find_evalset(app_name, evalset_id)
+    return run_orders.order_run(evalset_row, _read_order(request, evalset_row), run_id)
+
+
+def _read_order(request: HttpRequest, evalset_row: EvalSet) -> RunOrder:
+    """Return the order of a submitted run form.
+
+    Raises:
+        BadInput: a field is invalid.
+    """
     order = run_form.order_from_form(request.POST, _config(evalset_row))
     if (text := request.POST.get("cases_with", "")) and not order.case_ids:
         order = replace(order, case_ids=_ids_of_cases_with(evalset_row, text))
-    return run_orders.order_run(evalset_row, order, run_id)
+    return order
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+async def plan(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
+    """Show the chance to see a drop in the run of a submitted form; by GET, of all cases with one repetition.
+
+    Raises:
+        NotFound: no evalset has this app and id.
+    """
+    await units_of_work.write(library.refresh_known, app_name)
+    return await units_of_work.read(_plan_page, request, app_name, evalset_id)
+
+
+def _plan_page(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
+    evalset_row = library.find_evalset(app_name, evalset_id)
+    context: dict[str, object] = {
+        "evalset": evalset_row,
+        "drop": request.POST.get("drop", power.DEFAULT_DROP),
+    }
+    status = 200
+    try:
+        order = (
+            _read_order(request, evalset_row) if request.method == "POST" else RunOrder(_config(evalset_row))
+        )
+        planned = run_orders.prepare_run(evalset_row, order)
+        context["plan"] = planned_runs.plan_run(planned, drop=power.parse_drop(str(context["drop"])))
+    except DevUIError as error:
+        context["error"], status = error, 422
+    return render_partial(request, "devui/evals/plan.html", context, partial="plan", status=status)
 
 
 def _ids_of_cases_with(evalset_row: EvalSet, text: str) -> list[str]:

@@ -253,6 +253,7 @@ PLACES = {
         "evalset-change", address("/evals/weather/lookups/change/?act=remove&id=one_city")
     ),
     "removal of an evalset": Place("evalset-delete", address("/evals/weather/lookups/delete/")),
+    "plan of a run": Place("evalset-plan", address("/evals/weather/lookups/plan/")),
     "versions": Place("evalset-versions", address("/evals/weather/lookups/versions/")),
     "new evalset": Place("eval-new", address("/evals/new/")),
     "uploaded evalsets": Place("eval-upload", address("/evals/upload/")),

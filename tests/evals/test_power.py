@@ -16,6 +16,8 @@ from evals_app.runs.writes import NewRun
 from sessions_app.errors import BadInput
 from tests.evals import stored_runs
 from tests.evals.run_evals_command import EXAMPLE_AGENTS, run_evals, usage_error
+from tests.evals.web_pages import get_page, start_run
+from tests.pages.html import parse
 
 THEN, NOW = Sameness("a", "m", "d", "j"), Sameness("b", "m", "d", "j")
 
@@ -83,7 +85,7 @@ def test_same_plan_gets_the_same_answer():
 def test_many_cases_get_fewer_draws_and_say_the_precision():
     few, many = plan_power(earlier(6, 6), 1), plan_power(earlier(6, 6, 200), 1)
     assert (few.draws, many.draws) == (200, 40)
-    assert few.precision < many.precision < 0.16
+    assert (few.precision_points, many.precision_points) == (7, 15)
 
 
 def test_case_that_cannot_regress_says_what_it_needs():
@@ -222,3 +224,51 @@ def test_command_refuses_options_that_need_a_run(store):
     )
     assert "no run is marked as baseline" in usage_error(WEATHER, "lookups", "--plan", "--baseline=baseline")
     assert "--drop is an option of --plan" in usage_error(WEATHER, "lookups", "--drop=0.3")
+
+
+FORM = {
+    "metric": ["tool_trajectory_avg_score", "response_match_score"],
+    "threshold:tool_trajectory_avg_score": "1",
+    "threshold:response_match_score": "0.5",
+    "num_runs": "3",
+}
+
+
+async def post_plan(web, status=200, headers=None, **fields):
+    response = await web.post("/evals/counter/smoke/plan/", {**FORM, **fields}, headers=headers or {})
+    assert response.status_code == status, response.content.decode()[:3000]
+    return parse(response.content)
+
+
+async def plan_text(web, status=200, **fields):
+    part = await post_plan(web, status, {"HX-Request": "true", "HX-Target": "plan"}, **fields)
+    return " ".join(part.text.split())
+
+
+@pytest.mark.anywhere
+async def test_run_form_asks_for_the_chance_to_see_a_drop(web, smoke):
+    form = (await get_page(web, "/evals/counter/smoke/")).one("form", id="run-form")
+    run, *others = form.all("button")
+    assert "formaction" not in run.attrs
+    assert others[-1].attrs["formaction"] == others[-1].attrs["hx-post"] == "/evals/counter/smoke/plan/"
+    assert "With 3 repetitions and no earlier outcomes no drop can be proven." in await plan_text(web)
+
+
+@pytest.mark.anywhere
+async def test_plan_without_scripts_is_a_page(web, process, smoke):
+    await start_run(web, num_runs="3")
+    page = await post_plan(web)
+    assert page.one("h1").text == "Chance to see a drop"
+    rows = page.one("tbody").all("tr")
+    assert [row.one("th").text for row in rows] == ["1", "2", "3 (planned)", "5", "10"]
+    assert "against the newest run and its history" in " ".join(page.text.split())
+    assert "cannot be called regressed" in page.text
+    assert (await get_page(web, "/evals/counter/smoke/plan/")).one("h1").text == "Chance to see a drop"
+
+
+@pytest.mark.anywhere
+async def test_plan_refuses_an_invalid_form(web, smoke):
+    assert "at most 1, not 2" in await plan_text(web, 422, drop="2")
+    assert "The drop is no number: 'x'" in await plan_text(web, 422, drop="x")
+    assert "has no case 'gone'" in await plan_text(web, 422, case="gone")
+    assert "Repetitions must be 1 to" in await plan_text(web, 422, num_runs="0")
