@@ -1,4 +1,4 @@
-"""Exports of sessions as lossless JSON Lines.
+"""Exports of sessions: DevUI's lossless JSON Lines, and an SQLite store that `adk web` opens.
 
 Credentials (the private columns) are left out unless the caller asks for them.
 """
@@ -8,10 +8,11 @@ from __future__ import annotations
 import io
 import json
 import os
+import sqlite3
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TextIO
@@ -31,6 +32,7 @@ from sessions_app.models import (
     UserScope,
     UserState,
 )
+from sessions_app.transfer.readers.event_schema import snake_case
 from sessions_app.transfer.readers.formats.devui_export import EXPORT_KIND, EXPORT_VERSION
 
 CHUNK = 500
@@ -76,6 +78,22 @@ def export_json(export_filter: ExportFilter, path: Path, *, credentials: bool = 
     """
     with _create_file(export_filter, path) as target, target.open("w", encoding="utf-8") as file:
         return _write_json(export_filter, file, credentials=credentials)
+
+
+def export_adk_sqlite(export_filter: ExportFilter, path: Path, *, credentials: bool = False) -> ExportCounts:
+    """Write sessions as a store of ADK's `SqliteSessionService`, which `adk web` opens as `.adk/session.db`.
+
+    That service sorts events by time, so an event with an older timestamp than its predecessor moves.
+
+    Raises:
+        NotFound: no session matches.
+        BadInput: the file exists, or cannot be written.
+    """
+    with _create_file(export_filter, path) as target, closing(sqlite3.connect(target)) as connection:
+        connection.executescript(_ADK_TABLES)
+        counts = _write_sqlite(export_filter, connection, credentials)
+        connection.commit()
+        return counts
 
 
 def require_sessions(export_filter: ExportFilter) -> None:
@@ -213,4 +231,44 @@ def _write_json(export_filter: ExportFilter, file: TextIO, *, credentials: bool 
     for record in _ExportReader(export_filter, credentials).records():
         kinds[record["kind"]] += 1
         file.write(scopes.dumps(record) + "\n")
+    return ExportCounts(kinds["session"], kinds["event"])
+
+
+_ADK_TABLES = """
+CREATE TABLE app_states (app_name TEXT PRIMARY KEY, state TEXT NOT NULL, update_time REAL NOT NULL);
+CREATE TABLE user_states (app_name TEXT NOT NULL, user_id TEXT NOT NULL, state TEXT NOT NULL,
+    update_time REAL NOT NULL, PRIMARY KEY (app_name, user_id));
+CREATE TABLE sessions (app_name TEXT NOT NULL, user_id TEXT NOT NULL, id TEXT NOT NULL, state TEXT NOT NULL,
+    create_time REAL NOT NULL, update_time REAL NOT NULL, PRIMARY KEY (app_name, user_id, id));
+CREATE TABLE events (id TEXT NOT NULL, app_name TEXT NOT NULL, user_id TEXT NOT NULL, session_id TEXT NOT NULL,
+    invocation_id TEXT NOT NULL, timestamp REAL NOT NULL, event_data TEXT NOT NULL,
+    PRIMARY KEY (app_name, user_id, session_id, id),
+    FOREIGN KEY (app_name, user_id, session_id) REFERENCES sessions(app_name, user_id, id) ON DELETE CASCADE);
+"""
+"""The tables of ADK's `sqlite_session_service.py`."""
+
+_ADK_INSERTS = {
+    "app": "INSERT INTO app_states VALUES (:app, :state, :updated_at)",
+    "user": "INSERT INTO user_states VALUES (:app, :user, :state, :updated_at)",
+    "session": "INSERT INTO sessions VALUES (:app, :user, :session, :state, :created_at, :updated_at)",
+    "event": (
+        "INSERT INTO events VALUES (:id, :app, :user, :session, :invocationId, :timestamp, :event_data)"
+    ),
+}
+"""Statements for the records of an export, by kind."""
+
+
+def _write_sqlite(
+    export_filter: ExportFilter, connection: sqlite3.Connection, credentials: bool
+) -> ExportCounts:
+    kinds: Counter[str] = Counter()
+    for record in _ExportReader(export_filter, credentials).records():
+        kinds[record["kind"]] += 1
+        if record["kind"] == "event":
+            event = record["event"]
+            data = scopes.dumps(snake_case("Event", event))
+            values = {"invocationId": "", **event, **record, "event_data": data}
+        else:
+            values = {**record, "state": scopes.dumps(record["state"])}
+        connection.execute(_ADK_INSERTS[record["kind"]], values)
     return ExportCounts(kinds["session"], kinds["event"])

@@ -1,4 +1,4 @@
-"""What is exported comes back equal."""
+"""Exports can be imported again unchanged, and ADK opens the store that is exported for it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 from asgiref.sync import async_to_sync
 from django.core.management import CommandError, call_command
+from google.adk.events.event import Event as AdkEvent
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
 from sessions_app.adk import DjangoSessionService
 from sessions_app.models import AgentSession
 from sessions_app.sessions import labels, writes
 from sessions_app.sessions.writes import SessionKey
 from sessions_app.state import history
-from sessions_app.transfer.exports import ExportFilter, export_json
+from sessions_app.transfer.exports import ExportFilter, export_adk_sqlite, export_json
 from sessions_app.transfer.readers.event_schema import snake_case
 from tests import forked_processes
 from tests.importers import stores
@@ -78,13 +80,48 @@ def test_credentials_are_exported_only_on_request(store, tmp_path):
     fill_live()
 
     export_json(ExportFilter(), tmp_path / "public.jsonl")
+    export_adk_sqlite(ExportFilter(), tmp_path / "public.db")
     export_json(ExportFilter(), tmp_path / "private.jsonl", credentials=True)
 
-    content = (tmp_path / "public.jsonl").read_text()
-    assert ACCESS_TOKEN not in content
-    assert INTERNAL_MARK not in content
-    assert stat.S_IMODE((tmp_path / "public.jsonl").stat().st_mode) == 0o600
+    for name in ("public.jsonl", "public.db"):
+        content = (tmp_path / name).read_bytes()
+        assert ACCESS_TOKEN.encode() not in content
+        assert INTERNAL_MARK.encode() not in content
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
     assert ACCESS_TOKEN in (tmp_path / "private.jsonl").read_text()
+
+
+def test_adk_opens_the_store_that_is_written_for_it_and_reads_the_same(load, read, tmp_path):
+    fill_live()
+    load(stores.V0)
+    path = tmp_path / "session.db"
+
+    export_adk_sqlite(ExportFilter(), path, credentials=True)
+
+    service = SqliteSessionService(str(path))
+    for app, user, name in (("weather", "ann", "s1"), ("weather", "ann", "live"), ("news", "bob", "s1")):
+        session = async_to_sync(service.get_session)(app_name=app, user_id=user, session_id=name)
+        dumped = session.model_dump(mode="json", by_alias=True, exclude_none=True)
+        assert without_auth(dumped) == without_auth(read(app, user, name))
+
+
+def without_auth(session: dict) -> dict:
+    """ADK reads its own auth schemes differently each time it stores them."""
+    for event in session["events"]:
+        event["actions"]["requestedAuthConfigs"] = sorted(event["actions"]["requestedAuthConfigs"])
+    return session
+
+
+def test_adk_continues_in_the_exported_store(load, tmp_path):
+    load(stores.SQLITE)
+    export_adk_sqlite(ExportFilter(app_name="weather"), tmp_path / "session.db")
+    service = SqliteSessionService(str(tmp_path / "session.db"))
+    get = async_to_sync(service.get_session)
+    session = get(app_name="weather", user_id="ann", session_id="s1")
+
+    async_to_sync(service.append_event)(session, AdkEvent(author="user", invocation_id="i9"))
+
+    assert len(get(app_name="weather", user_id="ann", session_id="s1").events) == 6
 
 
 def test_fields_are_named_like_in_adks_store():
@@ -109,7 +146,7 @@ def test_only_selected_sessions_are_exported(load, tmp_path):
 
 def test_commands_report_their_results(load, tmp_path, capsys):
     call_command("import_sessions", str(stores.SQLITE))
-    call_command("export_sessions", f"--output={tmp_path / 'all.jsonl'}")
+    call_command("export_sessions", "--format=adk-sqlite", f"--output={tmp_path / 'session.db'}")
 
     output = capsys.readouterr().out
     assert "3 new session(s), 0 extended, 0 unchanged; 9 event(s) imported." in output

@@ -1,4 +1,4 @@
-"""`manage.py export_sessions`: export sessions for `import_sessions`."""
+"""`manage.py export_sessions`: export sessions for another store or for `adk web`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from sessions_app.errors import DevUIError
 from sessions_app.store.schema import ensure_schema
-from sessions_app.transfer.exports import ExportFilter, export_json
+from sessions_app.transfer.exports import ExportFilter, export_adk_sqlite, export_json
+
+FORMATS = {"json": export_json, "adk-sqlite": export_adk_sqlite}
 
 
 class Command(BaseCommand):
@@ -24,6 +26,12 @@ class Command(BaseCommand):
         add("--app", default="", help="only sessions of this app")
         add("--user", default="", help="only sessions of this user")
         add("--session", default="", help="only the session with this id")
+        add(
+            "--format",
+            choices=FORMATS,
+            default="json",
+            help="json: lossless, for import_sessions; adk-sqlite: a store that `adk web` opens",
+        )
         add("--output", type=Path, required=True, metavar="PATH", help="file to write; must not exist")
         add(
             "--with-credentials",
@@ -41,7 +49,8 @@ class Command(BaseCommand):
         selection = ExportFilter(options["app"], options["user"], options["session"])
         try:
             ensure_schema()
-            result = export_json(selection, options["output"], credentials=options["with_credentials"])
+            export = FORMATS[options["format"]]
+            result = export(selection, options["output"], credentials=options["with_credentials"])
         except DevUIError as error:
             raise CommandError(f"{error.message} {error.hint}", returncode=2) from error
         self.stdout.write(f"{result.sessions} session(s), {result.events} event(s) in {options['output']}")
