@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
+from evals_app.models import EvalRun
 from sessions_app.management.commands import import_sessions as command
 from sessions_app.models import Event
 from tests.importers.stores import T0, add_events, an_event, delta, sqlite_store
@@ -64,3 +66,21 @@ def test_a_store_that_does_not_change_is_not_opened_again(store, tmp_path: Path,
         call_command("import_sessions", str(path), "--follow")
 
     assert len(opened) == 2
+
+
+def test_new_eval_results_are_imported_while_sessions_stay_the_same(store, tmp_path: Path, monkeypatch):
+    folder = tmp_path / "weather"
+    history = folder / ".adk" / "eval_history"
+    history.mkdir(parents=True)
+    sqlite_store(folder / ".adk" / "session.db", an_event(1))
+    result = {"eval_set_result_id": "r1", "eval_set_id": "manners", "eval_case_results": []}
+
+    def add_result() -> None:
+        (history / "r1.evalset_result.json").write_text(json.dumps(result))
+
+    run_between_checks(monkeypatch, [lambda: None, add_result, lambda: None])
+
+    with pytest.raises(SystemExit):
+        call_command("import_sessions", str(folder), "--follow")
+
+    assert EvalRun.objects.count() == 1

@@ -94,7 +94,7 @@ class Command(BaseCommand):
             if new_fingerprint and new_fingerprint == last_fingerprint:
                 continue
             report, last_fingerprint = self._import(options), new_fingerprint
-            if report.events or report.created or report.artifacts:
+            if report.events or report.created or report.artifacts or report.eval_runs:
                 self._print_report(report)
 
     def _print_report(self, report: ImportReport) -> None:

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 from sessions_app.errors import BadInput, DevUIError, NotFound
 from sessions_app.plugins import FAILURES
 from sessions_app.redaction import without_password
+from sessions_app.transfer.folder_importer import folder_importers
 from sessions_app.transfer.readers.artifact_files import artifacts_fingerprint
 from sessions_app.transfer.readers.databases import (
     SQLITE_MAGIC,
@@ -64,6 +65,8 @@ def fingerprint(location: str) -> str:
     parts = [file_fingerprint(_session_file(path))] if holds_sessions(location) else []
     if artifacts := find_artifacts_folder(location):
         parts.append(artifacts_fingerprint(artifacts))
+    for importer in folder_importers:
+        parts += importer.find_sources(path).values()
     return " ".join(parts)
 
 
