@@ -57,7 +57,8 @@ async def test_form_offers_metrics_and_marks_unavailable_ones(web, smoke, folder
     chosen = [box.attrs["value"] for box in form.all("input", name="metric") if "checked" in box.attrs]
     assert chosen == ["tool_trajectory_avg_score"]
     assert form.one("input", name="threshold:tool_trajectory_avg_score").attrs["value"] == "0.9"
-    assert form.one("option", selected="").attrs["value"] == "ANY_ORDER"
+    match_type = form.one("select", name="option:tool_trajectory_avg_score:match_type")
+    assert match_type.one("option", selected="").attrs["value"] == "ANY_ORDER"
     assert "needs the vertex extra" in form.text
 
 
