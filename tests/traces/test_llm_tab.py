@@ -9,6 +9,9 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.test import AsyncClient, Client
 from google.adk.agents.llm_agent import LlmAgent
+from google.adk.models.cache_metadata import CacheMetadata
+from google.adk.models.llm_response import LlmResponse
+from google.genai import types
 
 from sessions_app.models import AgentSession, ModelCall
 from sessions_app.store import units_of_work
@@ -113,3 +116,33 @@ async def test_call_needs_constant_queries_for_any_session_length(
             assert Client().get(f"/sessions/id/{session_pk}/events/2/model/").status_code == HTTPStatus.OK
 
     await sync_to_async(get)()
+
+
+async def test_page_shows_cached_tokens_and_cache_metadata(ask):
+    class Cached(ScriptedModel):
+        async def generate_content_async(self, llm_request, stream=False):
+            usage = types.GenerateContentResponseUsageMetadata(
+                prompt_token_count=900,
+                cached_content_token_count=700,
+                candidates_token_count=3,
+                total_token_count=903,
+            )
+            cache = CacheMetadata(
+                cache_name="projects/p/cachedContents/7",
+                expire_time=2e9,
+                fingerprint="f1",
+                invocations_used=2,
+                contents_count=4,
+            )
+            yield LlmResponse(
+                content=types.Content(role="model", parts=[types.Part(text="hi")]),
+                usage_metadata=usage,
+                cache_metadata=cache,
+            )
+
+    await ask(LlmAgent(name="ann", model=Cached.saying()))
+    session_pk = await units_of_work.read(lambda: AgentSession.objects.get().pk)
+    text = (await page(f"/sessions/id/{session_pk}/events/2/model/")).one("div", "model-call").text
+    assert "900 in (700 cached)" in text
+    for shown in ("projects/p/cachedContents/7", "invocations_used", "contents_count", "expire_time"):
+        assert shown in text
