@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evals_app.analysis.comparison import Outcomes, Sameness
+from evals_app.analysis.outcomes import Outcomes, Sameness
 from evals_app.templatetags import eval_results as filters
 
 
