@@ -33,6 +33,7 @@ urlpatterns = [
     page("evals/runs/<str:run_id>/note/", "run_actions.note_run", "eval-run-note"),
     page("evals/runs/<str:run_id>/baseline/", "run_actions.mark_baseline", "eval-run-baseline"),
     page("evals/runs/<str:run_id>/compare/", "run_comparison.compare", "eval-run-compare"),
+    page("evals/runs/<str:run_id>/compare/export/", "run_comparison.export", "eval-compare-export"),
     page("evals/runs/<str:run_id>/case/<int:attempt>/export/", "run_reports.export_case", "eval-case-export"),
     page("evals/runs/<str:run_id>/export/<str:kind>/", "run_reports.export", "eval-run-export"),
     page("evals/prices/", "trends.prices", "eval-prices"),

@@ -17,6 +17,7 @@ __all__ = [
     "HttpRequest",
     "LazyRoute",
     "download",
+    "download_page",
     "json_text",
     "redirect_to",
     "render_partial",
@@ -105,6 +106,12 @@ def download(file: IO[bytes], name: str, content_type: str) -> http.StreamingHtt
     """Return a response that downloads a file under this name. It closes the file at the end."""
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return http.StreamingHttpResponse(_chunks(file), content_type=content_type, headers=headers)
+
+
+def download_page(page: str, name: str) -> http.HttpResponse:
+    """Return a response that downloads an HTML page under this name."""
+    headers = {"Content-Disposition": f'attachment; filename="{name}.html"'}
+    return http.HttpResponse(page, content_type="text/html; charset=utf-8", headers=headers)
 
 
 async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:

@@ -8,6 +8,7 @@ credentials are recognized by their form and by the names before them.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -42,6 +43,9 @@ _CREDENTIAL_MARKERS = frozenset({"authType", "auth_type", "name", *_REQUESTED_KE
 
 
 REDACTED = "[redacted]"
+
+Redact = Callable[[Any], Any]
+"""Returns a JSON value without credentials, such as `redact_texts`."""
 
 _KEYS_IN_TEXT = re.compile(
     r"""
@@ -95,6 +99,22 @@ def redact_error_texts(value: Any) -> Any:
         return [redact_error_texts(item) for item in value]
     if isinstance(value, dict):
         return {key: redact_error_texts(item) for key, item in value.items()}
+    return value
+
+
+def redact_texts(value: Any, name: str = "") -> Any:
+    """Return a JSON value without credentials in its texts. The name before a value, such as `password`, counts."""
+    if isinstance(value, str):
+        return redact_text(f"{name}={value}").removeprefix(f"{name}=")
+    if isinstance(value, list):
+        return [redact_texts(item, name) for item in value]
+    if isinstance(value, dict):
+        return {key: redact_texts(item, key) for key, item in value.items()}
+    return value
+
+
+def no_redaction(value: Any) -> Any:
+    """Return a value as it is, for pages behind the login."""
     return value
 
 

@@ -20,6 +20,7 @@ from evals_app.runs.replay.comparison import RequestDifference, describe_differe
 from evals_app.runs.replay.request_diff import RUN_SETTINGS, compare_requests
 from sessions_app import scopes
 from sessions_app.models import ModelCall
+from sessions_app.redaction import Redact, no_redaction
 from sessions_app.traces import model_calls
 
 MAX_CASES = 10
@@ -82,8 +83,8 @@ class _CasePair:
         return self.has_both(agent) and _signature(self.before[agent]) != _signature(self.after[agent])
 
 
-def read_agent_changes(comparison: Comparison) -> AgentChanges:
-    """Return what changed in the requests of two compared runs.
+def read_agent_changes(comparison: Comparison, redact: Redact = no_redaction) -> AgentChanges:
+    """Return what changed in the requests of two compared runs. `redact` is applied before they are compared.
 
     Queries: two, and a few for each of at most `MAX_AGENTS` changed agents.
     """
@@ -96,7 +97,7 @@ def read_agent_changes(comparison: Comparison) -> AgentChanges:
     pairs = [_CasePair(case, calls[before], calls[after]) for case, before, after in sessions]
     pairs = [pair for pair in pairs if pair.before and pair.after]
     agents = dict.fromkeys(agent for pair in pairs for agent in (*pair.before, *pair.after))
-    changes = (_read_change(agent, pairs) for agent in agents)
+    changes = (_read_change(agent, pairs, redact) for agent in agents)
     shown = list(islice((change for change in changes if change), MAX_AGENTS))
     return AgentChanges(len(pairs), shown)
 
@@ -125,7 +126,7 @@ def _signature(call: ModelCall) -> tuple[Any, ...]:
     )
 
 
-def _read_change(agent: str, pairs: Sequence[_CasePair]) -> AgentChange | None:
+def _read_change(agent: str, pairs: Sequence[_CasePair], redact: Redact) -> AgentChange | None:
     """Return how an agent's requests differ, in the first case in which they do; None: nowhere."""
     both = [pair for pair in pairs if pair.has_both(agent)]
     if not both:
@@ -137,7 +138,7 @@ def _read_change(agent: str, pairs: Sequence[_CasePair]) -> AgentChange | None:
         return None
     example = differing[0]
     differences = compare_requests(
-        _agent_request(example.before[agent]), _agent_request(example.after[agent])
+        redact(_agent_request(example.before[agent])), redact(_agent_request(example.after[agent]))
     )
     if not differences:  # such as tools in another order
         return None

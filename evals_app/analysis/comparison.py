@@ -8,15 +8,16 @@ calls `compare`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from evals_app.analysis import statistics
 from evals_app.analysis.case_verdicts import CaseChange, Verdict, judge_cases
 from evals_app.analysis.change_tests import probability_of_fewer_in_all
 from evals_app.analysis.outcomes import CaseKey, Outcomes, Past
 from evals_app.analysis.score_changes import ScoreChange
-from evals_app.analysis.statistics import Effect
+from evals_app.analysis.statistics import Effect, Rate
 
 DEFAULT_LEVEL = 0.05
 """Chance that two runs of an unchanged agent are called a regression."""
@@ -76,6 +77,14 @@ class Amount:
         return self.after / self.before if self.before and self.after is not None else None
 
 
+class Advice(NamedTuple):
+    """What a comparison says as a whole, and what to do. `mark` is "danger", "warn", "info" or "ok"."""
+
+    mark: str
+    title: str
+    text: str
+
+
 @dataclass(frozen=True)
 class Comparison:
     """Two runs compared."""
@@ -106,6 +115,48 @@ class Comparison:
                 f"The run as a whole: {fell} (p = {self.whole.probability:.2g}, {self.whole.test})."
             )
         return sentences
+
+    @property
+    def advice(self) -> Advice:
+        """The result in a sentence, and what to do next."""
+        if self.regressions:
+            return Advice(
+                "danger",
+                "This run is worse than the earlier ones.",
+                "Open the regressed cases below: both sides and the first difference are shown. If the change is"
+                " intended, make this run the baseline.",
+            )
+        if self.to_confirm:
+            return Advice(
+                "warn",
+                "Some cases look worse, but chance can explain it.",
+                "Repeat them: the fresh repetitions are tested against earlier outcomes, and decide.",
+            )
+        if self.suspicious:
+            return Advice(
+                "warn",
+                "Some cases look worse, but there are too few outcomes to decide.",
+                "Run the evalset again with more repetitions. The reason of each case says how many.",
+            )
+        if self.whole.refusal:
+            return Advice("info", self.whole.refusal, "No case is called regressed or fixed.")
+        return Advice("ok", "No case is worse than chance explains.", "You need not do anything.")
+
+    @property
+    def before_rate(self) -> Rate:
+        """Pass rate of the run before."""
+        return self._rate(lambda case: case.before)
+
+    @property
+    def after_rate(self) -> Rate:
+        """Pass rate of the run after."""
+        return self._rate(lambda case: case.after)
+
+    def _rate(self, side: Callable[[CaseChange], Outcomes | None]) -> Rate:
+        """Return the pass rate of one side over the cases that can be compared, each with the same weight."""
+        outcomes = [side(case) for case in self.cases if case.is_comparable]
+        rates = [side_outcomes.rate for side_outcomes in outcomes if side_outcomes is not None]
+        return Rate(sum(rates), len(rates))
 
     @property
     def doubts(self) -> list[str]:

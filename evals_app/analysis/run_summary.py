@@ -117,6 +117,21 @@ def find_run(run_id: str) -> EvalRun:
     return run
 
 
+def find_attempt(pk: int) -> EvalAttempt:
+    """Return an attempt with its scores, run, evalset and version.
+
+    Raises:
+        NotFound: no such attempt.
+    """
+    rows = EvalAttempt.objects.select_related("run__evalset", "run__version").prefetch_related("results")
+    attempt = rows.filter(pk=pk).first()
+    if attempt is None:
+        raise NotFound(
+            f"No attempt {pk}.", hint="GET /api/v1/evals/runs/{id}/results lists a run's attempts."
+        )
+    return attempt
+
+
 def columns_of(run: EvalRun) -> list[Column]:
     """Return the metrics of a run that can pass or fail, in order."""
     criteria = json.loads(run.config).get("criteria") or {}

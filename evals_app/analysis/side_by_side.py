@@ -22,11 +22,13 @@ from evals_app.cases import version_contents
 from evals_app.metrics import expected_state, invocations
 from evals_app.metrics.alignment import CallPair, align
 from evals_app.models import EvalAttempt, EvalRun
+from sessions_app import scopes
 from sessions_app.branches import session_comparison
 from sessions_app.branches.session_comparison import KeyPair
 from sessions_app.presentation import text_diff, value_diff
 from sessions_app.presentation.text_diff import DiffPiece
 from sessions_app.presentation.value_diff import DiffLine
+from sessions_app.redaction import Redact, no_redaction
 
 MAX_KEYS = 50
 """State keys that are shown of those that differ."""
@@ -149,12 +151,18 @@ class SideBySide:
 
 
 def read_case(
-    then: EvalRun, now: EvalRun, case: CaseChange, chosen: ChosenAttempts | None = None
+    then: EvalRun,
+    now: EvalRun,
+    case: CaseChange,
+    chosen: ChosenAttempts | None = None,
+    *,
+    redact: Redact = no_redaction,
 ) -> SideBySide:
     """Return a case of the comparison of two runs (whose versions are read).
 
     Args:
         chosen: the attempts to show. An attempt of another case is ignored.
+        redact: applied to what the agents did and to state values, before they are compared.
     """
     chosen = chosen or ChosenAttempts()
     before = _read_side(then, case.key, case.before, chosen.before)
@@ -164,8 +172,8 @@ def read_case(
         before,
         after,
         _pair_scores(before, after),
-        list(_pair_turns(before, after)),
-        _compare_states(before, after),
+        list(_pair_turns(before, after, redact)),
+        _compare_states(before, after, redact),
     )
 
 
@@ -201,12 +209,12 @@ class _Actual:
     traces: Mapping[str, int]
 
     @classmethod
-    def of(cls, side: Side | None) -> _Actual:
+    def of(cls, side: Side | None, redact: Redact) -> _Actual:
         if side is None:
             return cls([], {}, {})
         session_pk = side.attempt.session_id
         return cls(
-            json.loads(side.attempt.actual),
+            redact(json.loads(side.attempt.actual)),
             attempt_detail.event_of_calls(session_pk),
             attempt_detail.traces_of(session_pk),
         )
@@ -225,8 +233,8 @@ class _Actual:
         )
 
 
-def _pair_turns(before: Side | None, after: Side | None) -> Iterator[TurnPair]:
-    old, new = _Actual.of(before), _Actual.of(after)
+def _pair_turns(before: Side | None, after: Side | None, redact: Redact) -> Iterator[TurnPair]:
+    old, new = _Actual.of(before, redact), _Actual.of(after, redact)
     current = after or before
     expected = current.expected if current else []
     for number, sides in enumerate(zip_longest(old.turns, new.turns), start=1):
@@ -244,18 +252,21 @@ def _pair_turns(before: Side | None, after: Side | None) -> Iterator[TurnPair]:
         )
 
 
-def _compare_states(before: Side | None, after: Side | None) -> StateChanges | None:
+def _compare_states(before: Side | None, after: Side | None, redact: Redact) -> StateChanges | None:
     sessions = [side.attempt.session for side in (before, after) if side]
     if len(sessions) < 2 or sessions[0] is None or sessions[1] is None:
         return None
     difference = session_comparison.state_difference(sessions[0], sessions[1])
     keys = [pair for pair in difference.keys if pair.key != expected_state.EVALUATION_KEY]
     return StateChanges(
-        [_state_key(pair) for pair in keys[:MAX_KEYS]], max(0, len(keys) - MAX_KEYS), difference.same
+        [_state_key(pair, redact) for pair in keys[:MAX_KEYS]], max(0, len(keys) - MAX_KEYS), difference.same
     )
 
 
-def _state_key(pair: KeyPair) -> StateKey:
-    before, after = (value.public if value else None for value in (pair.left, pair.right))
+def _state_key(pair: KeyPair, redact: Redact) -> StateKey:
+    before, after = (
+        scopes.dumps(redact({pair.name: json.loads(value.public)})[pair.name]) if value else None
+        for value in (pair.left, pair.right)
+    )
     lines = [] if value_diff.is_brief(before, after) else value_diff.diff_lines(before, after)
     return StateKey(pair.scope, pair.name, before, after, lines)

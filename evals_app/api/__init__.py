@@ -17,11 +17,10 @@ from evals_app.api.run_actions import router as control
 from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.metrics.catalog import all_metrics, describe
-from evals_app.models import EvalAttempt, EvalRun, EvalSet
+from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import deletion, dispatch, run_form, run_orders
 from sessions_app.agents.folder import configured_folder
 from sessions_app.api.schemas import REFUSALS, Problem
-from sessions_app.errors import NotFound
 from sessions_app.http import json_text
 from sessions_app.ids import StorableText
 from sessions_app.store import pagination, units_of_work
@@ -225,9 +224,4 @@ def _run_page(app: str, evalset: str, limit: int, before: str) -> RunPage:
 
 
 def _attempt(pk: int) -> dict[str, Any]:
-    attempt = EvalAttempt.objects.prefetch_related("results").filter(pk=pk).first()
-    if attempt is None:
-        raise NotFound(
-            f"No attempt {pk}.", hint="GET /api/v1/evals/runs/{id}/results lists a run's attempts."
-        )
-    return exports.attempt_json(attempt)
+    return exports.attempt_json(run_summary.find_attempt(pk))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from ninja import P, QueryEx, Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
@@ -12,13 +12,20 @@ from pydantic import ConfigDict, Field
 from evals_app.analysis import baselines, exports, run_summary, trends
 from evals_app.api.run_actions import RunId
 from evals_app.files import library
+from evals_app.models import EvalRun
 from evals_app.runs import run_orders, writes
 from sessions_app.api.schemas import REFUSALS
+from sessions_app.http import download_page
 from sessions_app.ids import StorableText
 from sessions_app.store import units_of_work
 
 router = Router(tags=["evals"])
 """Mounted by the package."""
+
+
+Against = QueryEx[
+    str, P(alias="with", description="A run's id or the beginning of one, `baseline` or `previous`.")
+]
 
 
 class Baseline(Schema):
@@ -41,12 +48,26 @@ class Note(Schema):
 async def compare_run(
     request: HttpRequest,
     run_id: RunId,
-    against: QueryEx[
-        str, P(alias="with", description="A run's id or the beginning of one, `baseline` or `previous`.")
-    ] = "baseline",
+    against: Against = "baseline",
 ) -> dict[str, Any]:
     """Compare a run with another one of its evalset: a verdict on each case with its evidence, and on the run."""
     return await units_of_work.read(_compare_runs, run_id, against)
+
+
+@router.get("/runs/{run_id}/compare/html", response={200: None, **REFUSALS})
+async def export_comparison(
+    request: HttpRequest, run_id: RunId, against: Against = "baseline"
+) -> HttpResponse:
+    """Return the comparison of a run with another one as one HTML file, without credentials."""
+    page = await units_of_work.read(lambda: exports.comparison_html(*_find_runs(run_id, against)))
+    return download_page(page, f"eval-compare-{run_id}")
+
+
+@router.get("/attempts/{int:attempt}/html", response={200: None, **REFUSALS})
+async def export_case(request: HttpRequest, attempt: int) -> HttpResponse:
+    """Return the case of an attempt, with its repetitions in this run, as one HTML file, without credentials."""
+    page = await units_of_work.read(lambda: exports.case_html(run_summary.find_attempt(attempt)))
+    return download_page(page, f"eval-case-{attempt}")
 
 
 @router.get("/trend", response={200: list[dict[str, Any]], **REFUSALS})
@@ -86,6 +107,10 @@ async def get_prices(request: HttpRequest) -> dict[str, Any]:
 
 
 def _compare_runs(run_id: str, against: str) -> dict[str, Any]:
-    now = run_summary.find_run(run_id)
-    then = baselines.find_baseline(now, against)
+    then, now = _find_runs(run_id, against)
     return exports.comparison_facts(then, now, baselines.compare_runs(then, now))
+
+
+def _find_runs(run_id: str, against: str) -> tuple[EvalRun, EvalRun]:
+    now = run_summary.find_run(run_id)
+    return baselines.find_baseline(now, against), now

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from evals_app.analysis import agent_changes, baselines, run_summary, side_by_side
+from evals_app.analysis import agent_changes, baselines, exports, run_summary, side_by_side
 from evals_app.analysis.case_verdicts import CaseChange, Verdict
 from evals_app.analysis.comparison import Comparison
-from evals_app.analysis.outcomes import Outcomes
 from evals_app.analysis.side_by_side import ChosenAttempts
-from evals_app.analysis.statistics import Rate
 from evals_app.models import EvalRun
 from evals_app.runs.rerun import CONFIRMATION
-from sessions_app.http import render_partial
+from sessions_app.errors import NotFound
+from sessions_app.http import download_page, render_partial
 
 PAGE = 100
 
@@ -32,16 +31,35 @@ def compare(request: HttpRequest, run_id: str) -> HttpResponse:
         NotFound: no such run.
     """
     now = run_summary.find_run(run_id)
-    baseline_name = request.GET.get("with", "")
-    then = (
-        baselines.find_baseline(now, baseline_name)
-        if baseline_name
-        else baselines.baseline_of(now) or baselines.before(now)
-    )
+    then = _find_other_run(request, now)
     context: dict[str, object] = {"run": now, "then": then, "offered": baselines.comparable_runs(now)}
     if then is not None:
         context |= _comparison_context(request, then, now)
     return render_partial(request, "devui/evals/compare.html", context, partial="cases")
+
+
+@require_safe
+def export(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Download the comparison of a run with `?with=`, or the same run as on the page, as one HTML page.
+
+    Raises:
+        NotFound: no such run, or none to compare with.
+    """
+    now = run_summary.find_run(run_id)
+    then = _find_other_run(request, now)
+    if then is None:
+        raise NotFound(
+            f"{now.evalset.evalset_id} has no other finished run to compare with.",
+            hint="Run the evalset again.",
+        )
+    return download_page(exports.comparison_html(then, now), f"eval-compare-{then.pk}-{now.pk}")
+
+
+def _find_other_run(request: HttpRequest, now: EvalRun) -> EvalRun | None:
+    """Return the run that `?with=` names, else the baseline, else the run before; None if there is none."""
+    if name := request.GET.get("with", ""):
+        return baselines.find_baseline(now, name)
+    return baselines.baseline_of(now) or baselines.before(now)
 
 
 def _comparison_context(request: HttpRequest, then: EvalRun, now: EvalRun) -> dict[str, object]:
@@ -55,8 +73,6 @@ def _comparison_context(request: HttpRequest, then: EvalRun, now: EvalRun) -> di
     ]
     return {
         "comparison": comparison,
-        "before_rate": _rate(comparison, lambda case: case.before),
-        "after_rate": _rate(comparison, lambda case: case.after),
         "confirmations": now.repeated_by.filter(source=CONFIRMATION).order_by("created_at"),
         "changed": baselines.what_changed(then, now),
         "currency": baselines.currency_of(now),
@@ -79,10 +95,3 @@ def _find_case(request: HttpRequest, comparison: Comparison) -> CaseChange | Non
 
 def _page_of(case: CaseChange | None, cases: Sequence[CaseChange]) -> int:
     return cases.index(case) // PAGE + 1 if case in cases else 1
-
-
-def _rate(comparison: Comparison, side: Callable[[CaseChange], Outcomes | None]) -> Rate:
-    """Return the pass rate of one side over the cases that can be compared, each with the same weight."""
-    outcomes = [side(case) for case in comparison.cases if case.is_comparable]
-    rates = [side_outcomes.rate for side_outcomes in outcomes if side_outcomes is not None]
-    return Rate(sum(rates), len(rates))

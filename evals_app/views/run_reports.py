@@ -14,7 +14,7 @@ from evals_app.cli.ci_gate import Gate
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import prices
 from sessions_app.errors import NotFound
-from sessions_app.http import render_partial, wants_partial
+from sessions_app.http import download_page, render_partial, wants_partial
 
 KEPT = ("status", "cause", "mixed", "order")
 """Filters of the query string that are kept when the filter form is submitted."""
@@ -101,6 +101,4 @@ def export_case(request: HttpRequest, run_id: str, attempt: int) -> HttpResponse
     row = rows.filter(pk=attempt).first()
     if row is None:
         raise NotFound(f"The run has no attempt {attempt}.", hint="The run's page lists its attempts.")
-    answer = HttpResponse(exports.case_html(row), content_type="text/html; charset=utf-8")
-    answer.headers["Content-Disposition"] = f'attachment; filename="eval-case-{row.pk}.html"'
-    return answer
+    return download_page(exports.case_html(row), f"eval-case-{row.pk}")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Self
 
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import P, QueryEx, Router, Schema
 from pydantic import ConfigDict, Field
 
 from sessions_app.api.schemas import REFUSALS, Problem
 from sessions_app.forms.lists import MAX_SESSIONS_PER_ACTION
-from sessions_app.http import download
+from sessions_app.http import download, download_page
 from sessions_app.ids import RowKey
+from sessions_app.lookup import find_session
 from sessions_app.sessions import deletion
 from sessions_app.store import units_of_work
-from sessions_app.transfer import exports
+from sessions_app.transfer import exports, html_page
 
 router = Router()
 
@@ -75,6 +76,15 @@ async def export_sessions(request: HttpRequest, session: Keys) -> StreamingHttpR
     """Return the sessions as `manage.py export_sessions` writes them (JSON Lines), without credentials."""
     file = await units_of_work.read(exports.open_export, exports.ExportFilter(pks=tuple(session)))
     return download(file, "sessions.jsonl", exports.CONTENT_TYPE)
+
+
+@router.get(
+    "/sessions/{int:session}/html", response={200: None, 404: Problem, 422: Problem}, tags=["sessions"]
+)
+async def export_session(request: HttpRequest, session: int) -> HttpResponse:
+    """Return a session's timeline and state as one HTML file, without credentials."""
+    page = await units_of_work.read(lambda: html_page.session_html(find_session(session)))
+    return download_page(page, f"session-{session}")
 
 
 @router.post("/sessions/delete", response={200: Deleted, **REFUSALS}, tags=["sessions"])

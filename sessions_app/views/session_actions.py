@@ -19,7 +19,7 @@ from sessions_app import realms
 from sessions_app.errors import AlreadyExists, BadInput
 from sessions_app.forms.lists import SavedViewForm, SessionActionForm
 from sessions_app.forms.sessions import SessionTitleForm
-from sessions_app.http import download, redirect_to, render_partial
+from sessions_app.http import download, download_page, redirect_to, render_partial
 from sessions_app.lookup import find_session
 from sessions_app.sessions import deletion, labels, saved_views
 from sessions_app.transfer import exports, html_page
@@ -71,9 +71,7 @@ def export_page(request: HttpRequest, pk: int) -> HttpResponse:
     Raises:
         SessionMissing: there is no such session.
     """
-    response = HttpResponse(html_page.session_html(find_session(pk)), content_type="text/html; charset=utf-8")
-    response.headers["Content-Disposition"] = f'attachment; filename="session-{pk}.html"'
-    return response
+    return download_page(html_page.session_html(find_session(pk)), f"session-{pk}")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -108,6 +108,15 @@ async def test_the_list_is_searched_by_the_query_language(web):
     assert (wrong.status_code, wrong.json()["code"]) == (400, "bad_query")
 
 
+async def test_session_is_exported_as_an_html_file(web):
+    session = await create("s/1", {"n": 1})
+    response = await web.get(f"{API}/sessions/{session.pk}/html")
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    assert response.headers["content-disposition"] == f'attachment; filename="session-{session.pk}.html"'
+    assert "State now" in response.text
+    assert (await web.get(f"{API}/sessions/999/html")).status_code == 404
+
+
 @pytest.mark.parametrize("key", [2**63, 10**30, 0, -1])
 async def test_impossible_primary_key_is_refused_without_query(web, key):
     assert (await web.get(f"{API}/sessions/export", params={"session": key})).status_code == 422

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from sessions_app.store import units_of_work
+from tests.evals import stored_runs
 from tests.evals.api_requests import get_json, post_json
 from tests.evals.builders import write
 from tests.evals.conftest import wait_until_settled
+from tests.pages.html import parse
 
 
 async def test_evalsets_are_listed_with_their_problems(web, smoke, folder):
@@ -77,3 +80,23 @@ async def test_invalid_order_is_refused(web, smoke, body, status, code):
 async def test_missing_objects_are_404(web):
     assert (await get_json(web, "/runs/none", 404))["code"] == "not_found"
     assert (await get_json(web, "/attempts/1", 404))["code"] == "not_found"
+
+
+async def test_comparison_and_case_are_exported_as_html_files(web):
+    def store_runs():
+        of = stored_runs.version(stored_runs.cases("a"))
+        then, now = (stored_runs.run(of, {"a": [stored_runs.passing()]}, code=code) for code in ("v1", "v2"))
+        return then.pk, now.pk, now.attempts.get().pk
+
+    then, now, attempt = await units_of_work.write(store_runs)
+    files = {
+        f"/api/v1/evals/runs/{now}/compare/html?with={then}": "counter / kept: two runs",
+        f"/api/v1/evals/attempts/{attempt}/html": "a",
+    }
+    for address, heading in files.items():
+        response = await web.get(address)
+        assert response.headers["Content-Type"] == "text/html; charset=utf-8"
+        assert response.headers["Content-Disposition"].startswith("attachment")
+        assert parse(response.content).one("h1").text == heading
+    assert (await web.get(f"/api/v1/evals/attempts/{10**9}/html")).status_code == 404
+    assert (await web.get(f"/api/v1/evals/runs/{now}/compare/html?with=none")).status_code == 404

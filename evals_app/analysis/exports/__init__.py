@@ -1,8 +1,9 @@
-"""Exports of a run: JSON, CSV, JUnit XML, one self-contained HTML page, Markdown. Read-only."""
+"""Exports of runs and comparisons: JSON, CSV, JUnit XML, self-contained HTML pages, Markdown. Read-only."""
 
 from __future__ import annotations
 
 from evals_app.analysis.exports.comparison_json import comparison_facts, trend_facts
+from evals_app.analysis.exports.comparison_page import comparison_html
 from evals_app.analysis.exports.html_page import as_html, case_html
 from evals_app.analysis.exports.junit import as_junit
 from evals_app.analysis.exports.markdown import as_markdown
@@ -29,6 +30,7 @@ __all__ = [
     "attempts_of",
     "case_html",
     "comparison_facts",
+    "comparison_html",
     "failure_reason",
     "metric_json",
     "run_facts",

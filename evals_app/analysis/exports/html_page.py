@@ -12,7 +12,7 @@ from evals_app.analysis import attempt_detail, baselines, case_matrix, run_summa
 from evals_app.analysis.exports.run_json import attempts_of
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import prices
-from sessions_app.redaction import redact_text
+from sessions_app.redaction import redact_text, redact_texts
 
 Status = EvalAttempt.Status
 
@@ -39,24 +39,13 @@ def case_html(attempt: EvalAttempt) -> str:
 def _redact_attempt(attempt: EvalAttempt, run: EvalRun) -> EvalAttempt:
     """Return an attempt of a run without the credentials that its texts quote. The row is not saved."""
     attempt.run = run
-    attempt.actual = json.dumps(_redact_texts(json.loads(attempt.actual)))
+    attempt.actual = json.dumps(redact_texts(json.loads(attempt.actual)))
     for name in ("error", "traceback", "note"):
         setattr(attempt, name, redact_text(getattr(attempt, name)))
     for result in attempt.results.all():
         result.reason = redact_text(result.reason)
-        result.details = json.dumps(_redact_texts(json.loads(result.details)))
+        result.details = json.dumps(redact_texts(json.loads(result.details)))
     return attempt
-
-
-def _redact_texts(value: Any, name: str = "") -> Any:
-    """Return a JSON value without credentials in its texts. The name before a value, such as `password`, counts."""
-    if isinstance(value, str):
-        return redact_text(f"{name}={value}").removeprefix(f"{name}=")
-    if isinstance(value, list):
-        return [_redact_texts(item, name) for item in value]
-    if isinstance(value, dict):
-        return {key: _redact_texts(item, key) for key, item in value.items()}
-    return value
 
 
 def _section(run: EvalRun) -> dict[str, Any]:
