@@ -18,6 +18,7 @@ from evals_app.models import EvalRun, EvalSet
 from sessions_app.agents.folder import configured_folder
 from sessions_app.live.broadcast import Broadcast
 from sessions_app.live.page_socket import Close, PageSocket, to_json
+from sessions_app.lookup import parse_number
 from sessions_app.store import units_of_work
 
 PAUSE_S = 0.15
@@ -36,7 +37,7 @@ class RunSocket(PageSocket):
     async def send_changes(self, route: Mapping[str, Any], query: Mapping[str, str]) -> Close:
         """Send changes until the run has ended."""
         run_id, after = route["run_id"], query.get("after", "")
-        cursor = int(after) if after.isdecimal() else 0
+        cursor = parse_number(after) or 0
         last_sent = time.monotonic()
         async with RunBroadcast.join(run_id, partial(RunBroadcast, run_id)) as broadcast:
             await broadcast.wait_for_fresh_view()

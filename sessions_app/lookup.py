@@ -48,7 +48,7 @@ def find_event(session: AgentSession, *, event_id: str = "", seq: int | None = N
     events = Event.objects.filter(session=session).defer("data", "private")
     event = events.filter(event_id=event_id).first() if event_id else None
     if event_id:
-        seq = _number_in(event_id)
+        seq = parse_number(event_id)
     if event is None and seq is not None:
         event = events.filter(seq=seq).first()
     if event is None:
@@ -56,8 +56,8 @@ def find_event(session: AgentSession, *, event_id: str = "", seq: int | None = N
     return event
 
 
-def _number_in(text: str) -> int | None:
-    """Return an event number written as text; None for other texts."""
+def parse_number(text: str) -> int | None:
+    """Return a whole number that an address or a form has as text; None for other texts and for huge numbers."""
     is_number = text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS
     return int(text) if is_number else None
 

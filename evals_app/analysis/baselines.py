@@ -66,7 +66,8 @@ def find_baseline(run: EvalRun, name: str) -> EvalRun:
             )
         return baseline
     runs = EvalRun.objects.select_related("version", "evalset").filter(evalset=run.evalset).exclude(pk=run.pk)
-    matching_runs = list(runs.filter(pk__startswith=name)[:2]) if name else []
+    could_be_id = bool(name) and name.isascii() and name.isprintable()  # a store refuses NUL and surrogates
+    matching_runs = list(runs.filter(pk__startswith=name)[:2]) if could_be_id else []
     if not matching_runs:
         raise NotFound(
             f"{run.evalset.evalset_id} has no other run {name!r}.", hint="The evalset's page lists its runs."

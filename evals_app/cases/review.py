@@ -24,6 +24,7 @@ from evals_app.files.pairing import is_same_json
 from evals_app.files.parsing import parse_case
 from evals_app.models import EvalSet
 from sessions_app.errors import NotFound
+from sessions_app.lookup import parse_number
 from sessions_app.presentation import value_diff
 
 Json = dict[str, Any]
@@ -171,7 +172,7 @@ def case_index(evalset: EvalSet, case_id: str, at: str = "") -> int:
         NotFound: no case has this id.
     """
     cases = [{"eval_id": case["id"]} for case in library.cases_of(evalset)]
-    index = edits.index_of_case(cases, case_id, int(at) if at.isdecimal() else None)
+    index = edits.index_of_case(cases, case_id, parse_number(at))
     if index is None:
         raise NotFound(
             f"Evalset {evalset.evalset_id!r} has no case {case_id!r}.", hint="Its page lists the cases."

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from django.db import connection
+from django.db import DataError, IntegrityError, connection
 
 from evals_app.models import EvalRun
 from evals_app.runs.shards import Shard
@@ -55,10 +55,11 @@ def merge_stores(paths: Sequence[Path], history: int) -> Merge:
         history: number of whole runs of an evalset to copy, the newest ones.
 
     Raises:
-        BadInput: a file is no such store, or its shards are not all parts of one run.
+        BadInput: a file is no such store or is damaged, or its shards are not all parts of one run.
     """
     with ExitStack() as opened:
         sources = [opened.enter_context(closing(_open(path))) for path in paths]
+        opened.enter_context(_refuse_damaged_rows(paths))
         runs_by_source = [read_runs(source) for source in sources]
         stored_runs = [stored for runs in runs_by_source for stored in runs]
         groups = _group(stored for stored in stored_runs if stored.run.shard)
@@ -75,6 +76,23 @@ def _open(path: Path) -> StoreFile:
             f"{str(path)!r} is the store to merge into.", hint="Set DATABASE_URL to another store."
         )
     return StoreFile(path)
+
+
+@contextmanager
+def _refuse_damaged_rows(paths: Sequence[Path]) -> Iterator[None]:
+    """Refuse stores with rows of other columns, types or keys than DevUI writes.
+
+    Raises:
+        BadInput: reading or copying the rows failed.
+    """
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, DataError, IntegrityError) as error:
+        names = ", ".join(str(path) for path in paths)
+        raise BadInput(
+            f"One of these stores has rows that DevUI did not write ({error!r}): {names}.",
+            hint="Run the shard of the damaged store again.",
+        ) from error
 
 
 def _group(stored_runs: Iterable[StoredRun]) -> dict[tuple[str, str], list[StoredRun]]:

@@ -31,6 +31,7 @@ from evals_app.files.file_changes import EvalsetChange
 from evals_app.models import EvalSet
 from sessions_app.errors import DevUIError
 from sessions_app.http import render_partial
+from sessions_app.lookup import parse_number
 from sessions_app.paths import seg_reverse
 from sessions_app.store import units_of_work
 
@@ -128,10 +129,9 @@ def _open_form(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
 
 def _of_version(evalset: EvalSet, query: QueryDict, stored_case: Json) -> Json:
     """Return the case as a version had it that `?version=` names, else as it is."""
-    version = query.get("version", "")
-    if not version.isdecimal():
+    if (version := parse_number(query.get("version", ""))) is None:
         return stored_case
-    cases: list[Json] = json.loads(find_version(evalset, int(version)).content)["eval_cases"]
+    cases: list[Json] = json.loads(find_version(evalset, version).content)["eval_cases"]
     return next((case for case in cases if case.get("eval_id") == stored_case.get("eval_id")), stored_case)
 
 

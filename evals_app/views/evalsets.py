@@ -23,6 +23,7 @@ from evals_app.runs.run_orders import RunOrder
 from sessions_app.agents.folder import configured_folder
 from sessions_app.errors import BadInput, DevUIError
 from sessions_app.http import render_partial, wants_partial
+from sessions_app.lookup import parse_number
 from sessions_app.sessions import overview
 from sessions_app.store import units_of_work
 
@@ -148,7 +149,7 @@ def _evalset_page(
         config, problems = configs.default_config(), [*problems, *broken.problems]
     opened = request.GET.get("case", "")
     listed, contents = library.cases_of(evalset_row), _contents(evalset_row)
-    place = int(opened) if opened.isdecimal() and int(opened) < len(listed) else None
+    place = number if (number := parse_number(opened)) is not None and number < len(listed) else None
     case = contents[place] if place is not None and place < len(contents) else {}
     query = request.GET
     cases = CaseList.of(listed, contents, query.get("q", ""), query.get("page", ""), opened=place)

@@ -11,6 +11,7 @@ from evals_app.analysis import baselines, run_summary
 from evals_app.models import EvalRun
 from evals_app.runs import dispatch, rerun, run_orders, writes
 from sessions_app.errors import BadInput
+from sessions_app.lookup import parse_number
 from sessions_app.store import units_of_work
 
 
@@ -114,6 +115,6 @@ def _whole(text: str) -> int:
     Raises:
         BadInput: it is none.
     """
-    if not text.strip().isascii() or not text.strip().isdecimal():
+    if (number := parse_number(text.strip())) is None:
         raise BadInput(f"{text[:40]!r} is no whole number.", hint="Give one.")
-    return int(text)
+    return number

@@ -15,6 +15,7 @@ from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import prices
 from sessions_app.errors import NotFound
 from sessions_app.http import download_page, render_partial, wants_partial
+from sessions_app.lookup import parse_number
 
 KEPT = ("status", "cause", "mixed", "order")
 """Filters of the query string that are kept when the filter form is submitted."""
@@ -54,9 +55,10 @@ def _detail(eval_run: EvalRun, attempt: str) -> attempt_detail.Detail | None:
     if not attempt:
         return None
     rows = EvalAttempt.objects.select_related("run", "run__version", "run__evalset")
-    row = rows.filter(run=eval_run, pk=int(attempt)).first() if attempt.isdecimal() else None
+    key = parse_number(attempt)
+    row = rows.filter(run=eval_run, pk=key).first() if key is not None else None
     if row is None:
-        raise NotFound(f"The run has no attempt {attempt!r}.", hint="Open the run without it.")
+        raise NotFound(f"The run has no attempt {attempt[:40]!r}.", hint="Open the run without it.")
     return attempt_detail.detail(row)
 
 

@@ -244,9 +244,10 @@ async def test_an_attempt_of_another_run_is_refused(web, process, smoke):
     one, other = await start_run(web), await start_run(web)
     theirs = await units_of_work.read(lambda: EvalAttempt.objects.filter(run=other.url.split("/")[3]).first())
     await get_page(web, f"{other.url}?attempt={theirs.pk}")
-    for attempt in (theirs.pk, "abc"):
+    for attempt in (theirs.pk, "abc", "²", "9" * 30):
         page = await get_page(web, f"{one.url}?attempt={attempt}", status=404)
         assert f"The run has no attempt '{attempt}'." in page.one("main").text
+    await get_page(web, f"{one.url}?attempt={'9' * 5000}", status=404)
 
 
 async def test_ids_may_hold_any_character(web, process, folder, smoke):

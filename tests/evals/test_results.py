@@ -346,7 +346,7 @@ def test_evalset_has_one_baseline_which_can_be_unset():
     assert baselines.find_baseline(third, first.pk[:12]) == first
 
 
-@pytest.mark.parametrize("name", ["baseline", "previous", "nothing"])
+@pytest.mark.parametrize("name", ["baseline", "previous", "nothing", "\x00", "\ud800"])
 def test_a_baseline_that_is_not_there_is_refused(name):
     run = stored_runs.run(stored_runs.version(cases("a")), {"a": [passing()]})
     with pytest.raises(NotFound):

@@ -155,6 +155,7 @@ def order_run():
     [
         ("resume/", {}, 400, "The run has no unfinished attempts."),
         ("retry/", {"attempt": "x"}, 400, "is no whole number"),
+        ("retry/", {"attempt": "9" * 5000}, 400, "is no whole number"),
         ("retry/", {"attempt": "999999"}, 404, "has no attempt 999999"),
         ("parallelism/", {"at_once": "65"}, 400, "Parallelism must be 1 to 64"),
         ("parallelism/", {"at_once": ""}, 400, "is no whole number"),

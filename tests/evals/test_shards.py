@@ -313,6 +313,23 @@ def test_files_that_are_no_stores_are_refused(store, copies, tmp_path):
         assert "is the store to merge into" in refusal(connection.settings_dict["NAME"])
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "ALTER TABLE evals_app_evalrun DROP COLUMN note",
+        "UPDATE evals_app_evalrun SET created_at = 'yesterday'",
+        "UPDATE evals_app_evalsetversion SET content = '{'",
+        "UPDATE evals_app_evalattempt SET earlier = '[{}]'",
+        "DELETE FROM evals_app_evalset",
+    ],
+)
+def test_damaged_stores_are_refused(store, copies, sql):
+    shard_stores.change(copies[0], sql)
+    message = refusal(*copies)
+    assert str(copies[0]) in message
+    assert "has rows that DevUI did not write" in message
+
+
 def test_interrupted_merge_leaves_nothing(store, shard_files, monkeypatch):
     copied = []
 
