@@ -65,17 +65,20 @@ _KEYS_IN_TEXT = re.compile(
 )
 """API keys with a known prefix."""
 
+_NAMES = r"(?:api[_-]?key|apikey|access[_-]?key|private[_-]?key|token|secret|password|passwd|credential|authorization)"
+_CREDENTIAL_NAME = re.compile(rf"{_NAMES}$", re.IGNORECASE)
+
 _NAMED_IN_TEXT = re.compile(
-    r"""
+    rf"""
     (?P<name>
-        (?:api[_-]?key|apikey|access[_-]?key|private[_-]?key|token|secret|password|passwd|credential|authorization)
+        {_NAMES}
         (?:=["']? | ["']\s*:\s*["'])
         | \bAuthorization:\s*(?:(?:Basic|Digest|Bearer|Token)\s+)?
         | \bBearer\s+
         | [?&]key=
-        | ://[^\s/:@]{0,100}:(?=[^\s/@]{1,200}@)
+        | ://[^\s/:@]{{0,100}}:(?=[^\s/@]{{1,200}}@)
     )
-    (?P<value>(?!(?:Basic|Digest|Bearer|Token)\s|None\b|True\b|False\b|null\b)[^\s"'&,;<>()\[\]{}@]{6,})
+    (?P<value>(?!(?:Basic|Digest|Bearer|Token)\s|None\b|True\b|False\b|null\b)[^\s"'&,;<>()\[\]{{}}@]{{6,}})
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -85,8 +88,25 @@ Repetitions before a possible mismatch are bounded, so that a hostile text takes
 """
 
 
+_QUOTED_IN_TEXT = re.compile(
+    rf"""
+    (?P<name>{_NAMES}(?:["']\s*:\s*|=)(?P<quote>["']))
+    (?:(?!(?P=quote))[^\\\n]|\\.){{6,1000}}
+    (?=(?P=quote))
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+"""Quoted values after names of credentials, which may contain spaces and any signs."""
+
+
+def is_credential_name(name: str) -> bool:
+    """Tell whether a value with this name, such as `user:password`, is a credential."""
+    return _CREDENTIAL_NAME.search(name) is not None
+
+
 def redact_text(text: str) -> str:
     """Return an error text without the keys, tokens and passwords that libraries quote."""
+    text = _QUOTED_IN_TEXT.sub(rf"\g<name>{REDACTED}", text)
     text = _NAMED_IN_TEXT.sub(rf"\g<name>{REDACTED}", text)
     return _KEYS_IN_TEXT.sub(REDACTED, text)
 
@@ -105,7 +125,7 @@ def redact_error_texts(value: Any) -> Any:
 def redact_texts(value: Any, name: str = "") -> Any:
     """Return a JSON value without credentials in its texts. The name before a value, such as `password`, counts."""
     if isinstance(value, str):
-        return redact_text(f"{name}={value}").removeprefix(f"{name}=")
+        return REDACTED if value and is_credential_name(name) else redact_text(value)
     if isinstance(value, list):
         return [redact_texts(item, name) for item in value]
     if isinstance(value, dict):

@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 from sessions_app import events
 from sessions_app.models import StateChange
 from sessions_app.presentation import json_tree
+from sessions_app.redaction import REDACTED, is_credential_name
 from sessions_app.timeline import key_changes, run_marks
 
 register = template.Library()
@@ -21,6 +22,12 @@ register = template.Library()
 def pairs(mapping: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
     """`{% for name, value in args|pairs %}`: items of a mapping; `args.items` would look up the key `items`."""
     return list((mapping or {}).items())
+
+
+@register.filter
+def redact_credential(value: object, name: object) -> object:
+    """`{{ value|redact_credential:name }}`: a value that is hidden if its name is that of a credential."""
+    return REDACTED if is_credential_name(str(name)) else value
 
 
 register.filter("short_text", events.shorten)

@@ -402,7 +402,9 @@ def test_junit_suite_time_includes_resumed_runs(web):
 
 def test_case_leaves_as_one_harmless_page_without_credentials(web):
     turns = [turn("Paris", "<script>alert(1)</script> The key is sk-1234567890abcdef.")]
-    turns[0]["intermediate_data"] = {"tool_uses": [{"name": "login", "args": {"password": "correct-horse"}}]}
+    turns[0]["intermediate_data"] = {
+        "tool_uses": [{"name": "login", "args": {"password": "correct horse, battery"}}]
+    }
     of = stored_runs.version(cases(HOSTILE, "b"))
     outcome = stored_runs.Outcome("failed", actual=turns)
     run = stored_runs.run(of, {HOSTILE: [outcome] * 2, "b": [passing()] * 2})
@@ -416,6 +418,7 @@ def test_case_leaves_as_one_harmless_page_without_credentials(web):
     assert page.one("h1").text == HOSTILE
     assert len(page.all("details")) == 2
     assert "sk-1234567890abcdef" not in response.content.decode()
+    assert "battery" not in page.text
     assert 'login(password="[redacted]")' in page.text
     assert "[redacted]" in page.text
     assert not [element for element in page if element.tag in {"script", "link", "img", "use", "iframe"}]

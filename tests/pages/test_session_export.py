@@ -33,6 +33,15 @@ def test_session_leaves_as_one_harmless_page_without_credentials():
     assert Client().get("/sessions/id/999999999/export/").status_code == 404
 
 
+@pytest.mark.parametrize("password", ["correct horse battery", "Tr0@b&dor,3", 'in "double" quotes', "a\\"])
+def test_password_of_any_characters_does_not_leave(password):
+    story = Story(initial={"user:password": f"{password} staple"})
+    story.calls("login", "c1", password=f"{password} staple", city="Rome")
+    page = parse(Client().get(f"/sessions/id/{story.pk}/export/").content)
+    assert "staple" not in page.text
+    assert "city=Rome" in page.text
+
+
 def test_long_session_notes_the_events_that_are_left_out(monkeypatch):
     monkeypatch.setattr(html_page, "FIRST_EVENTS", 1)
     monkeypatch.setattr(html_page, "LAST_EVENTS", 2)
