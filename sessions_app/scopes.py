@@ -65,7 +65,7 @@ class ScopedDelta:
     app: dict[str, Any]
     temp: dict[str, Any]
 
-    def stored(self) -> Iterable[tuple[Scope, str, Any]]:
+    def sorted_keys(self) -> Iterable[tuple[Scope, str, Any]]:
         """Yield (scope, key, value) of all stored keys in locking order: session, user, app, each sorted by key."""
         for scope, part in ((Scope.SESSION, self.session), (Scope.USER, self.user), (Scope.APP, self.app)):
             for key in sorted(part):
@@ -181,9 +181,9 @@ def dumps(data: Any) -> str:
     return _dumps(data)
 
 
-def is_same_json(left: str, right: str) -> bool:
+def is_same_json(text: str, other: str) -> bool:
     """Tell whether two JSON texts have the same value; databases reorder keys."""
-    return left == right or _sort_keys(left) == _sort_keys(right)
+    return text == other or _sort_keys(text) == _sort_keys(other)
 
 
 def dump_storable(data: Any) -> str:

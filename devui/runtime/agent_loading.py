@@ -33,11 +33,11 @@ class AgentSource:
         self.folder = open_folder(agents_dir)
         self.code_version = self.folder.code_version(app_name)
         self.is_mixed = False
-        self.loader = OneAppLoader(str(self.folder.given), app_name)
+        self.loader = OneAppLoader(str(self.folder.path), app_name)
 
     def load_services(self) -> None:
         """Run `services.py` and `services.yaml` of the folder, which may register services with ADK."""
-        load_services_module(str(self.folder.given))
+        load_services_module(str(self.folder.path))
 
     def load_first(self) -> tuple[Node, App | None]:
         """Load the agent, and check whether its files changed meanwhile. Raises the exceptions of `load`."""

@@ -249,7 +249,7 @@ class Supervisor:
         try:
             child = await Child.spawn(
                 app_name,
-                folder.given,
+                folder.path,
                 version,
                 self._options,
                 self._sockets.listen(),
@@ -401,7 +401,7 @@ class Supervisor:
         from watchfiles import awatch
 
         try:
-            async for _ in awatch(folder.given, watch_filter=lambda change, path: agents.is_code(path)):
+            async for _ in awatch(folder.path, watch_filter=lambda change, path: agents.is_code(path)):
                 for child in list(self._current.values()):
                     with suppress(DevUIError):
                         with suppress(TimeoutError):

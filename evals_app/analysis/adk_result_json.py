@@ -197,7 +197,7 @@ def _session(session: AgentSession) -> Json:
         "id": session.session_id,
         "app_name": session.app_name,
         "user_id": session.user_id,
-        "state": history.state_at(session).merged(),
+        "state": history.state_at(session).merge_scopes(),
         "events": [snake_case("Event", json.loads(data)) for data in events],
         "last_update_time": session.updated_at,
     }

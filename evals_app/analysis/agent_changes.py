@@ -98,8 +98,8 @@ def read_agent_changes(comparison: Comparison, redact: Redact = no_redaction) ->
     pairs = [pair for pair in pairs if pair.before and pair.after]
     agents = dict.fromkeys(agent for pair in pairs for agent in (*pair.before, *pair.after))
     changes = (_read_change(agent, pairs, redact) for agent in agents)
-    shown = list(islice((change for change in changes if change), MAX_AGENTS))
-    return AgentChanges(len(pairs), shown)
+    first_changes = list(islice((change for change in changes if change), MAX_AGENTS))
+    return AgentChanges(len(pairs), first_changes)
 
 
 def _first_calls(sessions: Sequence[int]) -> Mapping[int, FirstCalls]:

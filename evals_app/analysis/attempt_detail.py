@@ -252,7 +252,7 @@ def _moment(
     event = events.select_related("session").defer("data", "private").order_by("-seq").first()
     if event is None:
         return None
-    found_state = history.state_at(event.session, event).merged()
+    found_state = history.state_at(event.session, event).merge_scopes()
     found_state.pop(expected_state.EVALUATION_KEY, None)
     return Moment(turn.number, pair, event.seq, found_state)
 

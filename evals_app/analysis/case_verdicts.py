@@ -105,7 +105,7 @@ def judge_cases(
     ]
     tested = [case for case in evidence if not case.is_same]
     worse = _test_all(tested, [case.table for case in tested], [case.may_regress for case in tested], level)
-    better = _test_all(tested, [case.table.mirrored for case in tested], [True] * len(tested), level)
+    better = _test_all(tested, [case.table.mirror for case in tested], [True] * len(tested), level)
     return [
         _decide(case, worse.get(case.key, _NOT_TESTED), better.get(case.key, _NOT_TESTED), level)
         for case in evidence
@@ -198,7 +198,7 @@ def _decide(case: _Evidence, worse: _Test, better: _Test, level: float) -> CaseC
             return _change(case, verdict, f"{case.counts}: {_significance(test)}.", test)
     table = case.table
     if not case.is_same:
-        for test, tested_table in ((worse, table), (better, table.mirrored)):
+        for test, tested_table in ((worse, table), (better, table.mirror)):
             if _is_suspicious(tested_table, test):
                 return _unclear(case, tested_table, test, looks_worse=test is worse)
     outcomes = Rate(table.passed + table.earlier_passed, table.total + table.earlier_total)

@@ -33,7 +33,7 @@ class OutcomeTable(NamedTuple):
     earlier_total: int
 
     @property
-    def mirrored(self) -> OutcomeTable:
+    def mirror(self) -> OutcomeTable:
         """The table with failures as passes, which tests for too many passes."""
         return OutcomeTable(
             self.total - self.passed, self.total, self.earlier_total - self.earlier_passed, self.earlier_total
@@ -79,7 +79,7 @@ def probability_of_fewer(table: OutcomeTable) -> float:
 
 def probability_of_change(table: OutcomeTable) -> float:
     """Return the two-sided probability of so large a change: twice the smaller one-sided one."""
-    return min(1.0, 2 * min(probability_of_fewer(table), probability_of_fewer(table.mirrored)))
+    return min(1.0, 2 * min(probability_of_fewer(table), probability_of_fewer(table.mirror)))
 
 
 def adjust_for_many(tables: Sequence[OutcomeTable]) -> list[float]:

@@ -224,15 +224,15 @@ def compare(
 
 def refuse_run(outcomes: Iterable[Outcomes], side: str) -> str:
     """Return why a run that lost too many attempts cannot be compared; "" if it can."""
-    lost = attempts = 0
+    unavailable = attempts = 0
     for case in outcomes:
-        lost += case.unavailable
+        unavailable += case.unavailable
         attempts += case.outcome_count + case.unjudged
-    if lost <= attempts * MAX_UNAVAILABLE:
+    if unavailable <= attempts * MAX_UNAVAILABLE:
         return ""
     return (
-        f"{lost} of {attempts} attempts of the run {side} have no outcome, because models, judges or the database"
-        " failed. Try them again, then compare."
+        f"{unavailable} of {attempts} attempts of the run {side} have no outcome, because models, judges or the"
+        " database failed. Try them again, then compare."
     )
 
 
@@ -265,7 +265,7 @@ def _judge_whole(cases: Sequence[CaseChange], level: float, refusal: str) -> Who
     differences = [case.difference for case in cases if case.difference is not None]
     tables = [case.earlier.compare_with(case.after) for case in cases if case.earlier and case.after]
     fewer = probability_of_fewer_in_all(tables)
-    more = probability_of_fewer_in_all([table.mirrored for table in tables])
+    more = probability_of_fewer_in_all([table.mirror for table in tables])
     return Whole(
         len(differences),
         sum(difference < 0 for difference in differences),

@@ -102,7 +102,7 @@ class Power:
         return round(98 / math.sqrt(self.draws))
 
     @cached_property
-    def planned(self) -> Chances | None:
+    def planned_chances(self) -> Chances | None:
         """The chances with the planned repetitions; None if no case is comparable."""
         return next((row for row in self.chances if row.repetitions == self.num_runs), None)
 
@@ -115,12 +115,12 @@ class Power:
     def advice(self) -> str:
         """What to do, in a few sentences."""
         repetitions = f"{self.num_runs} repetition{'s' * (self.num_runs != 1)}"
-        if self.planned is None:
+        if self.planned_chances is None:
             return (
                 f"With {repetitions} and no earlier outcomes no drop can be proven. Run the baseline with 5 repetitions"
                 " first."
             )
-        if self.planned.one_case >= SUFFICIENT:
+        if self.planned_chances.one_case >= SUFFICIENT:
             return f"{repetitions} will probably show this drop, even in a single case."
         enough = self.sufficient_repetitions
         if enough and enough > self.num_runs:

@@ -316,7 +316,7 @@ def _session_and_start(app_name: str, body: AddedSession) -> tuple[AgentSession,
         raise SessionMissing(
             "Session not found", hint=f"User {body.user_id!r} has no session {body.session_id!r}."
         )
-    return session, history.state_at_start(session).merged()
+    return session, history.state_at_start(session).merge_scopes()
 
 
 def _result_ids(app_name: str) -> list[str]:

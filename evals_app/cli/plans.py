@@ -64,7 +64,7 @@ def write_plan(planned: NewRun, options: dict[str, Any], out: Output) -> None:
         )
         write("  " + "  ".join(HEADS))
         for row in plan.power.chances:
-            mark = "  (planned)" if row is plan.power.planned else ""
+            mark = "  (planned)" if row is plan.power.planned_chances else ""
             shares = (row.one_case, row.many_cases, row.false_alarm)
             cells = (str(row.repetitions), *(f"{100 * share:.0f} %" for share in shares))
             columns = (cell.rjust(len(head)) for cell, head in zip(cells, HEADS, strict=True))

@@ -70,8 +70,8 @@ def refuse_options(options: dict[str, Any], reason: str) -> None:
         BadInput: one is given.
     """
     names = ("baseline", "fail_on", *FILES, "markdown")
-    if given := [f"--{name.replace('_', '-')}" for name in names if options[name]]:
-        raise BadInput(reason, hint=f"Leave out {', '.join(given)}.")
+    if names_of_options := [f"--{name.replace('_', '-')}" for name in names if options[name]]:
+        raise BadInput(reason, hint=f"Leave out {', '.join(names_of_options)}.")
 
 
 def report(runs: Sequence[EvalRun], gate: Gate, options: dict[str, Any], console: Console) -> int:

@@ -49,7 +49,7 @@ class FolderAgent:
     def load(self) -> tuple[Agent, App | None]:
         """Load the agent as `adk web` does, after the folder's `services.py`, which may register judge models."""
         load_services_module(str(self.folder.root))
-        return load_agent(self.folder.given, self.app_name)
+        return load_agent(self.folder.path, self.app_name)
 
 
 async def collect_facts(source: AgentSource, agent: Agent) -> RunFacts:

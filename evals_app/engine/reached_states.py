@@ -16,5 +16,5 @@ def read_states(session_pk: int, invocation_ids: Sequence[str]) -> ReachedStates
     for invocation_id in invocation_ids:
         events = Event.objects.filter(session=session, invocation_id=invocation_id)
         last = events.defer("data", "private").order_by("-seq").first()
-        turns.append(history.state_at(session, last).merged() if last else {})
-    return ReachedStates(history.state_at(session).merged(), turns)
+        turns.append(history.state_at(session, last).merge_scopes() if last else {})
+    return ReachedStates(history.state_at(session).merge_scopes(), turns)

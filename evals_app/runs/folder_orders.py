@@ -54,8 +54,8 @@ def agent_at(folder: Path) -> tuple[AgentsFolder, str]:
         BadInput: the folder is not an agent's; the agents in it are named.
     """
     agents = open_folder(folder)
-    if agents.single is None and is_agent(agents.given, or_package=True):
-        agents = AgentsFolder(agents.given, agents.given.parent, agents.given.name)
+    if agents.single is None and is_agent(agents.path, or_package=True):
+        agents = AgentsFolder(agents.path, agents.path.parent, agents.path.name)
     if agents.single is None:
         names = ", ".join(agents.names())
         hint = (

@@ -128,7 +128,7 @@ class InvocationLog:
         if call is not None:
             call.error, call.finished_at = error, self._watch.now()
             self.note_stage("model failed", call.agent, call.finished_at)
-            outbox().put(call.snapshot())
+            outbox().enqueue(call.snapshot())
 
     def note_lost_toolset(self, toolset: str) -> None:
         """Note a toolset that failed to load, once: agents retry before every request."""
@@ -144,7 +144,7 @@ class InvocationLog:
         if call.first_at is None and call.error is None:
             call.by_callback, call.finished_at = True, self._watch.now()
         call.event_ids.append(event.id)
-        outbox().put(call.snapshot())
+        outbox().enqueue(call.snapshot())
 
     def note_live_event(self, event: Event) -> None:
         """Note an event of a live connection as a response to its agent's last request.
@@ -167,7 +167,7 @@ class InvocationLog:
         if event.turn_complete:
             call.finished_at = now
             self.note_stage("answer", call.agent, now)
-        outbox().put(call.snapshot())
+        outbox().enqueue(call.snapshot())
 
     async def finish(self, error: Exception | None = None) -> None:
         """Send the remaining records and wait until they are stored, for a limited time."""
@@ -187,7 +187,7 @@ class InvocationLog:
             if is_open:
                 call.finished_at = self._watch.now()
             if is_open or (not call.event_ids and call.error is None):
-                outbox().put(call.snapshot())
+                outbox().enqueue(call.snapshot())
         self._calls.clear()
         self._live.clear()
         self._send_stages(ended=True)
@@ -195,7 +195,7 @@ class InvocationLog:
     def _store_open_call(self, call: OpenCall) -> None:
         """Store a request that has no response yet: it may never get one."""
         if call.finished_at is None:
-            outbox().put(call.snapshot())
+            outbox().enqueue(call.snapshot())
             self._send_stages(ended=False)
 
     def _send_stages(self, ended: bool) -> None:
@@ -203,7 +203,7 @@ class InvocationLog:
         unit = partial(
             save_stages, self.key, self.invocation_id, stages, self.trace_id, self.root_agent, ended
         )
-        outbox().put(lambda: unit)
+        outbox().enqueue(lambda: unit)
 
     def _drop_finished_calls(self) -> None:
         """Drop requests that have produced events, when the next request begins."""

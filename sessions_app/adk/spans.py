@@ -117,7 +117,7 @@ class SpanKeeper(SpanProcessor):
         errors = self._late.pop(span.context.span_id, 0), self._clock_error(span)
         owner = None if self._is_shut else _owners.pop(span.context.span_id, None)
         if owner is not None:
-            outbox().put(partial(_save_unit, owner, span, errors))
+            outbox().enqueue(partial(_save_unit, owner, span, errors))
 
     def _clock_error(self, span: ReadableSpan) -> int:
         """Return by how many nanoseconds the clock was changed since the first span of the trace."""

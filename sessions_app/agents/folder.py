@@ -48,12 +48,12 @@ class AgentsFolder:
     """A folder of agents, or the folder of a single one.
 
     Attributes:
-        given: the absolute path of the configured folder.
-        root: the folder from which agents are imported: `given`, or its parent if `given` is a single agent.
-        single: the agent's name if `given` is a single agent.
+        path: the absolute path of the configured folder.
+        root: the folder from which agents are imported: `path`, or its parent if `path` is a single agent.
+        single: the agent's name if `path` is a single agent.
     """
 
-    given: Path
+    path: Path
     root: Path
     single: str | None = None
 
@@ -83,7 +83,7 @@ class AgentsFolder:
             )
         if not exists or app_name != ".".join(folder.relative_to(self.root).parts):
             raise NotFound(
-                f"No agent {app_name!r} in {str(self.given)!r}.",
+                f"No agent {app_name!r} in {str(self.path)!r}.",
                 hint="An agent is a folder with agent.py, __init__.py or root_agent.yaml.",
             )
         return folder
@@ -133,17 +133,17 @@ def open_folder(path: str | os.PathLike[str]) -> AgentsFolder:
     Raises:
         BadInput: there is no such folder.
     """
-    given = Path(path).expanduser().absolute()
-    if not given.is_dir():
-        what = "is not a folder" if given.exists() else "does not exist"
+    folder = Path(path).expanduser().absolute()
+    if not folder.is_dir():
+        what = "is not a folder" if folder.exists() else "does not exist"
         raise BadInput(
-            f"The agents folder {str(given)!r} {what}.",
+            f"The agents folder {str(folder)!r} {what}.",
             hint="Name a folder whose subfolders are agents, or the folder of one agent.",
         )
-    given = given.resolve()
-    if is_agent(given):
-        return AgentsFolder(given, given.parent, given.name)
-    return AgentsFolder(given, given)
+    folder = folder.resolve()
+    if is_agent(folder):
+        return AgentsFolder(folder, folder.parent, folder.name)
+    return AgentsFolder(folder, folder)
 
 
 def is_agent(folder: Path, *, or_package: bool = False) -> bool:

@@ -132,16 +132,16 @@ class RewindOut(RowSchema):
             stays=StaysOut(
                 state=[
                     SharedKeyOut(key=key.name, before=Was.of(key.before), now=Was.of(key.now))
-                    for key in plan.shared.shown
+                    for key in plan.shared.first
                 ],
                 state_count=plan.shared.count,
                 user_artifacts=plan.user_files,
                 memory=[
                     RecalledOut(entry_id=each.entry_id, time=each.timestamp, text=each.text)
-                    for each in plan.memory.shown
+                    for each in plan.memory.first
                 ],
                 memory_count=plan.memory.count,
-                effects=[EffectOut.from_row(each) for each in plan.effects.shown],
+                effects=[EffectOut.from_row(each) for each in plan.effects.first],
                 effects_count=plan.effects.count,
             ),
         )

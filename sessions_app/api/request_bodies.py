@@ -163,8 +163,8 @@ def refuse_options(options: dict[str, Any] | None) -> None:
     Raises:
         BadInput: options were sent. The messages are those of ADK's server (`ApiServer._create_session`).
     """
-    if bound := _ENDPOINT_KEYS & set(options or ()):
-        names = ", ".join(sorted(bound))
+    if endpoint_keys := _ENDPOINT_KEYS & set(options or ()):
+        names = ", ".join(sorted(endpoint_keys))
         raise BadInput(
             f"Session options cannot contain keys already bound by the endpoint: {names}",
             hint="Send them beside `options`.",

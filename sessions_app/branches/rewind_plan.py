@@ -100,13 +100,13 @@ class RecallableEntry:
 class CountedList(Generic[T]):
     """The first entries of a list, and the total count."""
 
-    shown: list[T]
+    first: list[T]
     count: int
 
     @property
     def more(self) -> int:
         """Number of entries that are not shown."""
-        return self.count - len(self.shown)
+        return self.count - len(self.first)
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ def _build_record(
             scopes.canonicalize(value, key),
             writer_by_key.get(scopes.PREFIX[scope] + key, UNKNOWN),
         )
-        for scope, key, value in scoped.stored()
+        for scope, key, value in scoped.sorted_keys()
     ]
     wire = {**wire, "actions": {**(wire.get("actions") or {}), "stateDelta": _stored_delta(delta, writes)}}
     temp = [

@@ -307,7 +307,7 @@ def _differences(session: AgentSession, source: SourceSession) -> list[KeyWrite]
     here = {(scope, key): text for scope, rows in _state_rows(session) for key, text in rows}
     there = {
         (scope, key): scopes.canonicalize(value, key)
-        for scope, key, value in scopes.split_delta(source.state).stored()
+        for scope, key, value in scopes.split_delta(source.state).sorted_keys()
     }
     changed = [
         KeyWrite(scope, key, value)

@@ -57,13 +57,13 @@ class SessionListQuery(SessionWatch):
     They searched `looked` sessions and found `found` rows of the page, now on screen; `top` marks the newest page.
     """
 
-    looked = forms.IntegerField(required=False, min_value=0, max_value=10**12)
-    found = forms.IntegerField(required=False, min_value=0, max_value=PAGE_SIZE)
+    scanned = forms.IntegerField(required=False, min_value=0, max_value=10**12)
+    matches = forms.IntegerField(required=False, min_value=0, max_value=PAGE_SIZE)
     top = forms.BooleanField(required=False)
 
     def progress(self) -> ScanProgress:
         """Return the progress of earlier requests; call `filters` first."""
-        return ScanProgress(self.cleaned_data["looked"] or 0, self.cleaned_data["found"] or 0)
+        return ScanProgress(self.cleaned_data["scanned"] or 0, self.cleaned_data["matches"] or 0)
 
 
 class SessionActionForm(forms.Form):

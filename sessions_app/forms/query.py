@@ -72,9 +72,9 @@ class SessionIdsForm(QueryForm):
 class ListWatch(QueryForm):
     """State of a list on screen that polls for changes (see `sessions_app.sessions.list_updates`)."""
 
-    shown = forms.CharField(required=False)
+    rows = forms.CharField(required=False)
     since = forms.FloatField(required=False)
-    told = forms.IntegerField(required=False, min_value=0)
+    new_count = forms.IntegerField(required=False, min_value=0)
 
 
 class CompletionQuery(QueryForm):

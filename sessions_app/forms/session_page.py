@@ -58,7 +58,7 @@ class SessionPageQuery(QueryForm):
     begin = forms.CharField(required=False, strip=False, max_length=1_000)
     diff = forms.CharField(required=False)
     watch = MultiValueField(required=False)
-    known = forms.IntegerField(required=False, min_value=1)
+    known_event = forms.IntegerField(required=False, min_value=1)
     mark = forms.CharField(required=False, max_length=100)
     find = forms.CharField(required=False, max_length=500)
     q = forms.CharField(required=False, max_length=MAX_QUERY_CHARACTERS)

@@ -62,7 +62,7 @@ class KeyEditForm(forms.Form):
     key = forms.CharField(label="Key", required=False, strip=False)
     kind = forms.ChoiceField(choices=[("text", "Text"), ("json", "JSON")])
     value = forms.CharField(label="Value", required=False, strip=False, widget=forms.Textarea)
-    seen = forms.IntegerField(min_value=0)
+    seen_position = forms.IntegerField(min_value=0)
     step = forms.ChoiceField(choices=[("preview", "preview"), ("save", "save")])
 
     def __init__(self, *args: Any, is_new: bool = False, **kwargs: Any) -> None:
@@ -101,7 +101,7 @@ class KeyEditForm(forms.Form):
 class KeyRemovalForm(forms.Form):
     """Form that removes a key; `seen` as in `KeyEditForm`."""
 
-    seen = forms.IntegerField(min_value=0)
+    seen_position = forms.IntegerField(min_value=0)
 
 
 def state_object(text: str) -> dict[str, Any]:

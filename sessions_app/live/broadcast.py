@@ -90,15 +90,15 @@ class Broadcast(Generic[View]):
             await self._refreshed.wait()
             self._raise_failure()
 
-    async def wait_for_view(self, known: int, patience: float) -> bool:
-        """Wait for a view with a higher number than `known`. Return False after `patience` seconds without one.
+    async def wait_for_view(self, known_number: int, patience: float) -> bool:
+        """Wait for a view with a higher number than `known_number`. Return False after `patience` seconds without one.
 
         Raises:
             Exception: reading the view raised it.
         """
         try:
             async with asyncio.timeout(max(0.0, patience)):
-                while self.number <= known:
+                while self.number <= known_number:
                     self._raise_failure()
                     await self._wait()
         except TimeoutError:

@@ -101,8 +101,8 @@ def make_preview(start: bytes, size: int, name: str, claimed: str, *, as_text: b
     if not as_text and mime != file_type.TEXT:
         return Preview(_kind_of_bytes(mime), mime)
     text = start.decode(errors="replace")
-    shown, is_cut = text[:MAX_TEXT], size > len(start) or len(text) > MAX_TEXT
-    plain = Preview(PreviewKind.TEXT, mime, shown, is_cut)
+    preview_text, is_cut = text[:MAX_TEXT], size > len(start) or len(text) > MAX_TEXT
+    plain = Preview(PreviewKind.TEXT, mime, preview_text, is_cut)
     if as_text:
         return plain
     return _preview_structured(text, size > len(start), _claimed_text_type(name, claimed), plain) or plain

@@ -165,24 +165,26 @@ class _TreeRenderer:
         """Return a chunk of a long string, with a button that fetches the next."""
         end = offset + TEXT_CHUNK
         rest = len(text) - end
-        shown = format_html(
+        piece_html = format_html(
             form,
             "" if offset else quote,
             visible_text.text_html(text[offset:end]),
             "" if rest > 0 else quote,
         )
         if rest <= 0:
-            return shown
+            return piece_html
         if not self.url:
-            return format_html('{} <span class="json-note">{} characters left out</span>', shown, f"{rest:,}")
+            return format_html(
+                '{} <span class="json-note">{} characters left out</span>', piece_html, f"{rest:,}"
+            )
         return format_html(
-            "{} {}", shown, _button(self._piece(pointer, end), "this", f"{rest:,} more characters")
+            "{} {}", piece_html, _button(self._piece(pointer, end), "this", f"{rest:,} more characters")
         )
 
-    def _entry(self, shown: SafeString, pointer: str) -> SafeString:
+    def _entry(self, piece_html: SafeString, pointer: str) -> SafeString:
         if not self.url:
-            return format_html("<li>{}</li>", shown)
-        return format_html('<li data-pointer="{}">{}</li>', pointer, shown)
+            return format_html("<li>{}</li>", piece_html)
+        return format_html('<li data-pointer="{}">{}</li>', pointer, piece_html)
 
     def _branch(self, branch: Any, pointer: str, label: SafeString) -> SafeString:
         summary = format_html('{}<span class="json-note">{}</span>', label, _preview(branch))
@@ -190,7 +192,7 @@ class _TreeRenderer:
         if level < self.depth and (level == 0 or (len(branch) <= self.longest_open and self.left > 0)):
             return _render_details(summary, self.entries(branch, pointer), branch, is_open=True)
         if self.url:
-            return self._fetched(summary, pointer, branch)
+            return self._lazy_node(summary, pointer, branch)
         return _render_details(
             summary, self.entries(branch, pointer) if self.left > 0 else _left_out(), branch
         )
@@ -203,10 +205,10 @@ class _TreeRenderer:
             f"{len(text):,}",
         )
         if self.url:
-            return self._fetched(summary, pointer, text)
+            return self._lazy_node(summary, pointer, text)
         return _render_details(summary, format_html("<li>{}</li>", self.stretch(text, pointer, 0)), text)
 
-    def _fetched(self, summary: SafeString, pointer: str, value: Any) -> SafeString:
+    def _lazy_node(self, summary: SafeString, pointer: str, value: Any) -> SafeString:
         return format_html(
             '<details hx-get="{}" hx-trigger="toggle once" hx-target="find ul">'
             "<summary>{}</summary>{}</details>",
@@ -272,11 +274,11 @@ def _preview(branch: Any) -> SafeString:
             for name, value in islice(branch.items(), PREVIEW_ENTRIES)
         ]
     text = ", ".join(entries)
-    shown = text if len(text) <= PREVIEW_LIMIT else text[: PREVIEW_LIMIT - 1] + "…"
+    preview_text = text if len(text) <= PREVIEW_LIMIT else text[: PREVIEW_LIMIT - 1] + "…"
     return format_html(
         '<span class="json-size">{}</span> <bdi>{}</bdi>',
         size.format(f"{len(branch):,}"),
-        visible_text.text_html(shown),
+        visible_text.text_html(preview_text),
     )
 
 

@@ -250,12 +250,14 @@ class _FormBuilder:
             if isinstance(each, Mapping):
                 yield self.field(name, each, f"{prefix}{name}", is_required=name in required, depth=depth)
 
-    def field(self, name: str, given: Schema, input_name: str, *, is_required: bool, depth: int) -> FormField:
+    def field(
+        self, name: str, written_schema: Schema, input_name: str, *, is_required: bool, depth: int
+    ) -> FormField:
         """Return the field of a value."""
-        schema = _simplify_schema(given, self.root)
+        schema = _simplify_schema(written_schema, self.root)
         kind, choices, item = _control(schema, self.root)
-        described = given.get("description") or schema.get("description") or ""
-        default = given.get("default", schema.get("default"))
+        described = written_schema.get("description") or schema.get("description") or ""
+        default = written_schema.get("default", schema.get("default"))
         properties = schema.get("properties")
         keys = tuple(map(str, properties)) if isinstance(properties, Mapping) else ()
         within: tuple[FormField, ...] = ()
@@ -274,7 +276,7 @@ class _FormBuilder:
             item=item,
             fields=within,
             is_required=is_required,
-            is_deprecated=bool(given.get("deprecated") or schema.get("deprecated")),
+            is_deprecated=bool(written_schema.get("deprecated") or schema.get("deprecated")),
         )
 
 
@@ -305,11 +307,11 @@ def _kind_by_type(schema: Schema) -> ControlKind | None:
 
 def _choices(schema: Schema) -> Choices:
     """Return the choices of an enumeration of texts; empty for other schemas."""
-    given = [schema["const"]] if "const" in schema else schema.get("enum")
-    named = [value for value in given if value is not None] if isinstance(given, list) else []
-    if not named or len(named) > MAX_CHOICES or len(_texts(named)) < len(named):
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    choices = [value for value in values if value is not None] if isinstance(values, list) else []
+    if not choices or len(choices) > MAX_CHOICES or len(_texts(choices)) < len(choices):
         return ()
-    return tuple((value, value) for value in named)
+    return tuple((value, value) for value in choices)
 
 
 def _texts(value: Any) -> list[str]:
@@ -333,8 +335,8 @@ def _simplify_schema(schema: Schema, root: Schema) -> Schema:
         schema = {**others[0], **_without_keys(schema, "anyOf", "oneOf")}
     kind = schema.get("type")
     if isinstance(kind, list):  # a list of types, as JSON schema allows
-        named = [each for each in kind if each != "null"]
-        return {**schema, "type": named[0] if len(named) == 1 else ""}
+        type_names = [each for each in kind if each != "null"]
+        return {**schema, "type": type_names[0] if len(type_names) == 1 else ""}
     if isinstance(kind, str) and kind.isupper():  # as genai's Schema spells them
         return {**schema, "type": kind.lower()}
     return schema

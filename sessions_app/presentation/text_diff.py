@@ -22,15 +22,17 @@ class DiffPiece:
 
 def compare_texts(expected: str, actual: str) -> tuple[list[DiffPiece], list[DiffPiece]]:
     """Return both texts in parts, with differences marked."""
-    left, right = _WORDS.findall(expected), _WORDS.findall(actual)
-    if len(left) + len(right) > MAX_WORDS:
+    expected_words, actual_words = _WORDS.findall(expected), _WORDS.findall(actual)
+    if len(expected_words) + len(actual_words) > MAX_WORDS:
         return [DiffPiece(expected, False)], [DiffPiece(actual, False)]
     ours: list[DiffPiece] = []
     theirs: list[DiffPiece] = []
-    for tag, i1, i2, j1, j2 in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+    for tag, i1, i2, j1, j2 in SequenceMatcher(
+        None, expected_words, actual_words, autojunk=False
+    ).get_opcodes():
         differs = tag != "equal"
         if i1 < i2:
-            ours.append(DiffPiece("".join(left[i1:i2]), differs))
+            ours.append(DiffPiece("".join(expected_words[i1:i2]), differs))
         if j1 < j2:
-            theirs.append(DiffPiece("".join(right[j1:j2]), differs))
+            theirs.append(DiffPiece("".join(actual_words[j1:j2]), differs))
     return ours, theirs

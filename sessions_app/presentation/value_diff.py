@@ -63,8 +63,8 @@ def _lines_of(text: str | None, as_text: bool) -> list[str] | None:
     if len(text) > MAX_CHARACTERS:
         return None
     value = json.loads(text)
-    shown = value if as_text else json.dumps(value, ensure_ascii=False, indent=2)
-    result = [piece for line in shown.split("\n") for piece in _split_line(line)]
+    display_text = value if as_text else json.dumps(value, ensure_ascii=False, indent=2)
+    result = [piece for line in display_text.split("\n") for piece in _split_line(line)]
     return result if len(result) <= MAX_LINES else None
 
 

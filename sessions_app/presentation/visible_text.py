@@ -114,15 +114,17 @@ def _has_invisible(text: str) -> bool:
     return (_ANY_ASCII if text.isascii() else _ANY).search(text) is not None
 
 
-def _mark_html(text: str, pattern: re.Pattern[str], shown: Callable[[re.Match[str]], str]) -> SafeString:
+def _mark_html(
+    text: str, pattern: re.Pattern[str], replace_match: Callable[[re.Match[str]], str]
+) -> SafeString:
     """Replace the matches of a pattern after escaping. No match is markup or part of an entity."""
-    return SafeString(pattern.sub(shown, escape_html(text)))
+    return SafeString(pattern.sub(replace_match, escape_html(text)))
 
 
-def _keep_writing(shown: Callable[[re.Match[str]], str]) -> Callable[[re.Match[str]], str]:
+def _keep_writing(replace_match: Callable[[re.Match[str]], str]) -> Callable[[re.Match[str]], str]:
     def replace(match: re.Match[str]) -> str:
         writing = match["writing"]
-        return shown(match) if writing is None else "\n" if writing == "\r\n" else writing
+        return replace_match(match) if writing is None else "\n" if writing == "\r\n" else writing
 
     return replace
 

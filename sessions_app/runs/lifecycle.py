@@ -334,7 +334,7 @@ def _abandoned_runs() -> QuerySet[Run]:
     own_master_gone = Q(runtime__server__isnull=True, runtime__stopped_at__isnull=False)
     queued = Run.objects.filter(status=Status.QUEUED).exclude(source=ADK_SOURCE)
     unassigned = dict(queued.filter(runtime=None).values_list("pk", "created_at"))
-    never_taken = Q(pk__in=_unassigned.unchanged(unassigned, UNASSIGNED_S))
+    never_taken = Q(pk__in=_unassigned.find_unchanged(unassigned, UNASSIGNED_S))
     return queued.filter(server_gone | own_master_gone | never_taken)
 
 

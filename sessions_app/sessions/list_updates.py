@@ -52,24 +52,24 @@ def shown_rows(rows: Iterable[M], mark: Callable[[M], str]) -> ShownRows[Any]:
     return ShownRows({row.pk: mark(row) for row in rows})
 
 
-def count_new_rows(rows: QuerySet[M], since: float | None, shown: ShownRows[K]) -> int:
+def count_new_rows(rows: QuerySet[M], since: float | None, rows_of_page: ShownRows[K]) -> int:
     """Return how many rows were created after the newest one that a page shows, at most `MOST_NEW`.
 
     Args:
         rows: the rows of the list.
         since: creation time of the newest shown row, in epoch seconds; None: the page does not count new rows.
-        shown: the rows that the page shows.
+        rows_of_page: the rows that the page shows.
     """
     if since is None:
         return 0
-    newer = rows.filter(created_at__gt=since).exclude(pk__in=shown.marks)
+    newer = rows.filter(created_at__gt=since).exclude(pk__in=rows_of_page.marks)
     return newer.order_by("-created_at")[:MOST_NEW].count()
 
 
-def next_poll(shown: ShownRows[K], since: float | None, told: int = 0) -> dict[str, str]:
-    """Return the parameters of the page's next poll; `told` is the number of new rows it already shows."""
-    counting = {} if since is None else {"since": repr(since), "told": str(told)}
-    return {"shown": str(shown), **counting}
+def next_poll(rows_of_page: ShownRows[K], since: float | None, new_count: int = 0) -> dict[str, str]:
+    """Return the parameters of the page's next poll; `new_count` is the number of new rows it already shows."""
+    counting = {} if since is None else {"since": repr(since), "new_count": str(new_count)}
+    return {"rows": str(rows_of_page), **counting}
 
 
 def parse(text: str, key: Callable[[str], K]) -> ShownRows[K]:
@@ -97,4 +97,4 @@ def mark_of(*facts: object) -> str:
 
 
 def _invalid_marks() -> BadInput:
-    return BadInput("The parameter `shown` does not come from this page.", hint="Load the page again.")
+    return BadInput("The parameter `rows` does not come from this page.", hint="Load the page again.")

@@ -114,13 +114,13 @@ class PendingScan:
     Attributes:
         place: cursor from which the scan resumes.
         progress: its progress.
-        shown: number of sessions on the page so far, including pinned ones.
+        row_count: number of sessions on the page so far, including pinned ones.
         total: number of sessions to scan; None: more than `MOST_COUNTED`, or the scan has just begun.
     """
 
     place: str
     progress: ScanProgress
-    shown: int
+    row_count: int
     total: int | None
 
 
@@ -230,9 +230,9 @@ def refresh_rows(pks: Collection[int]) -> list[AgentSession]:
     return rows
 
 
-def count_new_sessions(filters: SessionFilter, since: float, shown: Collection[int]) -> int:
+def count_new_sessions(filters: SessionFilter, since: float, shown_pks: Collection[int]) -> int:
     """Return how many matching sessions were updated after `since` and are not shown, at most `MOST_NEW`."""
-    newer = _filter_sessions(filters).filter(updated_at__gt=since).exclude(pk__in=shown)
+    newer = _filter_sessions(filters).filter(updated_at__gt=since).exclude(pk__in=shown_pks)
     if filters.query.is_empty:
         return newer.order_by("-updated_at").values("pk")[:MOST_NEW].count()
     if not newer.exists():

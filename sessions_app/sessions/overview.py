@@ -76,7 +76,7 @@ def app_names() -> list[str]:
 
 def _folder_names(agents_folder: folder.AgentsFolder) -> tuple[str, ...]:
     try:
-        changed_ns = agents_folder.given.stat().st_mtime_ns
+        changed_ns = agents_folder.path.stat().st_mtime_ns
     except OSError:
         return ()  # removed, or not for us to read
     return _cached_folder_names(agents_folder, changed_ns, time.monotonic() // CACHE_S)

@@ -152,7 +152,7 @@ def remove_abandoned() -> int:
     """
     forks = {fork.realm: fork for fork in AgentSession.objects.filter(realm__startswith=realms.COPYING)}
     progress = {realm: fork.updated_at for realm, fork in forks.items()}
-    abandoned = _progress.unchanged(progress, ABANDONED_S)
+    abandoned = _progress.find_unchanged(progress, ABANDONED_S)
     for realm in abandoned:
         remove_unfinished(forks[realm])
     return len(abandoned)

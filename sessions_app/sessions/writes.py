@@ -84,7 +84,7 @@ def create_session(
     created_at = time.time() if now is None else now
     writes = [
         KeyWrite(scope, name, scopes.canonicalize(value, name), Writer("seed", inferred=False))
-        for scope, name, value in scopes.split_delta(initial or {}).stored()
+        for scope, name, value in scopes.split_delta(initial or {}).sorted_keys()
     ]
     with transaction.atomic():
         session = AgentSession(

@@ -97,12 +97,12 @@ class DriftReport:
     unread: int = 0
 
     @property
-    def drifted(self) -> list[Drift]:
+    def drifts(self) -> list[Drift]:
         """The keys that nothing explains."""
         return [entry for entry in self.keys if entry.is_drift]
 
     @property
-    def explained(self) -> list[Drift]:
+    def explained_drifts(self) -> list[Drift]:
         """The keys that a seed, an import, a fork, another session, a removal or a rewind explains."""
         return [entry for entry in self.keys if not entry.is_drift]
 

@@ -91,7 +91,7 @@ class StateAt:
         rows = dict(self.scopes())[scope]
         return {row.key: json.loads(row.value or "null") for row in rows}
 
-    def merged(self) -> dict[str, Any]:
+    def merge_scopes(self) -> dict[str, Any]:
         """Return the merged state as an agent reads it."""
         return scopes.merge(self.values(Scope.SESSION), self.values(Scope.USER), self.values(Scope.APP))
 

@@ -54,7 +54,7 @@ class ChangeTimer:
         for name in self._last_values.keys() - set(names):
             del self._last_values[name]
 
-    def unchanged(self, values: Mapping[str, object], seconds: float) -> list[str]:
+    def find_unchanged(self, values: Mapping[str, object], seconds: float) -> list[str]:
         """Record all values by name; return the names whose value has not changed for so many seconds."""
         self.keep_only(values)
         return [name for name, value in values.items() if self.seconds_unchanged(name, value) >= seconds]

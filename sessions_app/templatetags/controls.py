@@ -53,8 +53,9 @@ def icon_link(icon: str, label: str, url: str, *, dialog: bool = False, **how: A
     """`{% icon_link "fork" "Fork from here" url dialog=True %}`: a link with an icon and an accessible label.
 
     `of` appends the object's name to the label for screen readers. `title` is the tooltip and defaults to the label.
-    `command` adds the link to the command palette, under its own name if it is a text. With `shown=False` it is hidden
-    until a script shows it. `counts` adds an element for a number. Other arguments are attributes: `data_step="-1"`.
+    `command` adds the link to the command palette, under its own name if it is a text. With `is_visible=False` it is
+    hidden until a script shows it. `counts` adds an element for a number. Other arguments are attributes:
+    `data_step="-1"`.
     """
     opened = {"hx-get": url, "hx-target": DIALOG} if dialog else {}
     return _control("a", icon, label, {"href": url, **opened}, **how)
@@ -134,7 +135,7 @@ def _control(
     title: str = "",
     command: bool | str = False,
     small: bool = True,
-    shown: object = True,
+    is_visible: object = True,
     counts: bool = False,
     css: str = "",
     icon_css: str = "",
@@ -147,7 +148,7 @@ def _control(
         "aria-label": visible_text.escape_name(f"{label} {of}" if of else label),
         "title": title or label,
         "data-command": command,
-        "hidden": not shown,
+        "hidden": not is_visible,
         **{name.replace("_", "-"): value for name, value in more.items()},
     }
     shape = devui.icon(icon, css=icon_css)

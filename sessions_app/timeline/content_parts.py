@@ -49,7 +49,7 @@ class Media:
 class TextExcerpt:
     """The start of a text, which has `rest` more characters. `pointer` locates the full text."""
 
-    shown: str
+    start: str
     rest: int
     pointer: str
 

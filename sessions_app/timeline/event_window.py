@@ -84,7 +84,7 @@ class InvocationTotals:
         return self.pauses.work(self.started_at, self.ended_at)
 
     @property
-    def paused(self) -> float:
+    def paused_seconds(self) -> float:
         """Paused seconds between the first event and the last."""
         return self.pauses.between(self.started_at, self.ended_at)
 

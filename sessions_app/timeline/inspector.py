@@ -115,7 +115,7 @@ class Inspection:
         return bool(self.item.summary.answer_ids and self.partners)
 
     @property
-    def elapsed(self) -> float | None:
+    def elapsed_seconds(self) -> float | None:
         """Seconds since the call, or since the previous event of the invocation."""
         if self.is_answer:
             return max(partner.seconds for partner in self.partners.values())

@@ -1,7 +1,7 @@
 """State board: the keys of every scope at an event, their writers, and what has changed since.
 
 Boards of two points in time differ in few keys. A client that shows one board requests another relative to it
-(`seen`): unchanged entries then come by name only. Hidden keys are counted, not read.
+(`client_board`): unchanged entries then come by name only. Hidden keys are counted, not read.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def read_board(
     watched: Collection[str] = (),
     like: str = "",
     begin: str = "",
-    seen: ClientBoard | None = None,
+    client_board: ClientBoard | None = None,
 ) -> Board:
     """Return the board at an event, or now. Keys written by the (last) event are marked as changed.
 
@@ -129,13 +129,13 @@ def read_board(
         watched: prefixed keys that are always shown.
         like: substring of the prefixed key names, case-insensitive.
         begin: id of the first entry of its scope to show.
-        seen: the board that the client shows; unchanged entries come without content, unless the state was written
-            since.
+        client_board: the board that the client shows; unchanged entries come without content, unless the state was
+            written since.
     """
     now = history.owners_at(session)
     running = running_run(session)
     mark = _mark_of(session, now, running)
-    client_event = seen.event if seen and seen.mark == mark else None
+    client_event = client_board.event if client_board and client_board.mark == mark else None
     pinned = frozenset(filter(None, map(_parse_watched, watched)))
     looking = _BoardQuery(session, now, limit, pinned, like, parse_entry_id(begin))
     moment = event.seq if event else session.last_seq

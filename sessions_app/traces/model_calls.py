@@ -237,6 +237,6 @@ def _changes(old: list[str], new: list[str]) -> list[tuple[str, int, list[str]]]
     ]
 
 
-def _common_length(left: Sequence[str], right: Sequence[str]) -> int:
-    most = min(len(left), len(right))
-    return next((place for place in range(most) if left[place] != right[place]), most)
+def _common_length(texts: Sequence[str], others: Sequence[str]) -> int:
+    most = min(len(texts), len(others))
+    return next((place for place in range(most) if texts[place] != others[place]), most)

@@ -56,7 +56,7 @@ class Outbox:
         self._closing = False
         self._is_full = False
 
-    def put(self, make: Make) -> None:
+    def enqueue(self, make: Make) -> None:
         """Queue a record. Thread-safe; never raises, never blocks."""
         with self._lock:
             if len(self._waiting) >= MAX_WAITING:

@@ -55,7 +55,7 @@ def find_preview_point(session: AgentSession, event: Event) -> PreviewPoint:
     then = history.state_at(session, upto) if upto else history.state_at_start(session)
     call = call_of(event, session) if is_before else None
     branch = event.branch if call is None else call.branch
-    return PreviewPoint(event, upto, is_before, _agent_at(session, event, upto), branch, then.merged())
+    return PreviewPoint(event, upto, is_before, _agent_at(session, event, upto), branch, then.merge_scopes())
 
 
 def _agent_at(session: AgentSession, event: Event, upto: Event | None) -> str:

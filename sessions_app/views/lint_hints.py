@@ -33,7 +33,7 @@ def hints(request: HttpRequest, pk: int) -> HttpResponse:
     report = lint.lint(session)
     context = {"session": session, "report": report}
     if wants_partial(request, "hints"):
-        beside = _hints_by_key(report.hints, drift.find_drift(session, most=MOST_KEYS).drifted)
+        beside = _hints_by_key(report.hints, drift.find_drift(session, most=MOST_KEYS).drifts)
         return render(request, f"{PAGE}#beside", {**context, "beside": beside[:MOST_KEYS]})
     context["rules"] = [(rule, list(hints)) for rule, hints in groupby(report.hints, attrgetter("rule"))]
     return render_partial(request, PAGE, context, partial="list", target="dialog-content")

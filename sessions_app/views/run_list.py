@@ -47,11 +47,11 @@ def index(request: HttpRequest) -> HttpResponse:
 def changes(request: HttpRequest) -> HttpResponse:
     """Return changed rows of a list on screen and the number of new runs; 204 if nothing changed."""
     query = RunWatch(request.GET).read()
-    shown_rows = list_updates.parse(query["shown"], str)
+    shown_rows = list_updates.parse(query["rows"], str)
     runs = list(run_list.all_runs().filter(pk__in=shown_rows.marks))
     changed, gone_ids = shown_rows.changed_rows(runs, _row_mark), shown_rows.missing_keys(runs)
     arrived = list_updates.count_new_rows(run_list.filter_runs(query), query["since"], shown_rows)
-    if not changed and not gone_ids and arrived == (query["told"] or 0):
+    if not changed and not gone_ids and arrived == (query["new_count"] or 0):
         return HttpResponse(status=204)
     watch_parameters = list_updates.next_poll(
         shown_rows.after(changed, gone_ids, _row_mark), query["since"], arrived

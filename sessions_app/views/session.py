@@ -224,17 +224,17 @@ def _board(page: PageRequest) -> Context:
         watched=query["watch"][:MOST_WATCHED],
         like=query["key"],
         begin=query["begin"],
-        seen=_client_board(page),
+        client_board=_client_board(page),
     )
     return {**context, "board": board}
 
 
 def _client_board(page: PageRequest) -> ClientBoard | None:
     """Return the board that the client shows, of which only the changes are sent."""
-    if not page.query["known"]:
+    if not page.query["known_event"]:
         return None
     try:
-        return ClientBoard(find_event(page.session, seq=page.query["known"]), page.query["mark"])
+        return ClientBoard(find_event(page.session, seq=page.query["known_event"]), page.query["mark"])
     except EventMissing:
         return None
 

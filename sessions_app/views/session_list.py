@@ -76,9 +76,9 @@ def _page_context(
     """Return the context of the rows and of the links to further pages."""
     look_url = further = ""
     if page.pending:
-        place = {"before": page.pending.place, "looked": str(page.pending.progress.sessions)}
+        place = {"before": page.pending.place, "scanned": str(page.pending.progress.sessions)}
         look_url = _page_query(request, **place)
-        here = {"found": str(page.pending.progress.matches), **({"top": "1"} if is_first else {})}
+        here = {"matches": str(page.pending.progress.matches), **({"top": "1"} if is_first else {})}
         further = _page_query(request, **place, **here)
     older = page.others.older
     return {
@@ -102,8 +102,8 @@ def _continue_search(
     context: dict[str, Any],
 ) -> HttpResponse:
     """Return further rows for a list on screen whose search continues, and the search's progress."""
-    since, arrived = form.cleaned_data["since"], form.cleaned_data["told"] or 0
-    shown_rows = list_updates.parse(form.cleaned_data["shown"], pagination.integer_key).after(
+    since, arrived = form.cleaned_data["since"], form.cleaned_data["new_count"] or 0
+    shown_rows = list_updates.parse(form.cleaned_data["rows"], pagination.integer_key).after(
         page.rows, [], _row_mark
     )
     context |= {
@@ -173,8 +173,8 @@ def _remarks(request: HttpRequest, query: Query, *, is_nothing: bool) -> list[tu
     if is_nothing:
         remarks = [*remark_names(query, known_words), *remarks]
     return [
-        (text, meant, _url("sessions", request, q=meant) if meant else "")
-        for text, meant in ((remark.message, remark.suggestion) for remark in remarks)
+        (text, suggestion, _url("sessions", request, q=suggestion) if suggestion else "")
+        for text, suggestion in ((remark.message, remark.suggestion) for remark in remarks)
     ]
 
 
@@ -183,7 +183,7 @@ def completions(request: HttpRequest) -> HttpResponse:
     """Return completions at the caret of the search box."""
     text, caret = CompletionQuery(request.GET).text_and_caret()
     completions = complete(text, caret, vocabulary.read_vocabulary())
-    return render(request, COMPLETIONS, {"found": completions})
+    return render(request, COMPLETIONS, {"completions": completions})
 
 
 @require_safe
@@ -198,7 +198,7 @@ def changes(request: HttpRequest) -> HttpResponse:
     """Return changed rows of a list on screen and the number of new sessions; 204 if nothing changed."""
     form = SessionWatch(request.GET)
     filters = form.filters()
-    shown_text, since, last_arrived = (form.cleaned_data[name] for name in ("shown", "since", "told"))
+    shown_text, since, last_arrived = (form.cleaned_data[name] for name in ("rows", "since", "new_count"))
     shown_rows = list_updates.parse(shown_text, pagination.integer_key)
     rows = listing.refresh_rows(shown_rows.marks)
     changed, gone_pks = shown_rows.changed_rows(rows, _row_mark), shown_rows.missing_keys(rows)
@@ -251,5 +251,5 @@ def _page_query(request: HttpRequest, **more: str) -> str:
     return f"?{query.urlencode()}"
 
 
-_POSITION_PARAMETERS = ("before", "looked", "found", "top", "shown", "since", "told")
+_POSITION_PARAMETERS = ("before", "scanned", "matches", "top", "rows", "since", "new_count")
 """Parameters that hold the position in a list and what is on screen, not filters."""

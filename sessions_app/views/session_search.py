@@ -36,7 +36,7 @@ def completions(request: HttpRequest, pk: int) -> HttpResponse:
     session = find_session(pk)
     text, caret = CompletionQuery(request.GET).text_and_caret()
     matches = complete(text, caret, session_search.vocabulary(session), EVENT_FIELDS)
-    return render(request, "devui/sessions/list/completions.html", {"found": matches})
+    return render(request, "devui/sessions/list/completions.html", {"completions": matches})
 
 
 def hit_window(session: AgentSession, page: Mapping[str, Any], selected: Event | None) -> EventWindow | None:
@@ -78,7 +78,7 @@ def read_results(session: AgentSession, page: Mapping[str, Any], selected: Event
         at=page["at"] or 0,
         stretch=(page["first"] or 0, page["last"] or 0),
         counted=CountProgress(page["counted"] or 0, page["count"] or 0),
-        looked=(page["down"] or 0, page["up"] or 0),
+        scan_positions=(page["down"] or 0, page["up"] or 0),
         part=RequestedPart(page["part"]) if page["part"] else None,
     )
     hits = session_search.find_hits(session, query, search)

@@ -89,11 +89,13 @@ def session_drift(request: HttpRequest, pk: int) -> HttpResponse:
     """
     session = find_session(pk)
     report = drift.find_drift(session, most=DRIFT_SHOWN)
-    first_entries = drift.DriftReport([*report.drifted, *report.explained][:DRIFT_SHOWN], report.untracked)
+    first_entries = drift.DriftReport(
+        [*report.drifts, *report.explained_drifts][:DRIFT_SHOWN], report.untracked
+    )
     context = {
         "session": session,
-        "drifted": first_entries.drifted,
-        "explained": first_entries.explained,
+        "drifted": first_entries.drifts,
+        "explained": first_entries.explained_drifts,
         "hidden": max(0, len(report.keys) - DRIFT_SHOWN),
         "unread": report.unread,
         "foreign": sum(entry.why == drift.DriftCause.FOREIGN for entry in report.keys),

@@ -67,7 +67,7 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
     status, problem = 200, None
     if request.method == "POST":
         form = KeyRemovalForm(request.POST)
-        position = form.cleaned_data["seen"] if form.is_valid() else 0
+        position = form.cleaned_data["seen_position"] if form.is_valid() else 0
         try:
             return _finish(
                 request, session, state_edits.remove_key(session.pk, name, Condition(position=position))
@@ -95,7 +95,7 @@ def _submit(request: HttpRequest, session: AgentSession) -> HttpResponse:
     scope, key = Scope(form.cleaned_data["scope"]), form.cleaned_data["key"]
     problem: DevUIError | None = None
     if form.cleaned_data["step"] == "save":
-        condition = Condition(position=form.cleaned_data["seen"])
+        condition = Condition(position=form.cleaned_data["seen_position"])
         try:
             edited = state_edits.put_key(session.pk, form.name, form.cleaned_data["value"], condition)
             return _finish(request, session, edited)
@@ -135,7 +135,7 @@ def _render_form(
         "scopes": [(str(name), scopes.PREFIX[name]) for name in Scope],
         "preview": preview,
         "problem": problem,
-        "seen": _seen_position(form, current),
+        "seen_position": _seen_position(form, current),
         "is_long": current is not None and len(current.value or "") > EDITED_CHARACTERS,
         "is_secret": current is not None and current.private is not None,
         "next_seq": session.last_seq + 1,
@@ -180,7 +180,7 @@ def _initial_values(scope: Scope, key: str, current: StateChange | None) -> Cont
 def _seen_position(form: KeyEditForm, current: StateChange | None) -> int:
     """Return the position of the write that the page shows; a form with errors keeps its position."""
     if form.errors:
-        return int(form.cleaned_data.get("seen", 0))
+        return int(form.cleaned_data.get("seen_position", 0))
     return current.position if current else 0
 
 

@@ -91,8 +91,8 @@ async def test_import_causes_name_events_and_unexplained_values(web, tmp_path):
     assert await history(web, session, "seed") == [(7, "import", 0)]
     assert await old_and_new(session, 2) == [("n", "1", "2")]
     report = await units_of_work.read(drift.find_drift, session)
-    assert report.drifted == []
-    assert [(entry.key, entry.why) for entry in report.explained] == [("seed", DriftCause.IMPORT)]
+    assert report.drifts == []
+    assert [(entry.key, entry.why) for entry in report.explained_drifts] == [("seed", DriftCause.IMPORT)]
     await append(session, "here", {"n": 3, "seed": 8})
     assert await old_and_new(session, 3) == [("n", "2", "3"), ("seed", "7", "8")]
 
@@ -102,7 +102,7 @@ async def test_import_that_corrects_a_value_has_cause(web, tmp_path):
     await units_of_work.write(import_from, store)
     session = await the_session()
     assert await history(web, session, "n") == [(5, "import", 0), (1, "import", 1)]
-    [entry] = (await units_of_work.read(drift.find_drift, session)).drifted
+    [entry] = (await units_of_work.read(drift.find_drift, session)).drifts
     assert (entry.key, entry.stored, entry.folded, entry.why) == ("n", "5", "1", DriftCause.IMPORT)
 
 

@@ -75,7 +75,7 @@ async def test_edited_first_message_starts_from_the_initial_state(story):
     assert (await edit(story, 1, message="Snow?")).status_code == 302
     session, asked = await newest()
     assert (session.last_seq, asked["new_message"]["parts"]) == (0, [{"text": "Snow?"}])
-    found = await units_of_work.read(lambda: state_at(session).merged())
+    found = await units_of_work.read(lambda: state_at(session).merge_scopes())
     assert found == {"city": "Paris", "user:name": "Ann"}
 
 

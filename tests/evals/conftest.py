@@ -58,7 +58,7 @@ def play(store: None, folder: AgentsFolder) -> Play:
         name: str = "set.evalset.json",
         **order: Any,
     ) -> EvalRun:
-        path = builders.write(folder.given, name, document)
+        path = builders.write(folder.path, name, document)
         ordered = await units_of_work.write(_order, folder, path, config, order)
         agent = answer if isinstance(answer, BaseAgent) else agents.Scripted(name="counter", answer=answer)
         source = agents.Source(agent, folder=folder)
@@ -109,7 +109,7 @@ class Process:
 @pytest.fixture
 def web(store, folder, settings):
     """A client of the pages; no process runs agents."""
-    settings.DEVUI_AGENTS_DIR = str(folder.given)
+    settings.DEVUI_AGENTS_DIR = str(folder.path)
     runs.register(None)
     yield AsyncClient()
     runs.register(None)
@@ -134,7 +134,7 @@ def process(web, folder):
 def smoke(folder):
     """An evalset of which one case passes, one fails and one raises."""
     return builders.write(
-        folder.given,
+        folder.path,
         "smoke.evalset.json",
         builders.evalset(
             builders.case("good", builders.turn("Paris", "It is sunny <i>in</i> Paris.", RIGHT)),

@@ -37,21 +37,21 @@ async def test_evalsets_are_created_listed_and_removed(web, folder):
         web, "post", "/eval-sets", {"eval_set": {"eval_set_id": "new", "eval_cases": []}}
     )
     assert EvalSet.model_validate(made).eval_set_id == "new"
-    assert EvalSet.model_validate_json((folder.given / "new.evalset.json").read_text()).eval_cases == []
+    assert EvalSet.model_validate_json((folder.path / "new.evalset.json").read_text()).eval_cases == []
     await request_json(web, "post", "/eval_sets/with-hyphen")
     assert await request_json(web, "get", "/eval_sets") == ["new", "with-hyphen"]
     assert await request_json(web, "get", "/eval-sets") == {"evalSetIds": ["new", "with-hyphen"]}
     assert await request_json(web, "get", "/eval_sets/new/evals") == []
     assert await request_json(web, "delete", "/eval-sets/new") is None
     assert await request_json(web, "get", "/eval_sets") == ["with-hyphen"]
-    assert not (folder.given / "new.evalset.json").exists()
+    assert not (folder.path / "new.evalset.json").exists()
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../up", "x" * 101, "a/b", "set."])
 async def test_an_evalset_needs_a_name_that_a_file_can_have(web, folder, name):
     refused = await request_json(web, "post", "/eval-sets", {"eval_set": {"eval_set_id": name}}, 400)
     assert refused["detail"].startswith("Invalid Eval Set ID")
-    assert [path.name for path in folder.given.iterdir()] == ["agent.py"]
+    assert [path.name for path in folder.path.iterdir()] == ["agent.py"]
 
 
 async def test_existing_evalset_is_not_created_again(web, smoke):
@@ -94,7 +94,7 @@ async def test_edit_keeps_fields_that_the_editor_does_not_show(web, folder):
     turn = {**builders.turn("hi", "hello"), "rubrics": [rubric]}
     kept = {"rubrics": [rubric], "final_session_state": {"n": 1}, "team": "ours"}
     path = builders.write(
-        folder.given,
+        folder.path,
         "set.evalset.json",
         builders.evalset(builders.case("one", turn, **kept), builders.case("two", builders.turn("x"))),
     )
@@ -117,7 +117,7 @@ async def test_edit_keeps_fields_that_the_editor_does_not_show(web, folder):
 async def test_edited_scenario_remains_a_scenario(web, folder):
     scenario = {"starting_prompt": "hi", "conversation_plan": "leave"}
     case = {"eval_id": "one", "conversation_scenario": scenario}
-    path = builders.write(folder.given, "set.evalset.json", builders.evalset(case))
+    path = builders.write(folder.path, "set.evalset.json", builders.evalset(case))
     start = {"appName": "counter", "userId": "ann", "state": {"invocationIndex": 3}}
     for conversation in (None, []):
         sent = {"evalId": "one", "conversation": conversation, "sessionInput": start}
@@ -193,7 +193,7 @@ eval_cases:
 
 
 async def test_a_yaml_file_is_changed_in_place_with_its_comments(web, folder):
-    path = builders.write(folder.given, "set.evalset.yaml", OURS)
+    path = builders.write(folder.path, "set.evalset.yaml", OURS)
     assert await request_json(web, "get", "/eval_sets/set/evals") == ["one", "two"]
     shown = await request_json(web, "get", "/eval_sets/set/evals/two")
     shown["conversation"][0]["finalResponse"] = builders.text("hello", "model")
@@ -207,7 +207,7 @@ async def test_a_yaml_file_is_changed_in_place_with_its_comments(web, folder):
 
 async def test_edit_of_an_older_file_converts_it(web, folder):
     text = '[{"name": "one", "data": [{"query": "hi"}]}]'
-    path = builders.write(folder.given, "set.evalset.json", text)
+    path = builders.write(folder.path, "set.evalset.json", text)
     await request_json(
         web, "put", "/eval_sets/set/evals/one", {"conversation": [builders.turn("hi", "hello")]}
     )
@@ -291,7 +291,7 @@ async def test_an_evalset_that_is_not_there_is_not_run(web, process):
 
 
 async def test_results_of_adk_web_are_listed_beside_ours(web, folder):
-    history = folder.given / ".adk" / "eval_history"
+    history = folder.path / ".adk" / "eval_history"
     result = {
         "eval_set_result_id": "counter/old_1.5",
         "eval_set_id": "old",
@@ -309,7 +309,7 @@ async def test_adk_web_result_has_usage_in_camel_case(web, folder):
     metric = {"metric_name": "token_usage_v1", "score": 3.0, "eval_status": 4, "details": spent}
     case = {"eval_id": "one", "final_eval_status": 1, "overall_eval_metric_results": [metric]}
     result = {"eval_set_result_id": "r", "eval_set_id": "old", "eval_case_results": [case]}
-    builders.write(folder.given / ".adk" / "eval_history", "counter_old_2.5.evalset_result.json", result)
+    builders.write(folder.path / ".adk" / "eval_history", "counter_old_2.5.evalset_result.json", result)
     told = await request_json(web, "get", "/eval_results/counter_old_2.5")
     (found,) = told["evalCaseResults"][0]["overallEvalMetricResults"]
     assert found["details"] == {

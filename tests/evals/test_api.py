@@ -13,7 +13,7 @@ from tests.pages.html import parse
 
 
 async def test_evalsets_are_listed_with_their_problems(web, smoke, folder):
-    write(folder.given, "broken.evalset.json", "{")
+    write(folder.path, "broken.evalset.json", "{")
     broken, good = await get_json(web, "/evalsets?app=counter")
     assert (good["id"], [case["id"] for case in good["cases"]]) == (
         "smoke",

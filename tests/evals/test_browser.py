@@ -55,14 +55,14 @@ class Process:
 @pytest.fixture
 def process(folder: AgentsFolder, settings: Any) -> Iterator[Process]:
     """Three cases, of which the second fails; they wait for permission."""
-    settings.DEVUI_AGENTS_DIR = str(folder.given)
+    settings.DEVUI_AGENTS_DIR = str(folder.path)
     cases = [
         builders.case(
             f"sees_{name}", builders.turn(name, f"I see {name}.", [{"name": "look", "args": {"at": at}}])
         )
         for name, at in (("a cat", "a cat"), ("a dog", "the sky"), ("a cow", "a cow"))
     ]
-    builders.write(folder.given, "sights.evalset.json", builders.evalset(*cases))
+    builders.write(folder.path, "sights.evalset.json", builders.evalset(*cases))
     made = Process(folder)
     runs.register(made)
     yield made
@@ -214,7 +214,7 @@ def test_case_opens_in_place_and_button_names_selection(page: Page, process: Pro
 
 
 def test_run_button_follows_the_file(page: Page, process: Process):
-    file = process.folder.given / "sights.evalset.json"
+    file = process.folder.path / "sights.evalset.json"
     page.goto("/evals/counter/sights/")
     run, label = page.locator("button:has([data-run-label])"), page.locator("[data-run-label]")
     expect(label).to_have_text("Run all 3 cases")

@@ -24,9 +24,9 @@ def page(open_window: OpenWindow, server: str) -> Page:
 @pytest.fixture
 def path(folder: AgentsFolder, settings: Any) -> Path:
     """An evalset of two cases."""
-    settings.DEVUI_AGENTS_DIR = str(folder.given)
+    settings.DEVUI_AGENTS_DIR = str(folder.path)
     return write(
-        folder.given, "set.evalset.json", evalset(case("one", turn("hi", "yo")), case("two", turn("bye")))
+        folder.path, "set.evalset.json", evalset(case("one", turn("hi", "yo")), case("two", turn("bye")))
     )
 
 
@@ -36,7 +36,7 @@ def test_case_list_follows_file_and_keeps_selection(page: Page, path: Path, fold
     page.locator("summary", has_text="two").click()
     expect(page.locator(".case-body", has_text="bye")).to_be_visible()
     write(
-        folder.given,
+        folder.path,
         path.name,
         evalset(case("zero", turn("x")), case("one", turn("hi")), case("two", turn("ciao"))),
     )
@@ -44,7 +44,7 @@ def test_case_list_follows_file_and_keeps_selection(page: Page, path: Path, fold
     expect(page.get_by_label("Run two")).to_be_checked()
     expect(page.locator(".case-body", has_text="ciao")).to_be_visible()
     expect(page.locator("[data-run-label]")).to_have_text("Run 1 of 3 cases")
-    write(folder.given, path.name, "{")
+    write(folder.path, path.name, "{")
     expect(page.get_by_text("This file cannot be used as it is.")).to_be_visible(timeout=30_000)
 
 
@@ -56,7 +56,7 @@ def test_added_row_gets_focus_and_form_reports_other_writers(page: Page, path: P
     page.keyboard.type("get_weather")
     expect(page.get_by_label("Expected answer")).to_have_value("mine")
     expect(page.locator("#disk")).to_be_hidden()
-    write(folder.given, path.name, evalset(case("one", turn("hi", "theirs")), case("two", turn("bye"))))
+    write(folder.path, path.name, evalset(case("one", turn("hi", "theirs")), case("two", turn("bye"))))
     expect(page.locator("#disk")).to_be_visible(timeout=30_000)
     page.get_by_role("button", name="Review the change").last.click()
     expect(page.get_by_text("This case was changed or removed in the file")).to_be_visible()

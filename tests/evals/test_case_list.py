@@ -24,7 +24,7 @@ def many(web, folder):
     cases = [
         case(f"case_{number}", turn(f"Question {number}", f"Answer {number * 7}")) for number in range(MANY)
     ]
-    builders.write(folder.given, "many.evalset.json", evalset(*cases))
+    builders.write(folder.path, "many.evalset.json", evalset(*cases))
     return web
 
 

@@ -32,7 +32,7 @@ TWO = evalset(
 
 @pytest.fixture
 def path(folder):
-    return write(folder.given, "set.evalset.json", json.dumps(TWO, indent=2) + "\n")
+    return write(folder.path, "set.evalset.json", json.dumps(TWO, indent=2) + "\n")
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ async def test_case_is_edited_reviewed_and_saved(browser, path):
 
 async def test_the_state_that_a_case_expects_is_shown(web, folder):
     states = {"final_session_state": {"n": 2, "user:x": 1}, "devui_turn_states": [{"n": 1}]}
-    write(folder.given, "set.evalset.json", evalset(case("one", turn("hi"), **states)))
+    write(folder.path, "set.evalset.json", evalset(case("one", turn("hi"), **states)))
     shown = (await Browser(web).get(f"{SET}?case=0")).one(id="case-body-0").text
     assert "is to end with 2 state keys" in shown
     assert "expects state after its turns" in shown
@@ -75,7 +75,7 @@ async def test_a_case_of_many_turns_is_edited_like_any_other(browser, path):
 
 
 async def test_review_reads_large_file_and_its_new_text_once(web, folder, monkeypatch):
-    path = write(folder.given, "set.evalset.yaml", plain_yaml.dump_yaml(TWO))
+    path = write(folder.path, "set.evalset.yaml", plain_yaml.dump_yaml(TWO))
     browser = Browser(web)
     await browser.get(f"{SET}case/?id=one")
     read = []
@@ -176,7 +176,7 @@ async def test_concurrently_removed_case_is_restored_only_on_request(browser, pa
 
 
 async def test_older_file_is_converted_by_a_change(browser, folder):
-    path = write(folder.given, "old.test.json", [*LEGACY, {"name": "gone", "data": []}])
+    path = write(folder.path, "old.test.json", [*LEGACY, {"name": "gone", "data": []}])
     page = await browser.get("/evals/counter/old.test/change/?act=remove&id=gone")
     assert "converted to ADK's current format" in page.text
     await browser.save()
@@ -237,7 +237,7 @@ async def test_evalset_is_created_and_its_file_removed(browser, folder):
     await browser.get("/evals/new/")
     response = await browser.web.post("/evals/new/", {"app": "counter", "id": "fresh", "form": "yaml"})
     assert response.url == "/evals/counter/fresh/"
-    made = folder.given / "fresh.evalset.yaml"
+    made = folder.path / "fresh.evalset.yaml"
     assert "eval_cases: []" in made.read_text()
     assert "No cases yet" in (await browser.get(response.url)).text
     await browser.web.post("/evals/counter/fresh/delete/")
@@ -267,10 +267,10 @@ async def test_an_uploaded_file_is_read_once_and_while_others_write(web, folder,
 
 @pytest.mark.parametrize("name", ["", "../up", "a/b", "a b", ".hidden", "x" * 101, "set"])
 async def test_hostile_or_existing_evalset_name_is_refused(browser, folder, name):
-    before = sorted(os.listdir(folder.given))
+    before = sorted(os.listdir(folder.path))
     response = await browser.web.post("/evals/new/", {"app": "counter", "id": name})
     assert response.status_code == 400
-    assert sorted(os.listdir(folder.given)) == before
+    assert sorted(os.listdir(folder.path)) == before
 
 
 async def upload(web, *files, app="counter"):
@@ -291,16 +291,16 @@ async def test_files_of_every_format_are_uploaded_unchanged(web, folder):
         ("test_config.json", config.encode()),
     )
     assert response.status_code == 200
-    assert json.loads((folder.given / "plain.evalset.json").read_text()) == TWO
-    assert (folder.given / "y.evalset.yaml").read_bytes() == yaml
-    assert (folder.given / "flat.test.json").exists()
-    assert json.loads((folder.given / "people.evalset.json").read_text())["eval_cases"] == [
+    assert json.loads((folder.path / "plain.evalset.json").read_text()) == TWO
+    assert (folder.path / "y.evalset.yaml").read_bytes() == yaml
+    assert (folder.path / "flat.test.json").exists()
+    assert json.loads((folder.path / "people.evalset.json").read_text())["eval_cases"] == [
         {
             "eval_id": "scenario-1",
             "conversation_scenario": {"starting_prompt": "hi", "conversation_plan": "leave"},
         }
     ]
-    assert (folder.given / "test_config.json").read_text() == config
+    assert (folder.path / "test_config.json").read_text() == config
 
 
 @pytest.mark.parametrize(
@@ -324,11 +324,11 @@ async def test_files_of_every_format_are_uploaded_unchanged(web, folder):
 async def test_an_upload_that_cannot_be_used_is_refused_and_leaves_nothing(
     web, folder, path, name, content, said
 ):
-    before = {entry.name: entry.read_bytes() for entry in folder.given.iterdir()}
+    before = {entry.name: entry.read_bytes() for entry in folder.path.iterdir()}
     response = await upload(web, (name, content))
     assert response.status_code == 400
     assert said in response.content.decode()
-    assert {entry.name: entry.read_bytes() for entry in folder.given.iterdir()} == before
+    assert {entry.name: entry.read_bytes() for entry in folder.path.iterdir()} == before
 
 
 async def test_an_upload_is_put_nowhere_else(web, folder, tmp_path):
@@ -376,7 +376,7 @@ async def test_versions_show_changes_and_authors(browser, path):
 
 async def test_cases_of_any_id_are_opened_and_edited(web, folder):
     names = [one for one in HOSTILE_IDS if one == one.strip()]
-    path = write(folder.given, "set.evalset.json", evalset(*[case(name, turn("b")) for name in names]))
+    path = write(folder.path, "set.evalset.json", evalset(*[case(name, turn("b")) for name in names]))
     browser = Browser(web)
     for name in names:
         page = await browser.get(f"{SET}case/?{urlencode({'id': name})}")
@@ -391,7 +391,7 @@ async def test_cases_of_any_id_are_opened_and_edited(web, folder):
 
 
 async def test_cases_with_the_same_id_are_distinguished_by_position(web, folder):
-    path = write(folder.given, "set.evalset.json", evalset(case("x", turn("a")), case("x", turn("b"))))
+    path = write(folder.path, "set.evalset.json", evalset(case("x", turn("a")), case("x", turn("b"))))
     browser = Browser(web)
     await browser.get(f"{SET}case/?id=x&at=1")
     await browser.send("review", turns__0__user="c")
@@ -401,7 +401,7 @@ async def test_cases_with_the_same_id_are_distinguished_by_position(web, folder)
 
 async def test_a_file_outside_of_the_agents_folder_is_read_and_never_written(web, folder, tmp_path_factory):
     far = write(tmp_path_factory.mktemp("far"), "far.evalset.json", json.dumps(TWO))
-    (folder.given / "set.evalset.json").symlink_to(far)
+    (folder.path / "set.evalset.json").symlink_to(far)
     browser = Browser(web)
     await browser.get(f"{SET}case/?id=one")
     page = await browser.send("review", status=400, turns__0__user="c")
@@ -440,10 +440,10 @@ async def test_file_keeps_its_permissions_and_is_downloadable(browser, path):
 def test_pages_ask_the_store_as_much_for_many_cases_as_for_few(
     folder, rf, settings, django_assert_max_num_queries
 ):
-    settings.DEVUI_AGENTS_DIR = str(folder.given)
+    settings.DEVUI_AGENTS_DIR = str(folder.path)
     for number in range(12):
         write(
-            folder.given, "set.evalset.json", evalset(*[case(f"c{n}", turn(f"{number}")) for n in range(150)])
+            folder.path, "set.evalset.json", evalset(*[case(f"c{n}", turn(f"{number}")) for n in range(150)])
         )
         library.refresh(folder, "counter")
     with django_assert_max_num_queries(8):

@@ -39,14 +39,14 @@ def test_test_of_one_case_equals_fishers_exact_test_of_scipy(table):
         [table.earlier_passed, table.earlier_total - table.earlier_passed],
     ]
     assert probability_of_fewer(table) == pytest.approx(stats.fisher_exact(counts, alternative="less").pvalue)
-    assert probability_of_fewer(table.mirrored) == pytest.approx(
+    assert probability_of_fewer(table.mirror) == pytest.approx(
         stats.fisher_exact(counts, alternative="greater").pvalue
     )
 
 
 @given(tables())
 def test_probability_of_change_is_twice_the_smaller_tail(table):
-    tails = probability_of_fewer(table), probability_of_fewer(table.mirrored)
+    tails = probability_of_fewer(table), probability_of_fewer(table.mirror)
     assert probability_of_change(table) == min(1.0, 2 * min(tails))
 
 

@@ -76,7 +76,7 @@ PROCESS = "p" * 32
 def interrupted_run(folder, clock, limits, seconds, step):
     """Return a run whose process died after some seconds; then the clock was set."""
     processes.register(PROCESS, "counter", 1, "v1")
-    registered = library.register_file(folder, "counter", write(folder.given, "s.evalset.json", TWO))
+    registered = library.register_file(folder, "counter", write(folder.path, "s.evalset.json", TWO))
     order = RunOrder(RunConfig({"criteria": {"response_match_score": 0.5}}, "the test"), limits=limits)
     run = writes.claim_run(run_orders.order_run(registered, order).pk, PROCESS)
     attempt = writes.start_attempt(run.attempts.first().pk, run.started_at + 0.5)

@@ -126,7 +126,7 @@ def test_comparison_page_offers_to_repeat_and_says_what_to_do(suspicious):
     ],
 )
 def test_comparison_page_advises_on_the_next_step(db, settings, folder, repeated, fallen, advice):
-    settings.DEVUI_AGENTS_DIR = str(folder.given)
+    settings.DEVUI_AGENTS_DIR = str(folder.path)
     version = stored_runs.version(cases("a"))
     stored_runs.run(version, {"a": [passing()] * repeated}, code="v1")
     now = stored_runs.run(version, {"a": [failing()] * fallen + [passing()] * (repeated - fallen)}, code="v2")

@@ -61,7 +61,7 @@ async def test_eval_pages_show_invisible_characters(web, play):
 
 
 async def test_evalset_forms_show_invisible_characters(web, folder):
-    write(folder.given, "set.evalset.json", DOCUMENT)
+    write(folder.path, "set.evalset.json", DOCUMENT)
     case_id, plan = quote(EVIL), quote("plan" + EVIL)
     for page in (
         f"case/?id={case_id}",
@@ -81,7 +81,7 @@ async def test_evalset_forms_show_invisible_characters(web, folder):
 
 async def test_problems_of_broken_file_show_invisible_characters(web, folder):
     write(
-        folder.given, "broken.evalset.json", {"eval_set_id": "x", "eval_cases": [{"eval_id": EVIL, EVIL: 1}]}
+        folder.path, "broken.evalset.json", {"eval_set_id": "x", "eval_cases": [{"eval_id": EVIL, EVIL: 1}]}
     )
     for page in ("/evals/", "/evals/counter/broken/"):
         assert_shown((await web.get(page)).content.decode(), page)

@@ -33,8 +33,8 @@ def test_files_of_every_format_are_listed_by_id(folder):
         "test_config.json",
     ]
     for name in [*names, "notes.json", "smoke-test.evalset.yaml"]:
-        write(folder.given, name, GOOD)
-    assert list(library.find_files(folder.given)) == [
+        write(folder.path, name, GOOD)
+    assert list(library.find_files(folder.path)) == [
         "more",
         "old.test",
         "plan",
@@ -44,12 +44,12 @@ def test_files_of_every_format_are_listed_by_id(folder):
 
 
 def test_changed_file_appears_and_old_version_remains(folder):
-    path = write(folder.given, "smoke.evalset.json", GOOD)
+    path = write(folder.path, "smoke.evalset.json", GOOD)
     library.refresh(folder, "counter")
     before = row()
     assert [case["id"] for case in library.cases_of(before)] == ["a", "b-2"]
     assert (before.path, before.case_count) == ("counter/smoke.evalset.json", 2)
-    write(folder.given, "smoke.evalset.json", evalset(case("only", turn("x"))))
+    write(folder.path, "smoke.evalset.json", evalset(case("only", turn("x"))))
     os.utime(path, (1, 1))
     library.refresh(folder, "counter")
     assert row().case_count == 1
@@ -58,39 +58,39 @@ def test_changed_file_appears_and_old_version_remains(folder):
 
 
 def test_a_file_that_did_not_change_is_not_read_again(folder, monkeypatch):
-    write(folder.given, "smoke.evalset.json", GOOD)
+    write(folder.path, "smoke.evalset.json", GOOD)
     library.refresh(folder, "counter")
     monkeypatch.setattr(library, "read_text", lambda *_: pytest.fail("read again"))
     library.refresh(folder, "counter")
 
 
 def test_broken_file_is_reported_until_fixed(folder):
-    write(folder.given, "smoke.evalset.json", "{")
+    write(folder.path, "smoke.evalset.json", "{")
     library.refresh(folder, "counter")
     (problem,) = library.problems_of(row())
     assert (problem.file, problem.line) == ("counter/smoke.evalset.json", 1)
     with pytest.raises(BadFile):
         library.check_usable(row())
-    write(folder.given, "smoke.evalset.json", GOOD)
+    write(folder.path, "smoke.evalset.json", GOOD)
     library.refresh(folder, "counter")
     assert library.problems_of(row()) == []
 
 
 def test_removed_file_can_return(folder):
-    path = write(folder.given, "smoke.evalset.json", GOOD)
+    path = write(folder.path, "smoke.evalset.json", GOOD)
     library.refresh(folder, "counter")
     path.unlink()
     library.refresh(folder, "counter")
     assert row().gone
     with pytest.raises(NotFound, match="no longer exists"):
         library.check_usable(row())
-    write(folder.given, "smoke.evalset.json", GOOD)
+    write(folder.path, "smoke.evalset.json", GOOD)
     library.refresh(folder, "counter")
     assert not row().gone
 
 
 def test_file_outside_the_folder_has_its_own_id(folder, tmp_path_factory):
-    write(folder.given, "smoke.evalset.json", GOOD)
+    write(folder.path, "smoke.evalset.json", GOOD)
     library.refresh(folder, "counter")
     far = write(tmp_path_factory.mktemp("far"), "smoke.evalset.json", GOOD)
     elsewhere = library.register_file(folder, "counter", far)
@@ -101,7 +101,7 @@ def test_file_outside_the_folder_has_its_own_id(folder, tmp_path_factory):
 
 
 def test_order_is_validated_as_a_whole(folder):
-    found = library.register_file(folder, "counter", write(folder.given, "smoke.evalset.json", GOOD))
+    found = library.register_file(folder, "counter", write(folder.path, "smoke.evalset.json", GOOD))
     default = config.default_config()
     with pytest.raises(NotFound, match="no case 'zzz'"):
         run_orders.order_run(found, RunOrder(default, case_ids=["zzz"]))
@@ -115,14 +115,14 @@ def test_order_is_validated_as_a_whole(folder):
 
 
 def test_an_evalset_without_cases_cannot_be_run(folder):
-    found = library.register_file(folder, "counter", write(folder.given, "none.evalset.json", evalset()))
+    found = library.register_file(folder, "counter", write(folder.path, "none.evalset.json", evalset()))
     with pytest.raises(BadInput, match="has no cases"):
         run_orders.order_run(found, RunOrder(config.default_config()))
 
 
 def test_undecodable_file_name_is_reported_and_hides_no_other(folder):
-    write(folder.given, "good.evalset.json", evalset(case("a", turn("hi"))))
-    with open(os.fsencode(folder.given) + b"/\xff.evalset.json", "w") as file:
+    write(folder.path, "good.evalset.json", evalset(case("a", turn("hi"))))
+    with open(os.fsencode(folder.path) + b"/\xff.evalset.json", "w") as file:
         file.write(json.dumps(evalset(case("a", turn("hi")))))
     library.refresh(folder, "counter")
     library.refresh(folder, "counter")

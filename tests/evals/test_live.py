@@ -29,7 +29,7 @@ PATIENCE = 60
 @pytest.fixture
 def run(store, folder):
     path = write(
-        folder.given, "s.evalset.json", evalset(*[case(f"<{name}>", turn("x", "y")) for name in "abc"])
+        folder.path, "s.evalset.json", evalset(*[case(f"<{name}>", turn("x", "y")) for name in "abc"])
     )
     made = run_orders.order_run(
         library.register_file(folder, "counter", path), RunOrder(config.default_config())
@@ -147,21 +147,21 @@ async def test_a_page_that_leaves_is_followed_no_longer(run):
 
 
 async def test_page_receives_changes_of_its_evalset_file_from_any_writer(web, folder):
-    path = write(folder.given, "s.evalset.json", evalset(case("a", turn("x"))))
+    path = write(folder.path, "s.evalset.json", evalset(case("a", turn("x"))))
     found = await units_of_work.write(library.register_file, folder, "counter", path)
     async with listening(f"/ws/evals/evalsets/{found.pk}/", f"digest={found.digest}") as socket:
-        write(folder.given, "s.evalset.json", evalset(case("b", turn("x"))))
+        write(folder.path, "s.evalset.json", evalset(case("b", turn("x"))))
         told = await message(socket)
         assert (told["type"], told["gone"]) == ("file", False)
         assert told["digest"] == (await units_of_work.read(EvalSet.objects.get)).digest != found.digest
         path.unlink()
         assert (await message(socket))["gone"]
-        write(folder.given, "s.evalset.json", evalset(case("b", turn("x"))))
+        write(folder.path, "s.evalset.json", evalset(case("b", turn("x"))))
         assert not (await message(socket))["gone"]
 
 
 async def test_page_with_outdated_file_is_notified_at_once(web, folder):
-    path = write(folder.given, "s.evalset.json", evalset(case("a", turn("x"))))
+    path = write(folder.path, "s.evalset.json", evalset(case("a", turn("x"))))
     found = await units_of_work.write(library.register_file, folder, "counter", path)
     async with listening(f"/ws/evals/evalsets/{found.pk}/", "digest=old") as socket:
         assert (await message(socket))["digest"] == found.digest

@@ -22,7 +22,7 @@ from tests.pages.html import parse
 
 
 async def test_the_list_shows_evalsets_broken_files_and_the_newest_run(web, process, folder, smoke):
-    write(folder.given, "broken.evalset.json", '{\n "eval_set_id": 3,\n "eval_cases": []}')
+    write(folder.path, "broken.evalset.json", '{\n "eval_set_id": 3,\n "eval_cases": []}')
     await start_run(web)
     page = await get_page(web, "/evals/")
     rows = page.one("table", css="evalset-table").one("tbody").all("tr")
@@ -49,7 +49,7 @@ async def test_evalset_lists_cases_and_opens_one(web, smoke):
 
 async def test_form_offers_metrics_and_marks_unavailable_ones(web, smoke, folder):
     write(
-        folder.given,
+        folder.path,
         "test_config.json",
         {"criteria": {"tool_trajectory_avg_score": {"threshold": 0.9, "match_type": "ANY_ORDER"}}},
     )
@@ -178,7 +178,7 @@ async def test_invalid_form_shows_errors_on_the_page(web, process, smoke, sent, 
 
 
 async def test_a_broken_file_cannot_be_run(web, process, folder):
-    write(folder.given, "smoke.evalset.json", "{")
+    write(folder.path, "smoke.evalset.json", "{")
     page = await get_page(web, "/evals/counter/smoke/")
     assert "is no JSON" in page.one("div", css="notice-danger").text
     await start_run(web, status=400)
@@ -251,7 +251,7 @@ async def test_an_attempt_of_another_run_is_refused(web, process, smoke):
 
 
 async def test_ids_may_hold_any_character(web, process, folder, smoke):
-    smoke.rename(folder.given / "a b&c%2F?.evalset.json")
+    smoke.rename(folder.path / "a b&c%2F?.evalset.json")
     page = await get_page(web, "/evals/")
     link = page.one("a", css="row-link").attrs["href"]
     assert link == "/evals/counter/a%20b&c%252F%3F/"
@@ -286,7 +286,7 @@ async def test_a_process_that_does_not_react_to_a_cancel_is_ended(web, smoke, mo
 
 async def test_lists_show_the_beginning_and_the_end_of_an_endless_id(web, process, folder):
     endless = "begins-" + "x" * 3200 + "-ends"
-    write(folder.given, "long.evalset.json", evalset(case(endless, turn("Paris", "Paris"))))
+    write(folder.path, "long.evalset.json", evalset(case(endless, turn("Paris", "Paris"))))
     response = await start_run(web, "long")
     run = await units_of_work.read(EvalRun.objects.get)
     for url in (response.url, "/evals/counter/long/", f"/evals/counter/long/trend/?run={run.id}"):

@@ -66,7 +66,7 @@ def test_more_repetitions_see_a_drop_more_often():
 
 def test_longer_history_and_larger_drop_are_seen_more_often():
     def chance(outcomes, drop=0.5):
-        return plan_power(earlier(outcomes, outcomes), 3, drop).planned.one_case
+        return plan_power(earlier(outcomes, outcomes), 3, drop).planned_chances.one_case
 
     assert chance(3) < chance(8) < chance(15)
     assert chance(15, 0.2) < chance(15, 0.5) < chance(15, 1.0) == 1.0
@@ -158,7 +158,7 @@ def test_plan_counts_the_baseline_and_its_history(store):
 
 def test_plan_foresees_the_comparison_of_the_run(store):
     then = store_run(5, 5)
-    assert planned_runs.plan_run(planned_run(then, 5), drop=1.0).power.planned.one_case == 1.0
+    assert planned_runs.plan_run(planned_run(then, 5), drop=1.0).power.planned_chances.one_case == 1.0
     now = store_run(0, 5, code="v2")
     assert baselines.compare_runs(then, now).regressions
 

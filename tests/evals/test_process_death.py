@@ -40,7 +40,7 @@ def order(folder, db):
 
     def ordered(name="s", **more):
         path = write(
-            folder.given, f"{name}.evalset.json", evalset(*[case(word, turn("x", "y")) for word in "abc"])
+            folder.path, f"{name}.evalset.json", evalset(*[case(word, turn("x", "y")) for word in "abc"])
         )
         run = run_orders.order_run(
             library.register_file(folder, "counter", path), RunOrder(config.default_config(), **more)

@@ -45,7 +45,7 @@ class Agent:
 @pytest.fixture
 def browser(web, folder):
     write(
-        folder.given,
+        folder.path,
         "set.evalset.json",
         json.dumps(evalset(case("one", turn("x")), eval_set_id="set"), indent=1),
     )
@@ -83,7 +83,7 @@ async def session(store):
 
 
 def newest_case(folder):
-    return json.loads((folder.given / "set.evalset.json").read_text())["eval_cases"][-1]
+    return json.loads((folder.path / "set.evalset.json").read_text())["eval_cases"][-1]
 
 
 async def test_part_of_session_becomes_case_with_its_start_state(browser, session, folder):
@@ -96,10 +96,10 @@ async def test_part_of_session_becomes_case_with_its_start_state(browser, sessio
     assert [mark.text for mark in marks] == ["A", "S"]
     assert browser.page.one("details", css="app-switcher").one("summary").text == "counter"
     await browser.send("review", target="set", case_id="second", key=keys, turn_states="1")
-    before = (folder.given / "set.evalset.json").read_text()
+    before = (folder.path / "set.evalset.json").read_text()
     await browser.save()
     found = newest_case(folder)
-    assert (folder.given / "set.evalset.json").read_text().startswith(before[:-8].rstrip())
+    assert (folder.path / "set.evalset.json").read_text().startswith(before[:-8].rstrip())
     assert found["eval_id"] == "second"
     assert found["session_input"] == {
         "app_name": "counter",
@@ -149,11 +149,11 @@ async def test_several_sessions_become_cases_of_a_new_evalset_at_once(browser, s
     await browser.send("review", target="", new_id="all-of-them")
     removed, lines = browser.diff()
     assert not removed
-    assert not (folder.given / "all-of-them.evalset.json").exists(), "only shown as yet"
+    assert not (folder.path / "all-of-them.evalset.json").exists(), "only shown as yet"
     page = await browser.save()
     assert "4 cases: question-1, question-2, question-3, question-4 stand in the file." in page.text
-    assert (folder.given / "all-of-them.evalset.json").read_text().split() == " ".join(lines).split()
-    cases = json.loads((folder.given / "all-of-them.evalset.json").read_text())["eval_cases"]
+    assert (folder.path / "all-of-them.evalset.json").read_text().split() == " ".join(lines).split()
+    cases = json.loads((folder.path / "all-of-them.evalset.json").read_text())["eval_cases"]
     assert [one["eval_id"] for one in cases] == ["question-1", "question-2", "question-3", "question-4"]
     assert [one["final_session_state"] for one in cases][:2] == [{"user:seen": 1}, {"user:seen": 2}]
 
@@ -197,7 +197,7 @@ async def test_credentials_are_never_written_to_a_file(browser, session, folder)
     assert [one.attrs["value"] for one in browser.page.all("input", name="key")] == ["n"]
     await browser.send("review", target="set", turn_states="1", key=["n", "token"])
     await browser.save()
-    assert "secret-of-ann" not in (folder.given / "set.evalset.json").read_text()
+    assert "secret-of-ann" not in (folder.path / "set.evalset.json").read_text()
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ async def test_reversed_range_and_empty_session_are_refused(browser, session):
 
 
 async def test_unreachable_agent_is_reported_and_form_remains(web, folder, session):
-    write(folder.given, "set.evalset.json", evalset(eval_set_id="set"))
+    write(folder.path, "set.evalset.json", evalset(eval_set_id="set"))
     browser = Browser(web)
     await browser.get(f"/evals/record/?session={session.pk}")
     page = await browser.send("review", status=503, target="set", case_id="kept")

@@ -78,7 +78,7 @@ async def test_recorded_tools_are_not_called_but_their_state_is_written(play):
     def state():
         from sessions_app.state import history
 
-        return history.state_at(AgentSession.objects.get(pk=attempt.session_id)).merged()
+        return history.state_at(AgentSession.objects.get(pk=attempt.session_id)).merge_scopes()
 
     assert (await units_of_work.read(state))["last_city"] == "Oslo"
 

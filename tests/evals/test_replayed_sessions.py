@@ -72,7 +72,7 @@ async def test_a_session_is_replayed_with_its_tools_and_a_changed_prompt(web, wo
 
     attempt = await units_of_work.read(EvalAttempt.objects.select_related("session").get)
     assert attempt.session.realm == attempt.realm != ""
-    again = await units_of_work.read(lambda: history.state_at(attempt.session).merged())
+    again = await units_of_work.read(lambda: history.state_at(attempt.session).merge_scopes())
     assert (again["mood"], again["last_city"]) == ("fine", "Oslo")
     differences = json.loads(attempt.differences)
     assert [

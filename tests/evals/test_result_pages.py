@@ -30,7 +30,7 @@ HOSTILE = '=cmd()<b>"'
 
 @pytest.fixture
 def web(settings, folder):
-    settings.DEVUI_AGENTS_DIR = str(folder.given)
+    settings.DEVUI_AGENTS_DIR = str(folder.path)
     return Client()
 
 
@@ -317,7 +317,7 @@ def test_run_is_exported_as_a_file_that_adk_reads(web, folder):
         {"a": [stored_runs.Outcome("passed", scores=[score, rubric], actual=turns)] * 2, "b": [broken()] * 2},
         config=config,
     )
-    history = folder.given / adk_results.HISTORY
+    history = folder.path / adk_results.HISTORY
     history.mkdir(parents=True)
     name = f"counter_kept_{run.created_at}"
     (history / f"{name}{adk_results.SUFFIX}").write_text(export(web, run, "adk"))
@@ -340,14 +340,14 @@ def test_run_is_exported_as_a_file_that_adk_reads(web, folder):
 
 def import_results(folder):
     """Import the results beside the agent `counter`; return the number of new runs."""
-    report = ImportReport("adk web", str(folder.given))
-    adk_imports.import_results("counter", folder.given, report)
+    report = ImportReport("adk web", str(folder.path))
+    adk_imports.import_results("counter", folder.path, report)
     return report.eval_runs
 
 
 def test_exported_run_is_imported_only_after_its_deletion(web, two, folder):
     run = two[1]
-    history = folder.given / adk_results.HISTORY
+    history = folder.path / adk_results.HISTORY
     history.mkdir(parents=True)
     (history / f"exported{adk_results.SUFFIX}").write_text(export(web, run, "adk"))
     assert import_results(folder) == 0

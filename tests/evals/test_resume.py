@@ -435,7 +435,7 @@ def in_flight(order_of_three):
 @pytest.fixture
 def order_of_three(db, folder):
     """A pending run of three cases."""
-    path = write(folder.given, "set.evalset.json", three("a", "b", "c"))
+    path = write(folder.path, "set.evalset.json", three("a", "b", "c"))
     return run_orders.order_run(
         library.register_file(folder, "counter", path), run_orders.RunOrder(config.default_config())
     )

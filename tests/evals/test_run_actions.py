@@ -146,7 +146,7 @@ def order_run():
     from evals_app.runs import run_orders
 
     folder = configured_folder()
-    evalset = library.register_file(folder, "counter", folder.given / "smoke.evalset.json")
+    evalset = library.register_file(folder, "counter", folder.path / "smoke.evalset.json")
     return run_orders.order_run(evalset, run_orders.RunOrder(config.default_config()))
 
 

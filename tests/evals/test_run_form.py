@@ -151,8 +151,8 @@ SCENARIO = {
 
 @pytest.mark.parametrize("threshold", ["NaN", "Infinity", '{"threshold": -Infinity}'])
 async def test_a_threshold_that_is_no_number_leaves_its_field_empty(web, folder, threshold):
-    write(folder.given, "s.evalset.json", {"eval_set_id": "s", "eval_cases": [case("a", turn("x"))]})
-    write(folder.given, "test_config.json", f'{{"criteria": {{"response_match_score": {threshold}}}}}')
+    write(folder.path, "s.evalset.json", {"eval_set_id": "s", "eval_cases": [case("a", turn("x"))]})
+    write(folder.path, "test_config.json", f'{{"criteria": {{"response_match_score": {threshold}}}}}')
     form = (await get_page(web, "/evals/counter/s/")).one("form", id="run-form")
     [field] = [one for one in form.all("input") if one.attrs.get("name") == "threshold:response_match_score"]
     assert field.attrs["value"] == ""
@@ -164,7 +164,7 @@ async def test_scenarios_and_expected_states_have_their_part_of_the_form(web, fo
         "eval_set_id": "s",
         "eval_cases": [SCENARIO, case("a", turn("x"), final_session_state={"k": 1})],
     }
-    write(folder.given, "s.evalset.json", document)
+    write(folder.path, "s.evalset.json", document)
     form = (await get_page(web, "/evals/counter/s/")).one("form", id="run-form")
     assert (
         form.one("input", name="option:user_simulator_config:model").attrs["placeholder"]
@@ -174,7 +174,7 @@ async def test_scenarios_and_expected_states_have_their_part_of_the_form(web, fo
 
 
 async def test_user_simulator_model_is_chosen_in_the_form(web, process, folder):
-    write(folder.given, "s.evalset.json", {"eval_set_id": "s", "eval_cases": [SCENARIO]})
+    write(folder.path, "s.evalset.json", {"eval_set_id": "s", "eval_cases": [SCENARIO]})
     await start_run(
         web,
         "s",

@@ -28,7 +28,7 @@ HOSTILE = '<b>"&case=2'
 
 @pytest.fixture
 def pages(settings, folder):
-    settings.DEVUI_AGENTS_DIR = str(folder.given)
+    settings.DEVUI_AGENTS_DIR = str(folder.path)
     return Client()
 
 

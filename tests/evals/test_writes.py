@@ -23,7 +23,7 @@ Status = EvalAttempt.Status
 
 @pytest.fixture
 def run(folder):
-    path = write(folder.given, "s.evalset.json", evalset(*[case(name, turn("x", "y")) for name in "abc"]))
+    path = write(folder.path, "s.evalset.json", evalset(*[case(name, turn("x", "y")) for name in "abc"]))
     return run_orders.order_run(
         library.register_file(folder, "counter", path), RunOrder(config.default_config())
     )
@@ -113,7 +113,7 @@ async def test_active_attempt_keeps_its_session(store, folder):
     from sessions_app.store import units_of_work
 
     def order():
-        path = write(folder.given, "s.evalset.json", evalset(case("a", turn("x", "y"))))
+        path = write(folder.path, "s.evalset.json", evalset(case("a", turn("x", "y"))))
         made = run_orders.order_run(
             library.register_file(folder, "counter", path), RunOrder(config.default_config())
         )

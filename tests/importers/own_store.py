@@ -19,7 +19,7 @@ def empty_store() -> None:
 def ledger_matches_state() -> bool:
     """Return whether the ledger and the state rows of every session and scope agree."""
     for session in AgentSession.objects.all():
-        now = history.state_at(session).merged()
+        now = history.state_at(session).merge_scopes()
         get = async_to_sync(DjangoSessionService().get_session)
         found = get(app_name=session.app_name, user_id=session.user_id, session_id=session.session_id)
         if json.dumps(found.state, sort_keys=True) != json.dumps(now, sort_keys=True):

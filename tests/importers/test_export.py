@@ -71,9 +71,9 @@ def test_seeds_and_removals_keep_their_history(load, tmp_path):
 
     session = session_row()
     first = session.events.get(seq=1)
-    assert history.state_at(session, first).merged()["seed"] == 1
-    assert history.state_at(session, first).merged()["gone"] == 1
-    assert "gone" not in history.state_at(session).merged()
+    assert history.state_at(session, first).merge_scopes()["seed"] == 1
+    assert history.state_at(session, first).merge_scopes()["gone"] == 1
+    assert "gone" not in history.state_at(session).merge_scopes()
 
 
 def test_credentials_are_exported_only_on_request(store, tmp_path):

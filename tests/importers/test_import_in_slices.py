@@ -159,7 +159,7 @@ def test_concurrent_writes_during_import_are_kept(tmp_path: Path, monkeypatch: p
 
         report = run_with(monkeypatch, path, at, write)
         session = AgentSession.objects.get()
-        now = history.state_at(session).merged()
+        now = history.state_at(session).merge_scopes()
         assert {now[name] for name in ("k4", "user:k4", "app:k4", "app:new6", "new6")} == {"mine"}
         assert ledger_matches_state()
         assert report.conflicts or at > last - 4

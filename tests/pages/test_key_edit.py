@@ -52,7 +52,7 @@ def save(client: Client, url: str, get: Get, **changes: Any) -> Any:
 
 
 def merged_state(story: Story) -> dict[str, Any]:
-    return history.state_at(story.session).merged()
+    return history.state_at(story.session).merge_scopes()
 
 
 @pytest.mark.parametrize(
@@ -257,8 +257,8 @@ def test_removal_is_described_and_appended(client: Client, get: Get, story: Stor
     told = page.one("div", "notice-info").text
     assert "cannot remove a key" in told
     assert "ADK's own session services would keep the key with None" in told
-    seen = page.one("input", name="seen").attrs["value"]
-    response = client.post(url, {"seen": seen})
+    seen = page.one("input", name="seen_position").attrs["value"]
+    response = client.post(url, {"seen_position": seen})
     assert (response.status_code, response["Location"]) == (303, "/sessions/weather/ann/s1/?seq=1")
     assert merged_state(story) == {key: value for key, value in VALUES.items() if key != name}
     assert json.loads(story.event(1).data)["actions"]["stateDelta"] == {name: None}
@@ -267,14 +267,14 @@ def test_removal_is_described_and_appended(client: Client, get: Get, story: Stor
 
 def test_a_key_that_changed_since_or_a_busy_session_is_not_removed(client: Client, get: Get, story: Story):
     url = f"/sessions/id/{story.pk}/state/remove/?key=city"
-    seen = get(url).one("input", name="seen").attrs["value"]
+    seen = get(url).one("input", name="seen_position").attrs["value"]
     story.says("x", delta={"city": "Oslo"})
-    response = client.post(url, {"seen": seen})
+    response = client.post(url, {"seen_position": seen})
     assert response.status_code == 409
     page = parse(response.content)
     assert "Oslo" in page.text
     lifecycle.create_run(story.pk, {})
-    busy = client.post(url, {"seen": page.one("input", name="seen").attrs["value"]})
+    busy = client.post(url, {"seen_position": page.one("input", name="seen_position").attrs["value"]})
     assert (busy.status_code, bool(parse(busy.content).one("div", id="edit-busy"))) == (409, True)
     assert merged_state(story)["city"] == "Oslo"
 
@@ -364,8 +364,8 @@ def test_saving_from_the_sessions_page_leaves_it_where_it_is(client: Client, get
     assert "HX-Redirect" not in response.headers
     assert merged_state(story)["city"] == "Paris"
     removal = f"/sessions/id/{story.pk}/state/remove/?key=city"
-    seen = get(removal).one("input", name="seen").attrs["value"]
-    response = send_from_dialog(client, removal, page.format(pk=story.pk), seen=seen)
+    seen = get(removal).one("input", name="seen_position").attrs["value"]
+    response = send_from_dialog(client, removal, page.format(pk=story.pk), seen_position=seen)
     assert (response.status_code, response.headers["HX-Trigger"]) == (204, "done")
     assert "city" not in merged_state(story)
 

@@ -35,7 +35,7 @@ def test_session_is_created_with_state_in_every_scope(client: Client):
     response = client.post("/sessions/new/", {**GIVEN, "state": json.dumps(state)})
     assert (response.status_code, response["Location"]) == (302, "/sessions/weather/ann/s1/")
     session = AgentSession.objects.get()
-    assert state_at(session).merged() == {"city": "Paris", "user:name": "Ada", "app:motd": "hi"}
+    assert state_at(session).merge_scopes() == {"city": "Paris", "user:name": "Ada", "app:motd": "hi"}
 
 
 def test_missing_id_is_generated(client: Client):
@@ -135,7 +135,7 @@ def test_new_session_merges_initial_state_file_and_form(client, agents_dir):
     assert "checked" in form.one("input", name="seeded").attrs
 
     client.post("/sessions/new/", {**GIVEN, "seeded": "1", "state": '{"city": "Paris"}'})
-    assert state_at(AgentSession.objects.get()).merged() == {"city": "Paris", "unit": "C"}
+    assert state_at(AgentSession.objects.get()).merge_scopes() == {"city": "Paris", "unit": "C"}
 
 
 @pytest.mark.parametrize("text", ["[1]", "{", "\udcff"])
@@ -144,13 +144,13 @@ def test_a_file_that_holds_no_state_is_none(client, agents_dir, text):
     file.write_text(text, encoding="utf-8", errors="surrogateescape")
     assert not parse(client.get("/sessions/new/?app=weather").content).all("input", name="seeded")
     client.post("/sessions/new/", {**GIVEN, "seeded": "1"})
-    assert state_at(AgentSession.objects.get()).merged() == {}
+    assert state_at(AgentSession.objects.get()).merge_scopes() == {}
 
 
 def test_the_file_is_left_out_when_it_is_not_ticked(client, agents_dir):
     (agents_dir / "weather" / "initial_state.json").write_text('{"city": "Rome"}')
     client.post("/sessions/new/", GIVEN)
-    assert state_at(AgentSession.objects.get()).merged() == {}
+    assert state_at(AgentSession.objects.get()).merge_scopes() == {}
 
 
 def test_active_session_of_a_user_is_shown_and_reused(client: Client):

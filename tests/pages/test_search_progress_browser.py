@@ -89,7 +89,7 @@ def test_poll_during_pending_search_adds_no_rows(page: Page):
     held: dict[str, Route] = {}
 
     def hold(route: Route) -> None:
-        held["look" if "looked=" in route.request.url else "search"] = route
+        held["look" if "scanned=" in route.request.url else "search"] = route
 
     def released(kind: str) -> None:
         while kind not in held:
@@ -98,7 +98,7 @@ def test_poll_during_pending_search_adds_no_rows(page: Page):
 
     page.clock.install(time=0)
     page.clock.pause_at(1_000)
-    page.route(re.compile(r"/sessions/\?.*looked="), hold)
+    page.route(re.compile(r"/sessions/\?.*scanned="), hold)
     page.goto("/sessions/?q=title%3Arare")
     page.route(re.compile(r"/sessions/\?q=session"), hold)
     page.clock.run_for(50)

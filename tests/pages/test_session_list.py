@@ -310,7 +310,7 @@ def test_session_deleted_elsewhere_leaves_the_list(get: Get):
 
 @pytest.mark.parametrize("expected", ["x.1", "1", "1.2.3", "-1.a", "9" * 30 + ".a", ",".join(["1.a"] * 101)])
 def test_rows_that_no_page_shows_are_refused(get: Get, expected: str):
-    get(f"/sessions/changes/?shown={expected}", status=400)
+    get(f"/sessions/changes/?rows={expected}", status=400)
 
 
 def test_looking_for_changes_takes_three_queries(client: Client, get: Get, django_assert_num_queries):

@@ -51,7 +51,7 @@ async def test_a_run_in_a_realm_of_its_own_writes_there_and_not_to_real_life(sta
     found = await units_of_work.read(values)
     assert (found[""], found[session.realm]) == ("1", "2")
     await units_of_work.read(session.refresh_from_db)
-    assert (await units_of_work.read(history.state_at, session)).merged()["user:n"] == 2
+    assert (await units_of_work.read(history.state_at, session)).merge_scopes()["user:n"] == 2
 
 
 async def test_failure_in_own_realm_is_reported_in_its_session(stage: Stage):

@@ -90,7 +90,7 @@ def test_scan_reports_its_progress():
     wanted = listing.SessionFilter(query=parse("title:nowhere"))
     pending = listing.list_page(wanted).pending
     assert pending is not None
-    assert (pending.progress.sessions, pending.progress.matches, pending.shown, pending.total) == (
+    assert (pending.progress.sessions, pending.progress.matches, pending.row_count, pending.total) == (
         3,
         0,
         0,

@@ -158,7 +158,7 @@ def test_a_reader_never_sees_half_an_append(store):
             session = AgentSession.objects.get()
             event = EventRow.objects.filter(session=session, seq=session.last_seq).first()
             if event is not None:
-                seen.append({"seq": event.seq} | history.state_at(session, event).merged())
+                seen.append({"seq": event.seq} | history.state_at(session, event).merge_scopes())
         return seen
 
     _, seen = run_together([write, read])

@@ -85,11 +85,11 @@ def test_only_unexplained_values_are_drift(how):
         row.save()
         SessionState.objects.filter(key=key).update(value="5")
     report = drift.find_drift(story.session, **how)
-    assert [(entry.name, entry.why) for entry in report.drifted] == [
+    assert [(entry.name, entry.why) for entry in report.drifts] == [
         ("corrected", "import"),
         ("foreign", "foreign"),
     ]
-    assert [(entry.name, entry.why) for entry in report.explained] == [
+    assert [(entry.name, entry.why) for entry in report.explained_drifts] == [
         ("brought", "import"),
         ("gone", "removed"),
         ("seed", "seed"),
@@ -222,7 +222,7 @@ def test_ledger_agrees_with_folded_events(db, seeds, program):
     app = f"app{next(_programs)}"
     stories = [Story("s1", seeds, app=app), Story("s2", app=app)]
     for which, delta, removed in program:
-        present = {**history.state_at(stories[which].session).merged(), **delta}
+        present = {**history.state_at(stories[which].session).merge_scopes(), **delta}
         taken = [name for name in removed if name in present and name not in delta]
         if delta or taken:
             writes.edit_state(stories[which].key, delta, removed=taken)

@@ -19,7 +19,7 @@ def state_at(session: Session, seq: int | None = None) -> dict:
     """Return the merged state of a session at an event, or now."""
     row = AgentSession.objects.get(session_id=session.id, user_id=session.user_id)
     event = EventRow.objects.get(session=row, seq=seq) if seq else None
-    return history.state_at(row, event).merged()
+    return history.state_at(row, event).merge_scopes()
 
 
 async def test_state_at_an_event_has_all_writes_up_to_it(ours):
@@ -90,7 +90,7 @@ async def test_each_scope_can_be_had_alone(ours):
         {"k": 2},
         {"k": 3},
     ]
-    assert session.state == then.merged()
+    assert session.state == then.merge_scopes()
 
 
 async def test_shared_state_outlives_the_session_that_wrote_it(ours):

@@ -95,11 +95,11 @@ class Sessions(RuleBasedStateMachine):
     def check_ledger(self, states: dict[tuple[str, str], dict[str, Any]]) -> None:
         for session in AgentSession.objects.filter(app_name=self.app):
             now = history.state_at(session)
-            assert now.merged() == states[session.user_id, session.session_id]
+            assert now.merge_scopes() == states[session.user_id, session.session_id]
             for scope, owner in history.owners_at(session).ids.items():
                 assert now.values(scope) == fold(scope, owner)
             for row in session.events.all():
-                assert history.state_at(session, row).merged() == self.states[row.event_id]
+                assert history.state_at(session, row).merge_scopes() == self.states[row.event_id]
 
 
 def comparable(outcome: Session | Any) -> Any:

@@ -300,7 +300,7 @@ def test_board_at_any_event_is_derivable_from_any_other(session_story, limit):
     for known in events:
         board = ClientBoard(known, boards[known.seq].mark)
         for event in events:
-            news = read_board(session, event, limit=limit, watched=["count"], seen=board)
+            news = read_board(session, event, limit=limit, watched=["count"], client_board=board)
             assert merge_boards(boards[known.seq], news) == whole(boards[event.seq]), (known.seq, event.seq)
             assert news.tabs() == boards[event.seq].tabs()
             assert news.hidden == boards[event.seq].hidden
@@ -308,7 +308,7 @@ def test_board_at_any_event_is_derivable_from_any_other(session_story, limit):
 
 def test_step_sends_changed_keys_and_names_the_rest(session_story):
     board = ClientBoard(session_story.event(2), read_board(session_story.session).mark)
-    news = read_board(session_story.session, session_story.event(3), seen=board)
+    news = read_board(session_story.session, session_story.event(3), client_board=board)
     assert {entry.id for entry in news.entries if entry.same} == {"city", "app:motd"}
     assert {entry.name for entry in news.entries if not entry.same} == {"count", "user:unit", "temp:draft"}
 
@@ -316,7 +316,7 @@ def test_step_sends_changed_keys_and_names_the_rest(session_story):
 def test_reader_with_outdated_board_gets_all_of_it(session_story):
     board = ClientBoard(session_story.event(2), read_board(session_story.session).mark)
     Story("s2").says("x", delta={"app:motd": "yo"})
-    news = read_board(session_story.session, session_story.event(3), seen=board)
+    news = read_board(session_story.session, session_story.event(3), client_board=board)
     assert not [entry for entry in news.entries if entry.same]
 
 

@@ -119,9 +119,10 @@ def test_the_difference_is_that_of_the_two_states(db, program, seeds):
         stories[which].says("x", delta=delta)
     story = stories[0]
     states = {
-        seq: history.state_at(story.session, story.event(seq)).merged() for seq in range(1, story.told + 1)
+        seq: history.state_at(story.session, story.event(seq)).merge_scopes()
+        for seq in range(1, story.told + 1)
     }
-    states[story.told + 1] = history.state_at(story.session).merged()
+    states[story.told + 1] = history.state_at(story.session).merge_scopes()
     for first in range(1, story.told + 1):
         for last in range(first, story.told + 2):
             event = story.event(last) if last <= story.told else None

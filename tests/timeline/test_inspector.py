@@ -44,8 +44,8 @@ def test_latency_counts_from_the_call_or_the_previous_event(story):
     story.calls("look", "c1")
     story.says("meanwhile")
     story.answers("look", "c1")
-    assert (inspect(story, 2).elapsed, inspect(story, 2).is_answer) == (1.0, False)
-    assert (inspect(story, 3).elapsed, inspect(story, 3).is_answer) == (2.0, True)
+    assert (inspect(story, 2).elapsed_seconds, inspect(story, 2).is_answer) == (1.0, False)
+    assert (inspect(story, 3).elapsed_seconds, inspect(story, 3).is_answer) == (2.0, True)
 
 
 def test_long_old_and_new_values_are_diffed_by_line(story):

@@ -72,4 +72,4 @@ def test_long_text_is_cut_with_remaining_length():
     )
     code = part(executableCode={"code": "y" * (limit + 2)})
     assert code.text == content_parts.TextExcerpt("y" * limit, 2, "/content/parts/0/executableCode/code")
-    assert part(functionCall={"name": "f"}).text.shown == ""
+    assert part(functionCall={"name": "f"}).text.start == ""

@@ -149,7 +149,7 @@ def test_waiting_for_a_person_is_no_time_of_the_invocation(story, get):
     story.answers("pay", "c1", author="user", timestamp=862.5)
     story.says("paid", timestamp=864.0)
     total = timeline(story).groups[0].totals
-    assert (total.seconds, total.paused) == (4.0, 760.0)
+    assert (total.seconds, total.paused_seconds) == (4.0, 760.0)
     head = get(session_path(story)).one("h2", "invocation-head").text
     assert "4.00 s" in head
     assert "waited 12 min 40 s" in head
@@ -163,7 +163,7 @@ def test_the_time_until_somebody_resumes_is_no_time_of_the_invocation(story):
         lifecycle.finish(run.pk, Status.FAILED, invocation_id="i1")
         Run.objects.filter(pk=run.pk).update(started_at=began, finished_at=ended)
     total = timeline(story).groups[0].totals
-    assert (total.seconds, total.paused) == (3.5, 597.0)
+    assert (total.seconds, total.paused_seconds) == (3.5, 597.0)
 
 
 def test_run_of_dead_process_finds_its_events(story):

@@ -334,7 +334,9 @@ def test_hits_around_the_window_are_searched_until_found(long, selected, way, hi
         looked, answers = [0, 0], 0
         while True:
             found = session_search.find_hits(
-                long.session, parse("rome"), HitsRequest(selected=selected, looked=(looked[0], looked[1]))
+                long.session,
+                parse("rome"),
+                HitsRequest(selected=selected, scan_positions=(looked[0], looked[1])),
             )
             side: session_search.HitsBeside = getattr(found, way)
             answers += 1
@@ -353,7 +355,7 @@ def test_search_without_hits_ends(long, way):
     looked, answers = [0, 0], 0
     while True:
         found = session_search.find_hits(
-            long.session, parse("nothing"), HitsRequest(selected=20, looked=(looked[0], looked[1]))
+            long.session, parse("nothing"), HitsRequest(selected=20, scan_positions=(looked[0], looked[1]))
         )
         side = getattr(found, way)
         if not side.place:

@@ -105,7 +105,7 @@ class Command(BaseCommand):
         if not server.is_loopback(options["host"]):
             self._open_to_network(options["host"])
         server.prepare_store()
-        settings.DEVUI_AGENTS_DIR = str(supervisor.folder.given) if supervisor.folder else ""
+        settings.DEVUI_AGENTS_DIR = str(supervisor.folder.path) if supervisor.folder else ""
         settings.DEVUI_SESSION_SERVICE = without_password(flags.session_service_uri(options))
         settings.DEVUI_ARTIFACT_SERVICE = without_password(options["artifact_service_uri"] or "")
         settings.DEVUI_MEMORY_SERVICE = without_password(options["memory_service_uri"] or "")
@@ -142,7 +142,7 @@ class Command(BaseCommand):
         url_host = f"[{host}]" if ":" in host else host
         names = supervisor.apps()
         agent_count = f"{len(names)} agents" if len(names) != 1 else "1 agent"
-        sources = [f"{agent_count} of {supervisor.folder.given}"] if supervisor.folder else []
+        sources = [f"{agent_count} of {supervisor.folder.path}"] if supervisor.folder else []
         remote = [f"those of {address.name} at {address.url}" for address in addresses]
         self.stdout.write(
             f"DevUI serves {', '.join(sources + remote)} on http://{url_host}:{port}/ (Ctrl-C ends it)"

@@ -247,7 +247,7 @@ def crash_orphans() -> int:
     running = EvalRun.objects.filter(status=EvalRun.Status.RUNNING)
     has_stopped = Q(runtime__stopped_at__isnull=False)
     unassigned = dict(pending.filter(runtime=None).values_list("pk", "queued_at"))
-    is_unassigned = Q(pk__in=_unassigned.unchanged(unassigned, UNASSIGNED_S))
+    is_unassigned = Q(pk__in=_unassigned.find_unchanged(unassigned, UNASSIGNED_S))
     reason = "The process that ran it has ended."
     stopped = list(running.filter(has_stopped).values_list("pk", flat=True))
     ownerless = pending.filter(has_stopped | is_unassigned).exclude(SERVER_GONE)

@@ -75,9 +75,9 @@ START_NODE = "__START__"
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """A line of a file: `shown` in short form, `path` for editors, `editor` as a link that opens one."""
+    """A line of a file: `label` names it in short form, `path` for editors, `editor` as a link that opens one."""
 
-    shown: str
+    label: str
     path: str
     editor: str
 

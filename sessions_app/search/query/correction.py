@@ -56,10 +56,10 @@ def remark_unknown_names(query: Query, vocabulary: Vocabulary, unknown: Collecti
 def remark_names(query: Query, vocabulary: Vocabulary) -> list[Remark]:
     """Return remarks on words that are names, with the terms that match these."""
     return [
-        Remark(f"{word.text[:80]!r} is {what}.", _with_term(query, position, meant))
+        Remark(f"{word.text[:80]!r} is {what}.", _with_term(query, position, suggestion))
         for position, word in enumerate(query.terms)
         if isinstance(word, Word)
-        for what, meant in _terms_named(word, vocabulary)
+        for what, suggestion in _terms_named(word, vocabulary)
     ]
 
 
@@ -109,8 +109,8 @@ def _unknown_name_remark(query: Query, position: int, name: Name, vocabulary: Vo
     close = _closest_name(text, vocabulary.of(kind))
     if not close:
         return Remark(f"{what} {text[:80]!r}.")
-    meant = _with_name(query.terms[position], close)
-    return Remark(f"{what} {text[:80]!r}: did you mean {close!r}?", _with_term(query, position, meant))
+    suggestion = _with_name(query.terms[position], close)
+    return Remark(f"{what} {text[:80]!r}: did you mean {close!r}?", _with_term(query, position, suggestion))
 
 
 def _closest_name(text: str, names: Iterable[str]) -> str:

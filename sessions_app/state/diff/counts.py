@@ -45,7 +45,7 @@ class _Comparison(NamedTuple):
     same: int
 
     @property
-    def changed(self) -> int:
+    def changed_keys(self) -> int:
         """Number of keys with different values."""
         return self.either - self.same
 
@@ -63,20 +63,20 @@ def count(points: PointPair, scope: Scope, like: str = "") -> Counts:
     """
     if not points.has(scope):
         return Counts(0, 0, 0)
-    stored = points.stored(scope)
+    stored = points.count_keys(scope)
     if like:
         comparison = _compare_keys(points, scope, matching_keys_sql(stored), like)
-        return Counts(comparison.then, comparison.either, comparison.changed)
+        return Counts(comparison.then, comparison.either, comparison.changed_keys)
     if points.is_one(scope):
         return Counts(stored, stored, 0)
     comparison = _compare_keys(points, scope, differing_keys_sql(stored))
     untouched = stored - comparison.later
-    return Counts(untouched + comparison.then, untouched + comparison.either, comparison.changed)
+    return Counts(untouched + comparison.then, untouched + comparison.either, comparison.changed_keys)
 
 
 def count_changed(points: PointPair, scope: Scope, stored: int) -> int:
     """Return how many keys of a scope, which has `stored` keys now, differ between two points in time."""
-    return _compare_keys(points, scope, differing_keys_sql(stored)).changed
+    return _compare_keys(points, scope, differing_keys_sql(stored)).changed_keys
 
 
 def _compare_keys(points: PointPair, scope: Scope, keys: str, like: str = "") -> _Comparison:

@@ -101,7 +101,7 @@ def _diff_scope(points: PointPair, scope: Scope, limit: int, begin: str) -> tupl
     """Return the differing keys of a scope, their total number, and the next `key_id`."""
     if not points.has(scope) or points.is_one(scope):
         return [], 0, ""
-    stored = points.stored(scope)
+    stored = points.count_keys(scope)
     which, most = FROM_KEY if begin else "", "LIMIT %(limit)s" if limit else ""
     with connection.cursor() as cursor:
         cursor.execute(

@@ -62,7 +62,7 @@ def first_keys(
         return []
     params = {**points.params(scope), **like_params(scope, like), "limit": limit, "begin": begin}
     keys, order = (
-        (matching_keys_sql(points.stored(scope)), "ORDER BY keys.key_id") if like else (KEYS_FROM, "")
+        (matching_keys_sql(points.count_keys(scope)), "ORDER BY keys.key_id") if like else (KEYS_FROM, "")
     )
     which = f"{LIKE if like else ''} {FROM_KEY if begin else ''}"
     return _read_keys(

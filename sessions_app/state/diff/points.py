@@ -48,7 +48,7 @@ class PointPair:
             "no": False,
         }
 
-    def stored(self, scope: Scope) -> int:
+    def count_keys(self, scope: Scope) -> int:
         """Return the number of keys that a scope has now."""
         return count_stored_keys(scope, self.later.ids[scope])
 

@@ -50,7 +50,7 @@ class HitsRequest:
         at: seq from which the next hit is searched if no event is selected.
         stretch: range of seqs whose hits are listed.
         counted: progress of counting.
-        looked: progress of the search before and after the selected event (`HitsBeside.place`).
+        scan_positions: progress of the search before and after the selected event (`HitsBeside.place`).
         part: the requested part; None: all.
     """
 
@@ -58,7 +58,7 @@ class HitsRequest:
     at: int = 0
     stretch: tuple[int, int] = (0, 0)
     counted: CountProgress = NOT_COUNTED
-    looked: tuple[int, int] = (0, 0)
+    scan_positions: tuple[int, int] = (0, 0)
     part: RequestedPart | None = None
 
     def wants(self, part: RequestedPart) -> bool:
@@ -160,9 +160,9 @@ def find_hits(session: AgentSession, query: Query, request: HitsRequest = EVERYT
     if hits.is_whole and not counted.to:
         return _from_all_hits(session, query, hits.rows, request)
     if request.wants(RequestedPart.EARLIER):
-        earlier = _earlier(search, session.last_seq, request.before, request.looked[0])
+        earlier = _earlier(search, session.last_seq, request.before, request.scan_positions[0])
     if request.wants(RequestedPart.LATER):
-        later = _later(search, request.behind, request.looked[1])
+        later = _later(search, request.behind, request.scan_positions[1])
     count = counted.hits + len(hits.rows)
     return SessionHits(
         query=query,

@@ -40,8 +40,8 @@ def event_columns(session: AgentSession) -> list[dict[str, Any]]:
 
 
 def state_at_seq(session: AgentSession, seq: int) -> dict[str, Any]:
-    return history.state_at(session, Event.objects.get(session=session, seq=seq)).merged()
+    return history.state_at(session, Event.objects.get(session=session, seq=seq)).merge_scopes()
 
 
 def current_state(session: AgentSession) -> dict[str, Any]:
-    return history.state_at(session).merged()
+    return history.state_at(session).merge_scopes()

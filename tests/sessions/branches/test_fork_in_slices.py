@@ -299,4 +299,4 @@ def test_a_copy_reads_which_rows_there_are_once(monkeypatch: pytest.MonkeyPatch)
     act_between_transactions(monkeypatch, lambda number: None)
     fork(story.pk, NewFork(own_realm=True))
     assert len(asked) == 5
-    assert history.state_at(story.session).merged()
+    assert history.state_at(story.session).merge_scopes()

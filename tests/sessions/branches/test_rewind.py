@@ -65,7 +65,7 @@ def test_rewind_restores_session_keys_and_removes_later_ones():
     story = tell_three_invocations()
     rewinding.rewind(story.pk, invocation_id="i2")
     assert state_of(story) == {"seed": 1, "rewritten": 5, "b": 1}
-    state = history.state_at(story.session).merged()
+    state = history.state_at(story.session).merge_scopes()
     assert state == {
         "seed": 1,
         "rewritten": 5,
@@ -149,10 +149,10 @@ def test_dry_run_lists_changed_and_unchanged_keys():
     assert keys == {"b": ("2", "1"), "c": ("9", None), "seed": ("2", "1")}
     assert (found.events, found.invocations, found.first_message) == (6, 2, "two")
     shared = {
-        key.name: (key.before and key.before.public, key.now and key.now.public) for key in found.shared.shown
+        key.name: (key.before and key.before.public, key.now and key.now.public) for key in found.shared.first
     }
     assert shared == {"user:tier": ('"free"', '"gold"'), "app:news": (None, "true")}
-    assert [(effect.tool, effect.args, effect.seq) for effect in found.effects.shown] == [
+    assert [(effect.tool, effect.args, effect.seq) for effect in found.effects.first] == [
         ("book", {"city": "Paris"}, 4)
     ]
 
@@ -276,7 +276,7 @@ def test_memory_added_since_is_reported():
     MemoryEntry.objects.create(**shared, session_id="s1", entry_id="e1", timestamp=story.event(1).timestamp)
     MemoryEntry.objects.create(**shared, session_id="other", entry_id="x", timestamp=story.event(8).timestamp)
     found = plan(story).memory
-    assert (found.count, [entry.text for entry in found.shown]) == (1, ["likes tea"])
+    assert (found.count, [entry.text for entry in found.first]) == (1, ["likes tea"])
 
 
 def test_long_lists_are_cut_and_counted():
@@ -284,7 +284,7 @@ def test_long_lists_are_cut_and_counted():
     for number in range(not_undone.MAX_LISTED + 7):
         story.calls("book", f"c{number}", number=number)
     effects = plan(story, "i1").effects
-    assert (len(effects.shown), effects.count, effects.more) == (
+    assert (len(effects.first), effects.count, effects.more) == (
         not_undone.MAX_LISTED,
         not_undone.MAX_LISTED + 7,
         7,

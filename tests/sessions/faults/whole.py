@@ -42,7 +42,7 @@ def assert_whole() -> None:
 
 
 def _by_scope(delta: dict[str, Any]) -> dict[tuple[str, str], Any]:
-    return {(str(scope), key): value for scope, key, value in scopes.split_delta(delta).stored()}
+    return {(str(scope), key): value for scope, key, value in scopes.split_delta(delta).sorted_keys()}
 
 
 def _ledger_writes(session: AgentSession) -> dict[int, dict[tuple[str, str], Any]]:

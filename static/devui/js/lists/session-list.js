@@ -86,7 +86,7 @@ document.addEventListener("htmx:load", ({ detail: { elt } }) => {
 document.addEventListener("htmx:configRequest", ({ detail: { elt, parameters } }) => {
   const asks = elt.id === "looking" && document.getElementById("watch")?.getAttribute("hx-get");
   const watched = new URLSearchParams(asks ? asks.split("?")[1] : "");
-  for (const name of ["shown", "since", "told"]) if (watched.has(name)) parameters.set(name, watched.get(name));
+  for (const name of ["rows", "since", "new_count"]) if (watched.has(name)) parameters.set(name, watched.get(name));
 });
 
 let look = null;

@@ -71,7 +71,7 @@ function addressFrom(url, at = board()?.dataset.at) {
   const isSame = (name, value) => value === (asking.searchParams.get(name) ?? "");
   const isSameSearch = isSame("key", like) && isSame("begin", begin);
   if (Number(at) && isSameSearch && !isLacking && !asking.searchParams.has("diff")) {
-    asking.searchParams.set("known", at);
+    asking.searchParams.set("known_event", at);
     asking.searchParams.set("mark", mark);
   }
   for (const name of watched.names()) asking.searchParams.append("watch", name);
