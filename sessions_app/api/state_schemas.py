@@ -233,8 +233,8 @@ class DriftOut(Schema):
     def of(cls, report: DriftReport) -> Self:
         """Return the schema of a drift report."""
         return cls(
-            keys=[KeyDriftOut.of(entry) for entry in report.drifted],
-            explained=[KeyDriftOut.of(entry) for entry in report.explained],
+            keys=[KeyDriftOut.of(entry) for entry in report.drifts],
+            explained=[KeyDriftOut.of(entry) for entry in report.explained_drifts],
             untracked=[
                 UntrackedOut.from_row(
                     row,

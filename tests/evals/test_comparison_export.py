@@ -23,7 +23,7 @@ SECRETS = (*KEYS, "battery-staple", "correct-horse")
 
 @pytest.fixture
 def web(settings, folder):
-    settings.DEVUI_AGENTS_DIR = str(folder.given)
+    settings.DEVUI_AGENTS_DIR = str(folder.path)
     return Client()
 
 

@@ -227,7 +227,7 @@ def test_ledger_agrees_with_folded_events(db, seeds, program):
         if delta or taken:
             writes.edit_state(stories[which].key, delta, removed=taken)
     for story in stories:
-        stored = history.state_at(story.session).merged()
+        stored = history.state_at(story.session).merge_scopes()
         folded = drift.fold_events(story.session)
         expected = {
             name: (_json(stored, name), _json(folded, name))
