@@ -123,7 +123,10 @@ def find_critical_value(tables: Sequence[OutcomeTable], level: float) -> float:
 
 def _probability_of_smallest(distributions: Sequence[Sequence[float]], limit: float) -> float:
     """Return the probability that the smallest value of all cases is at most `limit` by chance."""
-    return 1 - math.prod(1 - _largest_attainable(values, limit) for values in distributions)
+    chances = [_largest_attainable(values, limit) for values in distributions]
+    if max(chances, default=0.0) >= 1:
+        return 1.0
+    return -math.expm1(math.fsum(math.log1p(-chance) for chance in chances))  # exact for a single case
 
 
 def _largest_attainable(cumulative: Sequence[float], limit: float) -> float:

@@ -273,6 +273,7 @@ NO_PAGES = {
     "session-actions", "session-undo", "saved-view", "session-run", "run-cancel", "eval-run-cancel", "agent-settings",
     "import-start", "import-dismiss", "session-call", "run-again",  # what forms send, answered by one of the pages
     "eval-run-baseline", "eval-run-note", "eval-attempt-note", "eval-run-resume", "eval-run-retry", "eval-run-again",
+    "eval-run-confirm",
     "eval-run-parallelism", "eval-attempt-cancel",
     "devui-login", "devui-logout",  # looked at where there is a login: tests/login
     "sign-in", "signed-in",  # ways to elsewhere

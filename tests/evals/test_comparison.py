@@ -74,6 +74,11 @@ def test_first_failure_without_history_needs_repetitions_of_both_runs():
     assert rare.verdict == Verdict.FLAKY
 
 
+def test_probability_equal_to_the_level_is_significant():
+    assert judge(of(1, same=THEN), of(0, 1), past(38)).verdict == Verdict.REGRESSED
+    assert judge(of(1, same=THEN), of(0, 1), past(37)).verdict == Verdict.UNCLEAR
+
+
 def test_first_pass_is_unclear_and_looks_better():
     change = judge(of(0, 1, same=THEN), of(1), past(0, 5, runs=5))
     assert (change.verdict, change.looks_worse) == (Verdict.UNCLEAR, False)
