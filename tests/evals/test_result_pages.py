@@ -425,3 +425,6 @@ def test_case_leaves_as_one_harmless_page_without_credentials(web):
     policy = page.one("meta", http_equiv="Content-Security-Policy").attrs["content"]
     assert policy.startswith("default-src 'none'")
     get(web, f"/evals/runs/{run.pk}/case/{10**9}/export/", 404)
+    whole_run = export(web, run, "html")
+    assert "sk-1234567890abcdef" not in whole_run
+    assert "correct horse" not in whole_run

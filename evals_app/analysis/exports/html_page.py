@@ -18,8 +18,10 @@ Status = EvalAttempt.Status
 
 
 def as_html(runs: Iterable[EvalRun]) -> str:
-    """Return runs as one self-contained page without scripts."""
-    return render_to_string("devui/evals/report.html", {"sections": [_section(run) for run in runs]})
+    """Return runs as one self-contained page without scripts and credentials."""
+    return redact_text(
+        render_to_string("devui/evals/report.html", {"sections": [_section(run) for run in runs]})
+    )
 
 
 def case_html(attempt: EvalAttempt) -> str:
@@ -63,5 +65,5 @@ def _section(run: EvalRun) -> dict[str, Any]:
         "currency": prices.prices_from_json(json.loads(run.prices)).currency,
         "models": json.loads(run.agent_models),
         "warnings": json.loads(run.warnings),
-        "details": [attempt_detail.detail(attempt, whole=False) for attempt in order],
+        "details": [attempt_detail.detail(_redact_attempt(attempt, run), whole=False) for attempt in order],
     }
