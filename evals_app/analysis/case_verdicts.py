@@ -114,7 +114,7 @@ def judge_cases(
 
 @dataclass(frozen=True)
 class _Evidence:
-    """What is known of a case. `is_confirming`: suspicious cases were repeated, so only repetitions can confirm."""
+    """Evidence about a case. `is_confirming`: suspicious cases were repeated, so only repetitions can confirm."""
 
     key: CaseKey
     before: Outcomes

@@ -17,7 +17,7 @@ from evals_app.runs.writes import NewRun
 
 @dataclass(frozen=True)
 class Plan:
-    """What a planned run can show. `then`: the run that it will be compared with; None: there is none.
+    """Statistical power of a planned run. `then`: the run to compare with; None: there is none.
 
     `refusal` says why that run cannot be compared with; "" if it can.
     """
@@ -28,7 +28,7 @@ class Plan:
 
     @property
     def advice(self) -> str:
-        """What to do before or with the run, in a few sentences."""
+        """Advice on what to do before or with the run, in a few sentences."""
         return self.refusal or self.power.advice
 
 

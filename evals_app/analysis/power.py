@@ -66,7 +66,7 @@ class Shortage:
 
     @property
     def remedy(self) -> str:
-        """Why it cannot regress, and what to do, in words."""
+        """The reason why the case cannot regress, and what to do."""
         if self.earlier is None:
             return "no comparable earlier outcomes: run the baseline with it first"
         outcomes = f"{self.earlier.passed} of {self.earlier.total} passed earlier"
@@ -79,7 +79,7 @@ class Shortage:
 
 @dataclass(frozen=True)
 class Power:
-    """What the comparison of a planned run can show.
+    """Statistical power of the comparison of a planned run.
 
     Attributes:
         cases: number of cases; `comparable` of them have earlier outcomes.
@@ -113,7 +113,7 @@ class Power:
 
     @property
     def advice(self) -> str:
-        """What to do, in a few sentences."""
+        """Advice on what to do, in a few sentences."""
         repetitions = f"{self.num_runs} repetition{'s' * (self.num_runs != 1)}"
         if self.planned_chances is None:
             return (

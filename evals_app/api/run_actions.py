@@ -44,7 +44,7 @@ class RetryIn(Schema):
 
 
 class ConfirmIn(Schema):
-    """How often the cases that look worse are repeated."""
+    """Number of repetitions of the cases that look worse."""
 
     model_config = ConfigDict(extra="forbid")
 
