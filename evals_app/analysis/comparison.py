@@ -78,7 +78,7 @@ class Amount:
 
 
 class Advice(NamedTuple):
-    """What a comparison says as a whole, and what to do. `mark` is "danger", "warn", "info" or "ok"."""
+    """Summary of a comparison in a sentence, and the next step. `mark` is "danger", "warn", "info" or "ok"."""
 
     mark: str
     title: str
