@@ -105,11 +105,11 @@ def test_a_name_is_cut_by_the_room_it_takes(text: str, expected: str):
 def test_source_location_is_shortened():
     own = source_location({"file": "/agents/te am/a?b.py", "line": 3}, "/agents")
     assert own is not None
-    assert (own.shown, own.path) == ("te am/a?b.py:3", "/agents/te am/a?b.py:3")
+    assert (own.label, own.path) == ("te am/a?b.py:3", "/agents/te am/a?b.py:3")
     assert own.editor == "vscode://file/agents/te%20am/a%3Fb.py:3"
     library = source_location({"file": "/venv/lib/site-packages/google/adk/x.py", "line": 1}, "/agents")
     assert library is not None
-    assert library.shown == "google/adk/x.py:1"
+    assert library.label == "google/adk/x.py:1"
     assert source_location({}, "/agents") is None
 
 

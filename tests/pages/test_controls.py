@@ -71,7 +71,7 @@ def test_a_list_is_narrowed_by_a_form_that_works_without_scripts():
     ("expected", "is_hidden"), [(True, False), (None, True), ("", True), ("there", False)]
 )
 def test_a_control_is_hidden_that_has_nothing_to_be_shown_for(expected: object, is_hidden: bool):
-    button = render('{% icon_button "pin" "Pin" shown=shown %}', shown=expected).one("button")
+    button = render('{% icon_button "pin" "Pin" is_visible=is_visible %}', is_visible=expected).one("button")
     assert ("hidden" in button.attrs) == is_hidden
 
 

@@ -125,14 +125,14 @@ async def test_a_large_body_is_parsed_beside_the_event_loop(web, threads, announ
     assert [name.startswith("devui-body") for name in threads] == [True]
 
 
-async def test_large_body_of_own_api_is_refused(web, threads):
-    answer = await web.post("/api/v1/views", json={"name": "x", "query": "q=" + "x" * LARGE})
-    assert answer.status_code == 201
+async def test_large_body_of_own_api_is_parsed_beside_the_event_loop(web, threads):
+    answer = await web.post("/api/v1/runs", json={"session": 10**9, "text": "x" * LARGE})
+    assert answer.json()["code"] == "invalid"
     assert [name.startswith("devui-body") for name in threads] == [True]
 
 
 @pytest.mark.parametrize(
-    ("path", "status"), [("/apps/weather/users/ann/sessions", 422), ("/api/v1/views", 400)]
+    ("path", "status"), [("/apps/weather/users/ann/sessions", 422), ("/api/v1/runs", 400)]
 )
 async def test_large_malformed_json_is_refused(web, path, status):
     answers = [

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from sessions_app.artifacts import artifact_versions, content_files
-from sessions_app.models import Artifact
 from sessions_app.presentation import file_type
 from sessions_app.presentation.file_type import BINARY, PDF, SVG, TEXT
 from tests.image_data import EVIL_SVG, PNG
@@ -90,30 +88,3 @@ def test_a_name_of_any_characters_names_the_file(story: Story) -> None:
 
 def test_deleted_event_has_no_data(story: Story) -> None:
     assert get(story, 9).status_code == 404
-
-
-def save_artifact(
-    story: Story, name: str, content: bytes, holding: Artifact.Holding = Artifact.Holding.DATA
-) -> None:
-    key = artifact_versions.file_key("", "weather", "ann", "s1", name)
-    draft = artifact_versions.VersionMetadata(holding, "{}", "image/png", "{}", "s1")
-    with content_files.store_content(content) as payload:
-        artifact_versions.save(key, draft, payload)
-
-
-@pytest.mark.parametrize("name", ["plot.png", "user:plot.png"])
-def test_artifact_is_served_in_the_requested_version(story: Story, name: str) -> None:
-    save_artifact(story, name, b"old")
-    save_artifact(story, name, PNG)
-    address = f"/sessions/id/{story.pk}/artifact/"
-    assert Client().get(address, {"name": name}).content == PNG
-    old = Client().get(address, {"name": name, "version": "0"})
-    assert (old.content, old["Content-Type"]) == (b"old", TEXT)
-    assert Client().get(address, {"name": name, "version": "2"}).status_code == 404
-    assert Client().get(address).status_code == 400
-
-
-def test_another_sessions_artifact_is_not_served(story: Story) -> None:
-    save_artifact(story, "plot.png", PNG)
-    other = Story("s2")
-    assert Client().get(f"/sessions/id/{other.pk}/artifact/", {"name": "plot.png"}).status_code == 404

@@ -163,7 +163,7 @@ async def test_records_of_runs_wait_for_the_store_and_none_is_dropped(store, cap
         return True
 
     for number in range(3):
-        outbox.put(lambda number=number: partial(unit, number))
+        outbox.enqueue(lambda number=number: partial(unit, number))
     assert await outbox.wait_written(30)
     outbox.close()
     assert sorted(written) == [0, 1, 2]
