@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import cycle
 from types import FrameType
 from typing import NoReturn
 
@@ -104,15 +105,17 @@ class _Child:
         sys.stdout.flush()
         sys.stderr.flush()
         life, lifeline = os.pipe()
-        output = [OutputReader(OutputLimit.to(fd)) for fd in STANDARD_STREAMS]
+        streams = STANDARD_STREAMS[-1:] if os.path.sameopenfile(*STANDARD_STREAMS) else STANDARD_STREAMS
+        output = [OutputReader(OutputLimit.to(fd)) for fd in streams]  # one limit for what goes to one place
         if pid := os.fork():
             os.close(life)
             for reader in output:
                 reader.start()
             return cls(pid, lifeline, output)
         os.close(lifeline)
-        for fd, reader in zip(STANDARD_STREAMS, output, strict=True):
+        for fd, reader in zip(STANDARD_STREAMS, cycle(output), strict=False):
             os.dup2(reader.fd, fd)
+        for reader in output:
             reader.close()
         _run_child(work, life)
 
