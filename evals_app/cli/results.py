@@ -17,7 +17,7 @@ from sessions_app.errors import BadInput
 NOT_ALL_PASSED, COULD_NOT_RUN = 1, 2
 
 FILES = {"junit": "JUnit XML", "json": "JSON", "csv": "CSV", "html": "HTML"}
-"""What results are written as, by the options that name a file."""
+"""Formats of result files, by the options that name a file."""
 NO_GATE = Gate()
 NOT_RUN = {EvalRun.Status.FAILED, EvalRun.Status.CRASHED}
 

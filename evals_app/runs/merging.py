@@ -34,7 +34,7 @@ FACTS: Mapping[str, Callable[[StoredRun], object]] = {
     "chosen cases": lambda stored: stored.run.case_ids,
     "prices": lambda stored: stored.run.prices,
 }
-"""What all shards of a run have in common."""
+"""Facts that all shards of a run have in common."""
 
 
 @dataclass(frozen=True)

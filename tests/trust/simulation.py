@@ -32,7 +32,7 @@ class World:
 
 @dataclass
 class Tally:
-    """How often the gate failed and the first case was called regressed or flaky, of a number of draws."""
+    """Counts over draws: gate failures, and draws in which the first case was called regressed or flaky."""
 
     draws: int = 0
     gate: int = 0
