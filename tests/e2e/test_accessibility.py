@@ -269,6 +269,7 @@ NO_PAGES = {
     "session-changes", "run-changes",  # parts of pages
     "evalset-file",
     "event-json", "event-blob", "model-call-json", "eval-run-export", "session-export", "eval-case-export",  # data
+    "eval-compare-export",  # a file of its own, looked at in tests/evals
     "artifact-content", "artifact-there-content", "artifact-json", "artifact-of-session", "memory-add",
     "session-actions", "session-undo", "saved-view", "session-run", "run-cancel", "eval-run-cancel", "agent-settings",
     "import-start", "import-dismiss", "session-call", "run-again",  # what forms send, answered by one of the pages
