@@ -51,6 +51,56 @@ def test_a_key_in_its_place_or_of_another_name_is_left_alone(story, key):
     assert hints(story, rules.user_data) == {}
 
 
+def test_key_with_equal_value_in_all_sessions_of_one_user_is_reported():
+    others = [Story(name) for name in ("before", "again")]
+    story, stranger = Story("now"), Story("theirs", user="bob")
+    for each in (*others, story):
+        each.says("x", delta={"tier": "gold", "flag": True, "topic": each.key.session_id})
+    stranger.says("x", delta={"tier": "free"})
+    [hint] = hints(story, rules.user_data).values()
+    assert hint.name == "tier"
+    assert {occurrence.session_id for occurrence in hint.occurrences} == {"now", "before", "again"}
+
+
+def test_value_shared_with_other_users_is_no_user_fact():
+    stories = [
+        Story(name, user=user) for name, user in (("a", "ann"), ("b", "ann"), ("c", "ann"), ("d", "bob"))
+    ]
+    for each in stories:
+        each.says("x", delta={"mode": "demo"})
+    assert hints(stories[0], rules.user_data) == {}
+
+
+@pytest.mark.parametrize("length", [201, 300, 20_000])
+def test_long_value_repeated_in_sessions_is_reported(length):
+    stories = [Story(name) for name in ("a", "b", "now")]
+    for each in stories:
+        each.says("x", delta={"profile": "p" * length})
+    assert list(hints(stories[-1], rules.user_data)) == ["profile"]
+
+
+@pytest.mark.parametrize("length", [300, 20_000])
+def test_values_that_differ_at_their_end_are_not_the_same(length):
+    stories = [Story(name) for name in ("a", "b", "now")]
+    for each in stories:
+        each.says("x", delta={"profile": "p" * length + each.key.session_id})
+    assert hints(stories[-1], rules.user_data) == {}
+
+
+def test_different_credentials_are_not_the_same_value():
+    stories = [Story(name) for name in ("a", "b", "now")]
+    for each in stories:
+        each.says("x", delta={"service": {"authType": "apiKey", "apiKey": f"sk-{each.key.session_id}"}})
+    assert hints(stories[-1], rules.user_data) == {}
+
+
+def test_credential_repeated_in_sessions_is_reported():
+    stories = [Story(name) for name in ("a", "b", "now")]
+    for each in stories:
+        each.says("x", delta={"service": {"authType": "apiKey", "apiKey": "sk-one"}})
+    assert list(hints(stories[-1], rules.user_data)) == ["service"]
+
+
 def test_a_seed_is_the_developers_word(story):
     seeded = Story("seeded", {"language": "en"})
     assert hints(seeded, rules.user_data) == {}
@@ -265,7 +315,7 @@ def test_hints_cost_the_same_number_of_queries_at_any_length(story, django_asser
         delta = {"a": number, f"k{number}": 1, "user:u": number, "app:v": number, "temp:t": 1}
         story.says("x", delta=delta, keep_temp=True)
     session = story.session
-    with django_assert_num_queries(14):
+    with django_assert_num_queries(16):
         lint.lint(session)
 
 

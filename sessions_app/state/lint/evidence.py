@@ -52,6 +52,16 @@ class KeyEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+class SameValue:
+    """Another session of the app with the same value, including credentials, under the same key."""
+
+    key: str
+    session_pk: int
+    session_id: str
+    user_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class GhostKey:
     """A write of a `temp:` key."""
 
@@ -93,6 +103,7 @@ class Evidence:
     Attributes:
         keys: sorted within each scope; session, user, app.
         unread: number of keys beyond the limit of their scope.
+        same_values: other recent sessions of the app with the same value of one of the session's own keys.
         other_sessions: number of the user's other recent sessions of the app.
         invocations: the recent ones, in order.
     """
@@ -101,6 +112,7 @@ class Evidence:
     user_id: str
     keys: list[KeyEvidence]
     unread: int = 0
+    same_values: list[SameValue] = field(default_factory=list)
     other_sessions: int = 0
     ghosts: list[GhostKey] = field(default_factory=list)
     invocations: list[Invocation] = field(default_factory=list)

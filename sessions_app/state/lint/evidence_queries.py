@@ -9,14 +9,19 @@ from typing import Any
 from django.db import connection
 from django.db.models import (
     CharField,
+    F,
     Func,
     IntegerField,
+    OuterRef,
     Q,
+    Subquery,
     Sum,
+    TextField,
     Value,
 )
-from django.db.models.functions import Substr
+from django.db.models.functions import Coalesce, Substr
 
+from sessions_app import scopes
 from sessions_app.agents import cards
 from sessions_app.events.conditions import IS_ERROR
 from sessions_app.models import (
@@ -25,6 +30,7 @@ from sessions_app.models import (
     Event,
     Run,
     Scope,
+    SessionState,
     StateChange,
     TempWrite,
 )
@@ -38,6 +44,7 @@ from sessions_app.state.lint.evidence import (
     Invocation,
     KeyEvidence,
     KeyWriteEvidence,
+    SameValue,
 )
 
 MOST_KEYS = 300
@@ -60,13 +67,15 @@ FAILURES_READ = 20
 def read_evidence(session: AgentSession, owners: history.Owners) -> Evidence:
     """Read the evidence for all rules."""
     keys, unread = _keys(session, owners)
+    others = _other_sessions(session)
     invocations = _invocations(session)
     return Evidence(
         session_pk=session.pk,
         user_id=session.user_id,
         keys=keys,
         unread=unread,
-        other_sessions=_count_other_sessions(session),
+        same_values=_same_values(session, others, keys),
+        other_sessions=sum(other.user_id == session.user_id for other in others.values()),
         ghosts=_ghosts(session, invocations),
         invocations=invocations,
         failures=_failures(session),
@@ -151,12 +160,31 @@ def _recent_writes(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], l
     return writes
 
 
-def _count_other_sessions(session: AgentSession) -> int:
-    """Return the number of the user's other recent sessions of the app."""
-    own = AgentSession.objects.filter(
-        realm=session.realm, app_name=session.app_name, user_id=session.user_id
-    ).exclude(pk=session.pk)
-    return own.order_by("-updated_at", "-pk")[:SESSIONS_READ].count()
+def _other_sessions(session: AgentSession) -> dict[int, AgentSession]:
+    """Return other recent sessions of the app: the user's own, and some of other users."""
+    others_of_app = AgentSession.objects.filter(realm=session.realm, app_name=session.app_name).exclude(
+        pk=session.pk
+    )
+    newest = others_of_app.order_by("-updated_at", "-pk").only("pk", "session_id", "user_id")
+    own = newest.filter(user_id=session.user_id)[:SESSIONS_READ]
+    others = newest.exclude(user_id=session.user_id)[:SESSIONS_READ]
+    return {each.pk: each for each in [*own, *others]}
+
+
+def _same_values(
+    session: AgentSession, others: Mapping[int, AgentSession], keys: Sequence[KeyEvidence]
+) -> list[SameValue]:
+    """Return the other sessions with the same value of a key. The database compares whole values."""
+    own = [scopes.key_id(key.key) for key in keys if key.scope == Scope.SESSION]
+    if not own or not others:
+        return []
+    whole = Coalesce("private", "value", output_field=TextField())
+    here = SessionState.objects.filter(owner=session, key_id=OuterRef("key_id")).values(whole=whole)
+    rows = SessionState.objects.filter(owner__in=others, key_id__in=own).annotate(
+        whole=whole, here=Subquery(here)
+    )
+    same = rows.filter(whole=F("here")).order_by("-owner_id").values_list("key", "owner_id")
+    return [SameValue(key, pk, others[pk].session_id, others[pk].user_id) for key, pk in same]
 
 
 def _invocations(session: AgentSession) -> list[Invocation]:

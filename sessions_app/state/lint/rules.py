@@ -19,6 +19,9 @@ from sessions_app.state.lint.evidence import Evidence, KeyEvidence, KeyWriteEvid
 LARGE_BYTES = 8_192
 DEEP_LEVELS = 5
 OCCURRENCES_SHOWN = 4
+SAME_IN = 3
+"""Number of the user's sessions, including this one, from which an equal value is reported."""
+
 LONELY_WRITES = 3
 
 
@@ -81,6 +84,7 @@ USER_NAMES = frozenset(
     )
 )
 INTERMEDIATE_WORDS = frozenset(("tmp", "temp", "temporary", "scratch", "scratchpad", "intermediate"))
+COMMON_VALUES = frozenset(("null", "true", "false", '""', "[]", "{}", "0", "1"))
 
 
 @rule(
@@ -90,9 +94,27 @@ INTERMEDIATE_WORDS = frozenset(("tmp", "temp", "temporary", "scratch", "scratchp
     " passing can go to memory.",
 )
 def user_data(evidence: Evidence) -> Iterator[Finding]:
-    """Find session keys named like facts about the user."""
+    """Find session keys named like facts about the user, or with the same value in the user's other sessions."""
+    holders: dict[str, list[tuple[str, Occurrence]]] = defaultdict(list)
+    for each in evidence.same_values:
+        occurrence = Occurrence("also here", 0, each.session_pk, each.session_id)
+        holders[each.key].append((each.user_id, occurrence))
     for key in evidence.of(Scope.SESSION):
-        if _is_of_user(key.key) and any(map(is_by_hand, key.writes)):
+        same = holders[key.key]
+        own_sessions = [occurrence for user, occurrence in same if user == evidence.user_id]
+        is_repeated = (
+            len(own_sessions) + 1 >= SAME_IN
+            and len(own_sessions) == len(same)
+            and key.text not in COMMON_VALUES
+        )
+        if is_repeated:
+            says = f"has the same value in {len(own_sessions) + 1} sessions of this user, and in no other user's."
+            yield Finding(
+                key.name,
+                says,
+                [*write_occurrences(key.writes[:1]), *own_sessions[:OCCURRENCES_SHOWN]],
+            )
+        elif _is_of_user(key.key) and any(map(is_by_hand, key.writes)):
             says = "is named like a fact about the user, but ends with this session."
             yield Finding(key.name, says, write_occurrences(key.writes[:1]))
 
