@@ -17,6 +17,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import django
+
 from evals_app.metrics.alignment import MatchRules
 from evals_app.metrics.metric import label_of
 from tests.parity.compare import Compared, compare
@@ -34,6 +36,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make parity", description="Compare run_evals with adk eval.")
     parser.add_argument("--venv", type=Path, default=ROOT / ".venv-parity", help="has google-adk[eval]")
     options = parser.parse_args()
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "devui.settings")
+    django.setup()  # the registry of metrics imports models
     peer = prepare_environment(options.venv)
     with tempfile.TemporaryDirectory(prefix="devui-parity-") as place:
         folder = Path(place)
