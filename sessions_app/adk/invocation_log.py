@@ -27,6 +27,7 @@ from sessions_app.adk import spans
 from sessions_app.adk.lost_toolsets import report_lost_toolsets
 from sessions_app.adk.mirror import MirroredSessionService
 from sessions_app.adk.model_calls import OpenCall
+from sessions_app.adk.nested_runs import NestedRuns
 from sessions_app.adk.service import DjangoSessionService
 from sessions_app.ids import SessionKey
 from sessions_app.models import Trace
@@ -69,6 +70,7 @@ class InvocationLog:
         self._stages: list[Stage] = []
         self._calls: dict[int, tuple[EventActions, OpenCall]] = {}
         self._lost_toolsets: set[str] = set()
+        self.nested_runs = NestedRuns(key, invocation_id)
 
     def note_stage(self, name: str, of: str = "", at: float | None = None) -> None:
         """Note a stage of an agent or a tool."""
@@ -181,6 +183,7 @@ class InvocationLog:
         self._send_remaining()
 
     def _send_remaining(self) -> None:
+        self.nested_runs.close_all()
         calls = [call for _, call in self._calls.values()]
         for call in dict.fromkeys([*calls, *self._live.values()]):
             is_open = call.finished_at is None
@@ -241,7 +244,7 @@ class InvocationLogs:
         if open_log is not None:
             return open_log
         if isinstance(context.session_service, InMemorySessionService):
-            return self._outer_log(context.invocation_id)
+            return self._outer_log(context)
         key = key_of(context.session_service, context)
         if key is None:
             return None
@@ -260,7 +263,9 @@ class InvocationLogs:
     async def close(self, invocation_id: str, error: Exception | None = None) -> None:
         """End the log of an invocation; a nested invocation does not end the outer log."""
         log = self._by_id.pop(invocation_id, None)
-        if log is not None and log.invocation_id == invocation_id:
+        if log is not None and log.invocation_id != invocation_id:
+            log.nested_runs.close(invocation_id, error)
+        elif log is not None:
             _current_log.set(None)
             if log.task and log.on_task_end:
                 log.task.remove_done_callback(log.on_task_end)
@@ -271,9 +276,12 @@ class InvocationLogs:
         if self._by_id.pop(log.invocation_id, None) is log:
             log.abort()
 
-    def _outer_log(self, invocation_id: str) -> InvocationLog | None:
+    def _outer_log(self, context: InvocationContext) -> InvocationLog | None:
         outer = _current_log.get()
-        return self._add(invocation_id, outer) if outer and outer.invocation_id in self._by_id else None
+        if outer is None or outer.invocation_id not in self._by_id:
+            return None
+        outer.nested_runs.open(context)
+        return self._add(context.invocation_id, outer)
 
     def _add(self, invocation_id: str, log: InvocationLog) -> InvocationLog:
         self._by_id[invocation_id] = log

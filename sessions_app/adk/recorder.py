@@ -27,7 +27,7 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from sessions_app.adk import provenance
+from sessions_app.adk import nested_runs, provenance
 from sessions_app.adk.delta_writers import (
     WatchedDelta,
     WatchedInvocation,
@@ -109,6 +109,7 @@ class Recorder(BasePlugin):
         provenance.note_invocation(invocation_context.invocation_id, notes)
         if self._keep_calls and (log := self._logs.open(invocation_context)):
             log.note_stage("loaded", log.root_agent)
+            log.nested_runs.note_message(invocation_context.invocation_id, user_message)
 
     @_harmless
     def before_run_callback(self, *, invocation_context: InvocationContext) -> None:
@@ -171,6 +172,7 @@ class Recorder(BasePlugin):
         delta.hand_to(Writer("tool", join_alternatives([*callbacks, tool.name]), call_id, inferred=False))
         if call_id:
             invocation.calls[call_id] = delta
+        nested_runs.note_call(tool_context.invocation_id, call_id)
         if log := self._log(tool_context):
             log.note_stage("tool", tool.name)
 
@@ -198,12 +200,14 @@ class Recorder(BasePlugin):
 
         The abort event of a cancelled invocation gets the streamed text.
 
-        An agent that is used as a tool (`AgentTool`) runs in an in-memory session, which is not stored.
+        An agent that is used as a tool (`AgentTool`) runs in an in-memory session; its events are stored as those of a
+        nested run.
         """
         if log := self._logs.get(invocation_context.invocation_id):
             if not event.partial:
                 log.note_event(event)
             log.note_live_event(event)
+            log.nested_runs.note_event(invocation_context.invocation_id, event)
         if isinstance(invocation_context.session_service, InMemorySessionService):
             return
         self._invocations[invocation_context.invocation_id].streams.note(event)

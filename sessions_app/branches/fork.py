@@ -2,7 +2,7 @@
 
 Copied are: events 1 … seq unchanged (ids, bodies, private parts), the ledger of the session's keys up to that event, so
 that old values and writers are available in the fork, the state at the event, the rows of the session's artifact
-versions (large content is shared by hash), and the recorder's `temp:` ghost keys.
+versions (large content is shared by hash), and the recorder's `temp:` ghost keys and nested runs.
 
 Sessions share the owners of `user:` and `app:` keys. A fork on live state reads the current values of its app and user.
 A fork in its own realm has its own owners with the values at the event, and their ledger.
@@ -93,6 +93,7 @@ def fork(session_pk: int, options: NewFork) -> AgentSession:
         # If both sessions share the owners of `user:` and `app:` keys, the events' versions remain valid.
         shares_owners = (source.realm, source.app_name, source.user_id) == place[:3]
         copy.events({} if options.own_realm or shares_owners else _current_versions(place))
+        copy.nested_runs()
         copy.artifacts(with_users=options.own_realm)
         _derive_list_fields(new, source, event)
         _publish(new, source, place)

@@ -22,6 +22,8 @@ from sessions_app.models import (
     Artifact,
     ChangeCause,
     Event,
+    NestedEvent,
+    NestedRun,
     Scope,
     SessionState,
     StateChange,
@@ -97,6 +99,15 @@ class SessionCopy:
             _insert(Event, which, [self.source.pk, seqs[0], seqs[-1]], changed, order="seq")
 
         self._in_slices(range(1, self.event.seq + 1), copy)
+
+    def nested_runs(self) -> None:
+        """Copy the nested runs inside the calls of the copied events. An unfinished run ends in the copy."""
+        runs = NestedRun.objects.filter(session=self.source, seq__lte=self.event.seq)
+        nested_events = NestedEvent.objects.filter(session=self.source, ref__in=runs.values("ref"))
+        changed = {"session_id": self.new.pk}
+        self._copy(NestedEvent, nested_events, changed)
+        ended = SqlExpression("COALESCE(finished_at, changed_at)")
+        self._copy(NestedRun, runs, changed, {"finished_at": ended})
 
     def artifacts(self, *, with_users: bool) -> None:
         """Copy the versions of the session's artifacts; `with_users`: also those of its user."""

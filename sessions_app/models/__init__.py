@@ -11,6 +11,7 @@ from sessions_app.models.apps import AgentCard, AppSettings
 from sessions_app.models.artifacts import Artifact, MemoryEntry
 from sessions_app.models.imports import ImportedScope, ImportedSession, ImportSource, MirroredSession
 from sessions_app.models.indexes import EventWords, SessionTrait, SessionWords, StateValue
+from sessions_app.models.nested import UNINDEXED_NESTED, NestedEvent, NestedRun
 from sessions_app.models.runs import Run, RuntimeProcess
 from sessions_app.models.sessions import (
     UNINDEXED,
@@ -40,6 +41,7 @@ from sessions_app.models.traces import ModelCall, ModelPiece, Span, Trace
 __all__ = [
     "STATE_ROWS",
     "UNINDEXED",
+    "UNINDEXED_NESTED",
     "AgentCard",
     "AgentSession",
     "AppScope",
@@ -58,6 +60,8 @@ __all__ = [
     "MirroredSession",
     "ModelCall",
     "ModelPiece",
+    "NestedEvent",
+    "NestedRun",
     "Run",
     "RuntimeProcess",
     "SavedView",

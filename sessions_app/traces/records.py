@@ -16,6 +16,7 @@ from sessions_app import scopes
 from sessions_app.ids import SessionKey
 from sessions_app.models import ModelCall, Span, Trace
 from sessions_app.store import change_notification
+from sessions_app.traces import nested_records
 from sessions_app.traces.content_store import Piece
 
 MAX_ERROR = 10_000
@@ -111,11 +112,11 @@ def save_stages(
 
 
 def close_unfinished(at: float, **of: Any) -> None:
-    """Close the unfinished traces and model calls of invocations that have ended.
+    """Close the unfinished traces, model calls and nested runs of invocations that have ended.
 
     Args:
         at: end time, in seconds since the epoch.
-        of: conditions on columns that select the traces and model calls.
+        of: conditions on columns that select the rows.
     """
     for trace in Trace.objects.filter(finished_at=None, **of):
         end = max(at, trace.started_at)
@@ -124,6 +125,7 @@ def close_unfinished(at: float, **of: Any) -> None:
             stages=scopes.dumps(stages[-MAX_STAGES:]), finished_at=end
         )
     ModelCall.objects.filter(finished_at=None, **of).update(finished_at=Greatest(Value(at), "started_at"))
+    nested_records.close_unfinished(at, **of)
 
 
 def save_span(key: SessionKey, span: Span) -> bool:

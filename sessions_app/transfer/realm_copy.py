@@ -22,6 +22,8 @@ from sessions_app.models import (
     Event,
     ModelCall,
     ModelPiece,
+    NestedEvent,
+    NestedRun,
     Scope,
     SessionTag,
     Span,
@@ -45,7 +47,10 @@ OWNERS: dict[Scope, type[AgentSession | UserScope | AppScope]] = {
 }
 """The table of the owners of each scope's state."""
 
-SESSION_TABLES = (Event, SessionTag, TempWrite, UntrackedKey, Trace, ModelCall, ModelPiece, Span)
+SESSION_TABLES = (
+    *(Event, SessionTag, TempWrite, UntrackedKey),
+    *(Trace, ModelCall, ModelPiece, Span, NestedRun, NestedEvent),
+)
 """Tables with a session and without other keys."""
 
 Row = TypeVar("Row", bound=Model)

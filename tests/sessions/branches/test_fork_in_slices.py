@@ -298,5 +298,5 @@ def test_a_copy_reads_which_rows_there_are_once(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(session_copy, "_keys", lambda rows: asked.append(1) or keys(rows))
     act_between_transactions(monkeypatch, lambda number: None)
     fork(story.pk, NewFork(own_realm=True))
-    assert len(asked) == 5
+    assert len(asked) == 7
     assert history.state_at(story.session).merge_scopes()

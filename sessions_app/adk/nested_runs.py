@@ -1,0 +1,222 @@
+"""Nested runs: what an agent that is used as a tool (`AgentTool`) did inside its call.
+
+ADK runs such an agent in an in-memory session of its own and returns only its last text. The recorder hears its events,
+because `AgentTool` passes plug-ins on. They are stored beside the session, never in it: no model and no client of ADK's
+API receives them.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event import Event
+from google.genai import types
+
+from sessions_app import scopes
+from sessions_app.adk import event_mapping
+from sessions_app.events.summary import shorten
+from sessions_app.ids import SessionKey
+from sessions_app.models import NestedEvent, NestedRun
+from sessions_app.traces.nested_records import CUT_OFF, save_nested
+from sessions_app.traces.outbox import Unit, outbox
+from sessions_app.traces.records import MAX_ERROR
+
+EVENTS_MOST = 2_000
+"""Maximum events stored for a call of the session, at all depths: hours of work of an agent, read in seconds."""
+
+BYTES_MOST = 16_000_000
+"""Maximum size of these events: a call with some pictures, but no more than a session page can be asked to search."""
+
+STATE_BYTES = 100_000
+"""Maximum size of the stored state at the start of a nested run; further keys are counted."""
+
+VALUE_BYTES = 10_000
+"""Maximum size of a value of this state; a longer one is stored as the beginning of its JSON text."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A tool call in progress."""
+
+    invocation_id: str
+    call_id: str
+
+
+_current_call: contextvars.ContextVar[_Call | None] = contextvars.ContextVar("devui_call", default=None)
+
+
+@dataclass(slots=True)
+class _Budget:
+    """What may still be stored for a call of the session. `size` is used by the outbox's thread only."""
+
+    events: int
+    size: int
+
+
+@dataclass(slots=True)
+class _OpenRun:
+    """A nested run in progress. `stored` and `tokens` are written by the outbox's thread only."""
+
+    key: SessionKey
+    invocation_id: str
+    ref: str
+    parent_ref: str
+    call_id: str
+    top_call_id: str
+    agent: str
+    budget: _Budget
+    state: str
+    state_omitted: int
+    started_at: float = field(default_factory=time.time)
+    finished_at: float | None = None
+    error: str = ""
+    events: int = 0
+    stored: int = 0
+    tokens: int = 0
+
+    def note(self, event: Event) -> None:
+        """Store an event, unless the call has too many. A change of the event or its state has no effect any more."""
+        self.events += 1
+        if self.budget.events <= 0:
+            return
+        self.budget.events -= 1
+        delta = {key: scopes.to_jsonable(value) for key, value in event.actions.state_delta.items()}
+        outbox().enqueue(partial(self._event_unit, event.model_copy(), self.events, delta))
+
+    def close(self, error: str) -> None:
+        """Store the end of the run."""
+        self.finished_at, self.error = time.time(), error
+        outbox().enqueue(self.unit)
+
+    def unit(self) -> Unit:
+        """Return the write of the run itself as of now."""
+        return partial(save_nested, self.key, self._row(), self.top_call_id)
+
+    def _event_unit(self, event: Event, number: int, delta: dict[str, Any]) -> Unit:
+        record = event_mapping.to_record(event, delta=delta, keep_temp=False)
+        size = len(record.data) + len(record.summary)
+        if size > self.budget.size:
+            return self.unit()
+        self.budget.size -= size
+        self.stored += 1
+        self.tokens += record.total_tokens
+        row = NestedEvent(
+            ref=self.ref,
+            number=number,
+            event_id=record.event_id,
+            author=record.author,
+            kind=str(record.kind),
+            timestamp=record.timestamp,
+            branch=record.branch,
+            is_final=record.is_final,
+            total_tokens=record.total_tokens,
+            summary=record.summary,
+            data=record.data,
+        )
+        return partial(save_nested, self.key, self._row(), self.top_call_id, row)
+
+    def _row(self) -> NestedRun:
+        return NestedRun(
+            ref=self.ref,
+            parent_ref=self.parent_ref,
+            invocation_id=self.invocation_id,
+            call_id=self.call_id,
+            agent=self.agent,
+            started_at=self.started_at,
+            finished_at=self.finished_at,
+            changed_at=time.time(),
+            error=self.error,
+            state=self.state,
+            state_omitted=self.state_omitted,
+            event_count=self.events,
+            stored_count=self.stored,
+            total_tokens=self.tokens,
+        )
+
+
+class NestedRuns:
+    """The nested runs of an invocation of a session, at all depths."""
+
+    def __init__(self, key: SessionKey, invocation_id: str) -> None:
+        """Observe an invocation of the session `key`."""
+        self._key = key
+        self._invocation_id = invocation_id
+        self._open: dict[str, _OpenRun] = {}
+        self._budgets: dict[str, _Budget] = {}
+
+    def open(self, context: InvocationContext) -> None:
+        """Note the start of a nested run, unless it runs outside a tool call or its call has no budget left."""
+        ref, call = context.invocation_id, _current_call.get()
+        if call is None or ref in self._open:
+            return
+        parent = self._open.get(call.invocation_id)
+        if parent is None and call.invocation_id != self._invocation_id:
+            return
+        top_call_id = parent.top_call_id if parent else call.call_id
+        budget = self._budgets.setdefault(top_call_id, _Budget(EVENTS_MOST, BYTES_MOST))
+        if budget.events <= 0:
+            return
+        state, omitted = _bounded_state(context.session.state)
+        self._open[ref] = _OpenRun(
+            key=self._key,
+            invocation_id=self._invocation_id,
+            ref=ref,
+            parent_ref=parent.ref if parent else "",
+            call_id=call.call_id,
+            top_call_id=top_call_id,
+            agent=scopes.clean_text(context.agent.name if context.agent else ""),
+            budget=budget,
+            state=state,
+            state_omitted=omitted,
+        )
+
+    def note_message(self, ref: str, message: types.Content) -> None:
+        """Note the request to the agent, which ADK reports without an event."""
+        if run := self._open.get(ref):
+            run.note(Event(id=uuid.uuid4().hex, invocation_id=ref, author="user", content=message))
+
+    def note_event(self, ref: str, event: Event) -> None:
+        """Note an event of a nested run; chunks are left out."""
+        if (run := self._open.get(ref)) and not event.partial:
+            run.note(event)
+
+    def close(self, ref: str, error: BaseException | None = None) -> None:
+        """Note the end of a nested run."""
+        if run := self._open.pop(ref, None):
+            text = f"{type(error).__name__}: {error}" if error else ""
+            run.close(scopes.clean_error(text)[:MAX_ERROR])
+
+    def close_all(self) -> None:
+        """End the runs whose end ADK did not report: their calls were cancelled."""
+        for run in self._open.values():
+            run.close(CUT_OFF)
+        self._open.clear()
+
+
+def note_call(invocation_id: str, call_id: str) -> None:
+    """Note that the current task carries out a tool call, so that a run inside it is known as nested."""
+    _current_call.set(_Call(invocation_id, shorten(scopes.clean_text(call_id))) if call_id else None)
+
+
+def _bounded_state(state: Mapping[str, Any]) -> tuple[str, int]:
+    """Return a state as JSON without credentials, and the number of keys that did not fit."""
+    texts: dict[str, str] = {}
+    left = STATE_BYTES
+    for key, value in state.items():
+        name = scopes.canonicalize_key(key)
+        text = scopes.canonicalize(value, name).public
+        if len(text) > VALUE_BYTES:
+            text = scopes.dumps(f"{text[:VALUE_BYTES]}… ({len(text):,} characters)")
+        left -= len(name) + len(text)
+        if left < 0:
+            break
+        texts[name] = text
+    pairs = ",".join(f"{scopes.dumps(name)}:{text}" for name, text in texts.items())
+    return f"{{{pairs}}}", len(state) - len(texts)

@@ -1,0 +1,75 @@
+"""Writes of nested runs and their events, as the recorder observed them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.db.models import QuerySet
+
+from sessions_app.events.conditions import HAS_CALLS
+from sessions_app.ids import SessionKey
+from sessions_app.models import AgentSession, Event, NestedEvent, NestedRun
+from sessions_app.store import change_notification
+
+CALLS_SCANNED = 200
+"""Newest events with calls that are searched for the call of a nested run. It is usually the newest one."""
+
+CUT_OFF = "Cut off: the call was cancelled, or the process ended."
+"""Error of a nested run that ended without notice."""
+
+_UPDATED = ("finished_at", "changed_at", "error", "event_count", "stored_count", "total_tokens")
+
+
+def save_nested(key: SessionKey, run: NestedRun, top_call_id: str, event: NestedEvent | None = None) -> bool:
+    """Create or update a nested run, by its `ref`, and store one of its events.
+
+    Does nothing if its session does not exist. May be repeated.
+
+    Args:
+        key: the session's key.
+        run: the run as of now, without its session and the seq of its call.
+        top_call_id: the call of one of the session's own events inside which the run is.
+        event: an event of the run, without its session.
+    """
+    session_pk = AgentSession.objects.filter(**key._asdict()).values_list("pk", flat=True).first()
+    if session_pk is None:
+        return True
+    stored = NestedRun.objects.filter(session=session_pk, ref=run.ref)
+    row = stored.values("seq").first()
+    if row is None:
+        run.pk, run.session_id = None, session_pk
+        run.seq = _find_call(session_pk, run, top_call_id)
+        run.save(force_insert=True)
+    else:
+        values: dict[str, Any] = {name: getattr(run, name) for name in _UPDATED}
+        if row["seq"] is None:
+            values["seq"] = _find_call(session_pk, run, top_call_id)
+        stored.update(**values)
+    if event is not None:
+        event.pk, event.session_id = None, session_pk
+        NestedEvent.objects.bulk_create([event], ignore_conflicts=True)
+    change_notification.notify_after_commit()
+    return True
+
+
+def close_unfinished(at: float, **of: Any) -> None:
+    """End the unfinished nested runs of invocations that have ended.
+
+    Args:
+        at: end time, in seconds since the epoch.
+        of: conditions on columns that select the runs.
+    """
+    NestedRun.objects.filter(finished_at=None, **of).update(finished_at=at, changed_at=at, error=CUT_OFF)
+
+
+def _find_call(session_pk: int, run: NestedRun, top_call_id: str) -> int | None:
+    """Return the seq of the session's newest event that makes a call; None if it is not stored yet."""
+    if run.parent_ref:
+        parents = NestedRun.objects.filter(session=session_pk, ref=run.parent_ref)
+        return parents.values_list("seq", flat=True).first()
+    calls: QuerySet[Event] = Event.objects.filter(HAS_CALLS, session=session_pk).order_by("-seq")
+    for seq, summary in calls.values_list("seq", "summary")[:CALLS_SCANNED]:
+        if any(call["id"] == top_call_id for call in json.loads(summary).get("calls", ())):
+            return int(seq)
+    return None

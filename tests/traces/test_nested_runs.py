@@ -1,0 +1,238 @@
+"""What agents did inside `AgentTool` calls is stored, in runs of real agents on ADK's own Runner."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from google.adk.agents.callback_context import CallbackContext
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.tool_context import ToolContext
+
+from sessions_app.adk import nested_runs
+from sessions_app.branches.fork import NewFork, fork
+from sessions_app.models import AgentSession, Event, ModelCall, NestedEvent, NestedRun
+from sessions_app.store import units_of_work
+from sessions_app.traces.nested_records import CUT_OFF
+from sessions_app.traces.outbox import outbox
+from tests.fake_models import ScriptedModel, call
+from tests.sessions.build import get
+
+pytestmark = pytest.mark.anywhere
+
+
+def remember(city: str, tool_context: ToolContext) -> str:
+    """Remember a city."""
+    tool_context.state["city"] = city
+    return "remembered"
+
+
+def helper(*turns: Any, name: str = "helper", **given: Any) -> AgentTool:
+    """Return an agent as a tool."""
+    return AgentTool(LlmAgent(name=name, model=ScriptedModel.saying(*turns), **given))
+
+
+def caller(tools: list[Any], *turns: Any) -> LlmAgent:
+    """Return the agent of the session."""
+    return LlmAgent(name="ann", model=ScriptedModel.saying(*turns), tools=tools)
+
+
+async def stored() -> list[NestedRun]:
+    await outbox().wait_written()
+    return await units_of_work.read(lambda: list(NestedRun.objects.order_by("pk")))
+
+
+async def events_of(run: NestedRun) -> list[NestedEvent]:
+    rows = NestedEvent.objects.filter(session=run.session_id, ref=run.ref).order_by("number")
+    return await units_of_work.read(lambda: list(rows))
+
+
+def brief(event: NestedEvent) -> tuple[str, str]:
+    return event.author, event.kind
+
+
+async def test_events_of_an_agent_used_as_a_tool_are_stored_at_its_call(ask):
+    tool = helper(call("remember", city="Oslo"), "it is Oslo", tools=[remember])
+    await ask(caller([tool], call("helper", "c1", request="where?"), "done"))
+    [run] = await stored()
+    assert (run.agent, run.call_id, run.parent_ref, run.seq, run.error) == ("helper", "c1", "", 2, "")
+    assert (run.event_count, run.stored_count) == (4, 4)
+    assert run.finished_at is not None
+    assert run.finished_at >= run.started_at
+    events = await events_of(run)
+    assert [brief(event) for event in events] == [
+        ("user", "user"),
+        ("helper", "tool_call"),
+        ("helper", "tool_result"),
+        ("helper", "agent"),
+    ]
+    assert [event.number for event in events] == [1, 2, 3, 4]
+    assert events[0].decoded_summary["text"] == "where?"
+    assert json.loads(events[2].data)["actions"]["stateDelta"] == {"city": "Oslo"}
+
+
+async def test_session_and_its_model_never_contain_nested_events(ask, ours):
+    await ask(caller([helper("secret thought")], call("helper", "c1", request="x"), "done"))
+    rows = await units_of_work.read(
+        lambda: list(Event.objects.order_by("seq").values_list("author", flat=True))
+    )
+    assert rows == ["user", "ann", "ann", "ann"]
+    assert [event.author for event in (await get(ours)).events] == rows
+
+
+async def test_nested_model_call_is_linked_to_its_nested_event(ask):
+    await ask(caller([helper("inside")], call("helper", "c1", request="x"), "done"))
+    [run] = await stored()
+    answer = (await events_of(run))[-1]
+    calls = await units_of_work.read(lambda: list(ModelCall.objects.filter(event_id=answer.event_id)))
+    assert [row.agent for row in calls] == ["helper"]
+
+
+async def test_agents_nested_five_deep_are_stored_under_their_calls(ask):
+    tool = helper("the bottom", name="a5")
+    for depth in (4, 3, 2, 1):
+        tool = helper(
+            call(f"a{depth + 1}", f"c{depth + 1}", request="on"),
+            f"back {depth}",
+            name=f"a{depth}",
+            tools=[tool],
+        )
+    await ask(caller([tool], call("a1", "c1", request="down"), "done"))
+    runs = {run.agent: run for run in await stored()}
+    assert list(runs) == ["a1", "a2", "a3", "a4", "a5"]
+    assert {run.seq for run in runs.values()} == {2}
+    assert runs["a1"].parent_ref == ""
+    for depth in (2, 3, 4, 5):
+        assert runs[f"a{depth}"].parent_ref == runs[f"a{depth - 1}"].ref
+        assert runs[f"a{depth}"].call_id == f"c{depth}"
+    assert all(run.finished_at for run in runs.values())
+
+
+async def test_state_as_the_nested_agent_found_it_is_stored_without_credentials(ask):
+    def prepare(callback_context: CallbackContext) -> None:
+        callback_context.state["city"] = "Oslo"
+        callback_context.state["user:key"] = {"authType": "apiKey", "apiKey": "s3cret"}
+
+    agent = caller([helper("ok")], call("helper", "c1", request="x"), "done")
+    agent.before_agent_callback = prepare
+    await ask(agent)
+    [run] = await stored()
+    state = json.loads(run.state)
+    assert state["city"] == "Oslo"
+    assert "user:key" in state
+    assert "s3cret" not in run.state
+
+
+async def test_large_state_is_bounded(ask, monkeypatch):
+    monkeypatch.setattr(nested_runs, "STATE_BYTES", 3_000)
+    monkeypatch.setattr(nested_runs, "VALUE_BYTES", 1_000)
+    agent = caller([helper("ok")], call("helper", "c1", request="x"), "done")
+
+    def prepare(callback_context: CallbackContext) -> None:
+        callback_context.state.update({f"key{number}": "x" * 2_000 for number in range(5)})
+
+    agent.before_agent_callback = prepare
+    await ask(agent)
+    [run] = await stored()
+    state = json.loads(run.state)
+    assert (list(state), run.state_omitted) == (["key0", "key1"], 3)
+    assert state["key0"].endswith("… (2,002 characters)")
+
+
+async def test_nested_agent_that_fails_keeps_its_events_and_its_error(ask):
+    tool = helper(call("remember", city="Oslo"), RuntimeError("no model"), tools=[remember])
+    with pytest.raises(RuntimeError):
+        await ask(caller([tool], call("helper", "c1", request="x"), "done"))
+    [run] = await stored()
+    assert run.error == "RuntimeError: no model"
+    assert run.finished_at is not None
+    assert [event.kind for event in await events_of(run)][:3] == ["user", "tool_call", "tool_result"]
+
+
+async def test_cancelled_nested_agent_is_marked_as_cut_off(ask):
+    started = asyncio.Event()
+
+    async def wait(tool_context: ToolContext) -> str:
+        """Wait."""
+        started.set()
+        await asyncio.sleep(60)
+        return "late"
+
+    tool = helper(call("wait", "w1"), "never", tools=[wait])
+    run_task = asyncio.create_task(ask(caller([tool], call("helper", "c1", request="x"), "done")))
+    await started.wait()
+    run_task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run_task
+    await asyncio.sleep(0)
+    [run] = await stored()
+    assert run.error == CUT_OFF
+    assert run.finished_at is not None
+    assert [event.kind for event in await events_of(run)] == ["user", "tool_call"]
+
+
+async def test_two_nested_agents_in_parallel_are_told_apart(ask):
+    first, second = helper("one", name="one"), helper("two", name="two")
+    calls = [call("one", "c1", request="a"), call("two", "c2", request="b")]
+    await ask(caller([first, second], calls, "done"))
+    runs = {run.call_id: run for run in await stored()}
+    assert {call_id: run.agent for call_id, run in runs.items()} == {"c1": "one", "c2": "two"}
+    for run in runs.values():
+        assert [event.author for event in await events_of(run)] == ["user", run.agent]
+
+
+async def test_events_of_a_call_are_bounded_and_the_rest_is_counted(ask, monkeypatch):
+    monkeypatch.setattr(nested_runs, "EVENTS_MOST", 5)
+    turns = [call("remember", city=str(number)) for number in range(10)]
+    await ask(caller([helper(*turns, "end", tools=[remember])], call("helper", "c1", request="x"), "done"))
+    [run] = await stored()
+    assert (run.event_count, run.stored_count) == (22, 5)
+    assert len(await events_of(run)) == 5
+
+
+async def test_events_of_a_call_are_bounded_in_size(ask, monkeypatch):
+    monkeypatch.setattr(nested_runs, "BYTES_MOST", 5_000)
+    await ask(caller([helper("x" * 10_000)], call("helper", "c1", request="small"), "done"))
+    [run] = await stored()
+    assert (run.event_count, run.stored_count) == (2, 1)
+
+
+async def test_events_appear_while_the_nested_agent_runs(ask):
+    counts: list[tuple[int, float | None]] = []
+
+    async def look(tool_context: ToolContext) -> str:
+        """Look at the store."""
+        for run in await stored():
+            counts.append((run.stored_count, run.finished_at))
+        return "looked"
+
+    await ask(caller([helper(call("look"), "end", tools=[look])], call("helper", "c1", request="x"), "done"))
+    assert counts == [(2, None)]
+
+
+async def test_deleting_the_session_deletes_its_nested_runs(ask):
+    await ask(caller([helper("inside")], call("helper", "c1", request="x"), "done"))
+    assert await stored()
+    await units_of_work.write(lambda: AgentSession.objects.all().delete())
+    assert not await stored()
+    assert not await units_of_work.read(NestedEvent.objects.exists)
+
+
+async def test_fork_copies_the_nested_runs_of_the_events_it_copies(ask):
+    agent = caller(
+        [helper("inside", "again")],
+        *(call("helper", "c1", request="x"), "done", call("helper", "c2", request="y"), "done"),
+    )
+    await ask(agent)
+    await ask(agent)
+    [first, second] = await stored()
+    source = await units_of_work.read(AgentSession.objects.get)
+    new = await units_of_work.read(lambda: fork(source.pk, NewFork(seq=second.seq - 1)))
+    copied = await units_of_work.read(lambda: list(NestedRun.objects.filter(session=new)))
+    assert [(run.ref, run.seq) for run in copied] == [(first.ref, first.seq)]
+    assert [event.data for event in await events_of(copied[0])] == [
+        event.data for event in await events_of(first)
+    ]
