@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,6 +37,8 @@ FACTS: Mapping[str, Callable[[StoredRun], object]] = {
 }
 """Facts that all shards of a run have in common."""
 
+JSON_COLUMNS = ("config", "case_ids", "limits", "policy", "prices", "warnings", "agent_models")
+
 
 @dataclass(frozen=True)
 class Merge:
@@ -62,6 +65,9 @@ def merge_stores(paths: Sequence[Path], history: int) -> Merge:
         opened.enter_context(_refuse_damaged_rows(paths))
         runs_by_source = [read_runs(source) for source in sources]
         stored_runs = [stored for runs in runs_by_source for stored in runs]
+        for stored in stored_runs:
+            for column in JSON_COLUMNS:
+                json.loads(getattr(stored.run, column))
         groups = _group(stored for stored in stored_runs if stored.run.shard)
         _require_all_shards(groups, sum(not runs for runs in runs_by_source))
         for shards in groups.values():
@@ -71,11 +77,13 @@ def merge_stores(paths: Sequence[Path], history: int) -> Merge:
 
 
 def _open(path: Path) -> StoreFile:
-    if connection.vendor == "sqlite" and path.resolve() == Path(connection.settings_dict["NAME"]).resolve():
+    store, target = StoreFile(path), Path(connection.settings_dict["NAME"])
+    if connection.vendor == "sqlite" and target.exists() and path.samefile(target):
+        store.close()
         raise BadInput(
             f"{str(path)!r} is the store to merge into.", hint="Set DATABASE_URL to another store."
         )
-    return StoreFile(path)
+    return store
 
 
 @contextmanager
@@ -87,7 +95,7 @@ def _refuse_damaged_rows(paths: Sequence[Path]) -> Iterator[None]:
     """
     try:
         yield
-    except (LookupError, TypeError, ValueError, DataError, IntegrityError) as error:
+    except (LookupError, TypeError, ValueError, DataError, IntegrityError, sqlite3.Error) as error:
         names = ", ".join(str(path) for path in paths)
         raise BadInput(
             f"One of these stores has rows that DevUI did not write ({error!r}): {names}.",

@@ -6,6 +6,7 @@ anew. Artifacts and memory of an attempt are never stored.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -65,7 +66,7 @@ class StoreFile:
         Raises:
             BadInput: the file cannot be read, is no store of DevUI, or one of another version.
         """
-        if not path.is_file():
+        if not os.path.isfile(path):  # False also for names that no file can have
             raise BadInput(f"There is no store {str(path)!r}.", hint="Name the SQLite file of a store.")
         self.path = path
         self._database = SqliteDatabase(path)

@@ -300,7 +300,10 @@ def test_shard_without_cases_runs_nothing(store):
 def test_files_that_are_no_stores_are_refused(store, copies, tmp_path):
     (tmp_path / "text").write_text("no database")
     assert "cannot be read as an SQLite database" in refusal(tmp_path / "text")
-    assert "There is no store" in refusal(tmp_path / "nothing")
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    for path in (tmp_path / "nothing", tmp_path, loop, tmp_path / ("x" * 300)):
+        assert "There is no store" in refusal(path)
     shard_stores.change(tmp_path / "other", "CREATE TABLE t (a)")
     assert "is no store of DevUI" in refusal(tmp_path / "other")
     shard_stores.change(
@@ -321,6 +324,8 @@ def test_files_that_are_no_stores_are_refused(store, copies, tmp_path):
         "UPDATE evals_app_evalsetversion SET content = '{'",
         "UPDATE evals_app_evalattempt SET earlier = '[{}]'",
         "DELETE FROM evals_app_evalset",
+        "DROP TABLE evals_app_metricresult",
+        "UPDATE evals_app_evalrun SET prices = '{', shard = ''",
     ],
 )
 def test_damaged_stores_are_refused(store, copies, sql):
