@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from argparse import ArgumentParser
@@ -54,12 +55,15 @@ def add_result_options(add: Add) -> None:
 
 
 def read_gate(options: dict[str, Any]) -> Gate:
-    """Return the gate that the options describe; also check the address for links.
+    """Return the gate that the options describe; also check the address for links and the files to write.
 
     Raises:
-        BadInput: the address is not one of a web server.
+        BadInput: the address is not one of a web server, or a file cannot be written.
     """
     _address(options)
+    for name in (*FILES, "markdown"):
+        if options[name]:
+            _require_writable(options[name], name)
     return Gate(options["baseline"] or "", options["fail_on"] or "", options["allow_no_baseline"])
 
 
@@ -114,9 +118,27 @@ def _write_files(results: Sequence[GateResult], options: dict[str, Any], console
             console.write_path(name, path)
 
 
-def _write(path: Path, text: str) -> None:
+def _require_writable(path: Path, option: str) -> None:
+    """Require a file that can be written, before runs cost anything.
+
+    Raises:
+        BadInput: it cannot, or is a dash.
+    """
+    if str(path) == "-":
+        raise BadInput(f"--{option} needs a file.", hint="Progress is written to the standard output.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        reason = os.strerror(errno.EISDIR) if path.is_dir() else ""
+        if not reason and not os.access(path if path.exists() else path.parent, os.W_OK):
+            reason = os.strerror(errno.EACCES)
+    except OSError as error:
+        reason = str(error.strerror)
+    if reason:
+        raise BadInput(f"{path} cannot be written: {reason}.", hint=f"Name another file for --{option}.")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise BadInput(
