@@ -17,7 +17,7 @@ from evals_app.analysis.change_tests import (
     probability_of_fewer,
 )
 from evals_app.analysis.outcomes import CaseKey, Earlier, Outcomes, Past, pool_earlier
-from evals_app.analysis.statistics import Rate
+from evals_app.analysis.statistics import Rate, format_probability
 
 SUSPICION = 0.15
 """A case looks worse if its own test, not adjusted for the number of cases, is at most this probable."""
@@ -66,6 +66,19 @@ class CaseChange:
     repetitions: int | None = None
     of_both_runs: bool = False
     can_confirm: bool = False
+
+    @property
+    def remedy(self) -> str:
+        """How many repetitions would decide an unclear case; "" if unknown or too many."""
+        if not self.repetitions:
+            return ""
+        versions = "both versions" if self.of_both_runs else "this version"
+        return f"{self.repetitions} repetitions of {versions} would decide, if it goes on like this."
+
+    @property
+    def reason(self) -> str:
+        """Reason of the verdict, and the remedy."""
+        return f"{self.because} {self.remedy}".rstrip()
 
     @property
     def is_comparable(self) -> bool:
@@ -276,7 +289,7 @@ def _change(
 
 def _significance(test: _Test) -> str:
     adjusted = f" over {test.cases} cases" if test.cases > 1 else ""
-    return f"p = {min(1.0, 2 * test.adjusted):.2g}{adjusted}"
+    return f"{format_probability(min(1.0, 2 * test.adjusted))}{adjusted}"
 
 
 def _no_change(case: _Evidence) -> str:

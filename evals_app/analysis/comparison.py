@@ -17,7 +17,7 @@ from evals_app.analysis.case_verdicts import CaseChange, Verdict, judge_cases
 from evals_app.analysis.change_tests import probability_of_fewer_in_all
 from evals_app.analysis.outcomes import CaseKey, Outcomes, Past
 from evals_app.analysis.score_changes import ScoreChange
-from evals_app.analysis.statistics import Effect, Rate
+from evals_app.analysis.statistics import Effect, Rate, format_probability
 
 DEFAULT_LEVEL = 0.05
 """Chance that two runs of an unchanged agent are called a regression."""
@@ -111,9 +111,8 @@ class Comparison:
         if self.whole.is_worse and self.whole.effect:
             points = abs(100 * self.whole.effect.mean)
             fell = f"the pass rate fell by {points:.1f} points over {self.whole.cases} cases"
-            sentences.append(
-                f"The run as a whole: {fell} (p = {self.whole.probability:.2g}, {self.whole.test})."
-            )
+            chance = format_probability(self.whole.probability)
+            sentences.append(f"The run as a whole: {fell} ({chance}, {self.whole.test}).")
         return sentences
 
     @property
@@ -137,6 +136,12 @@ class Comparison:
                 "warn",
                 "Some cases look worse, but there are too few outcomes to decide.",
                 "Run the evalset again with more repetitions. The reason of each case says how many.",
+            )
+        if not any(case.is_comparable for case in self.cases):
+            return Advice(
+                "warn",
+                self.whole.refusal,
+                "Nothing is decided. Compare with another run, or run the evalset again.",
             )
         if self.whole.refusal:
             return Advice("info", self.whole.refusal, "No case is called regressed or fixed.")
@@ -162,7 +167,7 @@ class Comparison:
     def doubts(self) -> list[str]:
         """Reasons for doubt, one sentence each: flaky cases, and unclear ones that look worse."""
         return [
-            f"{case.key.id}: {case.because}"
+            f"{case.key.id}: {case.reason}"
             for case in self.cases
             if case.verdict == Verdict.FLAKY or case.looks_worse
         ]
@@ -214,7 +219,9 @@ def compare(
     cases = [incomparable.get(key) or judged[key] for key in keys]
     order = {verdict: place for place, verdict in enumerate(Verdict)}
     cases.sort(key=lambda case: order[case.verdict])
-    if pairs and all(side.same == other.same for side, other in pairs.values()):
+    if not pairs:
+        refusal = refusal or _explain_no_pairs(cases)
+    elif all(side.same == other.same for side, other in pairs.values()):
         refusal = SAME_AGENT
     comparable = [case for case in cases if case.is_comparable]
     return Comparison(
@@ -234,6 +241,12 @@ def refuse_run(outcomes: Iterable[Outcomes], side: str) -> str:
         f"{unavailable} of {attempts} attempts of the run {side} have no outcome, because models, judges or the"
         " database failed. Try them again, then compare."
     )
+
+
+def _explain_no_pairs(cases: Sequence[CaseChange]) -> str:
+    """Return that no case can be compared, and why if all have the same reason."""
+    reasons = {case.because for case in cases}
+    return f"No case can be compared. {reasons.pop() if len(reasons) == 1 else 'Each case says why.'}"
 
 
 def _incomparable(

@@ -21,6 +21,11 @@ SIGN_DRAWS = 20_000
 """Number of random combinations of signs for more differences: a probability of 0.05 is then within 0.003."""
 
 
+def format_probability(value: float) -> str:
+    """Return `p = 0.031`, with as few digits as tell it."""
+    return "p < 0.0001" if value < 0.0001 else f"p = {value:.2g}"
+
+
 @dataclass(frozen=True)
 class Interval:
     """95 % confidence interval."""

@@ -74,12 +74,15 @@ class Gate:
     def _fails(self, run: EvalRun, comparison: Comparison | None) -> list[str]:
         fails = []
         if run.status != EvalRun.Status.DONE:
-            fails.append(f"The run is {run.get_status_display()}. {run.stopped_because or run.error}".strip())
+            status = run.get_status_display().lower()
+            fails.append(f"The run is {status}. {run.stopped_because or run.error}".strip())
         unavailable = run.attempts.filter(
             status=EvalAttempt.Status.ERROR, error_type__in=NO_OUTCOME_TYPES
         ).count()
         if self.fail_on == "regression" and unavailable:
             fails.append(f"{unavailable} of {run.total} attempts have no outcome: what they ran on failed.")
+        elif self.fail_on == "regression" and not fails and not run.passed + run.failed + run.errors:
+            fails.append("No attempt could be judged, so there is nothing to compare.")
         if self.fail_on != "regression" and run.passed < run.total:
             fails.append(f"{run.total - run.passed} of {run.total} attempts did not pass.")
         if self.fail_on and comparison:

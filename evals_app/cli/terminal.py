@@ -23,6 +23,9 @@ MAX_NAME_LENGTH = 120
 MAX_DETAIL_LENGTH = 600
 """Maximum characters of a case's name and of an attempt's details. Result files are not truncated."""
 
+MAX_SUSPICIONS = 20
+"""Maximum number of unclear cases that are written one by one."""
+
 COLOURS = {Status.PASSED: "32", Status.FAILED: "31", Status.ERROR: "31", Status.INCOMPLETE: "33"}
 
 
@@ -121,8 +124,19 @@ class Console:
         else:
             counts = ", ".join(f"{count} {verdict}" for verdict, count in result.comparison.counts.items())
             self._line(f"{result.run.evalset.path} against run {result.then.id}: {counts}")
+            self._write_suspicions(result)
         for why in result.fails:
-            self._line(why, "fails", "31")
+            self._line(shorten(as_single_line(why), MAX_DETAIL_LENGTH), "fails", "31")
+
+    def _write_suspicions(self, result: GateResult) -> None:
+        """Write why nothing is decided, and which cases look worse, unless the build fails for them."""
+        if result.comparison is None:
+            return
+        if result.comparison.whole.refusal:
+            self._line(result.comparison.whole.refusal)
+        doubts = [f"{case.key.id}: {case.reason}" for case in result.comparison.suspicious]
+        for doubt in [doubt for doubt in doubts if doubt not in result.fails][:MAX_SUSPICIONS]:
+            self._line(shorten(as_single_line(doubt), MAX_DETAIL_LENGTH), "unclear", "33")
 
     def write_death(self, how: str) -> None:
         """Write that the agent's process ended; progress is shown by the next one."""

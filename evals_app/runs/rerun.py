@@ -102,13 +102,18 @@ def confirm(
         run_id: id of the new run; empty: it is generated.
 
     Raises:
-        EvalRunActive: the run has not ended.
+        EvalRunActive: the run, or a confirmation of it, has not ended.
         BadInput: there is no such case, the number is out of range, or another program executed the run.
         HasChanged: the agent's code has changed since the run.
     """
     run = _reload(run)
     _require_resumable(run, agents)
     check_confirming_repetitions(repetitions)
+    if active := run.repeated_by.filter(source=CONFIRMATION, status__in=EvalRun.ACTIVE).first():
+        raise EvalRunActive(
+            f"Run {active.id} already repeats cases of run {run.id}.",
+            hint="Wait for its end. Only the first repetitions of a case count.",
+        )
     order = _order_like(run, CONFIRMATION)
     cases = [case for case in order.cases if case[0] in set(case_indexes)]
     if not cases:

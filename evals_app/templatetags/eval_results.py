@@ -9,6 +9,7 @@ from django import template
 
 from evals_app.analysis.case_verdicts import CaseChange, Verdict
 from evals_app.analysis.outcomes import Outcomes
+from evals_app.analysis.statistics import format_probability
 from evals_app.cli.terminal_text import shorten
 from evals_app.models import EvalRun
 
@@ -121,10 +122,8 @@ def change(ratio: float | None) -> str:
 
 @register.filter
 def chance(value: float | None) -> str:
-    """`{{ probability|chance }}`: p = 0.031, as few digits as tell it."""
-    if value is None:
-        return ""
-    return "p < 0.0001" if value < 0.0001 else f"p = {value:.2g}"
+    """`{{ probability|chance }}`: p = 0.031; nothing for none."""
+    return "" if value is None else format_probability(value)
 
 
 @register.filter

@@ -65,6 +65,7 @@ def _find_other_run(request: HttpRequest, now: EvalRun) -> EvalRun | None:
 def _comparison_context(request: HttpRequest, then: EvalRun, now: EvalRun) -> dict[str, object]:
     comparison = baselines.compare_runs(then, now)
     opened = _find_case(request, comparison)
+    confirmations = list(now.repeated_by.filter(source=CONFIRMATION).order_by("created_at"))
     verdict, text = request.GET.get("verdict", ""), request.GET.get("q", "").strip()
     cases = [
         case
@@ -73,7 +74,8 @@ def _comparison_context(request: HttpRequest, then: EvalRun, now: EvalRun) -> di
     ]
     return {
         "comparison": comparison,
-        "confirmations": now.repeated_by.filter(source=CONFIRMATION).order_by("created_at"),
+        "confirmations": confirmations,
+        "may_confirm": not any(run.active for run in (now, *confirmations)),
         "changed": baselines.what_changed(then, now),
         "currency": baselines.currency_of(now),
         "one_currency": baselines.currency_of(then) == baselines.currency_of(now),

@@ -9,9 +9,12 @@ import sys
 
 import pytest
 
-from evals_app.models import EvalRun
+from evals_app.cli.ci_gate import Gate
+from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import writes
+from tests.evals import stored_runs
 from tests.evals.run_evals_command import run_evals, usage_error
+from tests.evals.stored_runs import cases, passing
 from tests.store import store_url
 
 pytestmark = pytest.mark.anywhere
@@ -94,6 +97,33 @@ def test_a_run_without_outcomes_is_no_previous_run(store, echo):
     EvalRun.objects.filter(pk=cancelled.pk).update(status="cancelled", passed=0, failed=0, cancelled=3)
     code, out = run_judged(echo, "--fail-on=regression", "--baseline=previous")
     assert (code, f"against run {first.id}: 3 unchanged" in out) == (0, True), out
+
+
+def test_run_that_was_not_judged_fails_the_gate(store):
+    version = stored_runs.version(cases("a"))
+    then = stored_runs.run(version, {"a": [passing()]}, code="v1")
+    run = stored_runs.run(version, {"a": [passing()]}, code="v2")
+    EvalRun.objects.filter(pk=run.pk).update(passed=0, incomplete=1)
+    run.attempts.update(status="incomplete")
+    run.refresh_from_db()
+    gate = Gate(then.pk, "regression")
+    assert gate.hold(run).fails == ["No attempt could be judged, so there is nothing to compare."]
+    EvalRun.objects.filter(pk=run.pk).update(status="cancelled")
+    run.refresh_from_db()
+    assert gate.hold(run).fails == ["The run is cancelled."]
+
+
+def test_unclear_cases_are_listed_although_the_build_passes(store, echo):
+    run_judged(echo)
+    agent = echo / "agent.py"
+    agent.write_text(agent.read_text().replace("ANSWERS = {}", "ANSWERS = {'a': 'x'}"))
+    renamed = echo.rename(echo.with_name(f"{echo.name}_2"))  # its module is imported already
+    EvalRun.objects.update(app_name=renamed.name)
+    EvalSet.objects.update(app_name=renamed.name)
+    code, out = run_judged(renamed, "--fail-on=regression", "--baseline=previous")
+    assert code == 0
+    assert "unclear a: It failed now and passed in the only earlier attempt." in out
+    assert "repetitions of both versions would decide" in out
 
 
 def test_gate_without_baseline_explains_how_to_set_one(store, echo):

@@ -99,6 +99,23 @@ def finish(run, outcome, code="v2"):
     writes.finish_run(run.id, EvalRun.Status.DONE)
 
 
+def test_second_confirmation_waits_for_the_first(suspicious):
+    then, now = suspicious
+    first = rerun.confirm(now, baselines.cases_to_confirm(then, now), 5)
+    page = Client().get(f"/evals/runs/{now.pk}/compare/?with={then.pk}").content.decode()
+    assert "Repeat 1 case" not in page
+    with pytest.raises(rerun.EvalRunActive, match=f"Run {first.id} already repeats cases of run {now.id}"):
+        rerun.confirm(now, [0], 5)
+
+
+def test_comparison_of_an_active_run_says_so_and_cannot_be_confirmed(suspicious):
+    then, now = suspicious
+    EvalRun.objects.filter(pk=now.pk).update(status=EvalRun.Status.RUNNING)
+    page = Client().get(f"/evals/runs/{now.pk}/compare/?with={then.pk}").content.decode()
+    assert "This run has not ended." in page
+    assert "Repeat 1 case" not in page
+
+
 def test_run_without_suspicious_case_is_not_confirmed(suspicious):
     then, _ = suspicious
     with pytest.raises(BadInput, match="has no case that repetitions can decide"):
@@ -131,3 +148,16 @@ def test_comparison_page_advises_on_the_next_step(db, settings, folder, repeated
     stored_runs.run(version, {"a": [passing()] * repeated}, code="v1")
     now = stored_runs.run(version, {"a": [failing()] * fallen + [passing()] * (repeated - fallen)}, code="v2")
     assert advice in Client().get(f"/evals/runs/{now.pk}/compare/?with=previous").content.decode()
+
+
+def test_comparison_without_a_comparable_case_decides_nothing(db):
+    version = stored_runs.version(cases("a", "b"))
+    then = stored_runs.run(version, {"a": [passing()], "b": [passing()]}, code="v1")
+    now = stored_runs.run(version, {"a": [passing()], "b": [passing()]}, code="v2")
+    now.attempts.update(status="incomplete")
+    result = baselines.compare_runs(then, now)
+    assert result.whole.refusal == "No case can be compared. No repetition was judged after."
+    assert result.advice.mark == "warn"
+    assert result.advice.text.startswith("Nothing is decided.")
+    page = Client().get(f"/evals/runs/{now.pk}/compare/?with={then.pk}").content.decode()
+    assert "You need not do anything" not in page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from django.test import override_settings
@@ -17,6 +18,7 @@ from evals_app.analysis.exports.markdown import MAX_LENGTH, MAX_TEXT, as_markdow
 from evals_app.analysis.outcomes import CaseKey
 from evals_app.analysis.statistics import paired_effect
 from evals_app.cli.ci_gate import GateResult
+from evals_app.models import EvalRun
 from tests.evals import stored_runs
 from tests.evals.run_evals_command import EXAMPLE_AGENTS, run_evals, usage_error
 from tests.evals.stored_runs import broken, cases, failing, passing
@@ -169,6 +171,8 @@ def test_any_text_is_plain_prose_or_one_code_span(value):
 def test_prose_stays_readable():
     sentence = "2 of 3 passed before, 0 of 3 after (Fisher's exact one-sided test, p = 0.031, 95 % interval)."
     assert text(sentence) == sentence
+    rate = "Passes 25 % of the time (95 % interval 5 % to 70 %, 4 attempts)."
+    assert text(rate) == rate
     assert text("word " * MAX_TEXT) != "word " * MAX_TEXT
 
 
@@ -205,9 +209,28 @@ def test_address_that_is_none_is_refused(store, address):
     assert "is not the address of a DevUI server" in said
 
 
-def test_unwritable_summary_is_refused(store, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("file/s.md", "cannot be written: File exists."),
+        ("folder", "cannot be written: Is a directory."),
+        ("x" * 300, "cannot be written: File name too long."),
+    ],
+)
+def test_unwritable_summary_is_refused_before_the_run(store, tmp_path, name, message):
     (tmp_path / "file").write_text("")
-    said = usage_error(
-        EXAMPLE_AGENTS / "weather", "lookups:one_city", "--markdown", tmp_path / "file" / "s.md"
-    )
-    assert "cannot be written" in said
+    (tmp_path / "folder").mkdir()
+    said = usage_error(EXAMPLE_AGENTS / "weather", "lookups:one_city", "--markdown", tmp_path / name)
+    assert message in said
+    assert not EvalRun.objects.exists()
+
+
+def test_dash_as_a_file_is_refused(store):
+    said = usage_error(EXAMPLE_AGENTS / "weather", "lookups:one_city", "--json", "-")
+    assert "--json needs a file." in said
+
+
+def test_unclear_case_says_how_many_repetitions_decide():
+    unclear = replace(change("a", Verdict.UNCLEAR, "It failed now."), repetitions=4, of_both_runs=True)
+    summary = as_markdown([judged(unclear)])
+    assert "- `a`: It failed now. 4 repetitions of both versions would decide, if it goes on" in summary

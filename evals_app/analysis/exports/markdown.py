@@ -31,7 +31,7 @@ MAX_LENGTH = 60_000
 
 _WORD = r"\(?[^\W\d_]+(?:['’-][^\W\d_]+)*[.,:;)]*"
 _NUMBER = r"\(?[+−-]?\d[\d,]{0,6}(?:\.\d{1,6})?(?:e-\d+)?[.,:;)]*"
-_PROSE = re.compile(rf"(?:{_WORD}|{_NUMBER})(?: (?:{_WORD}|{_NUMBER}|[=<≤≥→×%–]))*")
+_PROSE = re.compile(rf"(?:{_WORD}|{_NUMBER})(?: (?:{_WORD}|{_NUMBER}|[=<≤≥→×%–][.,:;)]*))*")
 """Words, numbers and a few signs between single spaces: nothing that Markdown, GitHub or GitLab interprets."""
 
 
@@ -126,7 +126,7 @@ def _details(result: JudgedRun, address: str, title: str) -> Iterator[str]:
         for verdict in LISTED:
             cases = result.comparison.of(verdict)
             yield from _list(
-                str(verdict).capitalize(), [f"{code(case.key.id)}: {text(case.because)}" for case in cases]
+                str(verdict).capitalize(), [f"{code(case.key.id)}: {text(case.reason)}" for case in cases]
             )
     yield "\n".join(_amounts(result))
     if links := _links(result, address):
