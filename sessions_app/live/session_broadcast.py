@@ -75,6 +75,11 @@ class SessionBroadcast(Broadcast[SessionView]):
         key = ("marks", cursor, *((mark.run.pk, mark.run.status, mark.run.invocation_id) for mark in marks))
         return await self.read_once(key, snapshots.marks_html, self.session_pk, marks, cursor)
 
+    async def nested_runs(self, snapshot: Snapshot, changed_at: float) -> str:
+        """Return the HTML of the nested runs that changed after a time."""
+        key = ("nested", snapshot.nested_changed_at, changed_at)
+        return await self.read_once(key, snapshots.nested_html, self.session_pk, changed_at)
+
     async def _view_of(self, snapshot: Snapshot | None) -> SessionView:
         if snapshot is None:
             return SessionView(None, "", ())

@@ -7,6 +7,7 @@ Messages are JSON objects; `type` is one of
 - `run`: html of the console's runs, active (whether one is)
 - `marks`: html of the timeline's marks for runs that began or ended, one `<template>` per run; errors: html of the
   events at which they broke, which replaces those on the page
+- `nested`: html of the nested runs that changed, one `<template>` per run
 - `board`, `sessions`: mark: a page with another mark shows an outdated state or list of sessions
 - `title`: name of the session
 - `gone`: the session was deleted; `reset`: the page knows events that the store does not
@@ -28,6 +29,9 @@ from sessions_app.timeline.run_marks import changed_marks
 Message = dict[str, Any]
 SendText = Callable[[str], Awaitable[None]]
 
+NESTED_RECENT_S = 30.0
+"""Age of changes of nested runs that a new socket is sent: its page may have been rendered before them."""
+
 HEARTBEAT_S = 15.0
 """Seconds between heartbeats. A page that receives nothing for three times as long reconnects."""
 
@@ -46,6 +50,7 @@ class SessionTail:
         self._send_text = send_text
         self._sent_marks: dict[str, str] = {"pending": ""}
         self._known_runs: dict[str, str] = {}
+        self._nested_changed_at = 0.0
         self._last_sent = time.monotonic()
 
     async def run(self) -> None:
@@ -110,6 +115,16 @@ class SessionTail:
             cursor = self.cursor if self.rows else 0
             html, errors = await broadcast.marks(marks, cursor)
             await self._send(to_json({"type": "marks", "html": html, "errors": errors}))
+        await self._send_nested(broadcast, snapshot)
+
+    async def _send_nested(self, broadcast: SessionBroadcast, snapshot: Snapshot) -> None:
+        changed_at = snapshot.nested_changed_at
+        if not self.rows or changed_at == self._nested_changed_at:
+            return
+        since = self._nested_changed_at or changed_at - NESTED_RECENT_S
+        self._nested_changed_at = changed_at
+        if html := await broadcast.nested_runs(snapshot, since):
+            await self._send(to_json({"type": "nested", "html": html}))
 
     async def _send_if_changed(
         self, broadcast: SessionBroadcast, kind: str, mark: str, message: Message

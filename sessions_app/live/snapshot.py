@@ -15,9 +15,10 @@ from django.template.loader import render_to_string
 from sessions_app import realms
 from sessions_app.events.conditions import IS_ERROR
 from sessions_app.live.streaming_text import TextStream
-from sessions_app.models import AgentSession, AppScope, Event, UntrackedKey, UserScope
+from sessions_app.models import AgentSession, AppScope, Event, NestedRun, UntrackedKey, UserScope
 from sessions_app.presentation import visible_text
 from sessions_app.timeline import event_window as windows
+from sessions_app.timeline.nested_runs import runs_changed_after
 from sessions_app.timeline.run_marks import RunMark, SessionRuns, read_session_runs
 from sessions_app.timeline.siblings import list_mark
 from sessions_app.timeline.state_board import state_mark
@@ -25,6 +26,7 @@ from sessions_app.timeline.timeline_reader import BROKEN, read_timeline
 from sessions_app.traces.lost_toolsets import lost_toolsets
 
 TIMELINE = "devui/sessions/timeline/timeline.html"
+NESTED = "devui/sessions/timeline/nested_changes.html"
 CONSOLE = "devui/sessions/console/console.html"
 
 MAX_ERRORS = 5
@@ -41,12 +43,21 @@ class Snapshot:
     state_mark: str
     list_mark: str
     runs: SessionRuns
+    nested_changed_at: float = 0.0
 
     @property
     def mark(self) -> tuple[object, ...]:
         """Changes with everything that is shown of the snapshot."""
         runs = [(run.pk, run.status, run.invocation_id) for run in self.runs.newest]
-        return (self.last_seq, self.name, self.state_mark, self.list_mark, self.runs.mark, *runs)
+        return (
+            self.last_seq,
+            self.name,
+            self.state_mark,
+            self.list_mark,
+            self.runs.mark,
+            self.nested_changed_at,
+            *runs,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +83,7 @@ def read_snapshot(session_pk: int) -> Snapshot | None:
         ),
         list_mark=list_mark(row["realm"], row["app_name"]),
         runs=runs,
+        nested_changed_at=row["nested_changed_at"] or 0.0,
     )
 
 
@@ -117,6 +129,12 @@ def marks_html(session_pk: int, marks: Sequence[RunMark], cursor: int) -> tuple[
     return html, "".join(_event_html(session, event) for event in errors if session)
 
 
+def nested_html(session_pk: int, changed_at: float) -> str:
+    """Return the HTML of the nested runs that changed after a time, a template each; empty if there are none."""
+    heads = runs_changed_after(session_pk, changed_at)
+    return render_to_string(NESTED, {"heads": heads}) if heads else ""
+
+
 def _errors_of(session: AgentSession, marks: Sequence[RunMark], cursor: int) -> list[Event]:
     broken = {mark.run.invocation_id for mark in marks if mark.run.status in BROKEN} - {""}
     if not broken:
@@ -147,6 +165,11 @@ def _session_with_scopes(session_pk: int) -> Mapping[str, Any] | None:
             untracked=Subquery(
                 UntrackedKey.objects.filter(session=OuterRef("pk")).order_by("-pk").values("pk")[:1]
             ),
+            nested_changed_at=Subquery(
+                NestedRun.objects.filter(session=OuterRef("pk"))
+                .order_by("-changed_at")
+                .values("changed_at")[:1]
+            ),
         )
         .values(
             "realm",
@@ -158,6 +181,7 @@ def _session_with_scopes(session_pk: int) -> Mapping[str, Any] | None:
             "user_version",
             "app_version",
             "untracked",
+            "nested_changed_at",
         )
         .first()
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import cached_property
-from typing import ClassVar
 
 from django.db import models
 
@@ -18,9 +17,6 @@ UNINDEXED_NESTED = models.Q(
 
 class NestedEvent(models.Model):
     """One event of a nested run, as the recorder observed it. It belongs to no session's history."""
-
-    seq: ClassVar[int] = 0
-    """Nested events have no place among the session's events."""
 
     session = models.ForeignKey(
         AgentSession, on_delete=models.CASCADE, related_name="nested_events", db_index=False

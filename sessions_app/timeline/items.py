@@ -16,6 +16,7 @@ from sessions_app.runs.questions import Question
 from sessions_app.timeline.event_window import InvocationTotals
 from sessions_app.timeline.key_changes import KeyChange
 from sessions_app.timeline.lanes import Lanes
+from sessions_app.timeline.nested_runs import Heads
 
 MAX_CHANGES = 8
 """State keys shown in a row; the inspector shows all."""
@@ -125,6 +126,8 @@ class TimelineItem:
         covers: first and last seq that its compaction summarizes.
         takes_back: first and last seq that its rewind takes back.
         lanes: lanes of the agents, if the invocation has several.
+        nested_runs: what agents did inside its calls.
+        nested_url: for an event of a nested run the URL of its JSON; empty for an event of the session.
     """
 
     event: Event
@@ -143,6 +146,13 @@ class TimelineItem:
     covers: tuple[int, int] | None = None
     takes_back: tuple[int, int] | None = None
     lanes: Lanes | None = None
+    nested_runs: Heads = field(default_factory=dict)
+    nested_url: str = ""
+
+    @property
+    def address(self) -> str:
+        """URL at which the whole event can be read."""
+        return self.nested_url or f"?seq={self.event.seq}"
 
     @property
     def summary(self) -> EventSummary:
@@ -192,10 +202,14 @@ class TimelineItem:
 
     @property
     def calls(self) -> list[dict[str, Any]]:
-        """The first calls. Calls whose question shows their arguments come without them."""
+        """The first calls, with their nested runs. Calls whose question shows their arguments come without them."""
         shown_call_ids = {question.call_id for question in self.questions if question.shows_all_arguments}
         return [
-            {**call, **_first_args({} if call["id"] in shown_call_ids else call["args"])}
+            {
+                **call,
+                **_first_args({} if call["id"] in shown_call_ids else call["args"]),
+                "nested_runs": self.nested_runs.get(call["id"], ()),
+            }
             for call in self.summary.get("calls", [])[: MAX_PARTS["calls"]]
         ]
 
@@ -311,6 +325,7 @@ class WindowNotes:
     calls_before: dict[str, EarlierCall] = field(default_factory=dict)
     answers_after: dict[str, int] = field(default_factory=dict)
     covers: dict[int, tuple[int, int]] = field(default_factory=dict)
+    nested_runs: Mapping[int, Heads] = field(default_factory=dict)
 
 
 def _run_broken_at(event: Event, runs: Sequence[Run]) -> Run | None:
@@ -338,7 +353,7 @@ def build_items(
         item = TimelineItem(
             event=event,
             changes=notes.changes.get(event.seq, []),
-            elapsed=_elapsed_seconds(event, previous, called_at),
+            elapsed=elapsed_seconds(event, previous, called_at),
             rewound_by=rewound_by,
             compacted_by=notes.marks.compacted_by(event),
             questions=[] if rewound_by else notes.questions.get(event.seq, []),
@@ -351,6 +366,7 @@ def build_items(
             answered_in=sorted({notes.answers_after.get(call_id, 0) for call_id in summary.call_ids} - {0}),
             covers=notes.covers.get(event.seq),
             takes_back=notes.marks.taken_back_by(event.seq),
+            nested_runs=notes.nested_runs.get(event.seq, {}),
         )
         called_at.update(dict.fromkeys(summary.call_ids, event.timestamp))
         calls.update(calls_of(event))
@@ -377,7 +393,8 @@ def _gap(event: Event, before: Event | None) -> float:
     return silence if silence >= IDLE_S else 0.0
 
 
-def _elapsed_seconds(event: Event, previous: Event | None, called_at: dict[str, float]) -> float | None:
+def elapsed_seconds(event: Event, previous: Event | None, called_at: dict[str, float]) -> float | None:
+    """Return the seconds since the calls that an event answers, else since the previous event of its invocation."""
     calls = [called_at[call_id] for call_id in event.decoded_summary.answer_ids if call_id in called_at]
     if calls:
         return max(0.0, event.timestamp - min(calls))

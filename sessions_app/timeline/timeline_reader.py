@@ -15,6 +15,7 @@ from sessions_app.timeline.event_window import EventWindow
 from sessions_app.timeline.groups import InvocationGroup, group_items
 from sessions_app.timeline.items import MAX_CHANGES, EarlierCall, WindowNotes, build_items, calls_of
 from sessions_app.timeline.key_changes import changes_of
+from sessions_app.timeline.nested_runs import nested_runs_of
 from sessions_app.timeline.run_marks import (
     RunMark,
     interrupted_invocations,
@@ -39,8 +40,9 @@ class Timeline:
 def read_timeline(session: AgentSession, window: EventWindow) -> Timeline:
     """Return the timeline of a window.
 
-    Queries: runs; changes, ghost keys, marks (and one per rewind), totals, forks, lost toolsets; where needed answers
-    and bodies of waiting calls, the event before the window, calls before and answers after it, two for a compaction.
+    Queries: runs; changes, ghost keys, marks (and one per rewind), totals, forks, lost toolsets; where needed nested
+    runs, answers and bodies of waiting calls, the event before the window, calls before and answers after it, two for a
+    compaction.
     """
     events = window.events
     runs = read_window_runs(session, events)
@@ -59,6 +61,7 @@ def read_timeline(session: AgentSession, window: EventWindow) -> Timeline:
         calls_before=_calls_before(session, events),
         answers_after=_answers_after(session, window),
         covers=_compacted_seqs(session, events),
+        nested_runs=nested_runs_of(session, events),
     )
     groups = group_items(build_items(events, notes, _event_before(session, events[0])), totals)
     toolsets_by_invocation = lost_toolsets(session, totals.keys())

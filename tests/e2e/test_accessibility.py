@@ -266,9 +266,10 @@ PLACES = {
 
 NO_PAGES = {
     "agent-check", "app-menu", "import-offers", "query-completions", "session-completions", "state-value",
-    "session-changes", "run-changes",  # parts of pages
+    "session-changes", "run-changes", "nested-events",  # parts of pages
     "evalset-file",
     "event-json", "event-blob", "model-call-json", "eval-run-export", "session-export", "eval-case-export",  # data
+    "nested-event-json",
     "eval-compare-export",  # a file of its own, looked at in tests/evals
     "artifact-content", "artifact-there-content", "artifact-json", "artifact-of-session", "memory-add",
     "session-actions", "session-undo", "saved-view", "session-run", "run-cancel", "eval-run-cancel", "agent-settings",

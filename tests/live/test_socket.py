@@ -10,10 +10,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app.live import consumers, page_socket, session_tail, snapshot
-from sessions_app.models import Run
+from sessions_app.models import NestedRun, Run
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import writes
 from sessions_app.store import change_listener, units_of_work
+from sessions_app.traces.nested_records import save_nested
 from tests.live.conftest import PATIENCE, foreign_writer, seqs_in, watching
 from tests.timeline.story import Story
 
@@ -249,3 +250,18 @@ async def test_poll_needs_four_queries_and_batch_a_constant_number(story):
     for number in range(60):
         await units_of_work.write(story.says, f"event {number}", delta={"x": number})
     assert await units_of_work.read(costs, snapshot.read_events_after, story.pk, 0) == short <= 9
+
+
+async def test_nested_run_reaches_the_page_while_it_runs(story):
+    await units_of_work.write(story.calls, "helper", "c1")
+    async with watching(story.pk) as page:
+        await page.until_event(1)
+        run = NestedRun(ref="r1", call_id="c1", agent="helper", started_at=1.0, changed_at=1.0, event_count=1)
+        await units_of_work.write(save_nested, story.key, run, "c1")
+        message = await page.until(lambda message: message["type"] == "nested")
+        assert 'data-of="c1"' in message["html"]
+        assert "1 event of agent" in " ".join(message["html"].split())
+        run = NestedRun(ref="r1", call_id="c1", agent="helper", started_at=1.0, changed_at=2.0, event_count=2)
+        await units_of_work.write(save_nested, story.key, run, "c1")
+        message = await page.until(lambda message: message["type"] == "nested")
+        assert "2 events of agent" in " ".join(message["html"].split())

@@ -34,7 +34,7 @@ export function show() {
 export function noteErrors() {
   const path = ticks.querySelector("path");
   const noted = path.getAttribute("d");
-  const seqs = [...document.querySelectorAll("#events .event.is-error")].map(seqOf);
+  const seqs = [...document.querySelectorAll("#events .event.is-error[data-seq]")].map(seqOf);
   const fresh = seqs.map((seq) => `M0 ${seq}h1`).filter((tick) => !noted.includes(tick));
   if (fresh.length) path.setAttribute("d", noted + fresh.join(""));
 }

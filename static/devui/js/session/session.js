@@ -67,6 +67,7 @@ const HANDLERS = {
     document.title = active ? `● ${title}` : title;
   },
   marks: ({ html, errors }) => isPaused || timeline.markRuns(html, errors),
+  nested: ({ html }) => isPaused || timeline.showNestedRuns(html),
   board: ({ mark }) => {
     wantedBoard = mark;
     if (!isPaused) refreshBoard();

@@ -25,7 +25,7 @@ export function parse(html) {
 /** Append later events that the server rendered, up to `end`. Return the new rows. */
 export function addBelow(fresh, end) {
   const added = prepare(fresh);
-  const came = added.flatMap((row) => [...row.querySelectorAll(".event")]);
+  const came = added.flatMap((row) => [...row.querySelectorAll("[data-seq]")]);
   list().append(...groupsOf(fresh));
   list().dataset.last = end;
   if (!first()) list().dataset.first = 1;
@@ -47,7 +47,7 @@ export function dropAbove(doomed) {
   const kept = rows()[doomed.length];
   const end = kept ? headSeq(kept) - 1 : last();
   for (const row of doomed) {
-    for (const event of row.querySelectorAll(".event")) if (seqOf(event) > end) putBack(event, row);
+    for (const event of row.querySelectorAll("[data-seq]")) if (seqOf(event) > end) putBack(event, row);
     row.remove();
   }
   list().dataset.first = end + 1;
@@ -56,7 +56,7 @@ export function dropAbove(doomed) {
 
 /** Remove rows at the bottom. */
 export function dropBelow(doomed) {
-  const start = Math.min(...doomed.flatMap((row) => [...row.querySelectorAll(".event")].map(seqOf)));
+  const start = Math.min(...doomed.flatMap((row) => [...row.querySelectorAll("[data-seq]")].map(seqOf)));
   for (const row of doomed) row.remove();
   list().dataset.last = start - 1;
   removeStray();
@@ -69,7 +69,7 @@ export function spare(side, most, isNear) {
   const candidates = side === "top" ? rows() : rows().reverse();
   for (const row of candidates) {
     if (left <= most || isNear(row)) break;
-    left -= row.querySelectorAll(".event").length;
+    left -= row.querySelectorAll("[data-seq]").length;
     doomed.push(row);
   }
   return side === "top" ? doomed : doomed.reverse();

@@ -4,6 +4,7 @@ import { searchParams } from "./search-params.js";
 import { fetchPart } from "../core/fragment.js";
 import { isPlainClick } from "../core/shortcuts.js";
 import * as rows from "./timeline-rows.js";
+import * as nestedRuns from "./nested-runs.js";
 import { markRuns as putMarks } from "./run-markers.js";
 import * as scrollAnchor from "./scroll-anchor.js";
 import { showTimes } from "../core/times.js";
@@ -149,6 +150,11 @@ export function markRuns(html, errors) {
     document.dispatchEvent(new CustomEvent("timeline:renewed", { detail: seq }));
   }
   if (putMarks(html, showsTheEnd()) && following) toEnd();
+}
+
+/** Show what agents do inside calls. */
+export function showNestedRuns(html) {
+  keepInPlace(() => nestedRuns.show(html));
 }
 
 /** Return the seqs of the first and the last event on the screen, 0 if there are none. */

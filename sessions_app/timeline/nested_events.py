@@ -1,0 +1,124 @@
+"""The events of a nested run, as the timeline shows them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import reverse
+
+from sessions_app import scopes
+from sessions_app.events.attribution import UNKNOWN
+from sessions_app.models import AgentSession, ChangeCause, Event, NestedEvent, NestedRun
+from sessions_app.timeline.items import TimelineItem, elapsed_seconds
+from sessions_app.timeline.key_changes import BRIEF_LENGTH, KeyChange, truncate
+from sessions_app.timeline.nested_runs import Heads, events_of, runs_inside
+
+PAGE_SIZE = 50
+"""Events of a nested run that are shown at once."""
+
+WITH_DELTA = '"delta":['
+"""Part of the summaries of events with a state delta."""
+
+
+@dataclass(frozen=True, slots=True)
+class NestedEvents:
+    """A page of the events of a nested run.
+
+    Attributes:
+        state: state at its start, on the first page only.
+        next_number: number of the last event of the page, after which the next page begins.
+        more: number of stored events behind the page.
+        omitted: number of events that are not stored, on the last page only.
+    """
+
+    session: AgentSession
+    run: NestedRun
+    items: list[TimelineItem]
+    state: dict[str, Any] | None
+    next_number: int
+    more: int
+    omitted: int
+
+
+def read_nested_events(session: AgentSession, run: NestedRun, after: int = 0) -> NestedEvents:
+    """Return a page of the events of a nested run behind a number. Four queries at most."""
+    rows = list(events_of(run).filter(number__gt=after)[: PAGE_SIZE + 1])
+    page, has_more = rows[:PAGE_SIZE], len(rows) > PAGE_SIZE
+    more = events_of(run).filter(number__gt=page[-1].number).count() if has_more else 0
+    inner = runs_inside(run) if any(event.decoded_summary["calls"] for event in page) else {}
+    state = json.loads(run.state)
+    known = {key: scopes.dumps(value) for key, value in state.items()}
+    if after:
+        earlier = events_of(run).filter(number__lte=after, summary__contains=WITH_DELTA)
+        for data in earlier.values_list("data", flat=True):
+            known |= {key: scopes.dumps(value) for key, value in _delta(data).items()}
+    is_last = run.finished_at is not None and not has_more
+    return NestedEvents(
+        session=session,
+        run=run,
+        items=_items(run, page, known, inner),
+        state=None if after else state,
+        next_number=page[-1].number if page else after,
+        more=more,
+        omitted=run.event_count - run.stored_count if is_last else 0,
+    )
+
+
+def _items(
+    run: NestedRun, rows: Sequence[NestedEvent], known: dict[str, str], inner: Heads
+) -> list[TimelineItem]:
+    """Return the items of nested events. `known` is the state before them."""
+    items: list[TimelineItem] = []
+    called_at: dict[str, float] = {}
+    previous: Event | None = None
+    for row in rows:
+        event = _as_event(run, row)
+        url = reverse("nested-event-json", kwargs={"pk": run.session_id, "run": run.pk, "number": row.number})
+        elapsed = elapsed_seconds(event, previous, called_at)
+        items.append(
+            TimelineItem(
+                event, _changes(row, known), elapsed, before=previous, nested_runs=inner, nested_url=url
+            )
+        )
+        called_at.update(dict.fromkeys(event.decoded_summary.call_ids, event.timestamp))
+        previous = event
+    return items
+
+
+def _as_event(run: NestedRun, row: NestedEvent) -> Event:
+    """Return a nested event as the timeline's templates render events. It is not saved."""
+    return Event(
+        session_id=run.session_id,
+        seq=row.number,
+        event_id=row.event_id,
+        invocation_id=run.ref,
+        author=row.author,
+        kind=row.kind,
+        timestamp=row.timestamp,
+        branch=row.branch,
+        is_final=row.is_final,
+        total_tokens=row.total_tokens,
+        summary=row.summary,
+    )
+
+
+def _changes(row: NestedEvent, known: dict[str, str]) -> list[KeyChange]:
+    """Return the changes of an event, and note its values in `known`."""
+    changes: list[KeyChange] = []
+    if not row.decoded_summary["delta"]:
+        return changes
+    for name, value in _delta(row.data).items():
+        scope, key = scopes.scope_of(name)
+        old, new = known.get(name), scopes.dumps(value)
+        shown = (truncate(old, BRIEF_LENGTH), truncate(new, BRIEF_LENGTH))
+        changes.append(KeyChange(str(scope), key, *shown, note="", cause=ChangeCause.APPEND, writer=UNKNOWN))
+        known[name] = new
+    return changes
+
+
+def _delta(data: str) -> dict[str, Any]:
+    delta: dict[str, Any] = (json.loads(data).get("actions") or {}).get("stateDelta") or {}
+    return delta

@@ -1,0 +1,129 @@
+"""Nested runs in the timeline: what agents did inside the calls of a session's events."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from django.db.models import QuerySet
+
+from sessions_app.errors import NotFound
+from sessions_app.models import AgentSession, Event, NestedEvent, NestedRun
+
+RUNS_READ = 2_000
+"""Maximum nested runs of a window: as many as the events that are stored for one call."""
+
+RUNS_SENT = 100
+"""Maximum nested runs in one message to a live page."""
+
+
+@dataclass(slots=True)
+class NestedHead:
+    """A nested run as its call shows it, with the totals of the runs inside it."""
+
+    run: NestedRun
+    deeper_events: int = 0
+    deeper_tokens: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of its model calls and of those inside it."""
+        return self.run.total_tokens + self.deeper_tokens
+
+    @property
+    def seconds(self) -> float | None:
+        """Duration in seconds; None while it runs."""
+        end = self.run.finished_at
+        return None if end is None else max(0.0, end - self.run.started_at)
+
+
+Heads = Mapping[str, Sequence[NestedHead]]
+"""Nested runs by the id of their call."""
+
+
+def nested_runs_of(session: AgentSession, events: Iterable[Event]) -> dict[int, Heads]:
+    """Return the nested runs of events, by seq. At most one query."""
+    seqs = [event.seq for event in events if event.decoded_summary["calls"]]
+    if not seqs:
+        return {}
+    rows = NestedRun.objects.filter(session=session, seq__in=seqs).defer("state").order_by("pk")
+    heads = _with_totals(rows[:RUNS_READ])
+    by_seq: dict[int, dict[str, list[NestedHead]]] = defaultdict(lambda: defaultdict(list))
+    for head in heads:
+        if not head.run.parent_ref and head.run.seq is not None:
+            by_seq[head.run.seq][head.run.call_id].append(head)
+    return dict(by_seq)
+
+
+def runs_changed_after(session_pk: int, changed_at: float) -> list[NestedHead]:
+    """Return the nested runs that changed after a time, and those around them. At most two queries."""
+    rows = NestedRun.objects.filter(session=session_pk, seq__isnull=False).defer("state")
+    changed = list(rows.filter(changed_at__gt=changed_at).order_by("changed_at")[:RUNS_SENT])
+    if not changed:
+        return []
+    seqs = {run.seq for run in changed}
+    heads = _with_totals(rows.filter(seq__in=seqs).order_by("pk")[:RUNS_READ])
+    parents = {head.run.ref: head.run.parent_ref for head in heads}
+    wanted: set[str] = set()
+    for run in changed:
+        ref = run.ref
+        while ref and ref not in wanted:
+            wanted.add(ref)
+            ref = parents.get(ref, "")
+    return [head for head in heads if head.run.ref in wanted]
+
+
+def find_nested_run(session: AgentSession, pk: int) -> NestedRun:
+    """Return a nested run of a session.
+
+    Raises:
+        NotFound: the session has no such run.
+    """
+    run = NestedRun.objects.filter(session=session, pk=pk).first()
+    if run is None:
+        raise NotFound(
+            f"Session {session.session_id!r} has no nested run {pk}.",
+            hint=f"GET /api/v1/sessions/{session.pk}/nested-runs lists them.",
+        )
+    return run
+
+
+def find_nested_event(run: NestedRun, number: int) -> NestedEvent:
+    """Return an event of a nested run.
+
+    Raises:
+        NotFound: the run has no such event, or it is not stored.
+    """
+    event = events_of(run).filter(number=number).first()
+    if event is None:
+        raise NotFound(
+            f"The nested run {run.pk} of agent {run.agent!r} has no stored event {number}.",
+            hint=f"It has {run.event_count:,} events, of which {run.stored_count:,} are stored.",
+        )
+    return event
+
+
+def events_of(run: NestedRun) -> QuerySet[NestedEvent]:
+    """Return the stored events of a nested run."""
+    return NestedEvent.objects.filter(session=run.session_id, ref=run.ref).order_by("number")
+
+
+def runs_inside(run: NestedRun) -> Heads:
+    """Return the runs inside the calls of a nested run."""
+    rows = NestedRun.objects.filter(session=run.session_id, seq=run.seq).defer("state").order_by("pk")
+    heads: dict[str, list[NestedHead]] = defaultdict(list)
+    for head in _with_totals(rows[:RUNS_READ]):
+        if head.run.parent_ref == run.ref:
+            heads[head.run.call_id].append(head)
+    return heads
+
+
+def _with_totals(runs: Iterable[NestedRun]) -> list[NestedHead]:
+    """Return the heads of runs, given with the runs inside them, outer ones first."""
+    heads = {run.ref: NestedHead(run) for run in runs}
+    for head in reversed(heads.values()):
+        if parent := heads.get(head.run.parent_ref):
+            parent.deeper_events += head.run.event_count + head.deeper_events
+            parent.deeper_tokens += head.tokens
+    return list(heads.values())
