@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
 import random
 
 import pytest
@@ -32,6 +34,16 @@ def scipy_distribution(table):
     return stats.hypergeom(table.total + table.earlier_total, passes, table.total)
 
 
+@functools.cache
+def scipy_outcomes(table):
+    """Return each number of passes now with its probability and that of at most as many, computed at once."""
+    passes = range(table.total + 1)
+    distribution = scipy_distribution(table)
+    return list(
+        zip(passes, distribution.pmf(passes).tolist(), distribution.cdf(passes).tolist(), strict=True)
+    )
+
+
 @given(tables(40))
 def test_test_of_one_case_equals_fishers_exact_test_of_scipy(table):
     counts = [
@@ -55,14 +67,9 @@ def test_adjusted_probability_counts_every_outcome_of_all_cases(cases):
     """Each combination of passes of all cases is weighed, as permuting the outcomes would."""
     smallest = min(map(probability_of_fewer, cases))
     expected = 0.0
-    for passes in itertools.product(*(range(table.total + 1) for table in cases)):
-        weight = 1.0
-        values = []
-        for table, passed in zip(cases, passes, strict=True):
-            distribution = scipy_distribution(table)
-            weight *= distribution.pmf(passed)
-            values.append(distribution.cdf(passed))
-        expected += weight * (min(values) <= smallest * (1 + 1e-9))
+    for outcomes in itertools.product(*map(scipy_outcomes, cases)):
+        _, weights, values = zip(*outcomes, strict=True)
+        expected += math.prod(weights) * (min(values) <= smallest * (1 + 1e-9))
     assert min(adjust_for_many(cases)) == pytest.approx(expected)
 
 
@@ -95,12 +102,10 @@ def test_critical_value_is_the_limit_of_significance(cases):
 @given(st.lists(tables(5), min_size=1, max_size=4))
 def test_sum_of_all_cases_has_the_distribution_of_scipy(cases):
     observed, expected = sum(table.passed for table in cases), 0.0
-    for passes in itertools.product(*(range(table.total + 1) for table in cases)):
+    for outcomes in itertools.product(*map(scipy_outcomes, cases)):
+        passes, weights, _ = zip(*outcomes, strict=True)
         if sum(passes) <= observed:
-            weight = 1.0
-            for table, passed in zip(cases, passes, strict=True):
-                weight *= scipy_distribution(table).pmf(passed)
-            expected += weight
+            expected += math.prod(weights)
     assert probability_of_fewer_in_all(cases) == pytest.approx(expected)
 
 
