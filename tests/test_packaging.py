@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.soak
+
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = (
     "pyproject.toml",
@@ -138,14 +140,12 @@ def test_the_wheel_holds_every_module(wheel):
         assert modules <= packed
 
 
-@pytest.mark.soak
 def test_installed_it_has_a_command_that_explains_itself(scripts, tmp_path):
     printed = run(tmp_path, scripts / "devui", "web", "--help")
     assert "--host" in printed
     assert "agents_dir" in printed.lower()
 
 
-@pytest.mark.soak
 def test_installed_it_shows_its_pages(scripts, tmp_path):
     visit = (
         "import asyncio, httpx, devui; devui.setup();"
@@ -159,7 +159,6 @@ def test_installed_it_shows_its_pages(scripts, tmp_path):
     assert (tmp_path / ".devui" / "devui.sqlite3").exists()
 
 
-@pytest.mark.soak
 def test_a_foreign_project_mounts_it_by_three_lines_of_settings(scripts, tmp_path):
     run(tmp_path, scripts / "python", "-m", "django", "startproject", "theirs", ".")
     with (tmp_path / "theirs" / "settings.py").open("a") as settings:

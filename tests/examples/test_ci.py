@@ -332,6 +332,7 @@ def run_documented(line, folder):
     return str(done.stdout)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("number", range(len(COMMANDS)))
 def test_commands_of_the_page_work_in_empty_folders(tmp_path, number):
     printed = [

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import forked_processes
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/contributing.md").read_text(encoding="utf-8")
 FOLDERS = (
@@ -39,6 +41,8 @@ def commands() -> list[list[str]]:
 
 COMMANDS = commands()
 PYTHON_COMMANDS = [words[1:] for words in COMMANDS if words[0] == ".venv/bin/python"]
+TEST_COMMANDS = [words for words in PYTHON_COMMANDS if "pytest" in words]
+MANAGEMENT_COMMANDS = [words for words in PYTHON_COMMANDS if "pytest" not in words]
 
 
 def run(*words: str) -> str:
@@ -60,18 +64,22 @@ def test_make_targets_exist():
     run("make", "-n", *sorted(targets))
 
 
-@pytest.mark.parametrize("words", PYTHON_COMMANDS, ids=" ".join)
-def test_python_command_works(words):
-    is_test = "pytest" in words
-    # Collecting shows that files and options exist; the tests themselves run in `make test` and `make soak`.
-    printed = run(
-        sys.executable, *words, *(["--collect-only", "-q", "-p", "no:cacheprovider"] if is_test else [])
-    )
-    assert printed.strip()
+@pytest.mark.parametrize("words", MANAGEMENT_COMMANDS, ids=" ".join)
+def test_management_command_works(words):
+    environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
+    done = forked_processes.run([sys.executable, *words], cwd=ROOT, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.strip()
+
+
+def test_test_commands_name_existing_files():
+    assert len(TEST_COMMANDS) > 3
+    named = [word for words in TEST_COMMANDS for word in words if word.startswith("tests/")]
+    assert [name for name in named if not (ROOT / name).is_file()] == []
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("words", [words for words in PYTHON_COMMANDS if "pytest" in words], ids=" ".join)
+@pytest.mark.parametrize("words", TEST_COMMANDS, ids=" ".join)
 def test_test_command_passes(words):
     assert " passed" in run(sys.executable, *words, "-p", "no:cacheprovider")
 

@@ -112,6 +112,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
     reader.stop_servers()
 
 
+@pytest.mark.soak
 def test_every_command_of_the_guide_works_as_described(reader: Reader) -> None:
     printed = {shlex.join(words): reader.type(words) for words in commands()}
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import forked_processes
+
 PLUGIN = Path(__file__).parents[2] / "examples/plugin"
 
 SET_UP = """
@@ -48,9 +50,7 @@ def run(packages: Path, tmp_path: Path) -> Run:
     }
 
     def run(code: str) -> str:
-        process = subprocess.run(
-            [sys.executable, "-c", SET_UP + code], env=environment, capture_output=True, text=True, timeout=60
-        )
+        process = forked_processes.run([sys.executable, "-c", SET_UP + code], cwd=tmp_path, env=environment)
         assert process.returncode == 0, process.stderr
         return process.stdout
 

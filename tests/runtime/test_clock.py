@@ -149,7 +149,7 @@ def test_a_run_never_ends_before_it_began(session, clock):
     assert ended.finished_at == ended.started_at
 
 
-@pytest.mark.parametrize("step", STEPS_S)
+@pytest.mark.parametrize("step", [min(STEPS_S), max(STEPS_S)])
 async def test_failed_start_is_shown_though_the_clock_was_set(supervise, agents_dir, clock, step):
     clock.step(-step)
     await units_of_work.write(cards.save_loaded, "talker", "v0", {})

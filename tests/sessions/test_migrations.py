@@ -73,9 +73,10 @@ EARLIER = {
     "migrations",
     [
         pytest.param(EARLIER["first"], id="first"),
+        pytest.param(EARLIER["before squashing"], id="before squashing", marks=pytest.mark.anywhere),
         *(
-            pytest.param(EARLIER[store], id=store, marks=pytest.mark.anywhere)
-            for store in ("partly squashed", "before squashing", "before times of stopwatches")
+            pytest.param(EARLIER[store], id=store, marks=[pytest.mark.anywhere, pytest.mark.soak])
+            for store in ("partly squashed", "before times of stopwatches")
         ),
     ],
 )
