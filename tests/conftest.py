@@ -23,6 +23,9 @@ pytest_plugins = [
 CLIENTS = {"async_client", "client", "get", "web"}
 """Fixtures that ask for pages and the API: what they get is made of rows, whatever database has read them."""
 
+SQL_FOLDERS = ("tests/sessions/", "tests/search/")
+"""Tests of what the store's SQL does, which differs between databases."""
+
 settings.register_profile("steady", deadline=None, derandomize=True, database=None)
 settings.load_profile("steady")  # every run tries the same examples
 
@@ -45,6 +48,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("store")
         if CLIENTS & set(getattr(item, "fixturenames", ())):
             item.add_marker("anywhere")
+        if (
+            item.nodeid.startswith(SQL_FOLDERS)
+            and "store" in item.keywords
+            and "anywhere" not in item.keywords
+        ):
+            item.add_marker("sql")
         if "soak" in item.keywords and "soak" not in config.option.markexpr:
             item.add_marker(pytest.mark.skip(reason="takes long: run by `make soak`"))
 

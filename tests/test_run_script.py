@@ -17,19 +17,33 @@ case "$*" in *pytest*) exit "$(cat "$(dirname "$0")/status")" ;; esac
 """
 
 
+def run_script(folder: Path, status: int, *arguments: str) -> tuple[int, list[str]]:
+    """Run the script; return its exit code and its calls of pytest."""
+    interpreter = folder / "python"
+    interpreter.write_text(INTERPRETER)
+    interpreter.chmod(0o755)
+    (folder / "status").write_text(str(status))
+    (folder / "calls").write_text("")
+    command = ["sh", str(SCRIPT), str(interpreter), *arguments]
+    ended = subprocess.run(command, env={**os.environ, "CI": ""}, check=False)
+    calls = (folder / "calls").read_text().splitlines()
+    return ended.returncode, [call for call in calls if "pytest" in call]
+
+
 @pytest.mark.parametrize(
     ("status", "exit_code", "parts"),
     [(0, 0, 2), (1, 1, 2), (2, 2, 1)],
     ids=["all pass", "a test fails", "interrupted"],
 )
 def test_failed_tests_fail_the_run(tmp_path: Path, status: int, exit_code: int, parts: int):
-    interpreter = tmp_path / "python"
-    interpreter.write_text(INTERPRETER)
-    interpreter.chmod(0o755)
-    (tmp_path / "status").write_text(str(status))
-
-    ended = subprocess.run(["sh", str(SCRIPT), str(interpreter)], env={**os.environ, "CI": ""}, check=False)
-
-    runs = [call for call in (tmp_path / "calls").read_text().splitlines() if "pytest" in call]
-    assert (ended.returncode, len(runs)) == (exit_code, parts)
+    ended, runs = run_script(tmp_path, status)
+    assert (ended, len(runs)) == (exit_code, parts)
     assert len(set(runs)) == len(runs), "no part is run twice"
+
+
+def test_soak_repeats_no_test_of_make_test(tmp_path: Path):
+    _, [everywhere, on_postgres] = run_script(tmp_path, 0)
+    _, [soak, soak_on_postgres] = run_script(tmp_path, 0, "soak")
+    assert ("-m not soak" in everywhere, "-m soak" in soak) == (True, True)
+    assert "-m sql and " in on_postgres
+    assert "-m store and not sql and " in soak_on_postgres
