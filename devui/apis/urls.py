@@ -1,4 +1,4 @@
-"""URLs of the two APIs, which are built at the first request to one of them, or after the first page."""
+"""URLs of the two APIs, which are built at their first request or after the first page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exception messages that can be printed, stored and sent, whatever the exception's class does.
+"""Text of any exception, safe to print, store and send, even if its class misbehaves.
 
 An agent's error is one line in the log. The run's row and its page keep the whole traceback.
 """

@@ -1,4 +1,4 @@
-"""Guarded reads of agents: an attribute of foreign code may raise, block, or have any length."""
+"""Guarded reads of agents' attributes: foreign code may raise, block, or return values of any length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Periodic cleanup by the server: expired deleted sessions, and remains of forks of killed processes."""
+"""Periodic cleanup by the server: removes expired deleted sessions, and leftover rows of killed forks."""
 
 from __future__ import annotations
 

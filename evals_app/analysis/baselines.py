@@ -1,4 +1,4 @@
-"""Runs held to a baseline: which run that is, and what both and the stored history say of each case. Only reads."""
+"""Comparison of runs with their baseline: finds the baseline run and judges each case. Read-only."""
 
 from __future__ import annotations
 

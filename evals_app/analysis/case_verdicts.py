@@ -1,4 +1,4 @@
-"""Verdicts on the cases of two runs, each with its reason. Pure.
+"""Verdicts on the cases of two compared runs, each with its reason. Pure.
 
 A case's outcomes now are tested against all earlier ones (`outcomes.pool_earlier`), in both directions, each adjusted
 for the number of cases (`change_tests`). docs/evals.md describes the decision and its assumptions.

@@ -1,4 +1,4 @@
-"""Two runs of an evalset compared, case by case and as a whole. Pure: outcomes in, verdicts and their evidence out.
+"""Comparison of two runs of an evalset, case by case and as a whole. Pure.
 
 A case has one outcome a repetition: it passed, or it did not (failed, or the agent raised). What could not be judged
 (incomplete, cancelled, model unavailable) is no outcome. `baselines.compare_runs` reads both runs and their history and

@@ -1,4 +1,4 @@
-"""Outcomes of a case: in one run, and of all earlier runs that a run can be tested against. Pure."""
+"""Outcomes of a case in one run, and in all earlier runs that it can be tested against. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that do not exist yet: which run they will be compared with, and what the comparison can show. Only reads."""
+"""Preview of a planned run: its future baseline, and the size of change that a comparison can show. Read-only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores of two runs compared, metric by metric: a change that no threshold shows. Pure."""
+"""Comparison of the scores of two runs by metric; finds changes that stay on one side of the threshold. Pure."""
 
 from __future__ import annotations
 

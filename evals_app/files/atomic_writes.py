@@ -1,4 +1,4 @@
-"""Atomic writes of files, which fail if the file has changed meanwhile."""
+"""Atomic writes of files; they fail if the file has changed since it was read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of other stores in this one: shards become one run; whole runs are copied, as history and as baseline."""
+"""Import of runs from other stores: shards are merged into one run, whole runs are copied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notes of the recorder about events, handed to the session service by event id.
+"""Passes the recorder's observations about an event to the session service, by event id.
 
 The recorder is a plug-in and runs before the append; the service stores its notes in the same transaction as the event.
 Notes of events that are never appended are dropped, oldest first.

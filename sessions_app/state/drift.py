@@ -1,4 +1,4 @@
-"""Drift: stored values that nothing explains, and the explanation of values that differ from the session's events.
+"""Drift: stored values that no write explains, and the reasons for values that differ from the session's events.
 
 A session's events are not the only writers of its state: seeds, imports and forks bring values, other sessions write
 shared keys, and the event of a removal says null. These are normal and reported with their cause. Drift is what none of

@@ -1,4 +1,4 @@
-"""Spans in the format of ADK's server (`google/adk/cli/dev_server.py`), for its front end.
+"""Spans in the format of ADK's server (`google/adk/cli/dev_server.py`), for ADK's front end.
 
 Ids are sent as text because JavaScript rounds 64-bit and 128-bit numbers.
 """

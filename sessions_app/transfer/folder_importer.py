@@ -1,4 +1,4 @@
-"""Importers that other apps register for data in an agent's folder, such as eval results.
+"""Registry of importers that other apps add for data in an agent's folder, such as eval results.
 
 A module of its own, so that registering an importer does not load the readers and writers.
 """

@@ -1,4 +1,4 @@
-"""ADK for Go, which refuses unknown fields."""
+"""Dialect of ADK's server for Go, which refuses unknown fields."""
 
 from devui.remote.dialects import Dialect
 

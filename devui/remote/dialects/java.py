@@ -1,4 +1,4 @@
-"""ADK for Java."""
+"""Dialect of ADK's server for Java."""
 
 from devui.remote.dialects import Dialect
 

@@ -1,4 +1,4 @@
-"""ADK for JavaScript."""
+"""Dialect of ADK's server for JavaScript."""
 
 from __future__ import annotations
 

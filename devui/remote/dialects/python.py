@@ -1,4 +1,4 @@
-"""ADK for Python."""
+"""Dialect of ADK's server for Python."""
 
 from __future__ import annotations
 

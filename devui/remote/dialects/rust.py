@@ -1,4 +1,4 @@
-"""adk-rust."""
+"""Dialect of adk-rust's server."""
 
 from __future__ import annotations
 

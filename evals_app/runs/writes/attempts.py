@@ -1,4 +1,4 @@
-"""Writes of one attempt: each try starts once and ends once, with its scores."""
+"""Writes that start and end one try of an attempt, with its scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes for runs whose process has died: they are queued again, or have crashed."""
+"""Writes after a process has died: its runs are queued again or marked as crashed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes of runs that another program executed."""
+"""Creation of the rows of imported runs, which another program executed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of attempts and runs as the engine reports them."""
+"""Data classes in which the engine reports the results of attempts and runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements that every change of a run shares: its next revision, and the counts of its attempts."""
+"""Statements shared by all changes of a run: they count its revision and its attempts."""
 
 from __future__ import annotations
 
