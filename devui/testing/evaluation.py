@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from devui.testing import plugin
 from devui.testing.results import Results
@@ -27,22 +27,57 @@ class Refused(Exception):
     """The evalset cannot be evaluated: it, a case or the agent does not exist, or an option is invalid."""
 
 
+class EvaluationOptions(TypedDict, total=False):
+    """How attempts are run and judged.
+
+    Attributes:
+        metrics: names; None, the default, for those of the configuration.
+        criteria: metric → threshold, `metric.option` → value.
+        config: a `test_config.json` or its content; None, the default, for the one beside the evalset, else ADK's
+            defaults.
+        num_runs: repetitions of every case; 1 by default.
+        parallelism: attempts at once; 4 by default.
+        limits: seconds, tokens and cost of a run, attempt_seconds of one attempt, retry_seconds of a model call
+            (`evals_app.runs.limits`).
+    """
+
+    metrics: Sequence[str] | None
+    criteria: Mapping[str, float | str] | None
+    config: PathLike | Mapping[str, Any] | None
+    num_runs: int
+    parallelism: int
+    limits: Mapping[str, float] | None
+
+
 class Evaluation:
     """An evalset, its agent, and how attempts are run and judged."""
 
-    def __init__(self, near: Path, path: PathLike, agent: PathLike, **options: Any) -> None:
-        """Take the arguments of `devui_evalset`, with paths relative to the folder `near`."""
-        config = options["config"]
+    def __init__(
+        self, near: Path, path: PathLike, agent: PathLike, **options: Unpack[EvaluationOptions]
+    ) -> None:
+        """Take the arguments of `devui_evalset`, with paths relative to the folder `near`.
+
+        Raises:
+            TypeError: an option is unknown.
+        """
+        if unknown := options.keys() - EvaluationOptions.__annotations__.keys():
+            raise TypeError(
+                f"unknown option {min(unknown)!r}; {', '.join(EvaluationOptions.__annotations__)}"
+            )
+        config = options.get("config")
         if isinstance(config, str | os.PathLike):
             config = str(_existing_path(near, config) or config)
         self.evalset = str(_existing_path(near, path) or os.fspath(path))
-        self._request = {
+        self._request: dict[str, Any] = {
+            "metrics": None,
+            "num_runs": 1,
+            "parallelism": 4,
             **options,
             "evalset": self.evalset,
             "agent": str(_agent_folder(near, agent)),
-            "criteria": options["criteria"] or {},
+            "criteria": options.get("criteria") or {},
             "config": config,
-            "limits": options["limits"] or {},
+            "limits": options.get("limits") or {},
         }
 
     def select_cases(self, cases: Sequence[str]) -> list[str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from devui.testing import plugin
-from devui.testing.evaluation import Evaluation, PathLike
+from devui.testing.evaluation import Evaluation, EvaluationOptions, PathLike
 from devui.testing.results import Results
 
 if TYPE_CHECKING:
@@ -16,16 +16,7 @@ if TYPE_CHECKING:
 
 
 def devui_evalset(
-    path: PathLike,
-    *,
-    agent: PathLike,
-    cases: Sequence[str] = (),
-    metrics: Sequence[str] | None = None,
-    criteria: Mapping[str, float | str] | None = None,
-    config: PathLike | Mapping[str, Any] | None = None,
-    num_runs: int = 1,
-    parallelism: int = 4,
-    limits: Mapping[str, float] | None = None,
+    path: PathLike, *, agent: PathLike, cases: Sequence[str] = (), **options: Unpack[EvaluationOptions]
 ) -> Callable[..., None]:
     """Return a test with a parameter for every case of an evalset: `test_weather = devui_evalset(…)`.
 
@@ -37,59 +28,24 @@ def devui_evalset(
             evalset file beside the agent.
         agent: the agent's folder, likewise, or the dotted name of its package.
         cases: ids; empty for all.
-        metrics: names; None for those of the configuration.
-        criteria: metric → threshold, `metric.option` → value.
-        config: a `test_config.json` or its content; None for the one beside the evalset, else ADK's defaults.
-        num_runs: repetitions of every case.
-        parallelism: attempts at once.
-        limits: seconds, tokens and cost of a run, attempt_seconds of one attempt, retry_seconds of a model call
-            (`evals_app.runs.limits`).
+        options: how attempts are run and judged (`EvaluationOptions`).
 
     Raises:
         Refused: the agent or evalset does not exist or is invalid.
     """
-    evaluation = Evaluation(
-        _folder_of_caller(),
-        path,
-        agent,
-        metrics=metrics,
-        criteria=criteria,
-        config=config,
-        num_runs=num_runs,
-        parallelism=parallelism,
-        limits=limits,
-    )
+    evaluation = Evaluation(_folder_of_caller(), path, agent, **options)
     return _test_of(evaluation, evaluation.select_cases(cases))
 
 
 def evaluate(
-    path: PathLike,
-    *,
-    agent: PathLike,
-    cases: Sequence[str] = (),
-    metrics: Sequence[str] | None = None,
-    criteria: Mapping[str, float | str] | None = None,
-    config: PathLike | Mapping[str, Any] | None = None,
-    num_runs: int = 1,
-    parallelism: int = 4,
-    limits: Mapping[str, float] | None = None,
+    path: PathLike, *, agent: PathLike, cases: Sequence[str] = (), **options: Unpack[EvaluationOptions]
 ) -> Results:
     """Run an evalset and return its results, without assertions. The arguments are those of `devui_evalset`.
 
     Raises:
         Refused: the agent or evalset does not exist or is invalid.
     """
-    evaluation = Evaluation(
-        _folder_of_caller(),
-        path,
-        agent,
-        metrics=metrics,
-        criteria=criteria,
-        config=config,
-        num_runs=num_runs,
-        parallelism=parallelism,
-        limits=limits,
-    )
+    evaluation = Evaluation(_folder_of_caller(), path, agent, **options)
     return evaluation.run(cases)
 
 

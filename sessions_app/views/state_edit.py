@@ -91,7 +91,7 @@ def _submit(request: HttpRequest, session: AgentSession) -> HttpResponse:
     form = KeyEditForm(request.POST, is_new=is_new)
     if not form.is_valid():
         scope = Scope(form.cleaned_data.get("scope", Scope.SESSION))
-        return _render_form(request, session, form, scope, None, is_new=is_new, status=422)
+        return _render_form(request, session, form, scope, None, is_new=is_new)
     scope, key = Scope(form.cleaned_data["scope"]), form.cleaned_data["key"]
     problem: DevUIError | None = None
     if form.cleaned_data["step"] == "save":
@@ -102,16 +102,7 @@ def _submit(request: HttpRequest, session: AgentSession) -> HttpResponse:
         except DevUIError as error:
             problem = error
     current = history.change_at(session, None, scope, key)
-    return _render_form(
-        request,
-        session,
-        form,
-        scope,
-        current,
-        is_new=is_new,
-        problem=problem,
-        status=problem.status if problem else 200,
-    )
+    return _render_form(request, session, form, scope, current, is_new=is_new, problem=problem)
 
 
 def _render_form(
@@ -123,8 +114,8 @@ def _render_form(
     *,
     is_new: bool,
     problem: DevUIError | None = None,
-    status: int = 200,
 ) -> HttpResponse:
+    status = 422 if form.errors else problem.status if problem else 200
     preview = _preview(form, current) if form.is_bound and form.is_valid() else None
     name = KeyQuery(request.GET).read()["key"]
     context = {
