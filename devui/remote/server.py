@@ -1,4 +1,4 @@
-"""One remote server: checked at intervals, its agents described, its runs executed by this process."""
+"""One remote server: polls its status, describes its agents, and executes their runs in this process."""
 
 from __future__ import annotations
 

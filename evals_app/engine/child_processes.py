@@ -1,4 +1,4 @@
-"""Execution of runs in a child process, and in another one when an agent ends it: for `run_evals` and test suites.
+"""Execution of runs in a child process, which is replaced if an agent ends it: for `run_evals` and test suites.
 
 The child is forked before anything is imported that an agent needs, so it costs no time. The rows of the runs hold the
 results; a run that is still active when the child has ended is one whose agent ended the child. The output of the

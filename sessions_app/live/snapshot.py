@@ -1,4 +1,4 @@
-"""Reads after a change notification: a session's snapshot, and its new events as HTML.
+"""Queries that a live page makes after a change notification: a session's snapshot, and its new events as HTML.
 
 Each function is one unit of work for `sessions_app.store.units_of_work.read`.
 """

@@ -1,4 +1,4 @@
-"""Request of a run, for running it again."""
+"""Request of an earlier run, to run it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State delta of events: old and new value and writer of every key, by scope."""
+"""Keys that events changed: old and new value and writer of each, by scope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search over sessions: a plan of conditions and tests, and the hit of each session."""
+"""Search over all sessions: indexed conditions first, then tests per session, and a hit for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ADK for Python: stores of `DatabaseSessionService`, with events in JSON (schema v1)."""
+"""Importer of `DatabaseSessionService` of ADK for Python, with events in JSON (schema v1)."""
 
 from __future__ import annotations
 

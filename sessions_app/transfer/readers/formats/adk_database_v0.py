@@ -1,4 +1,4 @@
-"""ADK for Python: stores of the first `DatabaseSessionService`, with pickled actions (schema v0)."""
+"""Importer of the first `DatabaseSessionService` of ADK for Python, with pickled actions (schema v0)."""
 
 from __future__ import annotations
 

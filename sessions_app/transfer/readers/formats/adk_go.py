@@ -1,4 +1,4 @@
-"""ADK for Go: stores of its database service."""
+"""Importer of the database service of ADK for Go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ADK for JavaScript: stores of its database service."""
+"""Importer of the database service of ADK for JavaScript."""
 
 from sessions_app.transfer.readers.databases import Database
 from sessions_app.transfer.readers.tables import TableImporter, has_milliseconds

@@ -1,4 +1,4 @@
-"""adk-rust: stores of its SQL services, with merged states and content parts without type tags."""
+"""Importer of the SQL services of adk-rust, with merged states and content parts without type tags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ADK for Python: stores of `SqliteSessionService`."""
+"""Importer of `SqliteSessionService` of ADK for Python."""
 
 from sessions_app.transfer.readers.databases import Database
 from sessions_app.transfer.readers.tables import TableImporter, has_milliseconds

@@ -1,4 +1,4 @@
-"""DevUI's own export: JSON Lines, with events in order of time."""
+"""Importer of DevUI's own export: JSON Lines, with events in order of time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Session JSON, as `adk web` and ADK's REST API return it."""
+"""Importer of session JSON, as `adk web` and ADK's REST API return it."""
 
 from __future__ import annotations
 
