@@ -97,10 +97,10 @@ def open_window(browser: Browser) -> Iterator[OpenWindow]:
     windows: list[BrowserContext] = []
     faults: list[str] = []
 
-    def hear(said: ConsoleMessage) -> None:
-        is_missing_file = "status of 404" in said.text and "/static/" in said.location["url"]
-        if said.type == "error" and (is_missing_file or not EXPECTED.match(said.text)):
-            faults.append(f"{said.location['url']}: {said.text}")
+    def hear(message: ConsoleMessage) -> None:
+        is_missing_file = "status of 404" in message.text and "/static/" in message.location["url"]
+        if message.type == "error" and (is_missing_file or not EXPECTED.match(message.text)):
+            faults.append(f"{message.location['url']}: {message.text}")
 
     def watch(page: Page) -> None:
         page.on("pageerror", lambda error: faults.append(str(error)))

@@ -92,11 +92,16 @@ def static_files() -> Iterator[None]:
     add = StaticFiles.add_files_from_finders
 
     def add_listed(self: Any) -> None:
-        given = self.static_prefix, self.max_age, *settings.STATICFILES_FINDERS, *settings.STATICFILES_DIRS
-        if given not in listed:
+        cache_key = (
+            self.static_prefix,
+            self.max_age,
+            *settings.STATICFILES_FINDERS,
+            *settings.STATICFILES_DIRS,
+        )
+        if cache_key not in listed:
             add(self)
-            listed[given] = dict(self.files), dict(self._known)
-        files, known = listed[given]
+            listed[cache_key] = dict(self.files), dict(self._known)
+        files, known = listed[cache_key]
         self.files.update(files)
         self._known.update(known)
 

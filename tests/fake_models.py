@@ -76,7 +76,7 @@ class LiveModel(ScriptedModel):
         self.histories.append([])
         yield _Connection(self)
 
-    def next_turn(self, said: str) -> Any:
+    def next_turn(self, text: str) -> Any:
         """Return what is said next to somebody who said this."""
         self._said += 1
         return self.turns[self._said - 1]
@@ -102,10 +102,10 @@ class _Connection(BaseLlmConnection):
         await self._heard.put("")
 
     async def receive(self) -> AsyncGenerator[LlmResponse, None]:
-        said = await self._heard.get()
-        if said is None:
+        message = await self._heard.get()
+        if message is None:
             return
-        turn = self._model.next_turn(said)
+        turn = self._model.next_turn(message)
         if isinstance(turn, Exception):
             raise turn
         if not isinstance(turn, str):

@@ -63,27 +63,27 @@ FREE_FD = 500
 class Popen(subprocess.Popen):
     """A process like those of `subprocess.Popen`; Python is forked from a process that is warm."""
 
-    def _execute_child(self, *given: Any) -> None:
+    def _execute_child(self, *value: Any) -> None:
         start = super()._execute_child
-        told = signature(start).bind(*given).arguments
-        command = told["args"]
+        arguments = signature(start).bind(*value).arguments
+        command = arguments["args"]
         if not IS_POSSIBLE or isinstance(command, str) or command[0] != sys.executable:
-            start(*given)
+            start(*value)
             return
-        standard = enumerate((told["p2cread"], told["c2pwrite"], told["errwrite"]))
+        standard = enumerate((arguments["p2cread"], arguments["c2pwrite"], arguments["errwrite"]))
         fds = {number: number if fd == -1 else fd for number, fd in standard}
-        fds |= {number: number for number in told["pass_fds"]}
+        fds |= {number: number for number in arguments["pass_fds"]}
         request = {
             "arguments": [str(part) for part in command[1:]],
-            "folder": str(told["cwd"] or os.getcwd()),
-            "environment": dict(os.environ if told["env"] is None else told["env"]),
-            "session": told["start_new_session"],
+            "folder": str(arguments["cwd"] or os.getcwd()),
+            "environment": dict(os.environ if arguments["env"] is None else arguments["env"]),
+            "session": arguments["start_new_session"],
             "fds": list(fds),
         }
         self.pid = _warm.fork(request, list(fds.values()))
         self._child_created = True
         pipes = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
-        self._close_pipe_fds(*(told[name] for name in pipes))
+        self._close_pipe_fds(*(arguments[name] for name in pipes))
 
 
 @contextmanager

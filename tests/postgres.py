@@ -52,9 +52,9 @@ class Cluster:
 
 def binaries() -> Path | None:
     """Return the folder of PostgreSQL's newest server programs, or None when there is none to be run."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"), key=lambda path: int(path.parts[-3]))
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"), key=lambda path: int(path.parts[-3]))
     on_path = shutil.which("pg_ctl")
-    server = found[-1] if found else Path(on_path).resolve() if on_path else None
+    server = programs[-1] if programs else Path(on_path).resolve() if on_path else None
     if server is None or (os.geteuid() == 0 and "postgres" not in {user.pw_name for user in pwd.getpwall()}):
         return None
     return server.parent

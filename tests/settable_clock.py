@@ -38,8 +38,8 @@ class Clock:
         file.write_text("0")
         clock, read_text = time.time, Path.read_text
 
-        def read(path: Path, *given: object, **named: object) -> str:
-            text = read_text(path, *given, **named)  # type: ignore[arg-type]
+        def read(path: Path, *value: object, **named: object) -> str:
+            text = read_text(path, *value, **named)  # type: ignore[arg-type]
             if str(path) != "/proc/stat":
                 return text
             lines = (line.split() for line in text.splitlines())

@@ -25,7 +25,7 @@ json.dump({"pid": os.getpid(), "parent": os.getppid(), "session": os.getsid(0), 
 """
 
 
-def test_it_is_a_child_with_arguments_a_folder_and_an_environment_of_its_own(tmp_path):
+def test_forked_child_has_own_arguments_folder_and_environment(tmp_path):
     command = [sys.executable, "-c", TELL, "one", "zwei ä"]
     with forked_processes.Popen(
         command, cwd=tmp_path, env={"A": "1"}, stdout=subprocess.PIPE, start_new_session=True, text=True
@@ -48,13 +48,13 @@ ALL_KNOWN = "import json, sys; json.dump(sorted(sys.modules), sys.stdout)"
 
 def imported_by(path: Path) -> set[str]:
     """Return the modules that a module of ours imports when it is imported itself."""
-    found: set[str] = set()
+    result: set[str] = set()
     for statement in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(statement, ast.Import):
-            found.update(alias.name for alias in statement.names)
+            result.update(alias.name for alias in statement.names)
         elif isinstance(statement, ast.ImportFrom) and statement.module:
-            found.add(statement.module)
-    return found
+            result.add(statement.module)
+    return result
 
 
 def test_server_imports_everything_our_modules_need():
@@ -67,7 +67,7 @@ def test_server_imports_everything_our_modules_need():
 
 
 @pytest.mark.parametrize(
-    ("code", "status", "said"),
+    ("code", "status", "message"),
     [
         ("raise SystemExit(3)", 3, ""),
         ("import os; os._exit(4)", 4, ""),
@@ -75,9 +75,9 @@ def test_server_imports_everything_our_modules_need():
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, ""),
     ],
 )
-def test_exit_status_is_returned(code, status, said):
+def test_exit_status_is_returned(code, status, message):
     done = forked_processes.run([sys.executable, "-c", code])
-    assert (done.returncode, said in done.stderr) == (status, True)
+    assert (done.returncode, message in done.stderr) == (status, True)
 
 
 def test_descriptors_are_handed_down_and_no_others():

@@ -58,7 +58,7 @@ def _imports_in(path: str, tree: ast.AST) -> Iterator[str]:
             base = ".".join([*above, *([node.module] if node.module else [])])
             yield from (f"{base}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Call) and _name_of(node.func) in ("import_module", "__import__"):
-            yield from (given.value for given in node.args if isinstance(given, ast.Constant))
+            yield from (arg.value for arg in node.args if isinstance(arg, ast.Constant))
 
 
 def _name_of(function: ast.expr) -> str:
@@ -275,7 +275,7 @@ def test_apps_import_downwards_and_adk_only_where_agents_run(rule):
     assert not offenders(rule)
 
 
-def test_private_attributes_of_adk_are_reached_in_the_guarded_modules_alone():
+def test_private_names_of_adk_are_used_in_guarded_modules_only():
     assert not [use for path, tree in modules() for use in private_attributes(path, tree)]
 
 

@@ -108,7 +108,7 @@ def pip(*arguments: str) -> None:
 
 def run(folder: Path, *command: str | Path, **environment: str) -> str:
     """Run a command in a folder that is no checkout and return what it prints."""
-    kept = {
+    values_by_key = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("DJANGO", "DEVUI", "DATABASE"))
@@ -116,7 +116,7 @@ def run(folder: Path, *command: str | Path, **environment: str) -> str:
     result = subprocess.run(
         [str(part) for part in command],
         cwd=folder,
-        env={**kept, **environment},
+        env={**values_by_key, **environment},
         capture_output=True,
         text=True,
         timeout=60,

@@ -36,14 +36,14 @@ asyncio.run(main())
 
 
 SPELLED = [
-    pytest.param(given, marks=pytest.mark.soak)
-    for given in ("tools/devui/", "https://host.example/tools/devui")
+    pytest.param(arguments, marks=pytest.mark.soak)
+    for arguments in ("tools/devui/", "https://host.example/tools/devui")
 ]
 
 
-@pytest.mark.parametrize("given", ["/tools/devui", *SPELLED])
-def test_links_and_files_work_under_the_proxys_path(given, tmp_path):
-    environment = {**os.environ, "DEVUI_URL_PREFIX": given, "DATABASE_URL": f"sqlite:///{tmp_path}/s.sqlite3"}
+@pytest.mark.parametrize("value", ["/tools/devui", *SPELLED])
+def test_links_and_files_work_under_the_proxys_path(value, tmp_path):
+    environment = {**os.environ, "DEVUI_URL_PREFIX": value, "DATABASE_URL": f"sqlite:///{tmp_path}/s.sqlite3"}
     result = forked_processes.run(
         [sys.executable, "-c", VISIT],
         env=environment,

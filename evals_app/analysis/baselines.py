@@ -190,9 +190,9 @@ def _cases(pk: int, digest: str) -> Sequence[_Case]:
 def _comparable_case(value: Any) -> Any:
     """Return a case without what judges and agents never see: times of creation, ids of turns, and empty fields."""
     if isinstance(value, Mapping):
-        fields = {name: _comparable_case(one) for name, one in value.items() if name not in _UNSEEN}
-        return {name: one for name, one in fields.items() if one not in (None, [], {})}
-    return [_comparable_case(one) for one in value] if isinstance(value, list) else value
+        fields = {name: _comparable_case(item) for name, item in value.items() if name not in _UNSEEN}
+        return {name: field for name, field in fields.items() if field not in (None, [], {})}
+    return [_comparable_case(item) for item in value] if isinstance(value, list) else value
 
 
 _UNSEEN = {"creation_timestamp", "invocation_id"}
@@ -326,7 +326,7 @@ def _runs_of_history(run: EvalRun, then: EvalRun | None) -> dict[str, EvalRun]:
         )
         runs = runs.filter(created_at__lt=run.created_at).exclude(pk__in=(run.pk, then.pk))
         runs = runs.filter(Q(created_at__lt=then.created_at) | (like_baseline & ~Q(code_version="")))
-    return {one.pk: one for one in runs.defer("traceback", "version__content")[:RUNS_OF_HISTORY]}
+    return {earlier.pk: earlier for earlier in runs.defer("traceback", "version__content")[:RUNS_OF_HISTORY]}
 
 
 def changes_by_index(run: EvalRun, comparison: Comparison) -> dict[int, CaseChange]:

@@ -219,9 +219,11 @@ class _Simulation:
 
     def __init__(self, earlier: Sequence[Earlier], draws: int, level: float) -> None:
         self._earlier, self._draws, self._level = earlier, draws, level
-        overall = (sum(one.passed for one in earlier) + 0.5) / (sum(one.total for one in earlier) + 1)
-        self._rates = [(one.passed + overall) / (one.total + 1) for one in earlier]
-        self._can_drop = [place for place, one in enumerate(earlier) if one.passed]
+        overall = (sum(outcomes.passed for outcomes in earlier) + 0.5) / (
+            sum(outcomes.total for outcomes in earlier) + 1
+        )
+        self._rates = [(outcomes.passed + overall) / (outcomes.total + 1) for outcomes in earlier]
+        self._can_drop = [place for place, outcomes in enumerate(earlier) if outcomes.passed]
 
     def chance(self, repetitions: int, drop: float, dropping: int) -> float:
         """Return the share of runs that are called a regression when the rate of some cases, drawn anew, drops."""
@@ -247,10 +249,10 @@ class _Simulation:
             OutcomeTable(
                 count_passes(rate, repetitions),
                 repetitions,
-                count_passes(rate, one.total) if draws_earlier else one.passed,
-                one.total,
+                count_passes(rate, outcomes.total) if draws_earlier else outcomes.passed,
+                outcomes.total,
             )
-            for rate, one in zip(rates, self._earlier, strict=True)
+            for rate, outcomes in zip(rates, self._earlier, strict=True)
         ]
 
 
@@ -259,9 +261,9 @@ def _find_shortages(
 ) -> Iterator[Shortage]:
     """Yield the cases that cannot regress even if they always fail, while all others stay as they were."""
     unchanged = {
-        key: OutcomeTable(round(one.rate * num_runs), num_runs, one.passed, one.total)
-        for key, one in earlier.items()
-        if one
+        key: OutcomeTable(round(history.rate * num_runs), num_runs, history.passed, history.total)
+        for key, history in earlier.items()
+        if history
     }
 
     @cache
@@ -282,7 +284,7 @@ def _find_shortages(
         )
 
     alike: dict[tuple[int, int], CaseKey] = {}
-    for key, one in earlier.items():
-        outcomes = (one.passed, one.total) if one else (0, 0)
+    for key, item in earlier.items():
+        outcomes = (item.passed, item.total) if item else (0, 0)
         if remedies := solve(*outcomes, alike.setdefault(outcomes, key)):
-            yield Shortage(key, one, *remedies)
+            yield Shortage(key, item, *remedies)

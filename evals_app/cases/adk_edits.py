@@ -29,7 +29,7 @@ def find_case(evalset: EvalSet, case_id: str) -> EvalCase:
         NotFound: the evalset has no such case.
         BadFile: the file cannot be used.
     """
-    match = next((one for one in read_cases(evalset) if one.eval_id == case_id), None)
+    match = next((case for case in read_cases(evalset) if case.eval_id == case_id), None)
     if match is None:
         raise _case_not_found(evalset, case_id)
     return match
@@ -163,11 +163,11 @@ def _without_editor_fields(value: Any) -> Any:
     """Return a sent value without the editor's own fields. Data of agents stays unchanged."""
     if isinstance(value, dict):
         return {
-            name: one if name in AGENT_FIELDS else _without_editor_fields(one)
-            for name, one in value.items()
+            name: item if name in AGENT_FIELDS else _without_editor_fields(item)
+            for name, item in value.items()
             if name not in EDITOR_FIELDS
         }
-    return [_without_editor_fields(one) for one in value] if isinstance(value, list) else value
+    return [_without_editor_fields(item) for item in value] if isinstance(value, list) else value
 
 
 def _case_not_found(evalset: EvalSet, case_id: str) -> NotFound:

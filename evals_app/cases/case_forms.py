@@ -77,8 +77,8 @@ def _turn_form(turn: Json, at: int, state: Any) -> Nested:
             for call in expected_steps.calls_of(data)
         ],
         "said": [
-            {"origin": str(one.origin), "author": one.author, "text": one.text}
-            for one in expected_steps.texts_of(data)
+            {"origin": str(text.origin), "author": text.author, "text": text.text}
+            for text in expected_steps.texts_of(data)
         ],
         "rubrics": [_rubric_form(rubric, place) for place, rubric in enumerate(turn.get("rubrics") or [])],
         "state": json_text(state),
@@ -343,6 +343,6 @@ def _row_fields(
     field: MakeField, data: Nested, name: str, where: str, names: tuple[str, ...]
 ) -> list[Fields]:
     return [
-        {one: field(f"{where}{name}.{at}.{one}", field_text(row, one)) for one in names}
+        {column: field(f"{where}{name}.{at}.{column}", field_text(row, column)) for column in names}
         for at, row in enumerate(form_rows(data, name))
     ]

@@ -50,7 +50,8 @@ class CaseList:
         """
         needle = text.strip().casefold()
         cases = [
-            CaseRow(place, **{name: one[name] for name in _SHOWN}) for place, one in enumerate(summaries)
+            CaseRow(place, **{name: summary[name] for name in _SHOWN})
+            for place, summary in enumerate(summaries)
         ]
         if needle:
             cases = [case for case in cases if _matches(case, contents, needle)]
@@ -74,8 +75,8 @@ def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for one in value.values():
-            yield from _texts(one)
+        for item in value.values():
+            yield from _texts(item)
     elif isinstance(value, list):
-        for one in value:
-            yield from _texts(one)
+        for item in value:
+            yield from _texts(item)

@@ -65,7 +65,7 @@ def _update_lists(data: Json, calls: Sequence[ExpectedCall], texts: Sequence[Exp
         updated["tool_uses"] = [_merge_call(_item_at(old_calls, call.origin), call) for call in calls]
     if texts or old_said:
         updated["intermediate_responses"] = [
-            _merge_text(_item_at(old_said, one.origin), one) for one in texts
+            _merge_text(_item_at(old_said, text.origin), text) for text in texts
         ]
     return updated if any(updated.values()) or data else None
 
@@ -98,7 +98,7 @@ def _update_events(
     removed_parts = [slot for place, slot in enumerate(slots) if place not in places]
     answers = {slot["function_call"].get("id") for slot in removed_parts} - {None, ""}
     text_parts = [(event, part) for event, part in _parts(updated, "text")]
-    still = {one.origin: one for one in texts if one.origin is not None}
+    still = {text.origin: text for text in texts if text.origin is not None}
     for place, (event, part) in enumerate(text_parts):
         if place in still:
             part["text"], event["author"] = still[place].text, still[place].author
@@ -108,7 +108,7 @@ def _update_events(
     new: list[tuple[str, Json]] = [
         (author, {"function_call": _merge_call(None, call)}) for call in calls if call not in old_calls
     ]
-    new += [(one.author, {"text": one.text}) for one in texts if one.origin is None]
+    new += [(text.author, {"text": text.text}) for text in texts if text.origin is None]
     updated["invocation_events"] += [
         {"author": by, "content": {"role": "model", "parts": [part]}} for by, part in new
     ]
@@ -123,7 +123,7 @@ def _remove_parts(data: Json, removed_parts: Sequence[Json], answers: set[Any]) 
     for event in data["invocation_events"]:
         parts = (event.get("content") or {}).get("parts")
         if parts:
-            remaining = [part for part in parts if not any(part is one for one in removed_parts)]
+            remaining = [part for part in parts if not any(part is removed for removed in removed_parts)]
             remaining = [
                 part for part in remaining if (part.get("function_response") or {}).get("id") not in answers
             ]

@@ -97,7 +97,7 @@ def parse_nested(items: Iterable[tuple[str, str]]) -> Nested:
 def _to_lists(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    inner = {name: _to_lists(one) for name, one in value.items()}
+    inner = {name: _to_lists(item) for name, item in value.items()}
     if inner and all(name.isdecimal() and len(name) < 8 for name in inner):
         return [inner[name] for name in sorted(inner, key=int)]
     return inner

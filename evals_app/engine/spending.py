@@ -29,7 +29,7 @@ def spending_since(
     realms = [attempt.realm for attempt in running]
     in_flight = AgentSession.objects.filter(realm__in=realms).aggregate(all=Sum("total_tokens"))["all"]
     tries = _earlier_tries(run, since)
-    tokens = (sums["tokens"] or 0) + (in_flight or 0) + sum(one["total_tokens"] for one in tries)
+    tokens = (sums["tokens"] or 0) + (in_flight or 0) + sum(item["total_tokens"] for item in tries)
     if limits.cost is None:
         return Spending(tokens)
     usage = _usage_in(realms)
@@ -37,10 +37,10 @@ def spending_since(
     unknown = list(unknown_costs.values_list("by_model", flat=True)[:UNPRICED_SAMPLE])
     models = {model for by_model in unknown for model in json.loads(by_model)}
     unpriced = costs.find_unpriced(sorted(models | usage.keys()))
-    if unpriced or unknown or any(one["total_tokens"] and one["cost"] is None for one in tries):
+    if unpriced or unknown or any(item["total_tokens"] and item["cost"] is None for item in tries):
         return Spending(tokens, None, costs.currency, tuple(unpriced))
     now = costs.cost(usage, time.time()) if usage else 0.0
-    cost = (sums["cost"] or 0.0) + (now or 0.0) + sum(one["cost"] or 0.0 for one in tries)
+    cost = (sums["cost"] or 0.0) + (now or 0.0) + sum(item["cost"] or 0.0 for item in tries)
     return Spending(tokens, cost, costs.currency)
 
 

@@ -50,7 +50,8 @@ class OldTurn(_Old):
         """Return the turn in the present form."""
         uses = [FunctionCall(name=use.tool_name, args=use.tool_input) for use in self.expected_tool_use]
         responses = [
-            (one.author, [Part(text=one.text)]) for one in self.expected_intermediate_agent_responses
+            (response.author, [Part(text=response.text)])
+            for response in self.expected_intermediate_agent_responses
         ]
         return schema.Invocation(
             user_content=Content(role="user", parts=[Part(text=self.query)]),

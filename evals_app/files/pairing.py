@@ -30,7 +30,7 @@ def pair_items(old: Sequence[Any], new: Sequence[Any]) -> list[int | None]:
     Equal items match first (those with the same index before others), then items with the same id, then the same index.
     """
     matches: list[int | None] = [
-        at if at < len(old) and is_same_json(old[at], one) else None for at, one in enumerate(new)
+        at if at < len(old) and is_same_json(old[at], each) else None for at, each in enumerate(new)
     ]
     free = dict.fromkeys(at for at in range(len(old)) if at >= len(new) or matches[at] is None)
     for keys in (_json_key, _id_key):

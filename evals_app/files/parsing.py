@@ -157,8 +157,8 @@ def _non_json_numbers(value: Any, *path: str | int) -> Iterator[ErrorDetails]:
     """Yield an error for every NaN and infinity in a document."""
     if isinstance(value, float) and not math.isfinite(value):
         yield ErrorDetails(type="finite", loc=path, msg="must be a number that JSON has", input=value)
-    for key, one in _entries(value):
-        yield from _non_json_numbers(one, *path, key)
+    for key, entry in _entries(value):
+        yield from _non_json_numbers(entry, *path, key)
 
 
 def _entries(value: Any) -> Iterable[tuple[str | int, Any]]:

@@ -45,7 +45,9 @@ class Offline(BaseLlm):
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
         """Yield one answer, with its token counts."""
-        prompt = "\n".join(part.text or "" for one in llm_request.contents for part in one.parts or [])
+        prompt = "\n".join(
+            part.text or "" for content in llm_request.contents for part in content.parts or []
+        )
         answer = self.answer(prompt)
         prompt_tokens, answer_tokens = -(-len(prompt) // 4), -(-len(answer) // 4)
         yield LlmResponse(
@@ -79,7 +81,9 @@ class OfflineJudge(Offline):
             return "\n\n".join(_rubrics(prompt))
         if "Sentence Segmentation Output" in prompt:
             response = _between(prompt, "**Response Begin**", "**Response End**")
-            return "\n".join(f"<sentence>{one}</sentence>" for one in ENDS.split(response) if one.strip())
+            return "\n".join(
+                f"<sentence>{sentence}</sentence>" for sentence in ENDS.split(response) if sentence.strip()
+            )
         if "**Sentences Begin**" in prompt:
             return "\n".join(_supported(prompt))
         if REPLY in prompt:
@@ -110,8 +114,8 @@ def register() -> None:
 
 
 def _rubrics(prompt: str) -> Iterator[str]:
-    asked, _, listed = prompt.rpartition("<properties>")
-    done = _last(asked, ("<final_answer>", "<response>", "<conversation_history>"))
+    request, _, listed = prompt.rpartition("<properties>")
+    done = _last(request, ("<final_answer>", "<response>", "<conversation_history>"))
     for rubric_id, text in _listed(listed.partition("</properties>")[0].strip()):
         quoted = QUOTED.findall(text)
         missing = [words for words in quoted if words.lower() not in done.lower()]
@@ -141,10 +145,10 @@ def _supported(prompt: str) -> Iterator[str]:
 
 
 def _valid(prompt: str) -> str:
-    found = ANSWERS.search(prompt)
-    given, wanted = (set(_words(found[side])) if found else set() for side in ("given", "wanted"))
-    missing = sorted(wanted - given)
-    verdict = "invalid" if missing or not found else "valid"
+    match = ANSWERS.search(prompt)
+    answer_words, wanted = (set(_words(match[side])) if match else set() for side in ("given", "wanted"))
+    missing = sorted(wanted - answer_words)
+    verdict = "invalid" if missing or not match else "valid"
     reasoning = f"It lacks {', '.join(missing)}." if missing else "It says all of it."
     return json.dumps({"reasoning": reasoning, "is_the_agent_response_valid": verdict}, indent=2)
 

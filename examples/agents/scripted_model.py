@@ -148,10 +148,10 @@ def _tokens(parts: Sequence[types.Part]) -> int:
     """Return the number of tokens, by the rule of thumb of four characters each."""
     size = 0
     for part in parts:
-        asked, told = part.function_call, part.function_response
+        function_call, function_response = part.function_call, part.function_response
         size += len(part.text or "")
-        size += len(f"{asked.name}{asked.args}") if asked else 0
-        size += len(f"{told.name}{told.response}") if told else 0
+        size += len(f"{function_call.name}{function_call.args}") if function_call else 0
+        size += len(f"{function_response.name}{function_response.response}") if function_response else 0
     return -(-size // 4)
 
 

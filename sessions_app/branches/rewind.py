@@ -162,10 +162,10 @@ def _text(row: StateChange | None) -> StoredValue | None:
     return None if row is None else StoredValue.of(row)
 
 
-def _is_same(one: StateChange | None, other: StateChange | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return (one.value, one.private) == (other.value, other.private)
+def _is_same(change: StateChange | None, other: StateChange | None) -> bool:
+    if change is None or other is None:
+        return change is other
+    return (change.value, change.private) == (other.value, other.private)
 
 
 def _files_since(session: AgentSession, first: Event) -> tuple[list[str], list[FilePlan]]:

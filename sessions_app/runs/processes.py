@@ -139,7 +139,7 @@ def describe_exit(code: int) -> str:
     """Return the exit code of a process as text; negative codes are signal numbers."""
     if code >= 0:
         return f"exit status {code}"
-    names = {one.value: f", {one.name}" for one in signal.Signals}
+    names = {number.value: f", {number.name}" for number in signal.Signals}
     return f"signal {-code}{names.get(-code, '')}"
 
 

@@ -182,7 +182,8 @@ def _estimate_entries(phrase: Sequence[Phrase]) -> list[int]:
     each = [f"SELECT id FROM {_TABLE} WHERE words @@ %s::tsquery" for _ in phrase]
     with connection.cursor() as cursor:
         cursor.execute(
-            f"EXPLAIN (FORMAT JSON) {' UNION ALL '.join(each)}", [_match_expression([one]) for one in phrase]
+            f"EXPLAIN (FORMAT JSON) {' UNION ALL '.join(each)}",
+            [_match_expression([word]) for word in phrase],
         )
         (answer,) = cursor.fetchone()
     plan = (json.loads(answer) if isinstance(answer, str) else answer)[0]["Plan"]

@@ -330,8 +330,8 @@ def code_spans(text: str) -> SafeString:
 @register.filter
 def plural(number: int, words: str) -> str:
     """`{{ n|plural:"event,events" }}`: 1 event, 2 events, 12,345 events."""
-    one, _, many = words.partition(",")
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    singular, _, many = words.partition(",")
+    return f"{number:,} {singular if number == 1 else many or singular + 's'}"
 
 
 @register.filter

@@ -142,8 +142,13 @@ def call_json(call: ModelCall) -> dict[str, Any]:
 def responses(call: ModelCall) -> list[dict[str, Any]]:
     """Return the responses of a call with their contents."""
     stored: list[dict[str, Any]] = json.loads(call.response or "[]")
-    pieces = read_pieces(call.session_id, [one["content"] for one in stored if "content" in one])
-    return [{**one, "content": pieces.get(one["content"])} if "content" in one else one for one in stored]
+    pieces = read_pieces(
+        call.session_id, [response["content"] for response in stored if "content" in response]
+    )
+    return [
+        {**response, "content": pieces.get(response["content"])} if "content" in response else response
+        for response in stored
+    ]
 
 
 def compare_contents(
@@ -203,7 +208,7 @@ def leaf_names(session_pk: int, name: str) -> list[str]:
     names = [name]
     while True:
         pieces = _piece_texts(session_pk, names)
-        level = [members_of(pieces.get(one, "")) for one in names]
+        level = [members_of(pieces.get(digest, "")) for digest in names]
         members = [member for entry in level if entry for member in entry[1]]
         if not any(entry and entry[0] for entry in level):
             return members

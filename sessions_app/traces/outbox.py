@@ -134,7 +134,7 @@ class Outbox:
             unfinished = self._try_write(units)
             if unfinished is None:
                 unfinished = [
-                    unit for one in units if len(units) > 1 for unit in self._try_write([one]) or ()
+                    unit for record in units if len(units) > 1 for unit in self._try_write([record]) or ()
                 ]
             units = unfinished
 

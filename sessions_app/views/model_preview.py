@@ -55,11 +55,14 @@ def _preview_context(preview: dict[str, Any]) -> dict[str, Any]:
     first = preview["count"] - len(preview["contents"]) + 1
     uncalled = [each for each in preview["instructions"] if each.get("provider") and not each["is_called"]]
     closed = [tool for tool in preview["tools"] if tool.get("toolset") and not tool["is_called"]]
-    keys = [piece for one in preview["instructions"] for piece in one["pieces"] if "key" in piece]
+    keys = [
+        piece for instruction in preview["instructions"] for piece in instruction["pieces"] if "key" in piece
+    ]
     return {
         "preview": preview,
         "contents": [
-            describe_content(place, one, "") for place, one in enumerate(preview["contents"], start=first)
+            describe_content(place, content, "")
+            for place, content in enumerate(preview["contents"], start=first)
         ],
         "hidden": first - 1,
         "tools": list(zip(tool_names(preview["tools"]), preview["tools"], strict=True)),

@@ -166,20 +166,20 @@ def _call_context(call: ModelCall, limit: int) -> dict[str, Any]:
         "instruction": model_calls.instruction_text(request.instruction),
         "instruction_lines": model_calls.instruction_change(request, previous_request),
         "stretches": [
-            _stretch_context(one, call, before)
-            for one in model_calls.compare_contents(call, request, previous_request, limit)
+            _stretch_context(content, call, before)
+            for content in model_calls.compare_contents(call, request, previous_request, limit)
         ],
         "tools_added": added,
         "tools_removed": removed,
         "tools": list(zip(model_calls.tool_names(request.tools), request.tools, strict=True)),
         "responses": [
             (
-                one,
-                describe_content(0, one["content"], f"/responses/{number}/content")
-                if "content" in one
+                response,
+                describe_content(0, response["content"], f"/responses/{number}/content")
+                if "content" in response
                 else None,
             )
-            for number, one in enumerate(model_calls.responses(call))
+            for number, response in enumerate(model_calls.responses(call))
         ],
     }
 

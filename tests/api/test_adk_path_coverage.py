@@ -18,10 +18,10 @@ def fill_path(path: str) -> str:
 async def test_every_path_and_method_of_adks_server_is_answered(web, oracle):
     server, _ = oracle
     routes = [route for route in server.routes if isinstance(route, APIRoute)]
-    asked = [(method, fill_path(route.path)) for route in routes for method in route.methods]
-    assert len(asked) > 50
-    for method, path in asked:
+    requests = [(method, fill_path(route.path)) for route in routes for method in route.methods]
+    assert len(requests) > 50
+    for method, path in requests:
         answer = await web.request(method, path, json={})
         assert answer.status_code != 405, (method, path)
-        told = answer.json() if answer.status_code == 404 else {}
-        assert told.get("hint") != NOT_FOUND.hint, (method, path)
+        body = answer.json() if answer.status_code == 404 else {}
+        assert body.get("hint") != NOT_FOUND.hint, (method, path)

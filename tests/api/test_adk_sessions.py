@@ -21,8 +21,12 @@ def comparable(value: Any, inside: str = "") -> Any:
         return [comparable(item, inside) for item in value]
     if not isinstance(value, dict):
         return value
-    kept = {key: comparable(item, key) for key, item in value.items()}
-    return kept if inside == "state" else {key: item for key, item in kept.items() if key not in VARYING}
+    values_by_key = {key: comparable(item, key) for key, item in value.items()}
+    return (
+        values_by_key
+        if inside == "state"
+        else {key: item for key, item in values_by_key.items() if key not in VARYING}
+    )
 
 
 async def both(

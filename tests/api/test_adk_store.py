@@ -60,11 +60,11 @@ async def test_adks_front_end_finds_the_title_where_it_left_it(web):
 async def test_title_with_unchanged_state_writes_only_title(web):
     state = {"n": 1.0, "list": [True, {"b": None, "a": 1}], "user:tier": "gold", "app:motd": "hi"}
     await web.post(SESSIONS, json={"sessionId": "s1", "state": state})
-    told = (await web.get(SESSIONS)).json()[0]["state"]
-    sent = {**told, "n": 1, "list": [True, {"a": 1, "b": None}], **TITLE["stateDelta"]}
+    body = (await web.get(SESSIONS)).json()[0]["state"]
+    sent = {**body, "n": 1, "list": [True, {"a": 1, "b": None}], **TITLE["stateDelta"]}
     answer = (await web.patch(SESSIONS + "/s1", json={"stateDelta": sent})).json()
     assert answer["events"] == []
-    assert answer["state"] == {**told, **TITLE["stateDelta"]}
+    assert answer["state"] == {**body, **TITLE["stateDelta"]}
     row = await units_of_work.read(AgentSession.objects.get)
     assert (row.title, row.revision) == ("Rain in Paris", 0)
 
@@ -120,8 +120,8 @@ async def test_a_change_while_a_run_is_active_is_refused_naming_the_run(web, met
 async def test_session_of_attempt_is_readable_but_not_listed_or_changed(web):
     attempt = KEY._replace(realm="eval/run1/case1/0")
     await units_of_work.write(writes.create_session, attempt, {"n": 1, "user:tier": "gold"})
-    found = await web.get(SESSIONS + "/s1")
-    assert found.json()["state"] == {"n": 1, "user:tier": "gold"}
+    response = await web.get(SESSIONS + "/s1")
+    assert response.json()["state"] == {"n": 1, "user:tier": "gold"}
     assert (await web.get(SESSIONS)).json() == []
     assert (await web.patch(SESSIONS + "/s1", json={"stateDelta": {"n": 2}})).status_code == 404
     assert (await web.delete(SESSIONS + "/s1")).status_code == 200
@@ -159,8 +159,8 @@ async def test_any_id_names_its_own_session_on_adks_paths(web):
         ids = (f"a{hostile}"[:512].strip(), hostile, hostile)
         created = await web.post(path_of(*ids), json={"n": 1})
         assert created.status_code == 200, hostile
-        found = (await web.get(path_of(*ids))).json()
-        assert (found["appName"], found["userId"], found["id"]) == ids
+        body = (await web.get(path_of(*ids))).json()
+        assert (body["appName"], body["userId"], body["id"]) == ids
         patched = await web.patch(path_of(*ids), json={"stateDelta": {"n": 2}})
         assert patched.json()["state"] == {"n": 2}, hostile
         listed = (await web.get(path_of(*ids).rpartition("/")[0])).json()

@@ -14,19 +14,19 @@ ACTIVE = "/api/v1/sessions/active"
 WHO = {"app": "weather", "user": "ann"}
 
 
-@pytest.mark.parametrize(("given", "seconds", "span"), [("30d", 2_592_000, "30d"), (5_400, 5_400, "90m")])
-async def test_an_apps_time_to_live_is_set_as_seconds_or_as_a_span(web, given, seconds, span):
-    answer = await web.put(SETTINGS, json={"session_ttl": given})
-    told = {"app": "weather", "session_ttl_s": seconds, "session_ttl": span}
-    assert (answer.status_code, answer.json()) == (200, told)
-    assert (await web.get(SETTINGS)).json() == told
+@pytest.mark.parametrize(("value", "seconds", "span"), [("30d", 2_592_000, "30d"), (5_400, 5_400, "90m")])
+async def test_an_apps_time_to_live_is_set_as_seconds_or_as_a_span(web, value, seconds, span):
+    answer = await web.put(SETTINGS, json={"session_ttl": value})
+    settings = {"app": "weather", "session_ttl_s": seconds, "session_ttl": span}
+    assert (answer.status_code, answer.json()) == (200, settings)
+    assert (await web.get(SETTINGS)).json() == settings
     cleared = (await web.put(SETTINGS, json={"session_ttl": None})).json()
     assert cleared == {"app": "weather", "session_ttl_s": None, "session_ttl": None}
 
 
-@pytest.mark.parametrize("given", ["soon", 0, -1, "", 1e30])
-async def test_a_span_that_is_none_is_refused(web, given):
-    answer = await web.put(SETTINGS, json={"session_ttl": given})
+@pytest.mark.parametrize("value", ["soon", 0, -1, "", 1e30])
+async def test_a_span_that_is_none_is_refused(web, value):
+    answer = await web.put(SETTINGS, json={"session_ttl": value})
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
     assert (await web.get(SETTINGS)).json()["session_ttl"] is None
 

@@ -37,8 +37,8 @@ async def test_external_resources_are_listed_and_searched_at_their_source(http_c
     await http_client.post(SESSIONS, json={"sessionId": "s1"})
     for text in ("Take a note: tea at four", "Take a note: cake"):
         message = {"role": "user", "parts": [{"text": text}]}
-        asked = {"appName": "office", "userId": "ann", "sessionId": "s1", "newMessage": message}
-        assert (await http_client.post("/run", json=asked)).status_code == 200
+        parameters = {"appName": "office", "userId": "ann", "sessionId": "s1", "newMessage": message}
+        assert (await http_client.post("/run", json=parameters)).status_code == 200
     assert any(file.is_file() for file in files.rglob("*"))
 
     whole = (await http_client.get("/artifacts/?app=office&user=ann")).text

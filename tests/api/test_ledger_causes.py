@@ -35,8 +35,8 @@ async def history(web: Any, session: AgentSession, name: str) -> list[tuple[Any,
 async def old_and_new(session: AgentSession, seq: int) -> list[tuple[str, str | None, str | None]]:
     """Return (key, old, new) as the timeline shows an event."""
     event = await units_of_work.read(session.events.get, seq=seq)
-    found = await units_of_work.read(changes_of, session, [event])
-    return [(change.name, change.old, change.new) for change in found[seq]]
+    changes = await units_of_work.read(changes_of, session, [event])
+    return [(change.name, change.old, change.new) for change in changes[seq]]
 
 
 @pytest.mark.parametrize("name", NAMES)

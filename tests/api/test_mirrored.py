@@ -95,8 +95,8 @@ async def test_client_writes_reach_remote_store_and_copy(http_client, mirrored_r
     )
     assert (run.status, run.last_seq) == ("done", events - 1)
     assert (row.last_seq, row.mirrored.place, row.mirrored.behind) == (events, f"sqlite:///{adk_file}", "")
-    told = (await http_client.get(f"/api/v1/sessions/{row.pk}")).json()
-    assert told["stored_in"] == f"ADK's session service sqlite:///{adk_file}"
+    body = (await http_client.get(f"/api/v1/sessions/{row.pk}")).json()
+    assert body["stored_in"] == f"ADK's session service sqlite:///{adk_file}"
 
     assert (await http_client.delete(f"{SESSIONS}/s1")).status_code == 200
     assert event_counts(adk_file) == []

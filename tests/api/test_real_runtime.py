@@ -50,19 +50,19 @@ async def test_apps_sessions_and_runs_of_a_plain_adk_client(http_client, supervi
 async def test_agent_import_error_is_returned(http_client, supervisor, path):
     session = (await http_client.post("/apps/broken/users/ann/sessions", json={})).json()
     answer = await http_client.post(path, json=run_body(session["id"], "hello") | {"appName": "broken"})
-    told = answer.json()
-    assert (answer.status_code, told["code"]) == (500, "agent_not_loaded")
-    assert told["detail"].startswith("Agent 'broken' could not be loaded: ")
-    assert "The agent's page shows where it failed." in told["hint"]
+    body = answer.json()
+    assert (answer.status_code, body["code"]) == (500, "agent_not_loaded")
+    assert body["detail"].startswith("Agent 'broken' could not be loaded: ")
+    assert "The agent's page shows where it failed." in body["hint"]
 
 
 async def test_process_death_shows_in_stream_and_run(http_client, supervisor):
     session_id = (await http_client.post(SESSIONS, json={})).json()["id"]
     async with http_client.stream("POST", "/run_sse", json=run_body(session_id, "die")) as response:
         lines = [line async for line in response.aiter_lines() if line]
-    told = json.loads(lines[-1].removeprefix("data: "))
-    assert told["code"] == "runtime_unavailable"
-    assert "slow" in told["error"]
+    body = json.loads(lines[-1].removeprefix("data: "))
+    assert body["code"] == "runtime_unavailable"
+    assert "slow" in body["error"]
     run = await ended_run()
     assert run.status == "crashed"
     again = await http_client.post("/run", json=run_body(session_id, "short"))

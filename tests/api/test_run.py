@@ -238,8 +238,8 @@ async def test_events_with_actions_refused_by_adk_are_imported(web, peer, fields
     answer = await web.post(SESSIONS, json={"events": [restored_event(**fields)]})
     assert answer.status_code == 200
     (event,) = answer.json()["events"]
-    told = {**event, "actions": {"stateDelta": event["actions"]["stateDelta"]}}
-    assert told.items() >= fields.items()
+    changed_event = {**event, "actions": {"stateDelta": event["actions"]["stateDelta"]}}
+    assert changed_event.items() >= fields.items()
 
 
 async def test_a_malformed_event_is_refused_and_nothing_is_stored(web, peer):

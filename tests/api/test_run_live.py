@@ -38,8 +38,8 @@ def dial(http_client: httpx.AsyncClient) -> Open:
 
     def opened(session_id: str, more: str = "", **how: Any) -> Any:
         host = f"{http_client.base_url.host}:{http_client.base_url.port}"
-        asked = f"app_name=parrot&user_id=ann&session_id={session_id}{more}"
-        return connect(f"ws://{host}/run_live?{asked}", proxy=None, **how)
+        query = f"app_name=parrot&user_id=ann&session_id={session_id}{more}"
+        return connect(f"ws://{host}/run_live?{query}", proxy=None, **how)
 
     return opened
 
@@ -61,8 +61,8 @@ async def test_a_live_run_is_talked_to_in_both_directions_and_stored(http_client
     run = await ended_run()
     assert run.source == "adk"
     stored = (await http_client.get(f"/apps/parrot/users/ann/sessions/{session_id}")).json()
-    said = [event["content"]["parts"][0]["text"] for event in stored["events"] if event.get("content")]
-    assert {"heard hello", "heard again"} <= set(said)
+    texts = [event["content"]["parts"][0]["text"] for event in stored["events"] if event.get("content")]
+    assert {"heard hello", "heard again"} <= set(texts)
 
 
 @pytest.mark.parametrize("frame", ["{", "[]", '{"content": 1}', '{"blob": {"data": "***"}}'])
@@ -113,8 +113,8 @@ async def test_unknown_session_closes_socket_like_adk(supervisor, dial):
 
 async def test_unknown_app_closes_socket(http_client, supervisor):
     host = f"{http_client.base_url.host}:{http_client.base_url.port}"
-    asked = "app_name=nobody&user_id=ann&session_id=s"
-    async with connect(f"ws://{host}/run_live?{asked}", proxy=None) as socket:
+    query = "app_name=nobody&user_id=ann&session_id=s"
+    async with connect(f"ws://{host}/run_live?{query}", proxy=None) as socket:
         code, reason = await closing_of(socket)
     assert code == 1008
     assert "nobody" in reason

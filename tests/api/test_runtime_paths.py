@@ -34,7 +34,7 @@ async def test_an_artifact_is_saved_listed_read_and_deleted(web, session, name):
         (await web.get(path)).json()["inlineData"]["data"]
         for path in (at, f"{at}/versions/latest", f"{at}/versions/0", f"{at}?version=0")
     ]
-    assert [base64.b64decode(one).decode() for one in data] == ["second", "second", "first", "first"]
+    assert [base64.b64decode(item).decode() for item in data] == ["second", "second", "first", "first"]
     assert (await web.get(f"{at}/versions/1/metadata")).json()["mimeType"] == "text/plain"
     assert len((await web.get(f"{at}/versions/metadata")).json()) == 2
     assert (await web.delete(at)).json() is None

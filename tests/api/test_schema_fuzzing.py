@@ -44,8 +44,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def operations(schema: Any) -> list[Any]:
     schema.config.output.sanitization.update(enabled=False)  # a fault is told with the request that shows it
-    found = [result.ok() for result in schema.get_all_operations()]
-    return [one for one in found if not any(part in one.path for part in LEFT_OUT)]
+    all_operations = [result.ok() for result in schema.get_all_operations()]
+    return [operation for operation in all_operations if not any(part in operation.path for part in LEFT_OUT)]
 
 
 def ask(operation: Any, checks: list[Any], faults: list[str]) -> None:

@@ -18,8 +18,8 @@ API = "/api/v1"
 async def test_rename_tag_and_pin_keep_the_revision(web):
     session = await create("s1")
     change = {"title": " A  rainy day", "pinned": True, "add_tags": ["Bug", "slow"], "remove_tags": ["slow"]}
-    told = (await web.patch(f"{API}/sessions/{session.pk}", json=change)).json()
-    assert (told["title"], told["pinned"], told["tags"]) == ("A rainy day", True, ["bug"])
+    body = (await web.patch(f"{API}/sessions/{session.pk}", json=change)).json()
+    assert (body["title"], body["pinned"], body["tags"]) == ("A rainy day", True, ["bug"])
     row = await units_of_work.read(AgentSession.objects.get)
     assert row.revision == session.revision
     again = (await web.patch(f"{API}/sessions/{session.pk}", json={"pinned": False})).json()
@@ -98,12 +98,12 @@ async def test_the_list_is_searched_by_the_query_language(web):
     await create("s2", user_id="ben")
     await append(first, "hello")
 
-    async def found(query: str) -> list[str]:
+    async def find_ids(query: str) -> list[str]:
         answer = await web.get(f"{API}/sessions", params={"q": query})
         return [session["id"] for session in answer.json()["sessions"]]
 
-    assert await found("user:tier = gold") == ["s1"]
-    assert await found("events=0") == ["s2"]
+    assert await find_ids("user:tier = gold") == ["s1"]
+    assert await find_ids("events=0") == ["s2"]
     wrong = await web.get(f"{API}/sessions", params={"q": "is:runing"})
     assert (wrong.status_code, wrong.json()["code"]) == (400, "bad_query")
 

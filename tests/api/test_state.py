@@ -82,13 +82,13 @@ async def test_every_key_has_its_last_writer(web):
     session = await create(initial={"n": 0, "user:tier": "silver"})
     await append(session, "e1", {"n": 1})
     await web.put(of(session), params={"key": "app:v"}, json={"value": 2})
-    told = (await web.get(of(session, "keys"))).json()["keys"]
-    assert [(key["key"], key["scope"], key["value"], key["last_write"]["cause"]) for key in told] == [
+    keys = (await web.get(of(session, "keys"))).json()["keys"]
+    assert [(key["key"], key["scope"], key["value"], key["last_write"]["cause"]) for key in keys] == [
         ("n", "session", 1, "append"),
         ("user:tier", "user", "silver", "seed"),
         ("app:v", "app", 2, "edit"),
     ]
-    assert told[2]["last_write"]["writer"] == {
+    assert keys[2]["last_write"]["writer"] == {
         "kind": "user",
         "name": "",
         "call_id": "",
@@ -279,15 +279,15 @@ async def test_diff_of_two_events_names_values_and_writers(web):
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    told = await changes(**{"from": "e1", "to": "e2"})
-    assert (told["from_seq"], told["to_seq"], told["to_event_id"]) == (1, 2, "e2")
-    assert [(c["key"], c["change"], c["old"], c["new"]) for c in told["changes"]] == [
+    body = await changes(**{"from": "e1", "to": "e2"})
+    assert (body["from_seq"], body["to_seq"], body["to_event_id"]) == (1, 2, "e2")
+    assert [(c["key"], c["change"], c["old"], c["new"]) for c in body["changes"]] == [
         ("n", "changed", 1, 2),
         ("new", "added", None, True),
         ("same", "changed", 2, 1),
         ("app:v", "changed", 1, 2),
     ]
-    assert told["changes"][3]["new_write"]["session"] == "s2"
+    assert body["changes"][3]["new_write"]["session"] == "s2"
     whole = await changes()
     assert (whole["from_seq"], whole["from_event_id"], whole["to_event_id"]) == (0, None, None)
     assert [(c["key"], c["change"]) for c in whole["changes"]] == [
@@ -307,8 +307,8 @@ async def test_history_can_be_limited_to_one_session(web):
     session, other = await create(initial={"user:n": 0}), await create("s2")
     await append(other, "x1", {"user:n": 1})
     await append(session, "e1", {"user:n": 2})
-    told = (await web.get(of(session, "history"), params={"key": "user:n", "here": "true"})).json()
-    assert [change["value"] for change in told["changes"]] == [2, 0]
+    body = (await web.get(of(session, "history"), params={"key": "user:n", "here": "true"})).json()
+    assert [change["value"] for change in body["changes"]] == [2, 0]
 
 
 async def test_credentials_leave_in_no_answer(web):
@@ -361,8 +361,8 @@ async def test_an_event_is_named_by_number_or_id(web):
     for number in range(1, 5):
         await append(session, f"e{number}", {"n": number})
     for at in ("2", "e2"):
-        told = (await web.get(of(session).removesuffix("/key"), params={"at": at})).json()
-        assert (told["merged"], told["seq"], told["event_id"]) == ({"n": 2}, 2, "e2")
+        body = (await web.get(of(session).removesuffix("/key"), params={"at": at})).json()
+        assert (body["merged"], body["seq"], body["event_id"]) == ({"n": 2}, 2, "e2")
         listed = (await web.get(of(session, "keys"), params={"at": at})).json()
         assert (listed["keys"][0]["value"], listed["event_id"]) == (2, "e2")
         assert (await web.get(of(session), params={"key": "n", "at": at})).json()["value"] == 2
@@ -384,10 +384,10 @@ async def test_numeric_event_id_wins_over_seq(web):
     session = await create()
     for event_id in ("3", "x", "y"):
         await append(session, event_id, {"n": event_id})
-    told = (await web.get(of(session).removesuffix("/key"), params={"at": "3"})).json()
-    assert (told["seq"], told["event_id"]) == (1, "3")
-    told = (await web.get(of(session).removesuffix("/key"), params={"at": "y"})).json()
-    assert (told["seq"], told["event_id"]) == (3, "y")
+    body = (await web.get(of(session).removesuffix("/key"), params={"at": "3"})).json()
+    assert (body["seq"], body["event_id"]) == (1, "3")
+    body = (await web.get(of(session).removesuffix("/key"), params={"at": "y"})).json()
+    assert (body["seq"], body["event_id"]) == (3, "y")
 
 
 @pytest.mark.parametrize("at", ["0", "-1", "+2", "²", "2.0", "9" * 19, "9" * 5000, " 2"])

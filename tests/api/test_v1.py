@@ -37,24 +37,24 @@ async def test_the_list_is_filtered_by_app_user_id_and_realm(web):
     await create("s1", app_name="writer")
     await create("s1", realm="eval/1")
 
-    async def found(**params: str) -> list[str]:
+    async def find_sessions(**params: str) -> list[str]:
         sessions = (await web.get("/api/v1/sessions", params=params)).json()["sessions"]
         return sorted(f"{session['app']} {session['user']} {session['id']}" for session in sessions)
 
-    assert await found() == ["weather ann s1", "weather b/ob s2", "writer ann s1"]
-    assert await found(app="writer") == ["writer ann s1"]
-    assert await found(user="b/ob") == ["weather b/ob s2"]
-    assert await found(session="s2") == ["weather b/ob s2"]
-    assert await found(realm="eval/1") == ["weather ann s1"]
+    assert await find_sessions() == ["weather ann s1", "weather b/ob s2", "writer ann s1"]
+    assert await find_sessions(app="writer") == ["writer ann s1"]
+    assert await find_sessions(user="b/ob") == ["weather b/ob s2"]
+    assert await find_sessions(session="s2") == ["weather b/ob s2"]
+    assert await find_sessions(realm="eval/1") == ["weather ann s1"]
 
 
 async def test_session_has_the_fields_of_lists(web):
     session = await create("s/1", {"n": 1})
     await append(session, "hello")
-    told = (await web.get(f"/api/v1/sessions/{session.pk}")).json()
-    assert told["id"] == "s/1"
-    assert (told["events"], told["errors"], told["last_text"]) == (1, 0, "hello")
-    assert told["url"] == "/sessions/weather/ann/s%2F1/"
+    body = (await web.get(f"/api/v1/sessions/{session.pk}")).json()
+    assert body["id"] == "s/1"
+    assert (body["events"], body["errors"], body["last_text"]) == (1, 0, "hello")
+    assert body["url"] == "/sessions/weather/ann/s%2F1/"
 
 
 async def test_events_go_on_from_their_cursor(web):
@@ -103,13 +103,13 @@ async def test_history_of_shared_key_covers_all_sessions(web):
     await append(other, "x1", {"user:tier": "gold"})
     await append(session, "e1", {"user:tier": None, "tier": "of the session"})
     path = f"/api/v1/sessions/{session.pk}/state/history"
-    told = (await web.get(path, params={"key": "user:tier"})).json()
-    assert [(change["value"], change["session"], change["cause"]) for change in told["changes"]] == [
+    body = (await web.get(path, params={"key": "user:tier"})).json()
+    assert [(change["value"], change["session"], change["cause"]) for change in body["changes"]] == [
         (None, "s1", "append"),
         ("gold", "s2", "append"),
         ("silver", "s1", "seed"),
     ]
-    assert told["changes"][1]["event_id"] == "x1"
+    assert body["changes"][1]["event_id"] == "x1"
     first = (await web.get(path, params={"key": "user:tier", "limit": 1})).json()
     second = (await web.get(path, params={"key": "user:tier", "limit": 2, "before": first["next"]})).json()
     assert [change["value"] for change in second["changes"]] == ["gold", "silver"]
@@ -249,10 +249,10 @@ async def test_an_attempts_session_takes_no_message(web, runtime):
 
 
 async def test_runs_are_listed_newest_first_and_filtered(web, runtime):
-    one, two = await create("s1"), await create("s2", app_name="writer")
+    first, two = await create("s1"), await create("s2", app_name="writer")
     made = [
         (await web.post("/api/v1/runs", json={"session": key, "message": "x"})).json()["id"]
-        for key in (one.pk, two.pk, one.pk)
+        for key in (first.pk, two.pk, first.pk)
     ]
     await units_of_work.write(lifecycle.finish, made[0], Run.Status.DONE)
 
@@ -260,7 +260,7 @@ async def test_runs_are_listed_newest_first_and_filtered(web, runtime):
         return [run["id"] for run in (await web.get("/api/v1/runs", params=params)).json()["runs"]]
 
     assert await listed() == made[::-1]
-    assert await listed(session=one.pk) == [made[2], made[0]]
+    assert await listed(session=first.pk) == [made[2], made[0]]
     assert await listed(app="writer") == [made[1]]
     assert await listed(status="done") == [made[0]]
     page = (await web.get("/api/v1/runs", params={"limit": 2})).json()

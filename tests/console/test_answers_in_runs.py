@@ -49,8 +49,8 @@ async def open_question(session: AgentSession) -> Question:
 
     def read() -> list[Question]:
         fresh = AgentSession.objects.get(pk=session.pk)
-        found = open_questions(fresh, windows.newest(fresh).events)
-        return [question for questions in found.values() for question in questions]
+        result = open_questions(fresh, windows.newest(fresh).events)
+        return [question for questions in result.values() for question in questions]
 
     questions = await units_of_work.read(read)
     assert len(questions) == 1

@@ -24,9 +24,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("ag
 
 @pytest.fixture
 def runtime() -> Iterator[RuntimeWithConfigCheck]:
-    found = RuntimeWithConfigCheck()
-    runtime_client.register(found)
-    yield found
+    fake_runtime = RuntimeWithConfigCheck()
+    runtime_client.register(fake_runtime)
+    yield fake_runtime
     runtime_client.register(None)
 
 

@@ -48,13 +48,17 @@ def test_an_api_key_is_answered():
 
 
 def test_a_user_name_and_a_password_are_answered():
-    found = parse_answer(BASIC, username="ann", password=" p ").exchanged_auth_credential.http
-    assert (found.scheme, found.credentials.username, found.credentials.password) == ("basic", "ann", " p ")
+    credential = parse_answer(BASIC, username="ann", password=" p ").exchanged_auth_credential.http
+    assert (credential.scheme, credential.credentials.username, credential.credentials.password) == (
+        "basic",
+        "ann",
+        " p ",
+    )
 
 
 def test_a_bearer_token_is_answered():
-    found = parse_answer(BEARER, token="t").exchanged_auth_credential.http
-    assert (found.scheme, found.credentials.token) == ("bearer", "t")
+    credential = parse_answer(BEARER, token="t").exchanged_auth_credential.http
+    assert (credential.scheme, credential.credentials.token) == ("bearer", "t")
 
 
 def test_the_address_after_a_sign_in_is_answered_with_where_it_led():
@@ -62,9 +66,12 @@ def test_the_address_after_a_sign_in_is_answered_with_where_it_led():
     assert (request.provider, request.state, request.scopes) == ("id.example", "s1", ("read", "write"))
     back = "http://127.0.0.1/runs/signed-in/?state=s1&code=c"
     answer = credential_requests.answer_after_sign_in(request, back, "http://127.0.0.1/runs/signed-in/")
-    found = AuthConfig.model_validate(answer).exchanged_auth_credential.oauth2
-    assert (found.auth_response_uri, found.redirect_uri) == (back, "http://127.0.0.1/runs/signed-in/")
-    assert (found.client_id, found.state) == ("me", "s1")
+    credential = AuthConfig.model_validate(answer).exchanged_auth_credential.oauth2
+    assert (credential.auth_response_uri, credential.redirect_uri) == (
+        back,
+        "http://127.0.0.1/runs/signed-in/",
+    )
+    assert (credential.client_id, credential.state) == ("me", "s1")
 
 
 def test_only_redirect_uri_is_added_to_provider_address():
@@ -77,8 +84,8 @@ def test_only_redirect_uri_is_added_to_provider_address():
 
 
 def test_an_access_token_is_answered_without_a_sign_in():
-    found = parse_answer(OAUTH, token="t").exchanged_auth_credential.oauth2
-    assert (found.access_token, found.client_id) == ("t", "me")
+    credential = parse_answer(OAUTH, token="t").exchanged_auth_credential.oauth2
+    assert (credential.access_token, credential.client_id) == ("t", "me")
 
 
 def test_any_credential_can_be_answered_as_json():

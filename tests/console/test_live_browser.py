@@ -54,14 +54,14 @@ def say(page: Page, text: str) -> None:
 
 
 def test_typed_message_is_answered_as_text_and_sound_and_stored(page: Page):
-    said = page.get_by_role("log")
+    chat_log = page.get_by_role("log")
     say(page, "hello <b>there</b>")
-    expect(said.locator(".is-mine")).to_have_text("hello <b>there</b>")
-    expect(said.locator(".is-answer")).to_have_text("You said: hello <b>there</b>")
+    expect(chat_log.locator(".is-mine")).to_have_text("hello <b>there</b>")
+    expect(chat_log.locator(".is-answer")).to_have_text("You said: hello <b>there</b>")
     page.wait_for_function("window.played > 0")
     say(page, "count")
-    expect(said.locator(".is-note")).to_have_text([re.compile("calls count"), re.compile('"result":2')])
-    expect(said.locator(".is-answer").last).to_have_text("You said: a tool has answered")
+    expect(chat_log.locator(".is-note")).to_have_text([re.compile("calls count"), re.compile('"result":2')])
+    expect(chat_log.locator(".is-answer").last).to_have_text("You said: a tool has answered")
     page.get_by_role("button", name="Hang up").click()
     expect(page.locator("#live-state")).to_have_text("not connected")
     page.locator(".page-head a").click()

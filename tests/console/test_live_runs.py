@@ -82,13 +82,13 @@ async def test_connection_is_a_run_with_events_and_model_requests(stage, server)
     session = await stage.session("speaker")
     async with line_to(server, session) as line:
         await line.send(text_frame("hello"))
-        said = "".join(
+        text = "".join(
             part.get("text", "")
             for event in await answer_on(line)
             if event.get("partial")
             for part in event["content"]["parts"]
         )
-        assert said == "You said: hello"
+        assert text == "You said: hello"
         [run] = await units_of_work.read(lambda: list(Run.objects.filter(session=session)))
         assert run.status == Run.Status.RUNNING
     ended = await stage.end_of(run)
@@ -98,7 +98,7 @@ async def test_connection_is_a_run_with_events_and_model_requests(stage, server)
     assert {event.invocation_id for event in events} == {ended.invocation_id}
     [call] = await until(
         lambda: units_of_work.read(lambda: list(ModelCall.objects.filter(session=session))),
-        lambda found: bool(found),
+        lambda result: bool(result),
     )
     assert (call.agent, call.model, call.invocation_id) == ("speaker", "scripted-live", ended.invocation_id)
     page = (await AsyncClient().get(f"/sessions/id/{session.pk}/model-calls/{call.pk}/")).content.decode()
@@ -138,9 +138,9 @@ async def test_page_offers_modalities_of_the_model(stage):
         .startswith("/run_live?app_name=speaker&user_id=ann&")
     )
     assert page.one("noscript")
-    told = parse((await AsyncClient().get(f"/runs/live/{writes.pk}/")).content)
-    assert told.one("div", css="empty").one("h2").text == "This agent has no live connection"
-    assert not told.all("section", id="live")
+    body = parse((await AsyncClient().get(f"/runs/live/{writes.pk}/")).content)
+    assert body.one("div", css="empty").one("h2").text == "This agent has no live connection"
+    assert not body.all("section", id="live")
 
 
 async def test_failed_invocation_resumes_and_completes(stage, agents):
@@ -172,9 +172,9 @@ async def test_failed_tool_call_is_repeated_on_resume(stage, agents, app):
     resumed = await newest_ended_run(session)
 
     assert (resumed.status, resumed.invocation_id) == ("done", failed.invocation_id)
-    told = [event.data for event in await read_events(session)]
-    assert any("cross answered {'result': 'crossed'}" in each for each in told)
-    assert any("No boat." in each for each in told)
+    event_data = [event.data for event in await read_events(session)]
+    assert any("cross answered {'result': 'crossed'}" in each for each in event_data)
+    assert any("No boat." in each for each in event_data)
 
 
 async def test_a_private_fork_is_not_spoken_with(stage):

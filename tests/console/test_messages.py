@@ -39,9 +39,9 @@ def story(transactional_db: None) -> Iterator[Story]:
 
 @pytest.fixture
 def runtime() -> RuntimeWithConfigCheck:
-    found = RuntimeWithConfigCheck()
-    runtime_client.register(found)
-    return found
+    fake_runtime = RuntimeWithConfigCheck()
+    runtime_client.register(fake_runtime)
+    return fake_runtime
 
 
 async def send(story: Story, *, htmx: bool = False, **fields: Any) -> Any:
@@ -80,7 +80,7 @@ async def test_files_need_no_text(story, runtime):
     assert len(request["new_message"]["parts"]) == 1
 
 
-async def test_a_state_delta_and_the_fields_of_a_run_config_that_are_set_go_with_it(story, runtime):
+async def test_message_sends_state_delta_and_set_run_config_fields(story, runtime):
     sent = {"state_delta": '{"user:name": "Ada"}', "config.max_llm_calls": "3", "config.support_cfc": ""}
     assert (await send(story, message="hi", **sent)).status_code == 303
     [request] = await stored_requests()
@@ -136,10 +136,12 @@ async def test_without_scripts_the_form_returns_with_input_and_errors(story, run
 async def test_adks_run_config_errors_show_at_the_field(story, runtime):
     runtime.problems = {"max_llm_calls": "should be less", "": "Not with streaming"}
     response = await send(story, htmx=True, message="hi", **{"config.max_llm_calls": "3"})
-    found = {each.attrs["data-problem-for"]: each.text for each in parse(response.content.decode()).all("li")}
+    problems = {
+        each.attrs["data-problem-for"]: each.text for each in parse(response.content.decode()).all("li")
+    }
     assert response.status_code == 422
-    assert "should be less" in found["config.max_llm_calls"]
-    assert "Not with streaming" in found["run_config"]
+    assert "should be less" in problems["config.max_llm_calls"]
+    assert "Not with streaming" in problems["run_config"]
     assert json.loads(runtime.requests[0][1]) == {"run_config": {"max_llm_calls": 3}, "streaming": True}
     assert await stored_requests() == []
 
@@ -166,7 +168,7 @@ async def test_eval_attempt_has_no_message_form(story):
     assert (await AsyncClient().get(f"/runs/message/{attempt.pk}/")).status_code == 400
 
 
-async def test_once_a_process_has_a_run_its_row_holds_no_files_and_no_credentials(story):
+async def test_row_of_claimed_run_has_no_files_or_credentials(story):
     secret = {"authType": "apiKey", "apiKey": "s3cret"}
     answer = {"name": "adk_request_credential", "id": "c", "response": {"exchangedAuthCredential": secret}}
     parts = [{"inlineData": {"displayName": "a", "data": "QUFB"}}, {"functionResponse": answer}]
@@ -174,9 +176,9 @@ async def test_once_a_process_has_a_run_its_row_holds_no_files_and_no_credential
     run = await units_of_work.write(lifecycle.create_run, story.pk, request)
     claimed = await units_of_work.write(lifecycle.claim, run.pk, None, "v1")
     assert json.loads(claimed.request) == request, "the process itself has all of it"
-    [kept] = await stored_requests()
-    assert kept["new_message"]["parts"][0] == {"inlineData": {"displayName": "a"}}
-    assert "s3cret" not in json.dumps(kept)
+    [request_row] = await stored_requests()
+    assert request_row["new_message"]["parts"][0] == {"inlineData": {"displayName": "a"}}
+    assert "s3cret" not in json.dumps(request_row)
 
 
 async def test_a_run_is_repeated_with_its_message_and_its_files(story, runtime):
@@ -233,8 +235,10 @@ async def test_invalid_answer_is_refused_at_its_field(story, runtime, calls, bod
     await units_of_work.write(lambda: story.calls(name, "c1", waiting=True, **args))
     response = await send(story, htmx=True, call_id="c1", **body)
     assert (response.status_code, response["HX-Reswap"]) == (422, "innerHTML")
-    told = {each.attrs["data-problem-for"]: each.text for each in parse(response.content.decode()).all("li")}
-    assert message in told[field]
+    problems = {
+        each.attrs["data-problem-for"]: each.text for each in parse(response.content.decode()).all("li")
+    }
+    assert message in problems[field]
     assert await stored_requests() == []
 
 

@@ -26,13 +26,13 @@ PICTURE = {"inlineData": {"mimeType": "image/png", "data": "QUFB", "displayName"
 
 @pytest.fixture
 def story(transactional_db: None) -> Iterator[Story]:
-    told = Story(initial={"city": "Paris", "user:name": "Ann"})
-    told.asks("Weather?")
-    told.says("Sunny.", delta={"city": "Rome"})
-    told.add({"text": "And tomorrow?"}, PICTURE, author="user", delta={"day": 2})
-    told.says("Rain.")
+    new_story = Story(initial={"city": "Paris", "user:name": "Ann"})
+    new_story.asks("Weather?")
+    new_story.says("Sunny.", delta={"city": "Rome"})
+    new_story.add({"text": "And tomorrow?"}, PICTURE, author="user", delta={"day": 2})
+    new_story.says("Rain.")
     runtime_client.register(RecordingRuntime())
-    yield told
+    yield new_story
     runtime_client.register(None)
     units_of_work.close_pools()
 
@@ -55,28 +55,28 @@ async def test_rerun_form_shows_message_and_consequences(story):
     page = parse((await AsyncClient().get(f"/runs/edit/{story.pk}/3/")).content)
     assert page.one("textarea", name="message").text.strip() == "And tomorrow?"
     assert json.loads(page.one("textarea", name="state_delta").text) == {"day": 2}
-    told = page.one("form", css="dialog-body").text
-    assert "with the 2 events before this message" in told
-    assert "The 2 events from this message on are not copied" in told
-    assert "1 file" in told
+    text = page.one("form", css="dialog-body").text
+    assert "with the 2 events before this message" in text
+    assert "The 2 events from this message on are not copied" in text
+    assert "1 file" in text
 
 
 async def test_edited_message_follows_the_events_before_it(story):
     response = await edit(story, 3, message="And on Monday?", state_delta='{"day": 5}', title="Monday")
-    session, asked = await newest()
+    session, run_row = await newest()
     assert response["Location"] == f"/sessions/weather/ann/{session.session_id}/"
     assert (session.title, session.last_seq, session.forked_seq) == ("Monday", 2, 2)
-    assert asked["new_message"]["parts"] == [{"text": "And on Monday?"}, PICTURE]
-    assert asked["state_delta"] == {"day": 5}
+    assert run_row["new_message"]["parts"] == [{"text": "And on Monday?"}, PICTURE]
+    assert run_row["state_delta"] == {"day": 5}
     assert await units_of_work.read(lambda: Event.objects.filter(session_id=story.pk).count()) == 4
 
 
 async def test_edited_first_message_starts_from_the_initial_state(story):
     assert (await edit(story, 1, message="Snow?")).status_code == 302
-    session, asked = await newest()
-    assert (session.last_seq, asked["new_message"]["parts"]) == (0, [{"text": "Snow?"}])
-    found = await units_of_work.read(lambda: state_at(session).merge_scopes())
-    assert found == {"city": "Paris", "user:name": "Ann"}
+    session, run_row = await newest()
+    assert (session.last_seq, run_row["new_message"]["parts"]) == (0, [{"text": "Snow?"}])
+    state = await units_of_work.read(lambda: state_at(session).merge_scopes())
+    assert state == {"city": "Paris", "user:name": "Ann"}
 
 
 @pytest.mark.parametrize(
@@ -195,6 +195,6 @@ async def test_run_with_too_many_calls_explains_the_limit(story):
     run = await create_ended_run(story, Run.Status.FAILED)
     error = {"error_type": "LlmCallsLimitExceededError", "error": "Max number of llm calls"}
     await units_of_work.write(lambda: Run.objects.filter(pk=run.pk).update(**error))
-    said = [each.text for each in parse(await page_of(story)).all("p", css="diagnosis")]
-    assert len(said) == 1, "once: where the run stands in the timeline"
-    assert all("max_llm_calls" in text for text in said)
+    texts = [each.text for each in parse(await page_of(story)).all("p", css="diagnosis")]
+    assert len(texts) == 1, "once: where the run stands in the timeline"
+    assert all("max_llm_calls" in text for text in texts)

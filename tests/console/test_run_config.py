@@ -47,8 +47,8 @@ def test_every_object_with_fields_has_form_fields():
     """JSON is left for what no control says: any keys, lists of objects, what has no JSON at all."""
 
     def written_as_json(fields: Iterable[FormField]) -> set[str]:
-        found = {field.name for field in fields if field.kind == "json"}
-        return found.union(*(written_as_json(field.fields) for field in fields))
+        names = {field.name for field in fields if field.kind == "json"}
+        return names.union(*(written_as_json(field.fields) for field in fields))
 
     fields = schema_form.build_fields(run_config.schema(), "config.")
     clients = {"clientArgs", "asyncClientArgs", "httpxClient", "httpxAsyncClient", "aiohttpClient"}
@@ -63,14 +63,14 @@ def test_form_fields_make_a_config_that_adk_accepts():
         "&config.speech_config.voiceConfig.prebuiltVoiceConfig.voiceName=Puck"
         "&config.tool_thread_pool_config.max_workers=2&config.max_llm_calls=3"
     )
-    value, told = schema_form.read_value(
+    value, problems = schema_form.read_value(
         schema_form.fill_fields(schema_form.build_fields(run_config.schema(), "config."), posted)
     )
-    assert not schema_form.invalid_fields(told)
-    found = run_config.build_run_config({"run_config": value}, OPTIONS)
-    assert found.http_options.retry_options.http_status_codes == [429, 503]
-    assert found.speech_config.voice_config.prebuilt_voice_config.voice_name == "Puck"
-    assert (found.tool_thread_pool_config.max_workers, found.max_llm_calls) == (2, 3)
+    assert not schema_form.invalid_fields(problems)
+    config = run_config.build_run_config({"run_config": value}, OPTIONS)
+    assert config.http_options.retry_options.http_status_codes == [429, 503]
+    assert config.speech_config.voice_config.prebuilt_voice_config.voice_name == "Puck"
+    assert (config.tool_thread_pool_config.max_workers, config.max_llm_calls) == (2, 3)
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,9 @@ def test_form_fields_make_a_config_that_adk_accepts():
     ],
 )
 def test_adks_errors_are_mapped_to_field_names(value, fields):
-    found = run_config.find_problems({"run_config": value, "streaming": True}, OPTIONS)
-    assert list(found) == fields
-    assert all(found.values())
+    problems = run_config.find_problems({"run_config": value, "streaming": True}, OPTIONS)
+    assert list(problems) == fields
+    assert all(problems.values())
 
 
 def test_unset_fields_default_to_server_options():
@@ -96,6 +96,6 @@ def test_unset_fields_default_to_server_options():
 
 
 def test_streaming_switch_yields_to_explicit_mode():
-    asked = {"streaming": True, "run_config": {"streaming_mode": None}}
-    assert run_config.build_run_config(asked, OPTIONS).streaming_mode.value is None
+    parameters = {"streaming": True, "run_config": {"streaming_mode": None}}
+    assert run_config.build_run_config(parameters, OPTIONS).streaming_mode.value is None
     assert run_config.build_run_config({"streaming": True}, OPTIONS).streaming_mode.value == "sse"

@@ -40,9 +40,9 @@ LEAVE = {
 def read_form(query: str) -> tuple[object, dict[str, str]]:
     """Return what a form of `LEAVE` says, and what is wrong with it."""
     fields = schema_form.fill_fields(schema_form.build_fields(LEAVE, "a."), QueryDict(query))
-    value, told = schema_form.read_value(fields)
+    value, problems = schema_form.read_value(fields)
     return value, {
-        field.input_name.removeprefix("a."): field.error for field in schema_form.invalid_fields(told)
+        field.input_name.removeprefix("a."): field.error for field in schema_form.invalid_fields(problems)
     }
 
 

@@ -26,7 +26,7 @@ def waiting(story: Story, invocation: str, call: str) -> Run:
     return run
 
 
-def done(story: Story, invocation: str) -> Run:
+def completed_run(story: Story, invocation: str) -> Run:
     """Return a run that ended well."""
     run = lifecycle.create_run(story.pk, {})
     lifecycle.claim(run.pk, None, "v1")
@@ -47,18 +47,18 @@ def test_session_waits_until_all_questions_are_answered():
     story = Story()
     assert listed_status() is None
     first, second = waiting(story, "i1", "c1"), waiting(story, "i2", "c2")
-    done(story, "i3")
+    completed_run(story, "i3")
     assert (status(first), status(second), listed_status()) == ("waiting", "waiting", "waiting")
 
     story.answers("ask_boss", "c1", author="user")
     story.invocation = "i1"
     story.answers("ask_boss", "c1", author="user")
-    done(story, "i1")
+    completed_run(story, "i1")
     assert (status(first), status(second), listed_status()) == ("done", "waiting", "waiting")
 
     story.invocation = "i2"
     story.answers("ask_boss", "c2", author="user")
-    done(story, "i2")
+    completed_run(story, "i2")
     assert (status(second), listed_status()) == ("done", "done")
 
 
@@ -73,7 +73,7 @@ def test_waiting_runs_of_other_sessions_are_left_alone():
     story, other = Story("s1"), Story("s2")
     run = waiting(story, "i1", "c1")
     story.answers("ask_boss", "c1", author="user")
-    done(other, "i1")
+    completed_run(other, "i1")
     assert status(run) == "waiting"
 
 

@@ -18,9 +18,9 @@ RUN_AXE = "rules => axe.run({runOnly: rules, resultTypes: ['violations']})"
 def violations(page: Page, rules: dict[str, Any]) -> list[str]:
     """Return the broken rules with their elements. Evaluated, because the policy of the page blocks script tags."""
     page.evaluate(AXE)
-    found = page.evaluate(RUN_AXE, rules)["violations"]
+    violation_list = page.evaluate(RUN_AXE, rules)["violations"]
     return [
         f"{page.url} {rule['id']} {node['target']}: {node['failureSummary']}"
-        for rule in found
+        for rule in violation_list
         for node in rule["nodes"]
     ]

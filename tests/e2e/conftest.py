@@ -37,8 +37,8 @@ class Server:
 
     def sessions(self) -> set[tuple[str, str, str]]:
         """Return the app, user and id of every session that the server lists."""
-        found = httpx.get(f"{self.url}/api/v1/sessions?limit=200", trust_env=False, timeout=30).json()
-        return {(row["app"], row["user"], row["id"]) for row in found["sessions"]}
+        body = httpx.get(f"{self.url}/api/v1/sessions?limit=200", trust_env=False, timeout=30).json()
+        return {(row["app"], row["user"], row["id"]) for row in body["sessions"]}
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a program of the project on the server's store, as a user would beside it."""
@@ -63,8 +63,8 @@ def wait_until(answered, seconds: float, what: str) -> None:
 
 def address_in(log: Path) -> str:
     """Return where a server says that it serves; empty before it does."""
-    found = re.search(r" on (http://\S+?)/ ", log.read_text())
-    return found.group(1) if found else ""
+    match = re.search(r" on (http://\S+?)/ ", log.read_text())
+    return match.group(1) if match else ""
 
 
 @pytest.fixture(scope="session")
@@ -80,12 +80,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     environment.pop("DJANGO_SETTINGS_MODULE", None)
     log = folder / "server.log"
     command = [sys.executable, str(ROOT / "manage.py"), "web", str(ROOT / "examples" / "agents")]
-    with log.open("w") as told:
+    with log.open("w") as output:
         process = subprocess.Popen(
             [*command, "--demo", str(DEMO), "--port", "0"],
             cwd=folder,
             env=environment,
-            stdout=told,
+            stdout=output,
             stderr=subprocess.STDOUT,
         )
     try:
@@ -106,8 +106,8 @@ def window(open_window: OpenWindow, server: Server) -> BrowserContext:
 @pytest.fixture
 def demo(server: Server) -> None:
     """The demo sessions: the server makes them in the background, one after the other, by running the agents."""
-    told = json.loads(DEMO.read_text(encoding="utf-8"))
-    expected = {(session["app"], session["user"], session["session_id"]) for session in told}
+    demo_sessions = json.loads(DEMO.read_text(encoding="utf-8"))
+    expected = {(session["app"], session["user"], session["session_id"]) for session in demo_sessions}
     wait_until(lambda: expected <= server.sessions(), DEMO_SECONDS, "the demo sessions")
 
 

@@ -32,9 +32,9 @@ def serving(folder: Path) -> Iterator[str]:
     environment.pop("DJANGO_SETTINGS_MODULE", None)
     log = folder / "server.log"
     command = [sys.executable, str(ROOT / "manage.py"), "web", str(folder / "agents"), "--port", "0"]
-    with log.open("w") as told:
+    with log.open("w") as output:
         process = subprocess.Popen(
-            command, cwd=folder, env=environment, stdout=told, stderr=subprocess.STDOUT
+            command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT
         )
     try:
         wait_until(lambda: process.poll() is not None or address_in(log), START_SECONDS, "the address")

@@ -322,12 +322,12 @@ def overflow(page: Page) -> list[str]:
 def test_page_is_accessible_in_both_themes_and_fits_narrow_screen(page: Page, place: Place):
     place.opened(page)
     assert resolve(urlsplit(page.url).path).url_name == place.route
-    found = violations(page, WCAG_RULES)
+    violation_list = violations(page, WCAG_RULES)
     light = page.evaluate(PAPER)
     page.evaluate("document.documentElement.dataset.theme = 'dark'")
     expect(page.locator("body")).not_to_have_css("background-color", light)
-    found += violations(page, CONTRAST_RULES) + overflow(page)
-    assert not found, "\n".join(found)
+    violation_list += violations(page, CONTRAST_RULES) + overflow(page)
+    assert not violation_list, "\n".join(violation_list)
 
 
 def test_planted_violation_is_detected(page: Page):
@@ -335,5 +335,8 @@ def test_planted_violation_is_detected(page: Page):
     page.evaluate("document.querySelector('main').append(document.createElement('button'))")
     page.evaluate("document.querySelector('h1').style.color = '#e0e0e0'")
     expect(page.locator("h1")).to_have_css("color", "rgb(224, 224, 224)")
-    assert {found.split()[1] for found in violations(page, WCAG_RULES)} == {"button-name", "color-contrast"}
-    assert {found.split()[1] for found in violations(page, CONTRAST_RULES)} == {"color-contrast"}
+    assert {violation.split()[1] for violation in violations(page, WCAG_RULES)} == {
+        "button-name",
+        "color-contrast",
+    }
+    assert {violation.split()[1] for violation in violations(page, CONTRAST_RULES)} == {"color-contrast"}

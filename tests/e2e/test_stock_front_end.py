@@ -77,9 +77,9 @@ def say(page: Page, text: str, answer: str) -> None:
 def session_of(page: Page) -> str:
     """Return the id of the session on the page."""
     page.wait_for_url(re.compile("session="), timeout=LIVE)
-    found = re.search(r"session=([^&]+)", page.url)
-    assert found
-    return found.group(1)
+    match = re.search(r"session=([^&]+)", page.url)
+    assert match
+    return match.group(1)
 
 
 def fetch_session(address: str, app: str, session_id: str) -> httpx.Response:
@@ -92,7 +92,7 @@ def drawer(page: Page) -> None:
     expect(page.get_by_role("button", name="Close session selector")).to_be_visible(timeout=LIVE)
 
 
-def test_an_agent_is_picked_and_talked_to_and_its_state_and_trace_are_shown(page, address):
+def test_front_end_runs_an_agent_and_shows_state_and_trace(page, address):
     choose(page, "weather")
     say(page, PARIS, SUNNY)
     session_id = session_of(page)
@@ -146,8 +146,8 @@ def test_evalset_is_created_filled_run_and_removed(page, address, folder):
     expect(page.get_by_text("1 PASS").first).to_be_visible(timeout=LIVE)
     page.get_by_role("button", name="Compare").click()
     expect(page.get_by_text("Expected", exact=True).first).to_be_visible(timeout=LIVE)
-    asked = f"{address}/dev/apps/weather/eval-sets/mine"
-    assert httpx.delete(asked, trust_env=False, timeout=30).status_code == 200
+    query = f"{address}/dev/apps/weather/eval-sets/mine"
+    assert httpx.delete(query, trust_env=False, timeout=30).status_code == 200
     assert not (folder / "agents/weather/mine.evalset.json").exists()
 
 

@@ -94,9 +94,7 @@ def test_a_failed_run_shows_its_error_and_traceback_where_it_happened(window: Br
     expect(page.locator("#runs")).to_contain_text("RuntimeError", timeout=LIVE)
 
 
-def test_an_evalset_runs_case_by_case_with_scores_and_a_link_to_each_session(
-    window: BrowserContext, server: Server
-):
+def test_evalset_runs_with_scores_and_links_to_sessions(window: BrowserContext, server: Server):
     page = window.new_page()
     page.goto("/evals/weather/one_fails_on_purpose/")
     page.get_by_role("button", name=re.compile("^Run")).first.click()

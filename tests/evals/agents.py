@@ -30,21 +30,21 @@ class Scripted(BaseAgent):
     answer: Answer
 
     async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
-        said = "".join(
+        text = "".join(
             part.text or "" for part in (ctx.user_content.parts if ctx.user_content else None) or []
         )
-        answer = self.answer(ctx, said)
+        answer = self.answer(ctx, text)
         if asyncio.iscoroutine(answer):
             answer = await answer
         for event in answer if isinstance(answer, list) else [answer]:
             if event is not None:
                 yield self._event(ctx, event)
 
-    def _event(self, ctx: InvocationContext, said: Any) -> Event:
-        if isinstance(said, Event):
-            said.invocation_id, said.author = ctx.invocation_id, self.name
-            return said
-        content = types.Content(role="model", parts=[types.Part(text=str(said))])
+    def _event(self, ctx: InvocationContext, reply: Any) -> Event:
+        if isinstance(reply, Event):
+            reply.invocation_id, reply.author = ctx.invocation_id, self.name
+            return reply
+        content = types.Content(role="model", parts=[types.Part(text=str(reply))])
         return Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
 
 
@@ -54,9 +54,9 @@ def calls(name: str, **args: Any) -> Event:
     return Event(author="agent", content=types.Content(role="model", parts=[part]))
 
 
-def writes(said: str, **delta: Any) -> Event:
+def writes(text: str, **delta: Any) -> Event:
     """Return an answer that also writes state."""
-    content = types.Content(role="model", parts=[types.Part(text=said)])
+    content = types.Content(role="model", parts=[types.Part(text=text)])
     return Event(author="agent", content=content, actions=EventActions(state_delta=delta))
 
 
@@ -67,7 +67,7 @@ def tokens(number: int) -> types.GenerateContentResponseUsageMetadata:
     )
 
 
-async def count(ctx: InvocationContext, said: str) -> Event:
+async def count(ctx: InvocationContext, text: str) -> Event:
     """Count in `user:n`, slowly enough that attempts overlap."""
     number = ctx.session.state.get("user:n", 0) + 1
     await asyncio.sleep(0.01)
@@ -123,7 +123,7 @@ class Judge(BaseLlm):
     ) -> AsyncGenerator[LlmResponse, None]:
         if self.model == "judge-raises":
             raise ValueError("the judge is out for lunch")
-        prompt = "".join(part.text or "" for one in llm_request.contents for part in one.parts or [])
+        prompt = "".join(part.text or "" for content in llm_request.contents for part in content.parts or [])
         yield LlmResponse(
             content=types.Content(role="model", parts=[types.Part(text=self._verdict(prompt))]),
             usage_metadata=COUNTED if self.model == "judge-counts" else None,

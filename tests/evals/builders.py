@@ -9,12 +9,12 @@ from typing import Any
 Json = dict[str, Any]
 
 
-def text(said: str, role: str = "user") -> Json:
-    return {"role": role, "parts": [{"text": said}]}
+def text(words: str, role: str = "user") -> Json:
+    return {"role": role, "parts": [{"text": words}]}
 
 
-def turn(said: str, answer: str | None = None, tools: list[Json] | None = None) -> Json:
-    made: Json = {"user_content": text(said)}
+def turn(words: str, answer: str | None = None, tools: list[Json] | None = None) -> Json:
+    made: Json = {"user_content": text(words)}
     if answer is not None:
         made["final_response"] = text(answer, "model")
     if tools is not None:

@@ -115,10 +115,10 @@ def web(store, folder, settings):
     runs.register(None)
 
 
-def answers(ctx, said):
-    if said == "break":
+def answers(ctx, text):
+    if text == "break":
         raise RuntimeError("<b>on fire</b>")
-    return [agents.calls("get_weather", city="Paris"), f"It is sunny <i>in</i> {said}."]
+    return [agents.calls("get_weather", city="Paris"), f"It is sunny <i>in</i> {text}."]
 
 
 @pytest.fixture

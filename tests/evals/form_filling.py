@@ -8,20 +8,20 @@ from tests.pages.html import Element, parse
 def fields_of(form: Element) -> dict[str, list[str]]:
     """Return what a browser would send of a form, apart from its buttons."""
     sent: dict[str, list[str]] = {}
-    for one in form:
-        name = one.attrs.get("name")
-        if not name or "disabled" in one.attrs:
+    for field in form:
+        name = field.attrs.get("name")
+        if not name or "disabled" in field.attrs:
             continue
-        if one.tag == "input" and (
-            one.attrs.get("type") not in ("radio", "checkbox") or "checked" in one.attrs
+        if field.tag == "input" and (
+            field.attrs.get("type") not in ("radio", "checkbox") or "checked" in field.attrs
         ):
-            sent.setdefault(name, []).append(_as_sent_by_browsers(one.attrs.get("value", "")))
-        elif one.tag == "textarea":
+            sent.setdefault(name, []).append(_as_sent_by_browsers(field.attrs.get("value", "")))
+        elif field.tag == "textarea":
             sent.setdefault(name, []).append(
-                _as_sent_by_browsers("".join(map(str, one.children)).removeprefix("\n"))
+                _as_sent_by_browsers("".join(map(str, field.children)).removeprefix("\n"))
             )
-        elif one.tag == "select":
-            options = one.all("option")
+        elif field.tag == "select":
+            options = field.all("option")
             chosen = [option for option in options if "selected" in option.attrs] or options[:1]
             sent[name] = [option.attrs.get("value", "") for option in chosen]
     return sent
@@ -66,20 +66,20 @@ class Browser:
 
     async def save(self, *, status: int = 302, **typed) -> Element:
         """Press the button that writes what is shown."""
-        marks = [one for one in self.page.all("button") if one.text == "Save to the file"]
+        marks = [item for item in self.page.all("button") if item.text == "Save to the file"]
         button = marks[0]
         return await self.send(status=status, press=(button.attrs["name"], button.attrs["value"]), **typed)
 
     def diff(self) -> tuple[list[str], list[str]]:
         """Return the lines that the page says are taken out and added."""
         lines = [line for line in self.page.all("li") if line.classes & {"added", "removed"}]
-        said = {"added": [], "removed": []}
+        values = {"added": [], "removed": []}
         for line in lines:
-            said[next(iter(line.classes & set(said)))].append(line.one("code").text)
-        return said["removed"], said["added"]
+            values[next(iter(line.classes & set(values)))].append(line.one("code").text)
+        return values["removed"], values["added"]
 
     def _shown(self, url, response, status: int) -> Element:
         self.url, self.page, self.status = url, parse(response.content), response.status_code
-        told = self.page.all("main")[0].text[:500] if self.page.all("main") else ""
-        assert response.status_code == status, f"{url}: {response.status_code}: {told}"
+        text = self.page.all("main")[0].text[:500] if self.page.all("main") else ""
+        assert response.status_code == status, f"{url}: {response.status_code}: {text}"
         return self.page

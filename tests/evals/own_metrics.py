@@ -9,19 +9,19 @@ from google.adk.evaluation.evaluator import EvalStatus, EvaluationResult, PerInv
 
 
 def says_sunny(eval_metric, actual, expected, scenario):
-    found = [
+    results = [
         PerInvocationResult(
-            actual_invocation=one,
-            score=float("sunny" in one.final_response.parts[0].text),
+            actual_invocation=invocation,
+            score=float("sunny" in invocation.final_response.parts[0].text),
             eval_status=EvalStatus.PASSED
-            if "sunny" in one.final_response.parts[0].text
+            if "sunny" in invocation.final_response.parts[0].text
             else EvalStatus.FAILED,
         )
-        for one in actual
+        for invocation in actual
     ]
-    score = sum(one.score for one in found) / len(found)
+    score = sum(result.score for result in results) / len(results)
     status = EvalStatus.PASSED if score >= eval_metric.criterion.threshold else EvalStatus.FAILED
-    return EvaluationResult(overall_score=score, overall_eval_status=status, per_invocation_results=found)
+    return EvaluationResult(overall_score=score, overall_eval_status=status, per_invocation_results=results)
 
 
 async def raises(eval_metric, actual, expected, scenario):

@@ -25,12 +25,12 @@ def version(cases: Sequence[builders.Json], name: str = "kept") -> EvalSetVersio
         defaults={"path": f"counter/{name}.evalset.json", "case_count": len(cases)},
     )
     content = json.dumps(builders.evalset(*cases, eval_set_id=name))
-    found, _ = EvalSetVersion.objects.get_or_create(
+    row, _ = EvalSetVersion.objects.get_or_create(
         evalset=evalset,
         digest=sha256(content.encode()).hexdigest(),
         defaults={"content": content, "created_at": 1.0},
     )
-    return found
+    return row
 
 
 def cases(*names: str) -> list[builders.Json]:

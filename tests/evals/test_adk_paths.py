@@ -92,25 +92,27 @@ async def test_a_case_is_read_in_adks_form(web, smoke):
 async def test_edit_keeps_fields_that_the_editor_does_not_show(web, folder):
     rubric = {"rubric_id": "r", "rubric_content": {"text_property": "polite"}}
     turn = {**builders.turn("hi", "hello"), "rubrics": [rubric]}
-    kept = {"rubrics": [rubric], "final_session_state": {"n": 1}, "team": "ours"}
+    extra_fields = {"rubrics": [rubric], "final_session_state": {"n": 1}, "team": "ours"}
     path = builders.write(
         folder.path,
         "set.evalset.json",
-        builders.evalset(builders.case("one", turn, **kept), builders.case("two", builders.turn("x"))),
+        builders.evalset(
+            builders.case("one", turn, **extra_fields), builders.case("two", builders.turn("x"))
+        ),
     )
     shown = await request_json(web, "get", "/eval_sets/set/evals/one")
     sent = {name: shown[name] for name in ("evalId", "conversation")}
     del sent["conversation"][0]["rubrics"]
     sent["conversation"][0]["finalResponse"]["parts"][0]["text"] = "good day"
     assert await request_json(web, "put", "/eval_sets/set/evals/one", sent) is None
-    one, two = json.loads(path.read_text())["eval_cases"]
-    assert one["conversation"][0]["final_response"]["parts"][0]["text"] == "good day"
-    assert one["conversation"][0]["rubrics"][0]["rubric_id"] == "r"
-    assert {name: one[name] for name in ("final_session_state", "team")} == {
+    first, two = json.loads(path.read_text())["eval_cases"]
+    assert first["conversation"][0]["final_response"]["parts"][0]["text"] == "good day"
+    assert first["conversation"][0]["rubrics"][0]["rubric_id"] == "r"
+    assert {name: first[name] for name in ("final_session_state", "team")} == {
         "final_session_state": {"n": 1},
         "team": "ours",
     }
-    assert one["rubrics"][0]["rubric_content"] == {"text_property": "polite"}
+    assert first["rubrics"][0]["rubric_content"] == {"text_property": "polite"}
     assert two == builders.case("two", builders.turn("x"))
 
 
@@ -156,8 +158,8 @@ async def test_model_metadata_is_spelled_like_adk_and_kept_by_edits(web, smoke):
     smoke.write_text(json.dumps(document))
     shown = await request_json(web, "get", "/eval_sets/smoke/evals/good")
     assert shown == EvalCase.model_validate(shown).model_dump(mode="json", by_alias=True, exclude_none=True)
-    (told,) = shown["conversation"][0]["intermediateData"]["invocationEvents"]
-    assert told["usageMetadata"]["promptTokensDetails"] == [{"modality": "TEXT", "tokenCount": 3}]
+    (invocation_event,) = shown["conversation"][0]["intermediateData"]["invocationEvents"]
+    assert invocation_event["usageMetadata"]["promptTokensDetails"] == [{"modality": "TEXT", "tokenCount": 3}]
     shown["conversation"][0]["userContent"]["parts"][0]["text"] = "Rome"
     await request_json(web, "put", "/eval_sets/smoke/evals/good", shown)
     (turn,) = json.loads(smoke.read_text())["eval_cases"][0]["conversation"]
@@ -218,7 +220,7 @@ async def test_edit_of_an_older_file_converts_it(web, folder):
 async def test_run_returns_when_ended_and_is_stored_as_result(web, process, smoke):
     body = {"eval_case_ids": ["good", "breaks"], "eval_metrics": [MATCH]}
     answer = RunEvalResponse.model_validate(await request_json(web, "post", "/eval-sets/smoke/run", body))
-    assert {one.eval_id: one.final_eval_status.name for one in answer.run_eval_results} == {
+    assert {result.eval_id: result.final_eval_status.name for result in answer.run_eval_results} == {
         "good": "PASSED",
         "breaks": "FAILED",
     }
@@ -227,8 +229,8 @@ async def test_run_returns_when_ended_and_is_stored_as_result(web, process, smok
     run = await units_of_work.read(EvalRun.objects.get)
     assert result_id == f"counter_smoke_{run.created_at}"
     for path in ("eval_results", "eval-results"):
-        told = EvalSetResult.model_validate(await request_json(web, "get", f"/{path}/{result_id}"))
-        good, breaks = told.eval_case_results
+        body_json = EvalSetResult.model_validate(await request_json(web, "get", f"/{path}/{result_id}"))
+        good, breaks = body_json.eval_case_results
         turn = good.eval_metric_result_per_invocation[0]
         assert turn.expected_invocation is not None
         assert turn.expected_invocation.user_content == turn.actual_invocation.user_content
@@ -245,11 +247,11 @@ async def test_result_names_evalset_tokens_and_seconds_like_adk(web, process, sm
     (case,) = (await request_json(web, "post", "/eval-sets/smoke/run", body))["runEvalResults"]
     assert case["evalSetFile"] == case["evalSetId"] == "smoke"
     run = await units_of_work.read(EvalRun.objects.get)
-    told = await request_json(web, "get", f"/eval_results/counter_smoke_{run.created_at}")
-    for found in (case, told["evalCaseResults"][0]):
-        (turn,) = found["evalMetricResultPerInvocation"]
-        for scores in (found["overallEvalMetricResults"], turn["evalMetricResults"]):
-            details = {one["metricName"]: one["details"] for one in scores}
+    body_json = await request_json(web, "get", f"/eval_results/counter_smoke_{run.created_at}")
+    for result in (case, body_json["evalCaseResults"][0]):
+        (turn,) = result["evalMetricResultPerInvocation"]
+        for scores in (result["overallEvalMetricResults"], turn["evalMetricResults"]):
+            details = {score["metricName"]: score["details"] for score in scores}
             assert set(details["invocation_duration_v1"]["durationDetails"]) == {
                 "totalSeconds",
                 "modelSeconds",
@@ -263,7 +265,7 @@ async def test_failed_metric_has_reason_and_case_does_not_pass(web, process, smo
     body = {"eval_case_ids": ["good"], "eval_metrics": [MATCH, rubrics]}
     (case,) = (await request_json(web, "post", "/eval-sets/smoke/run", body))["runEvalResults"]
     assert case["finalEvalStatus"] == 3
-    judged = {one["metricName"]: one for one in case["overallEvalMetricResults"]}
+    judged = {result["metricName"]: result for result in case["overallEvalMetricResults"]}
     assert judged["response_match_score"]["evalStatus"] == 1
     unjudged = judged["rubric_based_final_response_quality_v1"]
     assert unjudged["evalStatus"] == 3
@@ -300,8 +302,8 @@ async def test_results_of_adk_web_are_listed_beside_ours(web, folder):
     }
     builders.write(history, "counter_old_1.5.evalset_result.json", result)
     assert await request_json(web, "get", "/eval_results") == ["counter_old_1.5"]
-    told = await request_json(web, "get", "/eval_results/counter_old_1.5")
-    assert (told["evalSetId"], told["evalCaseResults"][0]["evalId"]) == ("old", "one")
+    body = await request_json(web, "get", "/eval_results/counter_old_1.5")
+    assert (body["evalSetId"], body["evalCaseResults"][0]["evalId"]) == ("old", "one")
 
 
 async def test_adk_web_result_has_usage_in_camel_case(web, folder):
@@ -310,17 +312,17 @@ async def test_adk_web_result_has_usage_in_camel_case(web, folder):
     case = {"eval_id": "one", "final_eval_status": 1, "overall_eval_metric_results": [metric]}
     result = {"eval_set_result_id": "r", "eval_set_id": "old", "eval_case_results": [case]}
     builders.write(folder.path / ".adk" / "eval_history", "counter_old_2.5.evalset_result.json", result)
-    told = await request_json(web, "get", "/eval_results/counter_old_2.5")
-    (found,) = told["evalCaseResults"][0]["overallEvalMetricResults"]
-    assert found["details"] == {
+    body = await request_json(web, "get", "/eval_results/counter_old_2.5")
+    (results,) = body["evalCaseResults"][0]["overallEvalMetricResults"]
+    assert results["details"] == {
         "tokenUsageDetails": {"totalTokens": 3.0},
         "durationDetails": {"totalSeconds": 0.5},
     }
 
 
 async def test_only_metrics_that_can_run_are_offered(web):
-    told = (await request_json(web, "get", "/metrics-info"))["metricsInfo"]
-    offered = {metric.metric_name: metric for metric in map(MetricInfo.model_validate, told)}
+    metrics = (await request_json(web, "get", "/metrics-info"))["metricsInfo"]
+    offered = {metric.metric_name: metric for metric in map(MetricInfo.model_validate, metrics)}
     assert offered["response_match_score"].metric_value_info.interval.max_value == 1.0
     assert not offered["token_usage_v1"].requires_threshold
     assert "safety_v1" not in offered or offered["safety_v1"].requires_threshold

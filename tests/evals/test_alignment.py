@@ -38,7 +38,10 @@ def test_a_missing_call_does_not_shift_those_after_it():
 def test_different_arguments_are_listed_one_by_one():
     (pair,) = align([call("a", same=1, other="x", gone=None)], [call("a", same=1, other="y", new=2)])
     assert pair.fit is Fit.ARGS
-    assert {one.name: (one.same, one.has_expected, one.has_actual) for one in pair.arguments} == {
+    assert {
+        argument.name: (argument.same, argument.has_expected, argument.has_actual)
+        for argument in pair.arguments
+    } == {
         "same": (True, True, True),
         "other": (False, True, True),
         "gone": (False, True, False),
@@ -79,8 +82,8 @@ def test_long_lists_are_lined_up_by_place():
 @pytest.mark.parametrize("criterion", [1.0, {"match_type": "in order"}, {"matchType": 2, "ignoreArgs": True}])
 def test_match_rules_are_parsed_like_adk(criterion):
     rules = MatchRules.of(criterion)
-    given = criterion if isinstance(criterion, dict) else {}
-    adk = ToolTrajectoryCriterion.model_validate({"threshold": 1.0, **given})
+    settings = criterion if isinstance(criterion, dict) else {}
+    adk = ToolTrajectoryCriterion.model_validate({"threshold": 1.0, **settings})
     assert (rules.match_type, rules.ignore_args) == (adk.match_type.name, adk.ignore_args)
 
 
@@ -96,7 +99,7 @@ def test_a_divergence_is_marked_exactly_where_the_metric_fails(match_type, ignor
         return [call(chance.choice("abc"), x=chance.randrange(2)) for _ in range(chance.randrange(4))]
 
     def invocation(made):
-        uses = [types.FunctionCall(name=one["name"], args=one["args"]) for one in made]
+        uses = [types.FunctionCall(name=item["name"], args=item["args"]) for item in made]
         return Invocation(user_content=types.Content(), intermediate_data=IntermediateData(tool_uses=uses))
 
     for _ in range(400):
@@ -122,9 +125,9 @@ def test_long_arguments_are_diffed_by_word_short_ones_as_a_whole():
         return align([call("f", text=left)], [call("f", text=right)])[0].arguments[0].pieces
 
     assert pieces("Paris", "Rome") is None
-    found = pieces(
+    differences = pieces(
         "Please find a quiet hotel close to the river", "Please find a cheap hotel close to the river"
     )
-    assert found is not None
-    assert [[piece.text for piece in side if piece.differs] for side in found] == [["quiet"], ["cheap"]]
+    assert differences is not None
+    assert [[piece.text for piece in side if piece.differs] for side in differences] == [["quiet"], ["cheap"]]
     assert align([call("f", text="x" * 50)], [call("f")])[0].arguments[0].pieces is None

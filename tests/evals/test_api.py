@@ -38,12 +38,12 @@ async def test_a_run_from_its_start_to_its_results(web, process, smoke):
         "cancelled": 0,
     }
     results = await get_json(web, f"/runs/{run['id']}/results")
-    by_case = {(one["case"], one["repetition"]): one for one in results["attempts"]}
+    by_case = {(attempt["case"], attempt["repetition"]): attempt for attempt in results["attempts"]}
     assert by_case["breaks", 2]["error"]["type"] == "RuntimeError"
     overall = {m["metric"]: m["score"] for m in by_case["good", 1]["metrics"] if m["turn"] is None}
     assert overall["tool_trajectory_avg_score"] == 1.0
-    one = await get_json(web, f"/attempts/{by_case['good', 1]['id']}")
-    assert one["session"]
+    json = await get_json(web, f"/attempts/{by_case['good', 1]['id']}")
+    assert json["session"]
     assert (await get_json(web, "/runs?app=counter&evalset=smoke&limit=1"))["runs"][0]["id"] == run["id"]
     assert (await post_json(web, f"/runs/{run['id']}/cancel", {}, 202))["status"] == "done"
 

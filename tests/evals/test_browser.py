@@ -46,10 +46,10 @@ class Process:
         running = execute_run(body["eval_run_id"], source, asyncio.Event())
         self.tasks.append(asyncio.create_task(running))
 
-    async def answer(self, ctx: Any, said: str) -> list[Any]:
+    async def answer(self, ctx: Any, text: str) -> list[Any]:
         while not self.allowed.acquire(blocking=False):  # noqa: ASYNC110 - the test is in another thread
             await asyncio.sleep(0.01)
-        return [agents.calls("look", at=said), f"I see {said}."]
+        return [agents.calls("look", at=text), f"I see {text}."]
 
 
 @pytest.fixture
@@ -103,8 +103,10 @@ def test_a_run_is_cancelled_from_its_page(page: Page, process: Process):
     page.click("text=Cancel")
     expect(page.locator(".outcome-count")).to_contain_text("2 cancelled")
     assert EvalRun.objects.get().status == EvalRun.Status.CANCELLED
-    said, resume = (page.locator(f".notice {part}").bounding_box() or {} for part in ("strong", "button"))
-    assert resume["x"] >= said["x"] + said["width"], "Resume stands beside what it is about"
+    status_box, resume = (
+        page.locator(f".notice {part}").bounding_box() or {} for part in ("strong", "button")
+    )
+    assert resume["x"] >= status_box["x"] + status_box["width"], "Resume stands beside what it is about"
 
 
 def test_focus_stays_on_button_during_run(page: Page, process: Process):

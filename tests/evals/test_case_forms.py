@@ -29,7 +29,7 @@ def form_data(made, **changed):
     return parse_nested(
         {
             **dict(flat(form_of(made))),
-            **{name.replace("__", "."): one for name, one in changed.items()},
+            **{name.replace("__", "."): item for name, item in changed.items()},
         }.items()
     )
 
@@ -41,7 +41,7 @@ def apply_form(made, **changed):
 def cases():
     import json
 
-    return [case_json(one) for one in parse(json.dumps(FULL), "a.evalset.json", "a").cases]
+    return [case_json(case) for case in parse(json.dumps(FULL), "a.evalset.json", "a").cases]
 
 
 EVENTS = {
@@ -70,8 +70,8 @@ EVENTS = {
 @pytest.mark.parametrize("place", range(4))
 def test_unchanged_form_makes_the_same_case(place):
     made = cases()[place]
-    found = apply_form(made)
-    assert (found.case, found.errors) == (made, {})
+    new_case = apply_form(made)
+    assert (new_case.case, new_case.errors) == (made, {})
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_unchanged_form_makes_the_same_case(place):
     ],
 )
 def test_values_that_browsers_cannot_send_are_kept(made):
-    found = apply_form(copy.deepcopy(made))
-    assert found.case == made
+    new_case = apply_form(copy.deepcopy(made))
+    assert new_case.case == made
 
 
 def test_each_field_can_be_changed_without_changing_others():
@@ -104,7 +104,7 @@ def test_each_field_can_be_changed_without_changing_others():
         rubrics=[{"rubric_id": "r", "rubric_content": {"text_property": "p", "more": 1}, "type": "T"}],
         team="ours",
     )
-    found = apply_form(
+    new_case = apply_form(
         made,
         case_id="b",
         turns__0__user="hello",
@@ -121,8 +121,8 @@ def test_each_field_can_be_changed_without_changing_others():
         session_id="s1",
         final_state='{"done": true}',
     )
-    assert found.errors == {}
-    assert found.case == {
+    assert new_case.errors == {}
+    assert new_case.case == {
         "eval_id": "b",
         "conversation": [
             {
@@ -153,11 +153,14 @@ def test_moved_turns_keep_fields_not_in_the_form():
     )
     data = rearrange_rows(rearrange_rows(form_data(made), "up:turns.1"), "add:turns")
     data["turns"][2]["user"] = "3"
-    found = AppliedForm(data, made, "counter").case
-    assert [one.get("duration") for one in found["conversation"]] == [2.0, 1.0, None]
-    assert found["devui_turn_states"] == [None, {"n": 1}, None]
+    new_case = AppliedForm(data, made, "counter").case
+    assert [turn_json.get("duration") for turn_json in new_case["conversation"]] == [2.0, 1.0, None]
+    assert new_case["devui_turn_states"] == [None, {"n": 1}, None]
     dropped = AppliedForm(rearrange_rows(data, "drop:turns.0"), made, "counter").case
-    assert [one["user_content"]["parts"][0]["text"] for one in dropped["conversation"]] == ["1", "3"]
+    assert [turn_json["user_content"]["parts"][0]["text"] for turn_json in dropped["conversation"]] == [
+        "1",
+        "3",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -191,7 +194,7 @@ def test_calls_of_recorded_events_are_edited_in_place():
 
 
 def test_fixed_case_converts_to_simulated_with_goal_and_style():
-    found = apply_form(
+    new_case = apply_form(
         case("a", turn("x")),
         kind="scenario",
         starting_prompt="Hi",
@@ -200,7 +203,7 @@ def test_fixed_case_converts_to_simulated_with_goal_and_style():
         plan="Ask twice.",
         persona="NOVICE",
     )
-    assert found.case == {
+    assert new_case.case == {
         "eval_id": "a",
         "conversation_scenario": {
             "starting_prompt": "Hi",
@@ -208,7 +211,7 @@ def test_fixed_case_converts_to_simulated_with_goal_and_style():
             "user_persona": "NOVICE",
         },
     }
-    shown = form_of(found.case)
+    shown = form_of(new_case.case)
     assert (shown["goal"], shown["style"], shown["plan"]) == ("a refund in full", "terse", "Ask twice.")
 
 
@@ -221,7 +224,7 @@ def test_any_plan_is_read_and_written_back_as_it_is(plan):
 
 
 @pytest.mark.parametrize(
-    ("changed", "field", "said"),
+    ("changed", "field", "message"),
     [
         ({"case_id": " "}, "case_id", "needs an id"),
         ({"turns__0__user": ""}, "turns.0.user", "What does the user say"),
@@ -236,8 +239,8 @@ def test_any_plan_is_read_and_written_back_as_it_is(plan):
         ({"kind": "scenario", "persona": "own"}, "persona_json", "Describe the persona"),
     ],
 )
-def test_invalid_input_shows_error_at_its_field(changed, field, said):
-    assert said in apply_form(case("a", turn("x")), **changed).errors[field]
+def test_invalid_input_shows_error_at_its_field(changed, field, message):
+    assert message in apply_form(case("a", turn("x")), **changed).errors[field]
 
 
 def test_hostile_names_of_fields_are_no_harm():

@@ -35,7 +35,7 @@ async def page_at(web, query=""):
 
 
 def names(html):
-    return [one.text for one in parse(html).all(css="case-name")]
+    return [element.text for element in parse(html).all(css="case-name")]
 
 
 async def test_very_many_cases_come_a_page_at_a_time(many):
@@ -87,6 +87,6 @@ async def test_a_text_that_no_case_has_runs_nothing(many, process):
 
 def test_cases_of_unreadable_file_are_searched_by_listed_fields():
     summaries = [{"id": "a", "turns": 1, "scenario": False, "says": "Hello there"}]
-    assert [one.id for one in CaseList.of(summaries, [], "HELLO").page] == ["a"]
+    assert [row.id for row in CaseList.of(summaries, [], "HELLO").page] == ["a"]
     assert not CaseList.of(summaries, [], "gone").page
     assert CaseList.of([], [], "").page.paginator.num_pages == 1

@@ -172,7 +172,7 @@ async def test_concurrently_removed_case_is_restored_only_on_request(browser, pa
     page = await browser.send("review", turns__0__answer="mine")
     assert "This case was changed or removed" in page.one(css="notice-danger").text
     await browser.save()
-    assert [one["eval_id"] for one in json.loads(path.read_text())["eval_cases"]] == ["two", "one"]
+    assert [case["eval_id"] for case in json.loads(path.read_text())["eval_cases"]] == ["two", "one"]
 
 
 async def test_older_file_is_converted_by_a_change(browser, folder):
@@ -180,7 +180,7 @@ async def test_older_file_is_converted_by_a_change(browser, folder):
     page = await browser.get("/evals/counter/old.test/change/?act=remove&id=gone")
     assert "converted to ADK's current format" in page.text
     await browser.save()
-    assert [one["eval_id"] for one in json.loads(path.read_text())["eval_cases"]] == ["old"]
+    assert [case["eval_id"] for case in json.loads(path.read_text())["eval_cases"]] == ["old"]
 
 
 async def test_a_save_between_looking_and_saving_is_seen(browser, path):
@@ -201,7 +201,7 @@ async def test_case_is_created_copied_and_refused_with_existing_id(browser, path
     await browser.send("review")
     await browser.save()
     cases = json.loads(path.read_text())["eval_cases"]
-    assert [one["eval_id"] for one in cases] == ["one", "two", "three", "one-2"]
+    assert [case["eval_id"] for case in cases] == ["one", "two", "three", "one-2"]
     assert cases[2]["conversation"] == [{"user_content": text("hello")}]
     assert cases[3] == {**cases[0], "eval_id": "one-2"}
     await browser.get(f"{SET}case/?copy=one")
@@ -213,8 +213,8 @@ async def test_invalid_json_of_a_case_names_line_and_column(browser, path):
     await browser.get(f"{SET}case/?id=two&view=json")
     page = await browser.send("review", status=422, raw='{"eval_id": "two",\n "conversation": [{}]}')
     assert page.one(css="notice-danger").one("a", href="#field-raw").text == "JSON"
-    told = page.one(id="field-raw-note").text
-    assert told == "line 2, column 19: conversation[0].user_content: is required"
+    note_text = page.one(id="field-raw-note").text
+    assert note_text == "line 2, column 19: conversation[0].user_content: is required"
     camel = {"evalId": "two", "conversation": [{"userContent": text("ciao")}], "new": {"a": 1}}
     await browser.send("review", raw=json.dumps(camel))
     await browser.save()
@@ -228,7 +228,7 @@ async def test_invalid_json_of_a_case_names_line_and_column(browser, path):
 async def test_a_case_is_removed(browser, path):
     await browser.get(f"{SET}change/?act=remove&id=two&at=1")
     await browser.save()
-    assert [one["eval_id"] for one in json.loads(path.read_text())["eval_cases"]] == ["one"]
+    assert [case["eval_id"] for case in json.loads(path.read_text())["eval_cases"]] == ["one"]
     await browser.get(f"{SET}change/?act=remove&id=two", status=404)
     await browser.get(f"{SET}change/?act=explode", status=400)
 
@@ -304,7 +304,7 @@ async def test_files_of_every_format_are_uploaded_unchanged(web, folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("deep.yaml", b"eval_set_id: s\neval_cases: []\nx: " + b"[" * 90_000, "nested too deeply"),
         ("nul.json", json.dumps(evalset(case("a\0", turn("hi")))).encode(), "holds a NUL"),
@@ -322,12 +322,12 @@ async def test_files_of_every_format_are_uploaded_unchanged(web, folder):
     ],
 )
 async def test_an_upload_that_cannot_be_used_is_refused_and_leaves_nothing(
-    web, folder, path, name, content, said
+    web, folder, path, name, content, message
 ):
     before = {entry.name: entry.read_bytes() for entry in folder.path.iterdir()}
     response = await upload(web, (name, content))
     assert response.status_code == 400
-    assert said in response.content.decode()
+    assert message in response.content.decode()
     assert {entry.name: entry.read_bytes() for entry in folder.path.iterdir()} == before
 
 
@@ -350,7 +350,7 @@ async def test_uploaded_cases_with_existing_ids_get_numbers(browser, path):
     )
     await browser.send(files={"file": file})
     await browser.save()
-    assert [one["eval_id"] for one in json.loads(path.read_text())["eval_cases"]] == ["one", "two", "one-2"]
+    assert [case["eval_id"] for case in json.loads(path.read_text())["eval_cases"]] == ["one", "two", "one-2"]
 
 
 async def test_versions_show_changes_and_authors(browser, path):
@@ -375,7 +375,7 @@ async def test_versions_show_changes_and_authors(browser, path):
 
 
 async def test_cases_of_any_id_are_opened_and_edited(web, folder):
-    names = [one for one in HOSTILE_IDS if one == one.strip()]
+    names = [hostile_id for hostile_id in HOSTILE_IDS if hostile_id == hostile_id.strip()]
     path = write(folder.path, "set.evalset.json", evalset(*[case(name, turn("b")) for name in names]))
     browser = Browser(web)
     for name in names:

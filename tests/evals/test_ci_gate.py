@@ -146,8 +146,8 @@ with own_new_runs(app_name):
 
 
 def test_run_killed_before_its_start_resumes_at_once(store, echo):
-    given = [sys.executable, "-c", ORDERED_AND_KILLED, str(echo)]
-    killed = subprocess.run(given, env={**os.environ, "DATABASE_URL": store_url()})
+    arguments = [sys.executable, "-c", ORDERED_AND_KILLED, str(echo)]
+    killed = subprocess.run(arguments, env={**os.environ, "DATABASE_URL": store_url()})
     run = EvalRun.objects.get()
     assert (killed.returncode, run.status) == (-signal.SIGKILL, "pending")
 

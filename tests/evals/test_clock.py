@@ -38,8 +38,8 @@ def clock(monkeypatch, tmp_path) -> Clock:
 
 @pytest.mark.parametrize("step", STEPS_S)
 async def test_durations_ignore_clock_changes(play, clock, step):
-    async def answer(ctx, said):
-        if said == "set":
+    async def answer(ctx, text):
+        if text == "set":
             clock.step(step)
             await asyncio.sleep(1.2)  # the run is looked at every second
         return "fine"
@@ -49,15 +49,17 @@ async def test_durations_ignore_clock_changes(play, clock, step):
     attempts = await units_of_work.read(lambda: list(run.attempts.all()))
     assert (run.status, run.passed, run.stopped_because) == ("done", 2, "")
     assert 1.2 <= elapsed_seconds(run) < 300
-    assert all(0 <= one.finished_at - one.started_at < 300 for one in attempts)
-    assert all(run.started_at <= one.started_at <= one.finished_at <= run.finished_at for one in attempts)
+    assert all(0 <= attempt.finished_at - attempt.started_at < 300 for attempt in attempts)
+    assert all(
+        run.started_at <= attempt.started_at <= attempt.finished_at <= run.finished_at for attempt in attempts
+    )
     calls = await units_of_work.read(lambda: list(ModelCall.objects.all()))
     assert all(0 <= call.finished_at - call.started_at < 300 for call in calls)
 
 
 @pytest.mark.parametrize("limits", [Limits(seconds=0.5), Limits(attempt_seconds=0.5)])
 async def test_limits_are_reached_though_the_clock_is_set_back(play, clock, limits):
-    async def answer(ctx, said):
+    async def answer(ctx, text):
         clock.step(-3600)
         await asyncio.sleep(3600)
 
@@ -108,7 +110,7 @@ def test_run_continues_from_seconds_spent_after_process_death(store, folder, clo
 @pytest.mark.parametrize("step", STEPS_S)
 @pytest.mark.parametrize(("spent", "status"), [(599.0, "stopped"), (1.0, "done")])
 async def test_limit_of_seconds_counts_time_of_dead_process(store, folder, clock, step, spent, status):
-    async def answer(ctx, said):
+    async def answer(ctx, text):
         await asyncio.sleep(3600 if status == "stopped" else 1.2)
         return "fine"
 

@@ -146,7 +146,7 @@ def test_smaller_level_asks_for_more_evidence():
     assert judge(of(2, same=THEN), of(0, 2), past(10, runs=5), level=0.01).verdict == Verdict.UNCLEAR
 
 
-def test_fresh_repetitions_confirm_a_suspicion_against_the_rest_of_the_history():
+def test_confirmation_is_tested_against_history_without_baseline():
     runs = (of(1, same=THEN), of(0, 1), past(5, runs=5))
     assert judge(*runs).can_confirm
     confirmed = judge(*runs, fresh={CASE: of(0, 5)})
@@ -219,7 +219,9 @@ def test_new_and_removed_cases_are_listed_and_worst_come_first():
 
 def compare_passes(changes, before=1, after=1):
     """Return two runs in which each change is (passed before, passed after)."""
-    left = {CaseKey(str(number)): of(one, before - one, THEN) for number, (one, _) in enumerate(changes)}
+    left = {
+        CaseKey(str(number)): of(change, before - change, THEN) for number, (change, _) in enumerate(changes)
+    }
     right = {CaseKey(str(number)): of(two, after - two) for number, (_, two) in enumerate(changes)}
     return compare(left, right)
 

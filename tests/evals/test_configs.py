@@ -94,7 +94,7 @@ TOOLS = "tool_trajectory_avg_score"
 
 
 @pytest.mark.parametrize(
-    ("metric", "said", "told", "way_out"),
+    ("metric", "message", "expected", "way_out"),
     [
         (TOOLS, {"match_type": "EXCAT"}, "not one of EXACT, IN_ORDER, ANY_ORDER", "Did you mean EXACT?"),
         (TOOLS, {"matchType": "in_ordr"}, "'in_ordr'", "Did you mean IN_ORDER?"),
@@ -119,10 +119,10 @@ TOOLS = "tool_trajectory_avg_score"
         (TOOLS, {"match_type": None}, "is null or NaN, which is not one of", "Write one of them."),
     ],
 )
-def test_invalid_criterion_is_refused_when_ordered(metric, said, told, way_out):
-    with pytest.raises(BadInput, match=f"weather/test_config.json: .*{told}") as refused:
+def test_invalid_criterion_is_refused_when_ordered(metric, message, expected, way_out):
+    with pytest.raises(BadInput, match=f"weather/test_config.json: .*{expected}") as refused:
         configs.check_config(
-            RunConfig({"criteria": {metric: {"threshold": 0.5, **said}}}, "weather/test_config.json")
+            RunConfig({"criteria": {metric: {"threshold": 0.5, **message}}}, "weather/test_config.json")
         )
     assert refused.value.hint.startswith(way_out)
 
@@ -142,9 +142,9 @@ def test_cleared_option_is_removed_from_its_criterion():
     assert with_value(criterion, option, None)["judge_model_options"] == {"judge_model": "m"}
 
 
-@pytest.mark.parametrize("said", [0, 2, "exact", "in-order", "Any order", "ANY_ORDER"])
-def test_ways_to_write_a_kind_of_match_that_adk_reads_are_allowed(said):
-    criterion = {"threshold": 1.0, "match_type": said, "ignore_args": "true"}
+@pytest.mark.parametrize("message", [0, 2, "exact", "in-order", "Any order", "ANY_ORDER"])
+def test_ways_to_write_a_kind_of_match_that_adk_reads_are_allowed(message):
+    criterion = {"threshold": 1.0, "match_type": message, "ignore_args": "true"}
     assert configs.check_config(RunConfig({"criteria": {TOOLS: criterion}}, "x")) == []
     assert ToolTrajectoryCriterion.model_validate(criterion).ignore_args is True
 
@@ -234,9 +234,9 @@ def test_the_configuration_beside_a_file_is_used_else_adks_default(tmp_path):
     file = write(tmp_path, "a.evalset.json", {})
     assert configs.config_beside(file).source == "ADK's defaults"
     write(tmp_path, "test_config.json", {"criteria": {"response_match_score": 0.3}, "criterai": {}})
-    found = configs.config_beside(file, "weather/a.evalset.json")
-    assert found.criteria == {"response_match_score": 0.3}
-    assert found.warnings == ["weather/test_config.json: ADK does not use the field 'criterai'."]
+    config = configs.config_beside(file, "weather/a.evalset.json")
+    assert config.criteria == {"response_match_score": 0.3}
+    assert config.warnings == ["weather/test_config.json: ADK does not use the field 'criterai'."]
 
 
 def test_a_broken_configuration_names_file_line_and_field(tmp_path):

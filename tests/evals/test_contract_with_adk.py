@@ -43,8 +43,8 @@ def test_evalset_from_adks_command_line_is_read(tmp_path):
         f"{tmp_path}/start.json",
     ]
     for command in (["create"], ["add_eval_case", *files]):
-        asked = ["eval_set", command[0], f"{tmp_path}/weather", "trips", *command[1:]]
-        assert CliRunner().invoke(command_line, asked).exit_code == 0
+        arguments = ["eval_set", command[0], f"{tmp_path}/weather", "trips", *command[1:]]
+        assert CliRunner().invoke(command_line, arguments).exit_code == 0
     content = evalsets.read_file(tmp_path / "weather/trips.evalset.json")
     assert not content.warnings
     assert content.cases[0].session_input.state == {"n": 1}
@@ -115,26 +115,31 @@ def test_judge_model_is_where_we_read_it(name):
     config = EvalConfig.model_validate(
         {"criteria": {name: {"threshold": 0.5, "judge_model_options": options}}}
     )
-    asked = []
-    _adk.replace_model(evaluator_of(metrics_of(config)[0]), lambda model: asked.append(model.model) or model)
-    assert asked == ["judge-yes"]
+    requests = []
+    _adk.replace_model(
+        evaluator_of(metrics_of(config)[0]), lambda model: requests.append(model.model) or model
+    )
+    assert requests == ["judge-yes"]
 
 
 def test_user_simulator_model_is_where_we_read_it():
     settings = LlmBackedUserSimulatorConfig(model="judge-yes")
     scenario = ConversationScenario(starting_prompt="Hello", conversation_plan="Bye")
     case = EvalCase(eval_id="a", conversation_scenario=scenario)
-    asked = []
+    requests = []
     simulator = UserSimulatorProvider(settings).provide(case)
-    _adk.replace_model(simulator, lambda model: asked.append(model.model) or model)
-    assert asked == ["judge-yes"]
+    _adk.replace_model(simulator, lambda model: requests.append(model.model) or model)
+    assert requests == ["judge-yes"]
 
 
 def test_callbacks_are_called_like_in_adk():
     assert _adk.invoke_callback(
         lambda tool, args, tool_context: (tool, args), tool=1, args=2, tool_context=3
     ) == (1, 2)
-    assert _adk.invoke_callback(lambda one, other: (one, other), callback_context=1, llm_request=2) == (1, 2)
+    assert _adk.invoke_callback(lambda item, other: (item, other), callback_context=1, llm_request=2) == (
+        1,
+        2,
+    )
 
 
 def test_key_written_by_adks_evaluation_is_known():

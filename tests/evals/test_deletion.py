@@ -32,22 +32,22 @@ def create_run(status: str = "done") -> EvalRun:
 
 
 async def test_a_run_goes_with_its_attempts_and_their_worlds_and_others_stay(web, store):
-    gone, kept = await units_of_work.read(create_run), await units_of_work.read(create_run)
+    gone, other_run = await units_of_work.read(create_run), await units_of_work.read(create_run)
     await units_of_work.read(
         lambda: sessions.create_session(SessionKey("", "counter", "u", "real"), {"app:n": 1})
     )
     assert (await web.delete(f"{RUNS}/{gone.pk}")).status_code == 204
     assert (await web.get(f"{RUNS}/{gone.pk}")).status_code == 404
 
-    def left() -> tuple[set[str], ...]:
+    def remains() -> tuple[set[str], ...]:
         realms = [AgentSession.objects.values_list("realm", flat=True)]
         realms += [UserScope.objects.values_list("realm", flat=True)]
         realms += [AppState.objects.values_list("owner__realm", flat=True)]
         return tuple(set(names) - {""} for names in realms)
 
     worlds = await units_of_work.read(lambda: set(EvalAttempt.objects.values_list("realm", flat=True)))
-    assert all(realm.startswith(f"eval/{kept.pk}/") for realm in worlds)
-    assert await units_of_work.read(left) == (worlds, worlds, worlds)
+    assert all(realm.startswith(f"eval/{other_run.pk}/") for realm in worlds)
+    assert await units_of_work.read(remains) == (worlds, worlds, worlds)
     assert await units_of_work.read(StateChange.objects.count) == 2 * 3 + 1
     assert await units_of_work.read(MetricResult.objects.count) == 0
 

@@ -25,8 +25,8 @@ def by_case(run):
 
 
 async def test_an_agent_that_raises_spoils_only_its_own_attempt(play):
-    def answer(ctx, said):
-        if said == "break":
+    def answer(ctx, text):
+        if text == "break":
             raise RuntimeError("the printer is on fire")
         return "fine"
 
@@ -40,8 +40,8 @@ async def test_an_agent_that_raises_spoils_only_its_own_attempt(play):
 
 
 async def test_empty_agent_response_is_reported_on_the_case(play):
-    def silent(ctx, said):
-        return None if said == "hush" else "fine"
+    def silent(ctx, text):
+        return None if text == "hush" else "fine"
 
     run = await play(evalset(case("a", turn("go", "fine"), turn("hush", "fine"))), silent)
     attempt = (await units_of_work.read(by_case, run))["a"]
@@ -50,7 +50,7 @@ async def test_empty_agent_response_is_reported_on_the_case(play):
 
 
 async def test_missing_expected_response_is_scored_like_adk(play):
-    run = await play(evalset(case("a", turn("go"))), lambda ctx, said: "fine")
+    run = await play(evalset(case("a", turn("go"))), lambda ctx, text: "fine")
 
     def reason():
         return run.attempts.get().results.get(metric="response_match_score", invocation=None).reason
@@ -62,8 +62,8 @@ async def test_missing_expected_response_is_scored_like_adk(play):
 async def test_an_agent_that_hangs_is_cancelled(play):
     cancelled, started = asyncio.Event(), asyncio.Event()
 
-    async def hang(ctx, said):
-        if said == "hang":
+    async def hang(ctx, text):
+        if text == "hang":
             started.set()
             await asyncio.sleep(3600)
         return "fine"
@@ -94,7 +94,7 @@ async def test_an_agent_that_hangs_is_cancelled(play):
 async def test_a_run_is_cancelled_by_its_row_from_another_process(play):
     started = asyncio.Event()
 
-    async def hang(ctx, said):
+    async def hang(ctx, text):
         started.set()
         await asyncio.sleep(3600)
 
@@ -113,7 +113,7 @@ async def test_an_agent_that_does_not_let_go_is_left_behind(play, monkeypatch):
     monkeypatch.setattr(executor, "CANCEL_GRACE_S", 0.05)
     cancelled, stubborn = asyncio.Event(), asyncio.Event()
 
-    async def cling(ctx, said):
+    async def cling(ctx, text):
         cancelled.set()
         while not stubborn.is_set():
             try:
@@ -128,9 +128,9 @@ async def test_an_agent_that_does_not_let_go_is_left_behind(play, monkeypatch):
 
 
 async def test_a_run_is_carried_out_once(play, folder):
-    run = await play(evalset(case("a", turn("go", "fine"))), lambda ctx, said: "fine")
+    run = await play(evalset(case("a", turn("go", "fine"))), lambda ctx, text: "fine")
     before = run.revision
-    await execute_run(run.id, agents.source(lambda ctx, said: "fine"), asyncio.Event())
+    await execute_run(run.id, agents.source(lambda ctx, user_text: "fine"), asyncio.Event())
     assert (
         await units_of_work.read(EvalRun.objects.values_list("revision", flat=True).get, pk=run.id) == before
     )
@@ -141,48 +141,48 @@ async def test_an_agent_that_cannot_be_loaded_fails_the_run_with_its_traceback(p
         raise ImportError("No module named 'numpyy'")
 
     monkeypatch.setattr(agents.Source, "load", broken)
-    run = await play(evalset(case("a", turn("go", "fine"))), lambda ctx, said: "fine")
+    run = await play(evalset(case("a", turn("go", "fine"))), lambda ctx, text: "fine")
     assert (run.status, run.error_type, run.cancelled) == (EvalRun.Status.FAILED, "ImportError", 1)
     assert "numpyy" in run.error
     assert "def broken" in run.traceback or "raise ImportError" in run.traceback
 
 
 async def test_unreadable_criterion_fails_the_run_before_any_attempt(play):
-    asked = []
+    requests = []
     run = await play(
         evalset(case("a", turn("go", "fine"))),
-        lambda ctx, said: asked.append(said),
+        lambda ctx, text: requests.append(text),
         {"rubric_based_tool_use_quality_v1": {"threshold": 1.0, "rubrics": "be polite"}},
     )
-    assert (run.status, asked) == (EvalRun.Status.FAILED, [])
+    assert (run.status, requests) == (EvalRun.Status.FAILED, [])
     assert "rubrics" in run.error
     assert "rubrics" in run.hint
     assert run.traceback == ""
 
 
 async def test_executed_attempts_are_recorded(play):
-    run = await play(evalset(case("a", turn("go", "fine"))), lambda ctx, said: "fine")
+    run = await play(evalset(case("a", turn("go", "fine"))), lambda ctx, text: "fine")
     assert run.code_version == "v1"
     assert run.adk_version.startswith("2.")
     assert run.git_revision == ""
 
 
 async def test_progress_is_reported_as_it_happens(play):
-    told = []
+    messages = []
     document = evalset(case("a", turn("go", "fine")), case("b", turn("go", "fine")))
     await play(
         document,
-        lambda ctx, said: "fine",
+        lambda ctx, text: "fine",
         parallelism=1,
-        progress=lambda attempt, outcome: told.append((attempt.case_id, outcome and outcome.status)),
+        progress=lambda attempt, outcome: messages.append((attempt.case_id, outcome and outcome.status)),
     )
-    assert told == [("a", None), ("a", "passed"), ("b", None), ("b", "passed")]
+    assert messages == [("a", None), ("a", "passed"), ("b", None), ("b", "passed")]
 
 
 async def test_credentials_in_agent_messages_are_not_stored_in_results(play):
     secret = {"auth_type": "apiKey", "api_key": "hunter2"}
 
-    def leaks(ctx, said):
+    def leaks(ctx, text):
         return [agents.calls("log_in", credential=secret), "fine"]
 
     run = await play(evalset(case("a", turn("go", "fine"))), leaks)
@@ -193,7 +193,7 @@ async def test_credentials_in_agent_messages_are_not_stored_in_results(play):
 
 @pytest.mark.parametrize("metric", ["tool_trajectory_avg_score", "response_match_score"])
 async def test_case_without_turns_is_reported(play, metric):
-    run = await play(evalset(case("a")), lambda ctx, said: "fine", {metric: 0.5})
+    run = await play(evalset(case("a")), lambda ctx, text: "fine", {metric: 0.5})
     attempt = (await units_of_work.read(by_case, run))["a"]
     assert attempt.status == Status.INCOMPLETE
     result = await units_of_work.read(attempt.results.get, metric=metric, invocation=None)
@@ -203,7 +203,7 @@ async def test_case_without_turns_is_reported(play, metric):
 async def test_a_case_that_names_no_app_is_refused_as_by_adk_but_for_an_app(play, folder):
     start = {"app_name": "", "user_id": "u", "state": {}}
     document = evalset(case("a", turn("go", "fine"), session_input=start))
-    run = await play(document, lambda ctx, said: "fine")
+    run = await play(document, lambda ctx, text: "fine")
     attempt = (await units_of_work.read(by_case, run))["a"]
     assert attempt.status == Status.ERROR
     assert attempt.error.startswith("session_input.app_name of the case is empty: app_name is required")
@@ -213,6 +213,6 @@ async def test_a_case_that_names_no_app_is_refused_as_by_adk_but_for_an_app(play
             return self.agent, App(name="counter", root_agent=self.agent)
 
     ordered = await units_of_work.write(rerun.repeat, run)
-    agent = agents.Scripted(name="counter", answer=lambda ctx, said: "fine")
+    agent = agents.Scripted(name="counter", answer=lambda ctx, user_text: "fine")
     await execute_run(ordered.pk, AppSource(agent, folder=folder), asyncio.Event())
     assert (await units_of_work.read(EvalRun.objects.get, pk=ordered.pk)).passed == 1

@@ -28,7 +28,7 @@ def rows(run):
     )
 
 
-async def test_an_agent_that_counts_for_its_user_answers_the_same_in_every_repetition(play):
+async def test_user_state_is_isolated_between_repetitions(play):
     """3 repetitions × 8 cases, 8 at once; every case counts twice and pins the same session id."""
     real = DjangoSessionService()
     await real.create_session(
@@ -85,7 +85,7 @@ async def test_so_many_attempts_run_at_once_and_no_more(play, parallelism):
     now, most = 0, 0
     together = asyncio.Barrier(parallelism)  # nobody goes on before so many have come
 
-    async def busy(ctx, said):
+    async def busy(ctx, text):
         nonlocal now, most
         now += 1
         most = max(most, now)

@@ -23,16 +23,16 @@ Status = MetricResult.Status
 
 async def attempt_of(run, case_id=None):
     def read():
-        found = run.attempts.filter(**({"case_id": case_id} if case_id else {})).get()
-        return found, {
-            (result.metric, result.invocation): result for result in found.results.order_by("position")
+        attempt = run.attempts.filter(**({"case_id": case_id} if case_id else {})).get()
+        return attempt, {
+            (result.metric, result.invocation): result for result in attempt.results.order_by("position")
         }
 
     return await units_of_work.read(read)
 
 
-def looks_up(ctx, said):
-    city = said.split()[-1]
+def looks_up(ctx, text):
+    city = text.split()[-1]
     return [
         agents.calls("get_weather", city=city),
         agents.calls("log", about=city),
@@ -65,16 +65,16 @@ async def test_scores_equal_those_of_adks_evaluators_on_the_same_data(play, crit
     attempt, results = await attempt_of(run)
 
     expected = EvalCase.model_validate(document["eval_cases"][0]).conversation
-    actual = [Invocation.model_validate(one) for one in json.loads(attempt.actual)]
+    actual = [Invocation.model_validate(invocation) for invocation in json.loads(attempt.actual)]
     trajectory, rouge, *_ = get_eval_metrics_from_config(EvalConfig.model_validate(config))
     for evaluator in (TrajectoryEvaluator(eval_metric=trajectory), RougeEvaluator(eval_metric=rouge)):
         name = (trajectory if isinstance(evaluator, TrajectoryEvaluator) else rouge).metric_name
         adk = evaluator.evaluate_invocations(actual, expected)
         assert results[name, None].score == adk.overall_score
         assert results[name, None].status == adk.overall_eval_status.name.lower()
-        for index, one in enumerate(adk.per_invocation_results):
-            assert results[name, index].score == one.score
-            assert results[name, index].status == one.eval_status.name.lower()
+        for index, result in enumerate(adk.per_invocation_results):
+            assert results[name, index].score == result.score
+            assert results[name, index].status == result.eval_status.name.lower()
     assert [results["tool_trajectory_avg_score", index].score for index in (0, 1)] == scores
 
 
@@ -223,7 +223,7 @@ async def test_custom_metric_decides(play):
         "custom_metrics": {"mine": {"code_config": {"name": "tests.evals.own_metrics.says_sunny"}}},
     }
     document = evalset(case("yes", turn("in Rome", "It is sunny.")), case("no", turn("hidden", "?")))
-    run = await play(document, lambda ctx, said: "sunny" if "Rome" in said else "rain", config)
+    run = await play(document, lambda ctx, text: "sunny" if "Rome" in text else "rain", config)
     assert (run.passed, run.failed) == (1, 1)
 
 

@@ -56,13 +56,13 @@ def apply_edit_to_text(text, edit, name="a.evalset.json"):
 
 def changes(before, after):
     """Return the lines that differ: removed ones, added ones."""
-    found = [line for line in difflib.ndiff(before.splitlines(), after.splitlines()) if line[0] in "+-"]
-    return [line[2:] for line in found if line[0] == "-"], [line[2:] for line in found if line[0] == "+"]
+    lines = [line for line in difflib.ndiff(before.splitlines(), after.splitlines()) if line[0] in "+-"]
+    return [line[2:] for line in lines if line[0] == "-"], [line[2:] for line in lines if line[0] == "+"]
 
 
-def answer(said, case_at=0):
+def answer(text, case_at=0):
     def edit(cases):
-        cases[case_at]["conversation"][0]["final_response"]["parts"][0]["text"] = said
+        cases[case_at]["conversation"][0]["final_response"]["parts"][0]["text"] = text
 
     return edit
 
@@ -165,7 +165,7 @@ def test_removed_yaml_case_takes_its_own_comment_only():
 
 
 def test_new_yaml_parts_read_the_same_in_every_parser():
-    said = [
+    texts = [
         "no",
         "2024-05-01",
         "1e3",
@@ -183,12 +183,12 @@ def test_new_yaml_parts_read_the_same_in_every_parser():
     ]
 
     def edit(cases):
-        cases.append(case("new", *[turn(one, one) for one in said]))
+        cases.append(case("new", *[turn(text, text) for text in texts]))
 
     new = apply_edit_to_text(COMMENTED, edit, "a.evalset.yaml")
     for loader in (PlainLoader, yaml.SafeLoader):
         added = yaml.load(new, loader)["eval_cases"][2]
-        assert [one["user_content"]["parts"][0]["text"] for one in added["conversation"]] == said
+        assert [turn_json["user_content"]["parts"][0]["text"] for turn_json in added["conversation"]] == texts
 
 
 def test_multiline_text_in_place_of_one_line_keeps_the_comment():
@@ -200,7 +200,7 @@ def test_multiline_text_in_place_of_one_line_keeps_the_comment():
 
 
 @pytest.mark.parametrize("word", ["1e3", "1.5E3", "0o17", "y", "N", "no", "2020-01-01", "~", "1_000"])
-def test_a_word_that_some_reader_of_yaml_takes_for_something_else_is_quoted(word):
+def test_word_with_a_special_meaning_in_yaml_is_quoted(word):
     assert plain_yaml.dump_yaml({"text": word}) == f"text: '{word}'\n"
 
 
@@ -259,10 +259,10 @@ def test_a_yaml_file_that_ends_with_an_alias_takes_a_case_and_a_field():
     )
 
 
-@pytest.mark.parametrize("kept", [[1], [1, 0]])
-def test_a_case_that_others_refer_to_stays_where_it_is(kept):
+@pytest.mark.parametrize("remaining", [[1], [1, 0]])
+def test_a_case_that_others_refer_to_stays_where_it_is(remaining):
     def edit(cases):
-        cases[:] = [cases[place] for place in kept]
+        cases[:] = [cases[place] for place in remaining]
 
     with pytest.raises(BadInput, match="changed by hand only"):
         apply_edit_to_text(SHARED, edit, "a.evalset.yaml")
@@ -287,7 +287,7 @@ def test_edit_of_an_older_form_converts_the_file(name):
 
 def test_flat_list_of_turns_takes_another_case():
     new = apply_edit_to_text('[{"query": "q"}]', lambda cases: cases.append(case("b")), "a.test.json")
-    assert [one["eval_id"] for one in json.loads(new)["eval_cases"]] == ["a", "b"]
+    assert [case_json["eval_id"] for case_json in json.loads(new)["eval_cases"]] == ["a", "b"]
 
 
 def test_an_edit_that_makes_no_evalset_is_refused():
@@ -340,7 +340,7 @@ def test_any_yaml_edit_is_applied_or_refused(old, new, indented):
     text = dump_yaml(old, indented=indented)
     read = yaml.load(text, PlainLoader)
     try:
-        said = yaml_edit.rewrite_yaml(text, read, new)
+        rewritten = yaml_edit.rewrite_yaml(text, read, new)
     except yaml_edit.UneditableYaml:
         return
-    assert is_same_json(yaml.load(said, PlainLoader), new)
+    assert is_same_json(yaml.load(rewritten, PlainLoader), new)

@@ -47,7 +47,7 @@ def test_both_spellings_come_to_the_same_case():
     assert snake.as_adk() == camel.as_adk()
 
 
-def test_yaml_is_read_with_jsons_types_so_a_date_stays_text_and_no_is_a_word():
+def test_yaml_is_read_with_types_of_json():
     text = (
         yaml.safe_dump(evalset(case("a-b", turn("on 2024-05-01?", "no"))))
         + "created: 2024-05-01\nanswer: no\n"

@@ -101,11 +101,11 @@ async def settle():
 
 async def test_exclusive_attempt_waits_for_others_and_blocks_later_ones():
     gates = Gates()
-    one, other = gates.executor(), gates.executor()
-    one.enqueue(1)
+    first, other = gates.executor(), gates.executor()
+    first.enqueue(1)
     other.enqueue(10)
-    one.enqueue(2, alone=True)
-    one.enqueue(3)
+    first.enqueue(2, alone=True)
+    first.enqueue(3)
     other.enqueue(11)
     await settle()
     assert gates.inside == [1, 10]
@@ -117,36 +117,36 @@ async def test_exclusive_attempt_waits_for_others_and_blocks_later_ones():
     assert sorted(gates.inside) == [3, 11]
     await gates.out(3)
     await gates.out(11)
-    await one.join()
+    await first.join()
     await other.join()
 
 
 async def test_cancelled_exclusive_attempt_blocks_nobody():
     gates = Gates()
-    one, other = gates.executor(), gates.executor()
-    one.enqueue(1)
-    one.enqueue(2, alone=True)
+    first, other = gates.executor(), gates.executor()
+    first.enqueue(1)
+    first.enqueue(2, alone=True)
     other.enqueue(10)
     await settle()
     assert gates.inside == [1]
-    one.cancel(2)
+    first.cancel(2)
     await settle()
     assert gates.inside == [1, 10]
     await gates.out(1)
     await gates.out(10)
-    await one.join()
+    await first.join()
     await other.join()
 
 
 async def test_a_run_that_stops_leaves_the_room_to_others():
     gates = Gates()
-    one, other = gates.executor(), gates.executor()
-    one.enqueue(1, alone=True)
-    one.enqueue(2, alone=True)
+    first, other = gates.executor(), gates.executor()
+    first.enqueue(1, alone=True)
+    first.enqueue(2, alone=True)
     other.enqueue(10)
     await settle()
     assert gates.inside == [1]
-    await one.stop()
+    await first.stop()
     await settle()
     assert gates.inside == [10]
     await gates.out(10)

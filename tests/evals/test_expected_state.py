@@ -30,10 +30,10 @@ STATE_MATCH = "devui_state_match"
     ],
 )
 def test_a_key_matches_when_its_json_does(expected, actual, matches):
-    found = {} if actual is expected_state.MISSING else {"k": actual}
-    (check,) = expected_state.check_state({"k": expected}, found, 0)
+    values = {} if actual is expected_state.MISSING else {"k": actual}
+    (check,) = expected_state.check_state({"k": expected}, values, 0)
     assert check.matches is matches
-    assert ("actual" in check.as_json()) == ("k" in found)
+    assert ("actual" in check.as_json()) == ("k" in values)
 
 
 def test_the_score_is_the_share_of_keys_and_other_keys_do_not_count():
@@ -44,9 +44,9 @@ def test_the_score_is_the_share_of_keys_and_other_keys_do_not_count():
     assert [check.path for check in checks if not check.matches] == ["user:b", "c"]
 
 
-def counts(ctx, said):
+def counts(ctx, text):
     number = ctx.session.state.get("user:n", 0) + 1
-    return agents.writes(f"count {number}", **{"user:n": number, "last": said})
+    return agents.writes(f"count {number}", **{"user:n": number, "last": text})
 
 
 async def results_of(run):
@@ -80,12 +80,12 @@ async def test_actual_state_is_in_the_details_by_turn(play):
         )
     )
     run = await play(document, counts)
-    attempt, found = await results_of(run)
-    by_turn = {one.invocation: one for one in found}
+    attempt, results = await results_of(run)
+    by_turn = {result.invocation: result for result in results}
     assert attempt.status == EvalAttempt.Status.FAILED
     assert by_turn[None].score == 3 / 5
     assert (by_turn[0].score, by_turn[1].score) == (1.0, 0.5)
-    wrong = [one for one in json.loads(by_turn[None].details)["state"] if not one["matches"]]
+    wrong = [check for check in json.loads(by_turn[None].details)["state"] if not check["matches"]]
     assert wrong == [
         {"path": "never", "expected": 1, "turn": 1, "matches": False},
         {"path": "user:n", "expected": 3, "actual": 2, "turn": None, "matches": False},
@@ -99,10 +99,10 @@ async def test_state_threshold_is_configurable_and_ignores_other_cases(play):
     )
     run = await play(document, counts, {"response_match_score": 0.5, STATE_MATCH: 0.5})
     assert run.passed == 2
-    said = await units_of_work.read(
+    results = await units_of_work.read(
         lambda: list(MetricResult.objects.filter(metric=STATE_MATCH).values_list("attempt__case_id", "score"))
     )
-    assert said == [("some", 0.5)]
+    assert results == [("some", 0.5)]
 
 
 async def test_an_evalset_without_expected_states_does_not_hear_of_the_metric(play):

@@ -25,6 +25,6 @@ async def test_missing_call_shows_state_at_turn_end_without_eval_keys(
         run = stored_runs.run(stored_runs.version(stored_runs.cases("a")), {"a": [outcome]})
         return attempt_detail.detail(run.attempts.select_related("run__version").get()).moment
 
-    found = await units_of_work.write(moment)
-    assert (found.turn, found.seq, found.pair.name) == (1, 1, "get_weather")
-    assert found.state == {"n": 2}
+    divergence = await units_of_work.write(moment)
+    assert (divergence.turn, divergence.seq, divergence.pair.name) == (1, 1, "get_weather")
+    assert divergence.state == {"n": 2}

@@ -15,8 +15,8 @@ CALL = [{"name": EVIL, "args": {EVIL: EVIL}}]
 SCENARIO = {"starting_prompt": EVIL, "conversation_plan": EVIL}
 
 
-def answer(ctx, said):
-    if said == "break":
+def answer(ctx, text):
+    if text == "break":
         raise RuntimeError(EVIL)
     return [agents.calls(EVIL, **{EVIL: "other" + EVIL}), f"No {EVIL}"]
 

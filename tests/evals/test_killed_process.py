@@ -68,8 +68,8 @@ def gate(tmp_path: Path) -> Path:
     folder = tmp_path / "gate"
     folder.mkdir()
     (folder / "agent.py").write_text(AGENT)
-    said = ["go", "go", "wait", "wait", "go", "go"]
-    cases = [case(f"c{number}", turn(word, word)) for number, word in enumerate(said)]
+    commands = ["go", "go", "wait", "wait", "go", "go"]
+    cases = [case(f"c{number}", turn(word, word)) for number, word in enumerate(commands)]
     write(folder, "s.evalset.json", evalset(*cases))
     return folder
 
@@ -109,7 +109,7 @@ def test_run_of_killed_process_is_resumed(store, gate):
     run.refresh_from_db()
     assert (run.status, run.passed, run.errors, run.cancelled, run.resumed) == ("done", 6, 0, 0, 1)
     attempts = {attempt.case_id: attempt for attempt in run.attempts.all()}
-    assert {name: one.tries for name, one in attempts.items()} == {
+    assert {name: item.tries for name, item in attempts.items()} == {
         "c0": 1,
         "c1": 1,
         "c2": 2,

@@ -101,23 +101,25 @@ def test_file_outside_the_folder_has_its_own_id(folder, tmp_path_factory):
 
 
 def test_order_is_validated_as_a_whole(folder):
-    found = library.register_file(folder, "counter", write(folder.path, "smoke.evalset.json", GOOD))
+    evalset = library.register_file(folder, "counter", write(folder.path, "smoke.evalset.json", GOOD))
     default = config.default_config()
     with pytest.raises(NotFound, match="no case 'zzz'"):
-        run_orders.order_run(found, RunOrder(default, case_ids=["zzz"]))
+        run_orders.order_run(evalset, RunOrder(default, case_ids=["zzz"]))
     with pytest.raises(BadInput, match="more than 20,000 attempts"):
-        run_orders.order_run(found, RunOrder(default, num_runs=20_000))
-    run = run_orders.order_run(found, RunOrder(default, case_ids=["b-2"], num_runs=2))
-    assert [(one.case_id, one.case_index, one.repetition) for one in run.attempts.order_by("pk")] == [
+        run_orders.order_run(evalset, RunOrder(default, num_runs=20_000))
+    run = run_orders.order_run(evalset, RunOrder(default, case_ids=["b-2"], num_runs=2))
+    assert [
+        (attempt.case_id, attempt.case_index, attempt.repetition) for attempt in run.attempts.order_by("pk")
+    ] == [
         ("b-2", 1, 1),
         ("b-2", 1, 2),
     ]
 
 
 def test_an_evalset_without_cases_cannot_be_run(folder):
-    found = library.register_file(folder, "counter", write(folder.path, "none.evalset.json", evalset()))
+    evalset_row = library.register_file(folder, "counter", write(folder.path, "none.evalset.json", evalset()))
     with pytest.raises(BadInput, match="has no cases"):
-        run_orders.order_run(found, RunOrder(config.default_config()))
+        run_orders.order_run(evalset_row, RunOrder(config.default_config()))
 
 
 def test_undecodable_file_name_is_reported_and_hides_no_other(folder):

@@ -84,9 +84,9 @@ async def test_run_change_is_rendered_once_for_all_sockets(run, monkeypatch):
     async with AsyncExitStack() as stack:
         sockets = [await stack.enter_async_context(watching(run.id, after=run.revision)) for _ in range(20)]
         await units_of_work.write(writes.start_attempt, first.pk)
-        told = [await message(socket) for socket in sockets]
-        assert all(one == told[0] for one in told)
-        assert told[0]["attempts"] == [first.pk]
+        updates = [await message(socket) for socket in sockets]
+        assert all(update == updates[0] for update in updates)
+        assert updates[0]["attempts"] == [first.pk]
     assert rendered == [run.revision] * 2, "when the first came, and after the change"
 
 
@@ -94,20 +94,20 @@ async def test_page_receives_only_changed_rows(run):
     first, second, _ = await units_of_work.read(attempts, run)
     async with watching(run.id, after=run.revision) as socket:
         await units_of_work.write(writes.start_attempt, second.pk)
-        told = await message(socket)
-        assert told["type"] == "run"
-        assert [row["id"] for row in told["rows"]] == ["case-1"]
-        assert "&lt;b&gt;" in told["rows"][0]["html"]
-        assert "running" in told["rows"][0]["html"]
-        assert told["attempts"] == [second.pk]
+        update = await message(socket)
+        assert update["type"] == "run"
+        assert [row["id"] for row in update["rows"]] == ["case-1"]
+        assert "&lt;b&gt;" in update["rows"][0]["html"]
+        assert "running" in update["rows"][0]["html"]
+        assert update["attempts"] == [second.pk]
 
         await units_of_work.write(writes.finish_attempt, second.pk, Outcome(EvalAttempt.Status.FAILED))
         await units_of_work.write(writes.start_attempt, first.pk)
         seen = {}
         while seen.get("case-0") is None or "failed" not in seen.get("case-1", ""):
-            told = await message(socket)
-            seen |= {row["id"]: row["html"] for row in told["rows"]}
-        assert "1 failed" in told["summary"]
+            update = await message(socket)
+            seen |= {row["id"]: row["html"] for row in update["rows"]}
+        assert "1 failed" in update["summary"]
 
 
 async def test_reconnected_page_receives_missed_changes(run):
@@ -115,17 +115,17 @@ async def test_reconnected_page_receives_missed_changes(run):
     await units_of_work.write(writes.start_attempt, first.pk)
     await units_of_work.write(writes.finish_attempt, first.pk, Outcome(EvalAttempt.Status.PASSED))
     async with watching(run.id, after=run.revision) as socket:
-        told = await message(socket)
-        assert [row["id"] for row in told["rows"]] == ["case-0"]
-        assert told["cursor"] == run.revision + 2
+        update = await message(socket)
+        assert [row["id"] for row in update["rows"]] == ["case-0"]
+        assert update["cursor"] == run.revision + 2
 
 
 async def test_end_of_run_is_sent_and_socket_closed(run):
     async with watching(run.id, after=run.revision) as socket:
         await units_of_work.write(writes.finish_run, run.id, EvalRun.Status.DONE)
-        told = await message(socket)
-        assert told["type"] == "end"
-        assert "3 cancelled" in told["summary"]
+        update = await message(socket)
+        assert update["type"] == "end"
+        assert "3 cancelled" in update["summary"]
         assert (await socket.receive_output(timeout=PATIENCE))["type"] == "websocket.close"
 
 
@@ -148,12 +148,14 @@ async def test_a_page_that_leaves_is_followed_no_longer(run):
 
 async def test_page_receives_changes_of_its_evalset_file_from_any_writer(web, folder):
     path = write(folder.path, "s.evalset.json", evalset(case("a", turn("x"))))
-    found = await units_of_work.write(library.register_file, folder, "counter", path)
-    async with listening(f"/ws/evals/evalsets/{found.pk}/", f"digest={found.digest}") as socket:
+    evalset_row = await units_of_work.write(library.register_file, folder, "counter", path)
+    async with listening(f"/ws/evals/evalsets/{evalset_row.pk}/", f"digest={evalset_row.digest}") as socket:
         write(folder.path, "s.evalset.json", evalset(case("b", turn("x"))))
-        told = await message(socket)
-        assert (told["type"], told["gone"]) == ("file", False)
-        assert told["digest"] == (await units_of_work.read(EvalSet.objects.get)).digest != found.digest
+        update = await message(socket)
+        assert (update["type"], update["gone"]) == ("file", False)
+        assert (
+            update["digest"] == (await units_of_work.read(EvalSet.objects.get)).digest != evalset_row.digest
+        )
         path.unlink()
         assert (await message(socket))["gone"]
         write(folder.path, "s.evalset.json", evalset(case("b", turn("x"))))
@@ -162,9 +164,9 @@ async def test_page_receives_changes_of_its_evalset_file_from_any_writer(web, fo
 
 async def test_page_with_outdated_file_is_notified_at_once(web, folder):
     path = write(folder.path, "s.evalset.json", evalset(case("a", turn("x"))))
-    found = await units_of_work.write(library.register_file, folder, "counter", path)
-    async with listening(f"/ws/evals/evalsets/{found.pk}/", "digest=old") as socket:
-        assert (await message(socket))["digest"] == found.digest
+    evalset_row = await units_of_work.write(library.register_file, folder, "counter", path)
+    async with listening(f"/ws/evals/evalsets/{evalset_row.pk}/", "digest=old") as socket:
+        assert (await message(socket))["digest"] == evalset_row.digest
 
 
 async def test_an_evalset_that_does_not_exist_is_followed_no_further(web):
@@ -176,7 +178,7 @@ async def test_a_page_asks_for_its_own_cases_when_more_changed_than_it_shows(run
     monkeypatch.setattr(case_matrix, "PAGE", 2)
     await units_of_work.write(writes.request_cancel, run.id)
     await units_of_work.write(writes.finish_run, run.id, EvalRun.Status.CANCELLED)
-    told = await units_of_work.read(live.changes, run.id, run.revision)
-    assert (told["type"], told["many"], told["rows"]) == ("end", True, [])
-    assert len(told["attempts"]) == 3
-    assert "3 cancelled" in told["summary"]
+    changes = await units_of_work.read(live.changes, run.id, run.revision)
+    assert (changes["type"], changes["many"], changes["rows"]) == ("end", True, [])
+    assert len(changes["attempts"]) == 3
+    assert "3 cancelled" in changes["summary"]

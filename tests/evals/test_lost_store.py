@@ -34,7 +34,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry, "FIRST_DELAY_S", 0.001)
 
 
-def fine(ctx: Any, said: str) -> str:
+def fine(ctx: Any, text: str) -> str:
     return "fine"
 
 
@@ -50,9 +50,11 @@ def lose_appends(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
 
 async def test_attempt_that_lost_the_store_is_repeated_and_says_so(play, monkeypatch):
     lose_appends(monkeypatch, 1)
-    told: list[tuple[int, str]] = []
+    messages: list[tuple[int, str]] = []
     run = await play(
-        ONE, fine, progress=lambda attempt, outcome: told.append((attempt.tries, outcome and outcome.status))
+        ONE,
+        fine,
+        progress=lambda attempt, outcome: messages.append((attempt.tries, outcome and outcome.status)),
     )
     attempt = await units_of_work.read(only_attempt, run)
     assert (run.status, run.passed, run.errors, run.finished) == (EvalRun.Status.DONE, 1, 0, 1)
@@ -63,10 +65,10 @@ async def test_attempt_that_lost_the_store_is_repeated_and_says_so(play, monkeyp
     assert lost["why"] == "The store failed while it was in flight."
     assert lost["realm"] != attempt.realm
     assert not attempt_status.must_run_alone(attempt)
-    assert told == [(1, None), (2, None), (2, "passed")]
+    assert messages == [(1, None), (2, None), (2, "passed")]
 
 
-async def test_an_agent_that_hides_the_lost_store_is_not_judged_by_half_a_session(play, monkeypatch):
+async def test_agent_that_hides_a_lost_store_is_not_judged(play, monkeypatch):
     lose_appends(monkeypatch, 1)
     from tests.evals import agents
 
@@ -83,7 +85,7 @@ async def test_an_agent_that_hides_the_lost_store_is_not_judged_by_half_a_sessio
     assert (attempt.status, attempt.tries) == ("passed", 2)
 
 
-async def test_an_attempt_that_always_loses_the_store_has_no_outcome_and_can_be_resumed(play, monkeypatch):
+async def test_attempt_that_always_loses_the_store_can_be_resumed(play, monkeypatch):
     lose_appends(monkeypatch, 1000)
     run = await play(ONE, fine)
     attempt = await units_of_work.read(only_attempt, run)
@@ -104,13 +106,13 @@ async def test_a_run_comes_to_its_end_once_though_the_store_fails(play, monkeypa
     if name == "repeat_attempt":
         lose_appends(monkeypatch, 1)
     monkeypatch.setattr(writes, name, fail_with_lost_store(3, getattr(writes, name), before=before))
-    told = []
-    run = await play(ONE, fine, progress=lambda attempt, outcome: outcome and told.append(outcome.status))
+    messages = []
+    run = await play(ONE, fine, progress=lambda attempt, outcome: outcome and messages.append(outcome.status))
     attempt = await units_of_work.read(only_attempt, run)
     assert (run.status, run.passed, run.finished) == (EvalRun.Status.DONE, 1, 1)
     assert attempt.tries == (2 if name == "repeat_attempt" else 1)
     assert attempt.finished_at >= attempt.started_at
-    assert told == ["passed"]
+    assert messages == ["passed"]
     assert (
         await units_of_work.read(attempt.results.filter(metric="response_match_score", invocation=None).count)
         == 1
@@ -122,7 +124,7 @@ async def test_run_survives_temporary_loss_of_the_store(play, monkeypatch):
     look = fail_with_lost_store(5, run_monitor._read_snapshot, before=True)
     monkeypatch.setattr(run_monitor, "_read_snapshot", look)
 
-    async def slowly(ctx: Any, said: str) -> str:
+    async def slowly(ctx: Any, text: str) -> str:
         import asyncio
 
         await asyncio.sleep(0.5)
@@ -240,9 +242,7 @@ async def test_run_begins_though_the_client_left_while_it_was_ordered(process, s
     assert len(process.asked) == 1
 
 
-async def test_order_that_was_stored_is_acknowledged_when_the_store_answers_again(
-    web, process, smoke, monkeypatch
-):
+async def test_stored_order_is_acknowledged_when_the_store_is_back(web, process, smoke, monkeypatch):
     monkeypatch.setattr(exports, "run_facts", fail_with_lost_store(3, exports.run_facts, before=True))
     assert await post(web, "API", *order_by("API")) == 202
     assert await statuses_but_active() == ["done"]

@@ -124,7 +124,7 @@ def test_links_are_below_the_address_whatever_the_prefix_of_this_process():
     assert "http" not in as_markdown([judged()])
 
 
-def test_without_baseline_cases_that_did_not_pass_are_listed_with_their_cause():
+def test_summary_without_baseline_lists_failures_with_cause():
     of = stored_runs.version(cases("fine", "wrong", "raises"))
     run = stored_runs.run(of, {"fine": [passing()], "wrong": [failing()], "raises": [broken("<b>fire</b>")]})
     summary = as_markdown([GateResult(run, fails=["2 of 3 attempts did not pass."])])
@@ -205,8 +205,8 @@ def test_run_that_could_not_run_is_summarized(store, tmp_path):
     "address", ["devui", "javascript:alert(1)", "https://a b", "https://a/)(x", "https://", "http://["]
 )
 def test_address_that_is_none_is_refused(store, address):
-    said = usage_error(EXAMPLE_AGENTS / "weather", "lookups", "--url", address)
-    assert "is not the address of a DevUI server" in said
+    error_text = usage_error(EXAMPLE_AGENTS / "weather", "lookups", "--url", address)
+    assert "is not the address of a DevUI server" in error_text
 
 
 @pytest.mark.parametrize(
@@ -220,14 +220,14 @@ def test_address_that_is_none_is_refused(store, address):
 def test_unwritable_summary_is_refused_before_the_run(store, tmp_path, name, message):
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
-    said = usage_error(EXAMPLE_AGENTS / "weather", "lookups:one_city", "--markdown", tmp_path / name)
-    assert message in said
+    error_text = usage_error(EXAMPLE_AGENTS / "weather", "lookups:one_city", "--markdown", tmp_path / name)
+    assert message in error_text
     assert not EvalRun.objects.exists()
 
 
 def test_dash_as_a_file_is_refused(store):
-    said = usage_error(EXAMPLE_AGENTS / "weather", "lookups:one_city", "--json", "-")
-    assert "--json needs a file." in said
+    error_text = usage_error(EXAMPLE_AGENTS / "weather", "lookups:one_city", "--json", "-")
+    assert "--json needs a file." in error_text
 
 
 def test_unclear_case_says_how_many_repetitions_decide():

@@ -55,7 +55,7 @@ class Service(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.asked += 1
+        self.server.request_count += 1
         status, body, headers = self.server.answers.pop(0)
         if status == "hang up":
             self.close_connection = True
@@ -79,15 +79,15 @@ class Service(BaseHTTPRequestHandler):
 def service(monkeypatch) -> Iterator[ThreadingHTTPServer]:
     monkeypatch.setenv("GOOGLE_API_KEY", "none")
     server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
-    server.answers, server.asked = [], 0
+    server.answers, server.request_count = [], 0
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server
     server.shutdown()
     server.server_close()
 
 
-def refusal(status, said="Slow down.", headers=SOON, **error):
-    return status, {"error": {"code": status, "message": said, "status": "NO", **error}}, headers
+def refusal(status, text="Slow down.", headers=SOON, **error):
+    return status, {"error": {"code": status, "message": text, "status": "NO", **error}}, headers
 
 
 def gemini(service, **more):
@@ -103,13 +103,13 @@ class Fails(BaseLlm):
     """A model that raises what is left to raise, then gives verdicts that everything is right."""
 
     left: list[Exception]
-    asked: int = 0
+    request_count: int = 0
     says: str = '{"is_the_agent_response_valid": "valid"}'
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        self.asked += 1
+        self.request_count += 1
         if self.left:
             raise self.left.pop(0)
         yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=self.says)]))
@@ -121,7 +121,7 @@ class FailingJudge(BaseLlm):
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        LEFT["asked"] += 1
+        LEFT["calls"] += 1
         if LEFT["errors"]:
             raise LEFT["errors"].pop(0)
         valid = types.Part(text='{"is_the_agent_response_valid": "valid"}')
@@ -140,7 +140,7 @@ LEFT: dict = {}
 def judge(monkeypatch):
     """What the failing judge raises, and how often it was asked."""
     monkeypatch.setitem(LEFT, "errors", [])
-    monkeypatch.setitem(LEFT, "asked", 0)
+    monkeypatch.setitem(LEFT, "calls", 0)
     return LEFT
 
 
@@ -155,7 +155,7 @@ def agent(model, **more):
     return LlmAgent(name="counter", model=model, **more)
 
 
-def talks(ctx, said):
+def talks(ctx, text):
     return "fine"
 
 
@@ -185,7 +185,7 @@ async def test_rate_limited_call_is_repeated_without_its_tools(play, service):
     run = await play(ONE, agent(gemini(service), tools=[count]))
     attempt = await attempt_of(run)
     assert (attempt.status, attempt.error) == (Status.PASSED, "")
-    assert (service.asked, counted) == (6, [1])
+    assert (service.request_count, counted) == (6, [1])
     assert attempt.waited_seconds >= 0.06
     assert await units_of_work.read(ModelCall.objects.filter(error_type="").count) == 2
     assert await units_of_work.read(ModelCall.objects.count) == 2
@@ -200,28 +200,28 @@ async def test_permanently_refused_model_is_an_error_without_outcome(play, servi
     first, second = attempt.error.splitlines()
     assert first == "gemini-2.5-flash could not be asked: 429: Slow down."
     assert re.fullmatch(
-        rf"It was asked {service.asked} times in \d+ seconds; retry_seconds is 0\.3\.", second
+        rf"It was asked {service.request_count} times in \d+ seconds; retry_seconds is 0\.3\.", second
     )
-    assert service.asked > 1
+    assert service.request_count > 1
     assert attempt.cause == "ModelUnavailable: gemini-2.5-flash could not be asked: 429: Slow down."
 
 
 async def test_invalid_request_is_not_retried(play, service):
     service.answers = [refusal(400, "No such field.")]
     attempt = await attempt_of(await play(ONE, agent(gemini(service))))
-    assert (attempt.error_type, service.asked) == ("ClientError", 1)
+    assert (attempt.error_type, service.request_count) == ("ClientError", 1)
 
 
 async def test_error_after_refusal_is_the_reported_one(play):
     model = Fails(model="fails", left=[client_error(429), ValueError("no such tool")])
     attempt = await attempt_of(await play(ONE, agent(model)))
-    assert (attempt.error_type, attempt.error, model.asked) == ("ValueError", "no such tool", 2)
+    assert (attempt.error_type, attempt.error, model.request_count) == ("ValueError", "no such tool", 2)
 
 
 async def test_retries_can_be_disabled(play):
     model = Fails(model="fails", left=[client_error(429)])
     attempt = await attempt_of(await play(ONE, agent(model), limits=Limits(retry_seconds=0)))
-    assert (attempt.error_type, model.asked) == (MODEL_UNAVAILABLE, 1)
+    assert (attempt.error_type, model.request_count) == (MODEL_UNAVAILABLE, 1)
 
 
 async def test_too_long_wait_is_not_started(play):
@@ -261,7 +261,7 @@ async def test_refused_judge_is_retried(play, judge):
     judge["errors"][2].headers = SOON
     run = await play(ONE, talks, judge_config())
     attempt = await attempt_of(run)
-    assert (run.passed, judge["asked"]) == (1, 4)
+    assert (run.passed, judge["calls"]) == (1, 4)
     assert attempt.waited_seconds >= 0.06
 
 
@@ -308,12 +308,12 @@ async def test_simulated_user_is_retried_then_given_up(play, judge):
 
 async def test_a_cancelled_run_waits_no_longer(play):
     model = Fails(model="fails", left=[client_error(429, {"Retry-After": "100"})])
-    run_id, told = [], []
+    run_id, reports = [], []
     cancelled = asyncio.Event()
 
     def progress(attempt, outcome):
         if outcome is None and attempt.waits_for:
-            told.append(attempt.waits_for)
+            reports.append(attempt.waits_for)
             run_id.append(attempt.run_id)
             cancelled.set()
 
@@ -321,7 +321,7 @@ async def test_a_cancelled_run_waits_no_longer(play):
     run = await play(ONE, agent(model), cancelled=cancelled, progress=progress)
     assert (run.status, run.cancelled) == (EvalRun.Status.CANCELLED, 1)
     assert time.monotonic() - began < 20
-    assert told[0].startswith("fails could not be asked: 429: Slow down. It is asked again after 1")
+    assert reports[0].startswith("fails could not be asked: 429: Slow down. It is asked again after 1")
 
 
 async def test_an_attempt_that_ends_while_it_waits_has_no_outcome(play):
@@ -378,7 +378,7 @@ async def test_refused_attempts_count_in_no_rate_or_test(play):
         tally = case_matrix.tally(after)
         assert (tally.rate.passed, tally.rate.total, tally.flaky) == (2.0, 2, 0)
         assert repetitions.of_case(after, 0).rate.total == 0
-        point = next(one for one in trends.trend_of(after.evalset).points if one.run.pk == after.pk)
+        point = next(item for item in trends.trend_of(after.evalset).points if item.run.pk == after.pk)
         assert (point.rate.passed, point.rate.total) == (2.0, 2)
         compared = baselines.compare_runs(before, after)
         assert {case.key.id: str(case.verdict) for case in compared.cases} == {
@@ -481,26 +481,26 @@ def test_a_wait_is_as_long_as_the_service_asks_else_ever_longer():
     assert model_retry.seconds_before_retry(client_error(429, {"Retry-After": "0"}), 2) == 2.0
     then = format_datetime(datetime.now(UTC) + timedelta(seconds=50), usegmt=True)
     assert 40 < model_retry.seconds_before_retry(client_error(429, {"Retry-After": then}), 1) <= 50
-    told = errors.APIError(429, {"error": {"code": 429, "details": [{"@type": "other"}, RETRY_INFO]}})
-    assert model_retry.seconds_before_retry(told, 1) == 34.0
+    error = errors.APIError(429, {"error": {"code": 429, "details": [{"@type": "other"}, RETRY_INFO]}})
+    assert model_retry.seconds_before_retry(error, 1) == 34.0
     dated = WithStatus(429)
     dated.headers = {"Retry-After": "3"}
     assert model_retry.seconds_before_retry(dated, 1) == 3.0
 
 
-@pytest.mark.parametrize("told", ["nan", "-NaN", "inf", "Infinity", "1e999"])
-def test_a_requested_wait_that_is_no_number_is_ignored(told):
-    assert model_retry.seconds_before_retry(client_error(429, {"Retry-After": told}), 3) == 4.0
-    delay = {**RETRY_INFO, "retryDelay": f"{told}s"}
+@pytest.mark.parametrize("expected", ["nan", "-NaN", "inf", "Infinity", "1e999"])
+def test_a_requested_wait_that_is_no_number_is_ignored(expected):
+    assert model_retry.seconds_before_retry(client_error(429, {"Retry-After": expected}), 3) == 4.0
+    delay = {**RETRY_INFO, "retryDelay": f"{expected}s"}
     error = errors.APIError(429, {"error": {"code": 429, "details": [delay]}})
     assert model_retry.seconds_before_retry(error, 3) == 4.0
 
 
 async def test_a_wait_is_a_little_longer_by_chance(monkeypatch):
-    told, slept = [], []
+    waits, slept = [], []
 
     async def tell(waits_for, waited):
-        told.append(waits_for)
+        waits.append(waits_for)
 
     async def sleep(seconds):
         slept.append(seconds)

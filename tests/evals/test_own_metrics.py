@@ -73,7 +73,7 @@ async def test_plugin_scores_attempt_and_its_turns(words, play):
     document = evalset(case("a", turn("go", "x"), turn("on", "y")))
     run = await play(
         document,
-        lambda ctx, said: f"It is sunny, {said}." if said == "go" else "It rains.",
+        lambda ctx, text: f"It is sunny, {text}." if text == "go" else "It rains.",
         {"word_found": 0.5},
     )
     attempt, results = await results_of(run, "word_found")
@@ -89,7 +89,7 @@ async def test_plugin_scores_attempt_and_its_turns(words, play):
 
 async def test_plugin_reads_its_option_and_names_the_cause(words, play):
     criterion = {"threshold": 0.5, "word": "rain"}
-    run = await play(SUNNY, lambda ctx, said: "It is sunny.", {"word_found": criterion})
+    run = await play(SUNNY, lambda ctx, text: "It is sunny.", {"word_found": criterion})
     attempt, results = await results_of(run, "word_found")
     assert (attempt.status, attempt.cause) == (EvalAttempt.Status.FAILED, "the word rain is missing")
     assert results[None].threshold == 0.5
@@ -130,7 +130,7 @@ async def test_plugin_reads_its_option_and_names_the_cause(words, play):
 async def test_plugin_without_a_score_never_passes(score, reason, install_plugin, play):
     install_plugin(GROUP, "bad_plugin", NAMED.format("bad_metric", score))
     run = await play(
-        SUNNY, lambda ctx, said: "It is sunny.", {"bad_metric": 0.5, "response_match_score": 0.1}
+        SUNNY, lambda ctx, text: "It is sunny.", {"bad_metric": 0.5, "response_match_score": 0.1}
     )
     attempt, results = await results_of(run, "bad_metric")
     assert (attempt.status, results[None].status) == (EvalAttempt.Status.INCOMPLETE, "not_evaluated")
@@ -141,7 +141,7 @@ async def test_plugin_without_a_score_never_passes(score, reason, install_plugin
 async def test_metric_that_cannot_tell_where_it_applies_is_an_error(install_plugin, play):
     source = NAMED.format("bad_metric", "lambda data: 1.0, applies=lambda case: case['absent']")
     install_plugin(GROUP, "bad_plugin", source)
-    run = await play(SUNNY, lambda ctx, said: "It is sunny.")
+    run = await play(SUNNY, lambda ctx, text: "It is sunny.")
     attempt, results = await results_of(run, "bad_metric")
     assert (attempt.status, results[None].status) == (EvalAttempt.Status.INCOMPLETE, "not_evaluated")
     assert "raised KeyError" in results[None].reason
@@ -150,7 +150,7 @@ async def test_metric_that_cannot_tell_where_it_applies_is_an_error(install_plug
 async def test_cause_that_raises_leaves_the_plain_one(install_plugin, play):
     source = NAMED.format("low_metric", "lambda data: 0.0, cause=lambda details: details['absent']")
     install_plugin(GROUP, "low_plugin", source)
-    run = await play(SUNNY, lambda ctx, said: "It is sunny.", {"low_metric": 0.5})
+    run = await play(SUNNY, lambda ctx, text: "It is sunny.", {"low_metric": 0.5})
     attempt, _ = await results_of(run, "low_metric")
     assert attempt.cause == "low metric: below its threshold"
 
@@ -210,8 +210,8 @@ def test_custom_function_of_the_file_wins_over_a_plugin_of_its_name(words, folde
     ],
 )
 def test_command_line_sets_threshold_and_options_of_a_plugin(settings, criterion, words):
-    given = dict(_criterion(setting) for setting in settings)
-    config = configs.choose_metrics(configs.default_config(), settings=given)
+    criteria = dict(_criterion(setting) for setting in settings)
+    config = configs.choose_metrics(configs.default_config(), settings=criteria)
     assert config.criteria["word_found"] == criterion
 
 
@@ -282,7 +282,7 @@ def test_metric_whose_package_is_gone_says_so():
 async def test_example_of_the_contributing_page_works(install_plugin, play):
     install_plugin(GROUP, "example_plugin", (EXAMPLE / "metrics.py").read_text())
     criterion = {"threshold": 1.0, "max_words": 3}
-    run = await play(SUNNY, lambda ctx, said: "It rains in Paris.", {"example_brevity": criterion})
+    run = await play(SUNNY, lambda ctx, text: "It rains in Paris.", {"example_brevity": criterion})
     attempt, results = await results_of(run, "example_brevity")
     assert (run.failed, attempt.cause) == (1, "an answer is too long")
     assert results[None].reason == "The longest answer has 4 words."

@@ -93,8 +93,8 @@ async def test_an_attempt_shows_expected_beside_actual_and_its_session(web, proc
     ] == ["failed", "failed"]
     pair = shown.one("tr", css="pair")
     assert {"wrong", "first", "pair-args"} <= pair.classes
-    assert [one.text for one in pair.all(css="removed")] == ['city="Rome"', 'unit="<c>"']
-    assert [one.text for one in pair.all(css="added")] == ['city="Paris"']
+    assert [element.text for element in pair.all(css="removed")] == ['city="Rome"', 'unit="<c>"']
+    assert [element.text for element in pair.all(css="added")] == ['city="Paris"']
     assert "It rains." in shown.one("div", css="answers").text
     [session] = [
         link.attrs["href"]
@@ -158,7 +158,7 @@ async def test_judge_of_the_form_is_used(web, process, smoke):
 
 
 @pytest.mark.parametrize(
-    ("sent", "said"),
+    ("sent", "message"),
     [
         ({"metric": []}, "No metric is chosen."),
         ({"threshold:response_match_score": "7"}, "outside its range 0 to 1"),
@@ -170,10 +170,10 @@ async def test_judge_of_the_form_is_used(web, process, smoke):
         ({"metric": ["nonsense"], "threshold:nonsense": "1"}, "There is no metric 'nonsense'"),
     ],
 )
-async def test_invalid_form_shows_errors_on_the_page(web, process, smoke, sent, said):
+async def test_invalid_form_shows_errors_on_the_page(web, process, smoke, sent, message):
     response = await start_run(web, status=404 if "case" in sent else 400, **sent)
     alert = parse(response.content).one("div", css="notice", role="alert")
-    assert said in alert.text
+    assert message in alert.text
     assert not await units_of_work.read(EvalRun.objects.exists)
 
 
@@ -229,25 +229,25 @@ async def test_a_run_is_exported(web, process, smoke):
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "expected"),
     [
         ("/evals/counter/none/", "'counter' has no evalset 'none'"),
         ("/evals/runs/none/", "No eval run 'none'"),
         ("/evals/nobody/none/", "'nobody' has no evalset 'none'"),
     ],
 )
-async def test_missing_object_has_a_404_page(web, url, told):
-    assert told in (await get_page(web, url, status=404)).text
+async def test_missing_object_has_a_404_page(web, url, expected):
+    assert expected in (await get_page(web, url, status=404)).text
 
 
 async def test_an_attempt_of_another_run_is_refused(web, process, smoke):
-    one, other = await start_run(web), await start_run(web)
+    first, other = await start_run(web), await start_run(web)
     theirs = await units_of_work.read(lambda: EvalAttempt.objects.filter(run=other.url.split("/")[3]).first())
     await get_page(web, f"{other.url}?attempt={theirs.pk}")
     for attempt in (theirs.pk, "abc", "²", "9" * 30):
-        page = await get_page(web, f"{one.url}?attempt={attempt}", status=404)
+        page = await get_page(web, f"{first.url}?attempt={attempt}", status=404)
         assert f"The run has no attempt '{attempt}'." in page.one("main").text
-    await get_page(web, f"{one.url}?attempt={'9' * 5000}", status=404)
+    await get_page(web, f"{first.url}?attempt={'9' * 5000}", status=404)
 
 
 async def test_ids_may_hold_any_character(web, process, folder, smoke):

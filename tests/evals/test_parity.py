@@ -44,14 +44,14 @@ DEVUI = [
 
 
 def test_equal_scores_of_every_repetition_are_counted():
-    found = compare(ADK, DEVUI)
-    assert (found.scores, found.verdicts, found.differences) == (4, 2, [])
+    comparison = compare(ADK, DEVUI)
+    assert (comparison.scores, comparison.verdicts, comparison.differences) == (4, 2, [])
 
 
 def differences_of(change):
     ours = copy.deepcopy(DEVUI)
     change(ours)
-    return [(one.case, one.what) for one in compare(ADK, ours).differences]
+    return [(difference.case, difference.what) for difference in compare(ADK, ours).differences]
 
 
 def test_every_planted_difference_is_reported():
@@ -72,7 +72,9 @@ def test_every_planted_difference_is_reported():
     assert differences_of(other_verdict) == [("a", "verdict")]
     assert differences_of(no_score) == [("a", "response_match_score")]
     assert differences_of(lambda ours: ours.clear()) == [("a", "the case")]
-    assert [one.what for one in compare({"crashed": "KeyError"}, DEVUI).differences] == ["the whole"]
+    assert [difference.what for difference in compare({"crashed": "KeyError"}, DEVUI).differences] == [
+        "the whole"
+    ]
 
 
 @pytest.mark.parametrize(("intended", "code"), [({}, 1), ({"a": "meant"}, 0), ({"b": "meant"}, 1)])

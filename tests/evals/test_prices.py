@@ -84,13 +84,13 @@ def test_without_a_file_nothing_has_a_price(tmp_path):
 
 
 def test_run_keeps_prices_of_its_start(table):
-    kept = json.loads(json.dumps(table.as_json()))
-    assert prices.prices_from_json(kept) == table
+    stored_table = json.loads(json.dumps(table.as_json()))
+    assert prices.prices_from_json(stored_table) == table
     assert prices.prices_from_json({}) == prices.NO_PRICES
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             '[[price]]\nmodel = "m"\ninput = -1\noutput = 1',
@@ -113,12 +113,12 @@ def test_run_keeps_prices_of_its_start(table):
         ("currency = ", "cannot be read"),
     ],
 )
-def test_invalid_price_file_is_reported_and_unused(tmp_path, text, said):
+def test_invalid_price_file_is_reported_and_unused(tmp_path, text, message):
     path = tmp_path / "prices.toml"
     path.write_text(text)
     with pytest.raises(BadFile) as refused:
         prices.read_prices(path)
-    assert said in refused.value.message
+    assert message in refused.value.message
     broken = prices.find_prices([tmp_path])
     assert broken.prices == ()
     assert broken.problems

@@ -108,7 +108,7 @@ def test_in_flight_attempts_repeat_alone_and_pending_ones_wait(order):
     assert tried["error"] == "The process that ran it ended (exit status 3)."
 
 
-def test_an_attempt_that_ends_its_process_while_it_is_alone_is_not_tried_again(order):
+def test_attempt_that_ends_its_own_process_is_not_repeated(order):
     run = order()
     begin(run, "a", "b")
     writes.continue_without_process(PROCESS, DIED)
@@ -285,8 +285,8 @@ def killer(tmp_path):
     folder = tmp_path / "agents" / "killer"
     folder.mkdir(parents=True)
     (folder / "agent.py").write_text(AGENT)
-    said = ["go", "exit", "go", "kill", "go", "go"]
-    cases = [case(f"{word}{number}", turn(word, word)) for number, word in enumerate(said)]
+    commands = ["go", "exit", "go", "kill", "go", "go"]
+    cases = [case(f"{word}{number}", turn(word, word)) for number, word in enumerate(commands)]
     write(folder, "s.evalset.json", evalset(*cases))
     write(folder, "exits.evalset.json", evalset(case("only", turn("exit", "exit"))))
     return folder
@@ -345,25 +345,25 @@ LLMRegistry.register(Judge)
 @pytest.mark.soak
 @pytest.mark.anywhere
 @pytest.mark.parametrize(
-    ("judge", "said"),
+    ("judge", "message"),
     [
         ("judge-exits", "JudgeEndedProcess: The process ended with exit status 5."),
         ("judge-refuses", "ModelUnavailable: The judge: judge-refuses could not be asked: 429: Slow down."),
     ],
 )
-def test_failed_judge_is_reported_and_exit_code_is_not_0(store, killer, tmp_path, judge, said):
+def test_failed_judge_is_reported_and_exit_code_is_not_0(store, killer, tmp_path, judge, message):
     (killer / "agent.py").write_text(AGENT + JUDGES)
     options = {"judge_model": judge, "num_samples": 1}
     criteria = {"final_response_match_v2": {"threshold": 0.5, "judge_model_options": options}}
     (tmp_path / "config.json").write_text(json.dumps({"criteria": criteria}))
-    told = (
+    items = (
         f"--config={tmp_path / 'config.json'}",
         "--limit=retry_seconds=1.5",
         f"--junit={tmp_path / 'junit.xml'}",
     )
-    done = forked_processes.run(run_evals_argv(killer, "s:go0", *told), cwd=ROOT, env=environment())
+    done = forked_processes.run(run_evals_argv(killer, "s:go0", *items), cwd=ROOT, env=environment())
     assert done.returncode == 1, done.stdout + done.stderr
-    assert said in done.stdout
+    assert message in done.stdout
     assert "0 of 1 passed, 1 error" in done.stdout
     assert ("waited" in done.stdout) is (judge == "judge-refuses")
     assert 'errors="1"' in (tmp_path / "junit.xml").read_text()

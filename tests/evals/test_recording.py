@@ -90,7 +90,7 @@ async def test_part_of_session_becomes_case_with_its_start_state(browser, sessio
     page = await browser.get(f"/evals/record/?session={session.pk}&first=i2")
     assert page.one("input", name="case_id").attrs["value"] == "question-2"
     await browser.send("choose", last="i2")
-    keys = [one.attrs["value"] for one in browser.page.all("input", name="key")]
+    keys = [field.attrs["value"] for field in browser.page.all("input", name="key")]
     assert keys == ["app:all", "n"]
     marks = browser.page.one("fieldset", css="state-keys").all("abbr", css="scope")
     assert [mark.text for mark in marks] == ["A", "S"]
@@ -98,21 +98,21 @@ async def test_part_of_session_becomes_case_with_its_start_state(browser, sessio
     await browser.send("review", target="set", case_id="second", key=keys, turn_states="1")
     before = (folder.path / "set.evalset.json").read_text()
     await browser.save()
-    found = newest_case(folder)
+    new_case = newest_case(folder)
     assert (folder.path / "set.evalset.json").read_text().startswith(before[:-8].rstrip())
-    assert found["eval_id"] == "second"
-    assert found["session_input"] == {
+    assert new_case["eval_id"] == "second"
+    assert new_case["session_input"] == {
         "app_name": "counter",
         "user_id": "ann",
         "state": {"n": 1, "user:tier": "gold", "user:seen": 2, "app:all": 1},
     }
-    (only,) = found["conversation"]
+    (only,) = new_case["conversation"]
     assert only["user_content"]["parts"] == [{"text": "question 2"}]
     assert only["final_response"]["parts"] == [{"text": "answer 2"}]
     call, *_ = only["intermediate_data"]["invocation_events"]
     assert call["content"]["parts"][0]["function_call"]["args"] == {"by": 2}
-    assert found["final_session_state"] == {"n": 2, "app:all": 2}
-    assert found["devui_turn_states"] == [{"n": 2, "app:all": 2}]
+    assert new_case["final_session_state"] == {"n": 2, "app:all": 2}
+    assert new_case["devui_turn_states"] == [{"n": 2, "app:all": 2}]
 
 
 async def test_case_from_attempt_omits_state_of_adks_evaluation(browser, session, folder):
@@ -134,10 +134,12 @@ async def test_unexpected_fields_are_omitted(browser, session, folder):
     response = await browser.web.post("/evals/record/", sent)
     seen = browser._shown("/evals/record/", response, 200).one("button", name="seen").attrs["value"]
     await browser.web.post("/evals/record/", {**sent, "seen": seen})
-    found = newest_case(folder)
-    assert len(found["conversation"]) == 3
-    assert not any({"final_response", "intermediate_data"} & one.keys() for one in found["conversation"])
-    assert not {"final_session_state", "devui_turn_states"} & found.keys()
+    new_case = newest_case(folder)
+    assert len(new_case["conversation"]) == 3
+    assert not any(
+        {"final_response", "intermediate_data"} & turn_json.keys() for turn_json in new_case["conversation"]
+    )
+    assert not {"final_session_state", "devui_turn_states"} & new_case.keys()
 
 
 async def test_several_sessions_become_cases_of_a_new_evalset_at_once(browser, session, folder):
@@ -154,8 +156,8 @@ async def test_several_sessions_become_cases_of_a_new_evalset_at_once(browser, s
     assert "4 cases: question-1, question-2, question-3, question-4 stand in the file." in page.text
     assert (folder.path / "all-of-them.evalset.json").read_text().split() == " ".join(lines).split()
     cases = json.loads((folder.path / "all-of-them.evalset.json").read_text())["eval_cases"]
-    assert [one["eval_id"] for one in cases] == ["question-1", "question-2", "question-3", "question-4"]
-    assert [one["final_session_state"] for one in cases][:2] == [{"user:seen": 1}, {"user:seen": 2}]
+    assert [case["eval_id"] for case in cases] == ["question-1", "question-2", "question-3", "question-4"]
+    assert [case["final_session_state"] for case in cases][:2] == [{"user:seen": 1}, {"user:seen": 2}]
 
 
 async def test_existing_evalset_id_is_reported_before_preview(browser, session):
@@ -178,15 +180,18 @@ async def test_similar_sessions_get_distinct_ids(browser, session):
     await append_turn(service, twin, 1)
     also = await units_of_work.read(AgentSession.objects.get, session_id="twin")
     page = await browser.get(f"/evals/record/?session={session.pk}&session={also.pk}")
-    assert [one.attrs["value"] for one in page.all("input", name="case_id")] == ["question-1", "question-2"]
-    assert {"s1", "twin"} <= {one.text for one in page.all("bdi", css="mono")}
+    assert [field.attrs["value"] for field in page.all("input", name="case_id")] == [
+        "question-1",
+        "question-2",
+    ]
+    assert {"s1", "twin"} <= {name.text for name in page.all("bdi", css="mono")}
 
 
 async def test_rewound_turns_and_edits_are_left_out(browser, session):
     await units_of_work.write(lambda: rewind(session.pk, invocation_id="i3"))
     await units_of_work.write(edit_state, SessionKey("", "counter", "ann", "s1"), {"n": 9})
     page = await browser.get(f"/evals/record/?session={session.pk}")
-    assert [one.attrs["value"] for one in page.one("select", id="first").all("option")] == ["i1", "i2"]
+    assert [option.attrs["value"] for option in page.one("select", id="first").all("option")] == ["i1", "i2"]
 
 
 async def test_credentials_are_never_written_to_a_file(browser, session, folder):
@@ -194,7 +199,7 @@ async def test_credentials_are_never_written_to_a_file(browser, session, folder)
     whole = await service.get_session(**OWNER, session_id="s1")
     await append_turn(service, whole, 4, token=TOKEN, n=4)
     await browser.get(f"/evals/record/?session={session.pk}&first=i4")
-    assert [one.attrs["value"] for one in browser.page.all("input", name="key")] == ["n"]
+    assert [field.attrs["value"] for field in browser.page.all("input", name="key")] == ["n"]
     await browser.send("review", target="set", turn_states="1", key=["n", "token"])
     await browser.save()
     assert "secret-of-ann" not in (folder.path / "set.evalset.json").read_text()

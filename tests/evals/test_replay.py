@@ -34,11 +34,11 @@ class Asks(BaseLlm):
 
     async def generate_content_async(self, llm_request, stream=False) -> AsyncGenerator[LlmResponse, None]:
         self.world.model_calls += 1
-        said = llm_request.contents[-1].parts[0]
-        if said.function_response is not None:
-            part = types.Part(text=str(said.function_response.response["result"]))
+        text = llm_request.contents[-1].parts[0]
+        if text.function_response is not None:
+            part = types.Part(text=str(text.function_response.response["result"]))
         else:
-            part = types.Part.from_function_call(name="inner", args={"request": said.text})
+            part = types.Part.from_function_call(name="inner", args={"request": text.text})
         yield LlmResponse(content=types.Content(role="model", parts=[part]))
 
 
@@ -72,7 +72,9 @@ async def test_recorded_tools_are_not_called_but_their_state_is_written(play):
     assert (replayed.passed, world.tool_calls, world.model_calls) == (1, [], 4)
     attempt = await attempt_of(replayed)
     assert json.loads(attempt.differences) == []
-    calls = [call["args"]["city"] for one in json.loads(attempt.actual) for call in tool_calls(one)]
+    calls = [
+        call["args"]["city"] for invocation in json.loads(attempt.actual) for call in tool_calls(invocation)
+    ]
     assert calls == ["Rome", "Oslo"]
 
     def state():
@@ -89,14 +91,14 @@ async def test_changed_prompt_is_shown_beside_recorded_one(play):
         DOCUMENT, weather_agent(OutsideWorld(), "Look it up twice."), policy=again(first, tools="recorded")
     )
     differences = json.loads((await attempt_of(replayed)).differences)
-    assert [(one["turn"], one["agent"], one["call"]) for one in differences] == [
+    assert [(difference["turn"], difference["agent"], difference["call"]) for difference in differences] == [
         (0, "counter", 1),
         (0, "counter", 2),
         (1, "counter", 1),
         (1, "counter", 2),
     ]
-    assert all(one["instruction"]["now"].startswith("Look it up twice.") for one in differences)
-    assert all("history" not in one and "tools" not in one for one in differences)
+    assert all(difference["instruction"]["now"].startswith("Look it up twice.") for difference in differences)
+    assert all("history" not in difference and "tools" not in difference for difference in differences)
 
 
 async def test_recorded_models_are_not_called_and_callbacks_see_their_responses(play):
@@ -139,12 +141,12 @@ async def test_models_and_tools_recorded_need_nothing_outside(play):
     assert (replayed.passed, world.model_calls, world.tool_calls) == (1, 0, [])
 
 
-async def test_a_tool_result_that_differs_shows_in_the_history_of_the_next_request(play):
+async def test_different_tool_result_shows_in_the_next_request(play):
     first = await play(DOCUMENT, weather_agent(OutsideWorld()))
     replayed = await play(DOCUMENT, weather_agent(OutsideWorld(sky="rainy")), policy=again(first, "recorded"))
     differences = json.loads((await attempt_of(replayed)).differences)
     first_change = differences[0]["history"]
-    assert [one["change"] for one in first_change] == ["removed", "added"]
+    assert [item["change"] for item in first_change] == ["removed", "added"]
     assert "sunny" in json.dumps(first_change[0]["content"])
     assert "rainy" in json.dumps(first_change[1]["content"])
 
@@ -224,7 +226,7 @@ def test_results_match_by_name_and_arguments_then_by_order():
     recorded = [result(x=1), result(x=2), result(x=1), result("g", x=1), result(agent="b", x=1)]
     results = RecordedResults(recorded)
     taken = [results.take("a", "f", {"x": 1}) for _ in range(4)]
-    assert [(recorded.index(one) if not again else "again") for one, again in taken][:2] == [0, 0]
+    assert [(recorded.index(item) if not again else "again") for item, again in taken][:2] == [0, 0]
     assert [taken[0][0] is recorded[0], taken[1][0] is recorded[2], taken[2][0] is recorded[4]] == [True] * 3
     assert taken[3] == (recorded[2], True)
     with pytest.raises(NotRecorded, match="no result of that call"):
@@ -232,16 +234,16 @@ def test_results_match_by_name_and_arguments_then_by_order():
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("value", "message"),
     [
         ({"models": "sometimes"}, "Models cannot be 'sometimes'"),
         ({"tools": "never"}, "Tools cannot be 'never'"),
         ({"tools": "recorded"}, "from a recording"),
     ],
 )
-def test_invalid_policy_is_refused(given, said):
-    with pytest.raises(BadInput, match=said):
-        ReplayPolicy.chosen(**given)
+def test_invalid_policy_is_refused(value, message):
+    with pytest.raises(BadInput, match=message):
+        ReplayPolicy.chosen(**value)
 
 
 def test_requests_are_compared_by_relevant_fields_only():
@@ -298,8 +300,8 @@ async def test_the_newest_run_is_named_last_and_any_by_the_beginning_of_its_id(p
 
 
 def test_moved_contents_are_reported_as_moved():
-    said = [{"role": "user", "parts": [{"text": word}]} for word in ("a", "b", "c", "d")]
-    then = {"contents": said}
-    assert compare_requests(then, {"contents": [said[0], said[2], said[1], said[3]]}) == {
-        "history": [{"change": "moved", "place": 2, "content": said[2]}]
+    contents = [{"role": "user", "parts": [{"text": word}]} for word in ("a", "b", "c", "d")]
+    then = {"contents": contents}
+    assert compare_requests(then, {"contents": [contents[0], contents[2], contents[1], contents[3]]}) == {
+        "history": [{"change": "moved", "place": 2, "content": contents[2]}]
     }

@@ -49,8 +49,8 @@ async def record_session(**state):
     app = App(name="counter", root_agent=weather_agent(OutsideWorld()), plugins=[Recorder()])
     await service.create_session(app_name="counter", user_id="u", session_id="s", state=state)
     async with Runner(app=app, session_service=service) as runner:
-        for said in ("weather in Rome", "and in Oslo"):
-            message = types.Content(role="user", parts=[types.Part(text=said)])
+        for text in ("weather in Rome", "and in Oslo"):
+            message = types.Content(role="user", parts=[types.Part(text=text)])
             async for _ in runner.run_async(user_id="u", session_id="s", new_message=message):
                 pass
     return await units_of_work.read(AgentSession.objects.get, session_id="s", realm="")
@@ -76,7 +76,8 @@ async def test_a_session_is_replayed_with_its_tools_and_a_changed_prompt(web, wo
     assert (again["mood"], again["last_city"]) == ("fine", "Oslo")
     differences = json.loads(attempt.differences)
     assert [
-        sorted(one.keys() - {"turn", "agent", "kind", "call", "recorded_call"}) for one in differences
+        sorted(difference.keys() - {"turn", "agent", "kind", "call", "recorded_call"})
+        for difference in differences
     ] == [["instruction"]] * 4
 
     shown = (await get_page(web, f"{response.url}?attempt={attempt.pk}")).one("section", css="replayed")
@@ -91,15 +92,15 @@ async def test_a_tool_that_is_declared_otherwise_is_shown_line_by_line(web, worl
     await wait_until_settled()
     attempt = await units_of_work.read(EvalAttempt.objects.get)
     sides = {side: {"name": "get_weather", "description": side} for side in ("recorded", "now")}
-    told = {
+    difference = {
         "kind": "request",
         "turn": 0,
         "agent": "counter",
         "call": 1,
         "tools": {"changed": ["get_weather"]},
     }
-    told["declarations"] = {"get_weather": sides}
-    await units_of_work.write(EvalAttempt.objects.update, differences=json.dumps([told]))
+    difference["declarations"] = {"get_weather": sides}
+    await units_of_work.write(EvalAttempt.objects.update, differences=json.dumps([difference]))
     shown = (await get_page(web, f"{response.url}?attempt={attempt.pk}")).one("section", css="replayed")
     assert "How get_weather is declared" in shown.text
     assert '"description": "recorded"' in shown.text
@@ -129,14 +130,14 @@ async def test_invalid_replay_is_refused_at_its_form(web, world):
 
 async def test_a_session_is_replayed_over_the_api(web, world):
     session = await record_session()
-    asked = {"session": session.pk, "models": "recorded", "tools": "recorded"}
-    answer = await web.post("/api/v1/evals/replays", asked, content_type="application/json")
+    order = {"session": session.pk, "models": "recorded", "tools": "recorded"}
+    answer = await web.post("/api/v1/evals/replays", order, content_type="application/json")
     assert (answer.status_code, answer.json()["policy"]["source"]) == (202, {"session": session.pk})
     await wait_until_settled()
     run = await units_of_work.read(EvalRun.objects.get)
     assert (run.passed, world.tool_calls, world.model_calls) == (1, [], 0)
     refused = await web.post(
-        "/api/v1/evals/replays", {**asked, "tools": "?"}, content_type="application/json"
+        "/api/v1/evals/replays", {**order, "tools": "?"}, content_type="application/json"
     )
     assert (refused.status_code, refused.json()["detail"]) == (400, "Tools cannot be '?'.")
 
@@ -160,9 +161,12 @@ async def test_session_of_attempt_is_replayed_like_any_other(web, world):
     await wait_until_settled()
     run = await units_of_work.read(EvalRun.objects.get, pk=response.url.split("/")[-2])
     again = await units_of_work.read(run.attempts.get)
-    said = await units_of_work.read(
+    results = await units_of_work.read(
         lambda: list(again.results.values_list("metric", "score", "reason", "details"))
     )
-    assert (run.passed, json.loads(again.differences), world.tool_calls) == (1, [], []), (again.error, said)
+    assert (run.passed, json.loads(again.differences), world.tool_calls) == (1, [], []), (
+        again.error,
+        results,
+    )
     page = await get_page(web, response.url)
     assert f"/sessions/id/{attempt.session_id}/" in [a.attrs.get("href") for a in page.all("a")]

@@ -9,7 +9,7 @@ from evals_app.templatetags import eval_results as filters
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         (None, "–"),
         (0.0, "0 %"),
@@ -21,12 +21,12 @@ from evals_app.templatetags import eval_results as filters
         (0.002, "0.2 %"),
     ],
 )
-def test_only_all_and_nothing_are_a_hundred_and_none_in_a_hundred(value, said):
-    assert filters.percent(value) == said
+def test_only_all_and_nothing_are_a_hundred_and_none_in_a_hundred(value, message):
+    assert filters.percent(value) == message
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         (None, "–"),
         (-0.125, "−12.5 points"),
@@ -35,12 +35,12 @@ def test_only_all_and_nothing_are_a_hundred_and_none_in_a_hundred(value, said):
         (-0.0001, "±0 points"),
     ],
 )
-def test_a_difference_of_rates_has_its_sign(value, said):
-    assert filters.points(value) == said
+def test_a_difference_of_rates_has_its_sign(value, message):
+    assert filters.points(value) == message
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         (None, "unknown"),
         (0.0, "EUR 0.00"),
@@ -51,8 +51,8 @@ def test_a_difference_of_rates_has_its_sign(value, said):
         (0.0000778, "EUR 7.8e-05"),
     ],
 )
-def test_unknown_cost_is_not_zero(value, said):
-    assert filters.money(value, "EUR") == said
+def test_unknown_cost_is_not_zero(value, message):
+    assert filters.money(value, "EUR") == message
 
 
 def test_changes_chances_and_shares_are_rounded():

@@ -93,8 +93,8 @@ def test_a_page_of_a_run_is_about_its_app(web, two):
 def test_only_one_short_line_of_a_run_is_a_live_region(web, two):
     attempt = EvalAttempt.objects.filter(run=two[1]).first()
     page = get(web, f"/evals/runs/{two[1].pk}/?attempt={attempt.pk}").one("main")
-    live = [one for one in page if one.attrs.get("aria-live") or one.attrs.get("role") == "status"]
-    assert [one.attrs["id"] for one in live] == ["run-announcer"]
+    live = [item for item in page if item.attrs.get("aria-live") or item.attrs.get("role") == "status"]
+    assert [item.attrs["id"] for item in live] == ["run-announcer"]
 
 
 def test_attempt_shows_arguments_repetitions_and_duration(web, two):
@@ -102,11 +102,11 @@ def test_attempt_shows_arguments_repetitions_and_duration(web, two):
     attempt.by_model = json.dumps({"m": {"prompt": 3, "output": 4, "cached": 0, "calls": 1}})
     attempt.save()
     shown = get(web, f"/evals/runs/{two[1].pk}/?attempt={attempt.pk}").one("article")
-    told = {
+    classes_by_argument = {
         row.one("dt").text: row.classes & {"same", "differs"}
         for row in shown.one("tr", css="pair-arguments").one("dl").all("div")
     }
-    assert told == {"city": {"differs"}, "unit": {"differs"}}
+    assert classes_by_argument == {"city": {"differs"}, "unit": {"differs"}}
     assert "0 of 2 passed" in shown.one(css="repeated").text
     assert "unknown" in shown.one(css="spent").text
 
@@ -242,9 +242,9 @@ def test_a_run_leaves_as_csv_that_no_spreadsheet_takes_for_formulas(web, two):
 
 
 def test_a_run_leaves_as_json_with_rates_and_as_junit_with_causes(web, two):
-    told = json.loads(export(web, two[1], "json"))["runs"][0]
-    assert told["rate"]["pass_hat_k"] == {"1": pytest.approx(1 / 6), "2": 0.0}
-    assert told["attempts"][0]["cost"] is None
+    body = json.loads(export(web, two[1], "json"))["runs"][0]
+    assert body["rate"]["pass_hat_k"] == {"1": pytest.approx(1 / 6), "2": 0.0}
+    assert body["attempts"][0]["cost"] is None
     suite = ElementTree.fromstring(export(web, two[1], "junit"))[0]
     assert suite[0][0].get("type") == "get_weather: other city, unit"
 
@@ -278,17 +278,17 @@ def test_report_is_one_page_with_matrix_and_baseline(web, two, history):
     assert not page.all("link")
 
 
-def test_a_rubric_shows_the_reasons_of_its_turns_because_adk_gives_the_whole_none(web):
+def test_rubric_shows_the_reasons_of_its_turns(web):
     metric = "rubric_based_final_response_quality_v1"
 
-    def said(turn_of, score, why):
+    def rubric_score(turn_of, score, why):
         rubric = {"rubric_id": "r", "text": "It greets.", "score": score, "rationale": why}
         return Score(0, metric, turn_of, score, 1.0, "failed", details={"rubrics": [rubric]})
 
     scores = [
-        said(None, 0.5, "an aggregated score"),
-        said(0, 1.0, "It says hello."),
-        said(1, 0.0, "It is curt."),
+        rubric_score(None, 0.5, "an aggregated score"),
+        rubric_score(0, 1.0, "It says hello."),
+        rubric_score(1, 0.0, "It is curt."),
     ]
     turns = [turn("hi", "hello"), turn("bye", "no")]
     outcome = stored_runs.Outcome("failed", scores=scores, actual=turns)
@@ -296,7 +296,7 @@ def test_a_rubric_shows_the_reasons_of_its_turns_because_adk_gives_the_whole_non
         stored_runs.version([case("a", *turns)]), {"a": [outcome]}, config={"criteria": {metric: 1.0}}
     )
     page = get(web, f"/evals/runs/{run.pk}/?attempt={run.attempts.get().pk}")
-    reasons = [one.text for one in page.one("table", css="verdicts").all("span", css="rationale")]
+    reasons = [text.text for text in page.one("table", css="verdicts").all("span", css="rationale")]
     assert reasons == ["Turn 1, 1: It says hello.", "Turn 2, 0: It is curt."]
     assert "Turn 2, 0: It is curt." in parse(export(web, run, "html").encode()).text
 
@@ -327,7 +327,7 @@ def test_run_is_exported_as_a_file_that_adk_reads(web, folder):
     read = manager.get_eval_set_result("counter", name)
     assert isinstance(read, EvalSetResult)
     first = read.eval_case_results[0]
-    assert [(one.metric_name, one.score) for one in first.overall_eval_metric_results] == [
+    assert [(result.metric_name, result.score) for result in first.overall_eval_metric_results] == [
         ("response_match_score", 0.75),
         (rubric.metric, 1.0),
     ]
@@ -378,10 +378,10 @@ def test_api_compares_marks_notes_and_returns_trend_and_prices(web, two, history
 
     assert web.get(f"{API}/runs/{after.pk}/compare").status_code == 404
     put(f"/runs/{before.pk}/baseline", {"baseline": True})
-    told = web.get(f"{API}/runs/{after.pk}/compare").json()
-    assert told["counts"] == {"regressed": 2, "flaky": 1}
-    assert told["cases"][0]["before"]["passed"] == 2
-    assert told["differences"] == [{"what": "code", "before": "v1", "after": "v2"}]
+    body_json = web.get(f"{API}/runs/{after.pk}/compare").json()
+    assert body_json["counts"] == {"regressed": 2, "flaky": 1}
+    assert body_json["cases"][0]["before"]["passed"] == 2
+    assert body_json["differences"] == [{"what": "code", "before": "v1", "after": "v2"}]
     assert web.get(f"{API}/runs/{after.pk}/compare?with=previous").json()["before"] == before.pk
     put(f"/runs/{after.pk}/note", {"note": "n"})
     put(f"/attempts/{after.attempts.first().pk}/note", {"note": "n"})

@@ -80,7 +80,7 @@ def test_a_metric_that_could_not_run_and_a_state_that_differs_are_causes():
     }
 
 
-def test_the_matrix_shows_failures_first_grouped_by_cause_the_commonest_first():
+def test_matrix_groups_failures_by_cause_most_common_first():
     run = stored_runs.run(
         stored_runs.version(cases("a", "b", "c", "d", "e")),
         {"a": [passing()], "b": [failing()], "c": [failing(OSLO)], "d": [failing(OSLO)], "e": [broken()]},
@@ -121,7 +121,7 @@ def test_filters_of_the_address_narrow_the_matrix(query, shown):
     assert [row.id for row in case_matrix.matrix(run, Filters.read(query)).rows] == shown
 
 
-def test_repeated_cases_have_a_rate_with_an_interval_and_scores_that_scatter():
+def test_repeated_cases_have_rate_interval_and_score_spread():
     run = stored_runs.run(
         stored_runs.version(cases("a", "b")), {"a": [passing(), failing(), passing()], "b": [passing()] * 3}
     )
@@ -185,8 +185,8 @@ def test_a_run_is_compared_with_another_case_by_case():
         },
         code="v2",
     )
-    found = baselines.compare_runs(before, after)
-    assert {one.key.id: one.verdict for one in found.cases} == {
+    comparison = baselines.compare_runs(before, after)
+    assert {verdict.key.id: verdict.verdict for verdict in comparison.cases} == {
         "falls": Verdict.REGRESSED,
         "rises": Verdict.FIXED,
         "stays": Verdict.UNCHANGED,
@@ -194,10 +194,10 @@ def test_a_run_is_compared_with_another_case_by_case():
         "new": Verdict.NEW,
         "changed": Verdict.NOT_COMPARABLE,
     }
-    fallen = found.of(Verdict.REGRESSED)[0]
+    fallen = comparison.of(Verdict.REGRESSED)[0]
     assert fallen.after is not None
     assert EvalAttempt.objects.get(pk=fallen.after.attempt).run_id == after.pk
-    assert [one.what for one in baselines.what_changed(before, after)] == ["code", "evalset"]
+    assert [item.what for item in baselines.what_changed(before, after)] == ["code", "evalset"]
 
 
 def test_different_thresholds_make_runs_incomparable_but_spelling_does_not():
@@ -213,10 +213,10 @@ def test_different_thresholds_make_runs_incomparable_but_spelling_does_not():
 
 def test_excluded_case_is_neither_removed_nor_regressed():
     of = stored_runs.version(cases("a", "b"))
-    found = baselines.compare_runs(
+    comparison = baselines.compare_runs(
         stored_runs.run(of, {"a": [passing()], "b": [passing()]}), stored_runs.run(of, {"a": [passing()]})
     )
-    assert {one.key.id: one.verdict for one in found.cases} == {
+    assert {case.key.id: case.verdict for case in comparison.cases} == {
         "a": Verdict.UNCHANGED,
         "b": Verdict.NOT_COMPARABLE,
     }
@@ -244,7 +244,7 @@ def test_experiments_after_the_baseline_are_no_history():
     assert (change.earlier.total, change.earlier.history_total, change.earlier.runs) == (7, 4, 1)
 
 
-def test_confirmation_decides_an_unclear_case_and_is_no_run_to_compare_with():
+def test_confirmation_decides_an_unclear_case():
     of = stored_runs.version(cases("a", "b"))
     stored_runs.run(of, {"a": [passing()] * 5, "b": [passing()] * 5}, code="v0")
     before = stored_runs.run(of, {"a": [passing()], "b": [passing()]}, code="v1")
@@ -321,15 +321,15 @@ def test_all_pages_ignore_leftovers_of_a_dead_process():
 
 def test_cases_with_the_same_id_are_distinguished_by_order():
     of = stored_runs.version([case("same", turn("x", "1")), case("same", turn("y", "2"))])
-    keys = [one.key for one in baselines.cases_of(of)]
+    keys = [item.key for item in baselines.cases_of(of)]
     assert [tuple(key) for key in keys] == [("same", 1), ("same", 2)]
 
 
 def test_runs_of_two_evalsets_are_not_compared():
-    one = stored_runs.run(stored_runs.version(cases("a")), {"a": [passing()]})
+    first_run = stored_runs.run(stored_runs.version(cases("a")), {"a": [passing()]})
     other = stored_runs.run(stored_runs.version(cases("a"), "other"), {"a": [passing()]})
     with pytest.raises(BadInput, match="two evalsets"):
-        baselines.compare_runs(one, other)
+        baselines.compare_runs(first_run, other)
 
 
 def test_evalset_has_one_baseline_which_can_be_unset():
@@ -423,7 +423,7 @@ def test_attempts_without_tokens_do_not_count_for_cost_per_repetition():
 
 
 def cost_of(before, after):
-    (cost,) = [one for one in baselines.compare_runs(before, after).amounts if one.name == "cost"]
+    (cost,) = [amount for amount in baselines.compare_runs(before, after).amounts if amount.name == "cost"]
     return cost.cases, cost.before, cost.after
 
 

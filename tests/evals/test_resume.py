@@ -32,7 +32,9 @@ Status = EvalAttempt.Status
 
 
 def three(*says):
-    return evalset(*[case(f"c{number}", turn(said, "fine")) for number, said in enumerate(says)])
+    return evalset(
+        *[case(f"c{number}", turn(answer_text, "fine")) for number, answer_text in enumerate(says)]
+    )
 
 
 def by_case(run):
@@ -54,8 +56,8 @@ async def crashed_run(play, folder):
     """A run whose process died: one attempt had passed, one was in flight, one waited."""
     dying = asyncio.Event()
 
-    async def answer(ctx, said):
-        if said == "slow":
+    async def answer(ctx, text):
+        if text == "slow":
             dying.set()
             await asyncio.sleep(3600)
         return "fine"
@@ -77,7 +79,7 @@ async def test_resuming_keeps_ended_attempts_and_marks_in_flight_ones(crashed_ru
     assert before["c2"].stopped_because == "The process that ran it ended before this attempt began."
 
     await units_of_work.write(rerun.resume, crashed_run)
-    run = await go_on(crashed_run, folder, lambda ctx, said: "fine", code_version=crashed_run.code_version)
+    run = await go_on(crashed_run, folder, lambda ctx, text: "fine", code_version=crashed_run.code_version)
     after = await units_of_work.read(by_case, run)
     assert (run.status, run.resumed, run.passed, run.errors, run.cancelled) == ("done", 1, 3, 0, 0)
     assert {name: attempt.tries for name, attempt in after.items()} == {"c0": 1, "c1": 2, "c2": 1}
@@ -99,15 +101,15 @@ async def test_leftovers_of_a_dead_process_count_in_no_pass_rate(crashed_run):
 
 
 async def test_pending_attempts_run_before_in_flight_ones_of_dead_process(crashed_run, folder):
-    asked = []
+    requests = []
     await units_of_work.write(rerun.resume, crashed_run)
     run = await go_on(
         crashed_run,
         folder,
-        lambda ctx, said: asked.append(said) or "fine",
+        lambda ctx, text: requests.append(text) or "fine",
         code_version=crashed_run.code_version,
     )
-    assert (run.status, asked) == ("done", ["go", "slow"])
+    assert (run.status, requests) == ("done", ["go", "slow"])
 
 
 async def test_another_try_starts_in_a_world_of_its_own(play, folder):
@@ -126,37 +128,37 @@ async def test_another_try_starts_in_a_world_of_its_own(play, folder):
 
 
 async def test_only_failed_and_erred_attempts_are_retried(play, folder):
-    def answer(ctx, said):
-        if said == "break":
+    def answer(ctx, text):
+        if text == "break":
             raise RuntimeError("on fire")
-        return "fine" if said == "go" else "wrong"
+        return "fine" if text == "go" else "wrong"
 
     run = await play(three("go", "miss", "break"), answer)
     assert (run.passed, run.failed, run.errors) == (1, 1, 1)
-    told = await units_of_work.read(progress.progress_of, run)
-    assert (told.can_resume, told.can_retry, told.not_passed) == (False, True, 2)
+    progress_now = await units_of_work.read(progress.progress_of, run)
+    assert (progress_now.can_resume, progress_now.can_retry, progress_now.not_passed) == (False, True, 2)
 
-    asked = []
+    requests = []
 
-    def better(ctx, said):
-        asked.append(said)
+    def better(ctx, user_text):
+        requests.append(user_text)
         return "fine"
 
     await units_of_work.write(rerun.retry, run)
     run = await go_on(run, folder, better)
-    assert sorted(asked) == ["break", "miss"]
+    assert sorted(requests) == ["break", "miss"]
     assert (run.passed, run.failed, run.errors, run.finished) == (3, 0, 0, 3)
     attempts = await units_of_work.read(by_case, run)
-    assert [one["status"] for one in attempts["c1"].tried_before] == ["failed"]
-    assert [one["error"] for one in attempts["c2"].tried_before] == ["on fire"]
+    assert [item["status"] for item in attempts["c1"].tried_before] == ["failed"]
+    assert [item["error"] for item in attempts["c2"].tried_before] == ["on fire"]
     assert await units_of_work.read(attempts["c1"].results.filter(invocation=None).count) == 5
 
 
 async def test_one_attempt_is_retried_whatever_its_outcome(play, folder):
-    run = await play(three("go", "go"), lambda ctx, said: "fine")
+    run = await play(three("go", "go"), lambda ctx, text: "fine")
     first = (await units_of_work.read(by_case, run))["c0"]
     await units_of_work.write(rerun.retry, run, [first.pk])
-    run = await go_on(run, folder, lambda ctx, said: "fine")
+    run = await go_on(run, folder, lambda ctx, user_text: "fine")
     assert [a.tries for a in (await units_of_work.read(by_case, run)).values()] == [2, 1]
 
 
@@ -166,7 +168,7 @@ async def test_unresumable_run_is_refused(play, folder, crashed_run):
     await units_of_work.write(rerun.resume, crashed_run)
     with pytest.raises(EvalRunActive):
         await units_of_work.write(rerun.retry, crashed_run)
-    done = await go_on(crashed_run, folder, lambda ctx, said: "fine")
+    done = await go_on(crashed_run, folder, lambda ctx, text: "fine")
     with pytest.raises(BadInput, match="no unfinished attempts"):
         await units_of_work.write(rerun.resume, done)
     with pytest.raises(BadInput, match="failed or erred"):
@@ -177,7 +179,7 @@ async def test_unresumable_run_is_refused(play, folder, crashed_run):
 
 async def test_a_run_does_not_go_on_with_another_agent(crashed_run, folder):
     await units_of_work.write(rerun.resume, crashed_run)
-    run = await go_on(crashed_run, folder, lambda ctx, said: "fine", code_version="v2")
+    run = await go_on(crashed_run, folder, lambda ctx, text: "fine", code_version="v2")
     assert (run.status, run.error_type, run.passed) == ("failed", "HasChanged", 1)
     assert "its code changed from v1 to v2" in run.error
     assert (await units_of_work.read(progress.progress_of, run)).unfinished == 2
@@ -186,13 +188,15 @@ async def test_a_run_does_not_go_on_with_another_agent(crashed_run, folder):
 async def test_a_run_is_repeated_exactly(play, folder):
     first = await play(
         three("go", "go", "go"),
-        lambda ctx, said: "fine",
+        lambda ctx, text: "fine",
         case_ids=["c2", "c0"],
         num_runs=2,
         parallelism=3,
         limits=Limits(tokens=5),
     )
-    second = await go_on(await units_of_work.write(rerun.repeat, first), folder, lambda ctx, said: "fine")
+    second = await go_on(
+        await units_of_work.write(rerun.repeat, first), folder, lambda ctx, user_text: "fine"
+    )
     same = ("version_id", "config", "case_ids", "num_runs", "parallelism", "limits", "policy", "prices")
     assert [getattr(first, name) for name in same] == [getattr(second, name) for name in same]
     assert (second.repeats_id, second.passed, second.total) == (first.id, 4, 4)
@@ -202,8 +206,8 @@ async def test_a_run_is_repeated_exactly(play, folder):
 async def test_one_attempt_is_cancelled_without_the_others(play):
     started = asyncio.Event()
 
-    async def answer(ctx, said):
-        if said == "hang":
+    async def answer(ctx, text):
+        if text == "hang":
             started.set()
             await asyncio.sleep(3600)
         return "fine"
@@ -221,21 +225,21 @@ async def test_one_attempt_is_cancelled_without_the_others(play):
     assert (run.status, run.passed, run.cancelled) == ("done", 1, 2)
     assert attempts["c0"].stopped_because == attempts["c2"].stopped_because == writes.CANCELLED_BY_USER
     assert attempts["c0"].session_id is not None
-    told = await units_of_work.read(progress.progress_of, run)
-    assert not told.can_resume  # a person wanted them to stop
+    progress_now = await units_of_work.read(progress.progress_of, run)
+    assert not progress_now.can_resume  # a person wanted them to stop
     assert not await units_of_work.write(writes.request_cancel_attempt, attempts["c1"].pk)
 
 
 async def test_parallelism_changes_during_a_run(play):
     together, most, widened = set(), [0], asyncio.Event()
 
-    async def answer(ctx, said):
-        together.add(said)
+    async def answer(ctx, text):
+        together.add(text)
         most[0] = max(most[0], len(together))
         if len(together) == 3:
             widened.set()
         await widened.wait()
-        together.discard(said)
+        together.discard(text)
         return "fine"
 
     async def widen():
@@ -253,22 +257,22 @@ async def test_parallelism_changes_during_a_run(play):
 
 
 async def test_an_agent_that_hangs_ends_with_its_time_and_the_others_go_on(play):
-    async def answer(ctx, said):
-        if said == "hang":
+    async def answer(ctx, text):
+        if text == "hang":
             await asyncio.sleep(3600)
         return "fine"
 
-    told = []
+    messages = []
     run = await play(
         three("hang", "go"),
         answer,
         parallelism=1,
         limits=Limits(attempt_seconds=0.2),
-        progress=lambda attempt, outcome: told.append((attempt.case_id, outcome and outcome.status)),
+        progress=lambda attempt, outcome: messages.append((attempt.case_id, outcome and outcome.status)),
     )
     attempts = await units_of_work.read(by_case, run)
     assert (run.status, run.passed, run.errors) == ("done", 1, 1)
-    assert set(told) == {("c0", None), ("c0", "error"), ("c1", None), ("c1", "passed")}
+    assert set(messages) == {("c0", None), ("c0", "error"), ("c1", None), ("c1", "passed")}
     assert attempts["c0"].error_type == "AttemptTooLong"
     assert "0.2 seconds" in attempts["c0"].error
     assert attempts["c0"].session_id is not None
@@ -279,15 +283,15 @@ async def test_a_metric_that_hangs_is_named_and_not_the_agent(play):
         "criteria": {"mine": 0.5},
         "custom_metrics": {"mine": {"code_config": {"name": "tests.evals.own_metrics.hangs"}}},
     }
-    run = await play(three("go"), lambda ctx, said: "fine", config, limits=Limits(attempt_seconds=0.2))
+    run = await play(three("go"), lambda ctx, text: "fine", config, limits=Limits(attempt_seconds=0.2))
     attempts = await units_of_work.read(by_case, run)
     assert (run.status, run.errors) == ("done", 1)
     assert attempts["c0"].error.endswith("The agent had answered: mine was judging it.")
 
 
 async def test_an_agent_that_exits_ends_its_attempt_alone(play):
-    def answer(ctx, said):
-        if said == "exit":
+    def answer(ctx, text):
+        if text == "exit":
             raise SystemExit(3)
         return "fine"
 
@@ -299,8 +303,8 @@ async def test_an_agent_that_exits_ends_its_attempt_alone(play):
 
 @pytest.mark.parametrize("kind", [BaseException, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
 async def test_agent_raising_base_exception_ends_only_its_attempt(play, kind):
-    def answer(ctx, said):
-        if said == "raise":
+    def answer(ctx, text):
+        if text == "raise":
             raise kind("no more")
         return "fine"
 
@@ -311,8 +315,8 @@ async def test_agent_raising_base_exception_ends_only_its_attempt(play, kind):
 
 
 async def test_run_stops_at_time_limit_and_marks_remaining_attempts(play):
-    async def answer(ctx, said):
-        await asyncio.sleep(3600 if said == "hang" else 0)
+    async def answer(ctx, text):
+        await asyncio.sleep(3600 if text == "hang" else 0)
         return "fine"
 
     run = await play(three("go", "hang", "go"), answer, parallelism=1, limits=Limits(seconds=0.3))
@@ -320,17 +324,17 @@ async def test_run_stops_at_time_limit_and_marks_remaining_attempts(play):
     assert (run.status, run.passed, run.cancelled) == ("stopped", 1, 2)
     assert run.stopped_because == "The limit of 0.3 seconds was reached."
     assert attempts["c1"].stopped_because == attempts["c2"].stopped_because == run.stopped_because
-    told = await units_of_work.read(progress.progress_of, run)
-    assert (told.can_resume, told.unfinished, told.cut_off) == (True, 2, 1)
+    progress_now = await units_of_work.read(progress.progress_of, run)
+    assert (progress_now.can_resume, progress_now.unfinished, progress_now.cut_off) == (True, 2, 1)
 
 
 async def test_run_stops_at_token_limit_and_resume_resets_it(play, folder):
-    asked: list[str] = []
+    requests: list[str] = []
     is_first_run = True
 
-    async def answer(ctx, said):
-        asked.append(said)
-        if is_first_run and len(asked) == 3:
+    async def answer(ctx, text):
+        requests.append(text)
+        if is_first_run and len(requests) == 3:
             await asyncio.Event().wait()  # begun before the run has seen that the limit is reached
         event = agents.writes("fine")
         event.usage_metadata = agents.tokens(10)
@@ -346,7 +350,7 @@ async def test_run_stops_at_token_limit_and_resume_resets_it(play, folder):
 
 
 async def test_cost_limit_that_cannot_be_checked_stops_the_run(play):
-    def answer(ctx, said):
+    def answer(ctx, text):
         event = agents.writes("fine")
         event.usage_metadata = agents.tokens(10)
         return event
@@ -365,7 +369,7 @@ async def test_calls_of_attempts_in_flight_count_by_their_prices(play):
     in_flight = asyncio.Event()
     stopped = asyncio.Event()
 
-    async def answer(ctx, said):
+    async def answer(ctx, text):
         in_flight.set()
         await asyncio.sleep(3600)
 
@@ -389,23 +393,23 @@ async def test_calls_of_attempts_in_flight_count_by_their_prices(play):
     async def look():
         await in_flight.wait()
         try:
-            found.append(await units_of_work.write(spend, "priced"))
-            found.append(await units_of_work.write(spend, "other"))
+            calls.append(await units_of_work.write(spend, "priced"))
+            calls.append(await units_of_work.write(spend, "other"))
         finally:
             stopped.set()
 
-    found = []
+    calls = []
     looking = asyncio.create_task(look())
     await play(three("a"), answer, cancelled=stopped)
     await looking
-    assert [(spent.cost, spent.unpriced) for spent in found] == [(6.0, ()), (None, ("other",))]
+    assert [(spent.cost, spent.unpriced) for spent in calls] == [(6.0, ()), (None, ("other",))]
     assert (
-        Limits(cost=5.0).describe_reached(1.0, found[0])
+        Limits(cost=5.0).describe_reached(1.0, calls[0])
         == "The limit of 5 EUR was reached: the attempts cost 6 EUR."
     )
-    assert Limits(cost=7.0).describe_reached(1.0, found[0]) == ""
+    assert Limits(cost=7.0).describe_reached(1.0, calls[0]) == ""
     unpriced = "The limit of 5 EUR cannot be enforced: there is no price for other."
-    assert Limits(cost=5.0).describe_reached(1.0, found[1]) == unpriced
+    assert Limits(cost=5.0).describe_reached(1.0, calls[1]) == unpriced
 
 
 @pytest.fixture
@@ -469,7 +473,7 @@ def test_usage_of_interrupted_attempt_is_known_by_model(in_flight, ended):
     assert run_summary.summary(in_flight.run).usage.cost == 5.0
 
 
-def test_the_cost_is_unknown_when_a_process_died_before_it_wrote_down_all_calls(in_flight):
+def test_cost_is_unknown_if_a_process_died_before_its_records(in_flight):
     AgentSession.objects.update(total_tokens=1_000_001)
     left_by_a_dead_process(in_flight)
     in_flight.refresh_from_db()
@@ -497,7 +501,7 @@ def test_remaining_time_is_estimated_from_ended_attempts():
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("value", "message"),
     [
         ({"retry_seconds": -1}, "retry seconds must be a positive number"),
         ({"seconds": 0}, "seconds must be a positive number"),
@@ -507,21 +511,21 @@ def test_remaining_time_is_estimated_from_ended_attempts():
         ({"seconds": "inf"}, "positive number"),
     ],
 )
-def test_invalid_limits_are_refused(given, said):
-    with pytest.raises(BadInput, match=said):
-        Limits.of(given)
+def test_invalid_limits_are_refused(value, message):
+    with pytest.raises(BadInput, match=message):
+        Limits.of(value)
 
 
 def test_limits_are_parsed_as_written():
-    given = Limits.of({"seconds": "90", "tokens": "1000", "cost": "", "attempt_seconds": None})
-    assert given == Limits(90.0, 1000, None, None) == Limits.read(json.dumps(given.as_json()))
+    limits = Limits.of({"seconds": "90", "tokens": "1000", "cost": "", "attempt_seconds": None})
+    assert limits == Limits(90.0, 1000, None, None) == Limits.read(json.dumps(limits.as_json()))
     assert Limits().as_json() == {"attempt_seconds": 1800.0, "retry_seconds": 120.0}
     assert Limits.of({"retry_seconds": "0"}).retry_seconds == 0
 
 
 async def test_events_of_a_try_that_was_left_behind_stay_in_its_own_world(play, folder, crashed_run):
     await units_of_work.write(rerun.resume, crashed_run)
-    run = await go_on(crashed_run, folder, lambda ctx, said: "fine")
+    run = await go_on(crashed_run, folder, lambda ctx, text: "fine")
     attempt = (await units_of_work.read(by_case, run))["c1"]
 
     def events(realm):

@@ -91,7 +91,7 @@ async def test_failed_attempts_are_retried_from_the_page(web, ended_run):
     assert "Rerun the 2 that did not pass" in page.text
     await web.post(f"/evals/runs/{ended_run.id}/retry/")
     await wait_until_settled()
-    assert [one.tries for one in (await units_of_work.read(by_case)).values()] == [1, 2, 2]
+    assert [attempt.tries for attempt in (await units_of_work.read(by_case)).values()] == [1, 2, 2]
 
 
 async def test_attempt_is_retried_from_the_page_and_shows_its_first_try(web, ended_run):
@@ -100,7 +100,7 @@ async def test_attempt_is_retried_from_the_page_and_shows_its_first_try(web, end
     assert "Try again" in (await get_page(web, shown)).text
     await web.post(f"/evals/runs/{ended_run.id}/retry/", {"attempt": broken.pk})
     await wait_until_settled()
-    assert [one.tries for one in (await units_of_work.read(by_case)).values()] == [1, 1, 2]
+    assert [attempt.tries for attempt in (await units_of_work.read(by_case)).values()] == [1, 1, 2]
     page = await get_page(web, shown)
     assert "Try 1: error, RuntimeError" in page.text
     assert "It was tried again." in page.text
@@ -151,7 +151,7 @@ def order_run():
 
 
 @pytest.mark.parametrize(
-    ("path", "sent", "status", "said"),
+    ("path", "sent", "status", "message"),
     [
         ("resume/", {}, 400, "The run has no unfinished attempts."),
         ("retry/", {"attempt": "x"}, 400, "is no whole number"),
@@ -162,10 +162,10 @@ def order_run():
         ("attempts/999999/cancel/", {}, 404, "has no attempt 999999"),
     ],
 )
-async def test_impossible_action_is_refused_with_reason(web, ended_run, path, sent, status, said):
+async def test_impossible_action_is_refused_with_reason(web, ended_run, path, sent, status, message):
     response = await web.post(f"/evals/runs/{ended_run.id}/{path}", sent)
     assert response.status_code == status
-    assert said in response.content.decode()
+    assert message in response.content.decode()
 
 
 async def test_limits_come_from_the_form_and_the_api(web, process, smoke):
@@ -182,8 +182,8 @@ async def test_limits_come_from_the_form_and_the_api(web, process, smoke):
     run = await units_of_work.read(EvalRun.objects.get, pk=run_id)
     assert json.loads(run.limits) == {"seconds": 90.0, "cost": 0.5, "retry_seconds": 0.0}
     wanted = {"app": "counter", "evalset": "smoke", "limits": {"tokens": 1000, "attempt_seconds": 60}}
-    told = await post_json(web, "/runs", wanted, 202)
-    run = await units_of_work.read(EvalRun.objects.get, pk=told["id"])
+    body = await post_json(web, "/runs", wanted, 202)
+    run = await units_of_work.read(EvalRun.objects.get, pk=body["id"])
     assert json.loads(run.limits) == {"tokens": 1000, "attempt_seconds": 60.0, "retry_seconds": 120.0}
     refusal = await post_json(web, "/runs", {**wanted, "limits": {"tokens": -1}}, 400)
     assert "tokens must be a positive whole number" in refusal["detail"]
@@ -191,10 +191,10 @@ async def test_limits_come_from_the_form_and_the_api(web, process, smoke):
 
 async def test_runs_are_steered_by_the_api(web, ended_run):
     await cut_short(ended_run)
-    told = await post_json(web, f"/runs/{ended_run.id}/resume", {}, 202)
+    body = await post_json(web, f"/runs/{ended_run.id}/resume", {}, 202)
     await wait_until_settled()
-    told = await get_json(web, f"/runs/{ended_run.id}")
-    assert (told["status"], told["counts"]["passed"]) == ("done", 1)
+    body = await get_json(web, f"/runs/{ended_run.id}")
+    assert (body["status"], body["counts"]["passed"]) == ("done", 1)
     broken = (await units_of_work.read(by_case))["breaks"]
     await post_json(web, f"/runs/{ended_run.id}/retry", {"attempts": [broken.pk]}, 202)
     await wait_until_settled()

@@ -154,7 +154,7 @@ def test_an_agent_that_calls_sys_exit_does_not_end_the_command(store, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((EXAMPLE_AGENTS / "weather", "lookupz"), "There is no evalset 'lookupz'"),
         ((EXAMPLE_AGENTS / "weather", "lookups:nobody"), "has no case 'nobody'"),
@@ -174,8 +174,8 @@ def test_an_agent_that_calls_sys_exit_does_not_end_the_command(store, tmp_path):
         ((EXAMPLE_AGENTS / "weather", "lookups", "--config=nothing.json"), "there is no such file"),
     ],
 )
-def test_unrunnable_order_is_reported_before_any_run(store, arguments, said):
-    assert said in usage_error(*arguments)
+def test_unrunnable_order_is_reported_before_any_run(store, arguments, message):
+    assert message in usage_error(*arguments)
     assert not EvalRun.objects.exists()
 
 
@@ -186,14 +186,14 @@ def test_no_evalset_stays_pending_if_a_later_one_is_refused(store):
     assert not EvalRun.objects.exists()
 
 
-def test_a_run_that_is_tried_again_takes_another_parallelism_and_nothing_else(store):
+def test_retry_accepts_only_another_parallelism(store):
     run_evals(EXAMPLE_AGENTS / "office", "raises_on_purpose")
     run_evals(EXAMPLE_AGENTS / "office", "--retry=last", "--parallelism=7")
     assert EvalRun.objects.get().parallelism == 7
-    said = usage_error(
+    error_text = usage_error(
         EXAMPLE_AGENTS / "office", "--retry=last", "--num-runs=2", "--criteria=response_match_score=0.1"
     )
-    assert "--num-runs, --criteria" in said
+    assert "--num-runs, --criteria" in error_text
 
 
 def test_a_criterion_without_a_threshold_is_refused(store):
@@ -203,8 +203,8 @@ def test_a_criterion_without_a_threshold_is_refused(store):
 
 def test_a_broken_file_is_refused_by_line(store, tmp_path):
     path = write(tmp_path, "bad.evalset.json", '{"eval_set_id": "x",\n "eval_cases": [{"eval_id": "c"}]}')
-    said = usage_error(EXAMPLE_AGENTS / "weather", path)
-    assert f"{path}:2:17: case 'c': needs exactly one of conversation and conversation_scenario" in said
+    error_text = usage_error(EXAMPLE_AGENTS / "weather", path)
+    assert f"{path}:2:17: case 'c': needs exactly one of conversation and conversation_scenario" in error_text
 
 
 def test_unwritable_file_is_reported_and_results_remain(store, tmp_path):

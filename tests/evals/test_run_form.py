@@ -47,9 +47,9 @@ def test_every_field_of_a_criterion_of_adk_has_an_option(name):
     # What the base class has is read by one kind of metric alone; the rest stays the file's to say.
     assert fields - shown <= {"threshold", "include_intermediate_responses_in_final"}
     judge = {option.name for option in criterion_options.JUDGE}
-    assert {f"judge_model_options.{one}" for one in eval_metrics.JudgeModelOptions.model_fields} - judge == {
-        "judge_model_options.judge_model_config"
-    }
+    assert {
+        f"judge_model_options.{field}" for field in eval_metrics.JudgeModelOptions.model_fields
+    } - judge == {"judge_model_options.judge_model_config"}
 
 
 def test_every_field_of_a_simulated_user_has_an_option():
@@ -118,8 +118,8 @@ def test_default_judge_is_used_for_metrics_without_one():
         **{"threshold:final_response_match_v2": "0.5", "threshold:hallucinations_v1": "0.5"},
     )
     judges = {
-        name: one["judge_model_options"]
-        for name, one in run_form.order_from_form(sent, config).config.criteria.items()
+        name: item["judge_model_options"]
+        for name, item in run_form.order_from_form(sent, config).config.criteria.items()
     }
     assert judges == {
         "final_response_match_v2": {"judge_model": "own", "num_samples": 2},
@@ -128,7 +128,7 @@ def test_default_judge_is_used_for_metrics_without_one():
 
 
 @pytest.mark.parametrize(
-    ("metric", "sent", "said"),
+    ("metric", "sent", "message"),
     [
         ("tool_trajectory_avg_score", {"match_type": "SOMEHOW"}, "none of the choices"),
         ("hallucinations_v1", {"judge_model_options__num_samples": "0"}, "must be 1 to 50"),
@@ -137,9 +137,9 @@ def test_default_judge_is_used_for_metrics_without_one():
         ("rubric_based_tool_use_quality_v1", {"rubrics": "a:"}, "has no text"),
     ],
 )
-def test_invalid_option_is_refused(metric, sent, said):
+def test_invalid_option_is_refused(metric, sent, message):
     defaults = {"match_type": "EXACT"} if metric == "tool_trajectory_avg_score" else {}
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(BadInput, match=message):
         run_form.order_from_form(form_data(**of(metric, **{**defaults, **sent})), config.default_config())
 
 
@@ -154,7 +154,9 @@ async def test_a_threshold_that_is_no_number_leaves_its_field_empty(web, folder,
     write(folder.path, "s.evalset.json", {"eval_set_id": "s", "eval_cases": [case("a", turn("x"))]})
     write(folder.path, "test_config.json", f'{{"criteria": {{"response_match_score": {threshold}}}}}')
     form = (await get_page(web, "/evals/counter/s/")).one("form", id="run-form")
-    [field] = [one for one in form.all("input") if one.attrs.get("name") == "threshold:response_match_score"]
+    [field] = [
+        item for item in form.all("input") if item.attrs.get("name") == "threshold:response_match_score"
+    ]
     assert field.attrs["value"] == ""
     assert "criteria.response_match_score" in form.text
 
@@ -170,7 +172,7 @@ async def test_scenarios_and_expected_states_have_their_part_of_the_form(web, fo
         form.one("input", name="option:user_simulator_config:model").attrs["placeholder"]
         == "gemini-2.5-flash"
     )
-    assert "devui_state_match" in [one.attrs["value"] for one in form.all("input", name="metric")]
+    assert "devui_state_match" in [field.attrs["value"] for field in form.all("input", name="metric")]
 
 
 async def test_user_simulator_model_is_chosen_in_the_form(web, process, folder):

@@ -166,7 +166,7 @@ def test_attempts_of_a_merged_run_have_their_sessions_state_and_traces(store, sh
     )
 
 
-def test_order_of_stores_does_not_matter_and_a_second_merge_changes_nothing(store, shard_files):
+def test_merge_ignores_order_of_stores_and_is_idempotent(store, shard_files):
     code, _ = merge(*shard_files)
     ids = set(EvalRun.objects.values_list("pk", flat=True))
     counts = [model.objects.count() for model in (EvalAttempt, AgentSession, Event, StateChange)]
@@ -259,9 +259,9 @@ def test_shards_of_different_evalsets_are_refused(store, copies):
 def test_missing_and_repeated_shards_are_refused(store, copies, shard_files):
     assert "No store has shard 2/3." in refusal(copies[0], copies[2])
     assert "No store has shard 2/3, 3/3." in refusal(copies[0])
-    said = refusal(*copies, shard_files[1])
-    assert "Shard 2/3 of keeper/five is there more than once" in said
-    assert str(shard_files[1]) in said
+    error_text = refusal(*copies, shard_files[1])
+    assert "Shard 2/3 of keeper/five is there more than once" in error_text
+    assert str(shard_files[1]) in error_text
     shard_stores.change(copies[1], "DELETE FROM evals_app_metricresult")
     shard_stores.change(copies[1], "DELETE FROM evals_app_evalattempt WHERE case_id = 'b'")
     assert "keeper/five: 1 cases are in none of the shards, or in several: b." in refusal(*copies)
@@ -309,9 +309,9 @@ def test_files_that_are_no_stores_are_refused(store, copies, tmp_path):
     shard_stores.change(
         copies[0], "DELETE FROM django_migrations WHERE name LIKE '0008%' AND app = 'evals_app'"
     )
-    said = refusal(*copies)
-    assert "was written by another version of DevUI" in said
-    assert "devui migrate" in said
+    error_text = refusal(*copies)
+    assert "was written by another version of DevUI" in error_text
+    assert "devui migrate" in error_text
     if connection.vendor == "sqlite":
         assert "is the store to merge into" in refusal(connection.settings_dict["NAME"])
 

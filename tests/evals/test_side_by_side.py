@@ -86,7 +86,7 @@ def test_case_opens_into_the_worst_attempts_of_both_runs(pages, worse, name):
 
 
 @pytest.mark.django_db
-def test_other_repetitions_can_be_chosen_and_the_case_closed_without_scripts(pages, worse):
+def test_repetitions_are_chosen_without_scripts(pages, worse):
     sides = open_case(pages, worse)
     after = sides.all(css="sides-head")[1].all("a", css="repetition")
     assert [link.attrs.get("aria-current") for link in after] == [None, "true"]

@@ -53,7 +53,7 @@ async def test_examples_are_judged_and_played_without_a_network(store, place, ju
     for attempt in await units_of_work.read(lambda: list(run.attempts.all())):
         used = json.loads(attempt.judge)
         assert used.keys() == judged_by
-        assert all(one["calls"] and one["prompt"] and one["output"] for one in used.values())
+        assert all(usage["calls"] and usage["prompt"] and usage["output"] for usage in used.values())
 
 
 def test_offline_judge_reads_whole_conversations(store, tmp_path):
@@ -83,19 +83,19 @@ def config(user="judge-yes", judge="judge-yes", **more):
     }
 
 
-def answers(ctx, said):
-    return f"You said {said}."
+def answers(ctx, text):
+    return f"You said {text}."
 
 
 @pytest.mark.parametrize(
-    ("user", "said"),
+    ("user", "message"),
     [("judge-raises", "the judge is out for lunch"), ("nobody-knows", "Model nobody-knows not found")],
 )
-async def test_unavailable_simulated_user_is_reported_on_the_case(play, user, said):
+async def test_unavailable_simulated_user_is_reported_on_the_case(play, user, message):
     attempt, _ = await only(await play(evalset(SCENARIO), answers, config(user)))
     assert attempt.status == Status.ERROR
     assert "The simulated user could not be asked" in attempt.error
-    assert said in attempt.error
+    assert message in attempt.error
     assert "user_simulator_config names its model" in attempt.error
 
 

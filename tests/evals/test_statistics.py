@@ -71,10 +71,10 @@ def test_pass_hat_k_of_more_than_was_tried_is_unknown():
 
 
 def test_the_spread_of_scores_is_the_sample_s():
-    found = spread([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0])
-    assert found is not None
-    assert (found.mean, found.low, found.high) == (5.0, 2.0, 9.0)
-    assert found.deviation == pytest.approx(math.sqrt(32 / 7))
+    statistics = spread([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0])
+    assert statistics is not None
+    assert (statistics.mean, statistics.low, statistics.high) == (5.0, 2.0, 9.0)
+    assert statistics.deviation == pytest.approx(math.sqrt(32 / 7))
     single = spread([0.5])
     assert single is not None
     assert single.deviation is None
@@ -85,7 +85,7 @@ def test_the_permutation_test_counts_every_choice_of_signs(before, after):
     thirds = [round(3 * (right - left)) for left, right in zip(before, after, strict=False)]
     signs = itertools.product((-1, 1), repeat=len(thirds))
     sums = [abs(sum(sign * third for sign, third in zip(chosen, thirds, strict=True))) for chosen in signs]
-    expected = sum(one >= abs(sum(thirds)) for one in sums) / len(sums)
+    expected = sum(item >= abs(sum(thirds)) for item in sums) / len(sums)
     assert sign_flip([third / 3 for third in thirds]) == pytest.approx(expected)
 
 
@@ -107,7 +107,7 @@ def test_permutation_test_of_scores_equals_that_of_scipy(differences):
 
 
 @pytest.mark.parametrize("repetitions", [11, 12, 13, 17, 20])
-def test_permutation_test_of_rates_beyond_ten_repetitions_equals_that_of_scipy(repetitions):
+def test_permutation_test_of_many_repetitions_equals_scipy(repetitions):
     draw = random.Random(repetitions)
     for _ in range(10):
         rates = [(draw.randint(0, repetitions), draw.randint(0, repetitions)) for _ in range(9)]
@@ -123,7 +123,7 @@ def test_permutation_test_of_rates_beyond_ten_repetitions_equals_that_of_scipy(r
         assert sign_flip(differences) == pytest.approx(min(1.0, expected.pvalue))
 
 
-def test_permutation_test_of_many_scores_is_near_that_of_scipy_and_repeatable():
+def test_sampled_permutation_test_is_repeatable_and_near_scipy():
     draw = random.Random(3)
     differences = [draw.gauss(0.02, 0.1) for _ in range(60)]
     expected = stats.permutation_test(
@@ -140,21 +140,24 @@ def test_permutation_test_of_many_scores_is_near_that_of_scipy_and_repeatable():
 
 @given(st.lists(st.sampled_from([-1.0, -2 / 3, -0.5, 0.0, 1 / 3, 1.0]), min_size=1, max_size=30))
 def test_the_interval_of_an_effect_holds_it_and_mirrors(differences):
-    found, mirrored = paired_effect(differences), paired_effect([-one for one in differences])
-    assert found is not None
+    statistics, mirrored = (
+        paired_effect(differences),
+        paired_effect([-difference for difference in differences]),
+    )
+    assert statistics is not None
     assert mirrored is not None
-    assert -1 <= found.interval.low <= found.mean <= found.interval.high <= 1
-    assert found.interval.low == pytest.approx(-mirrored.interval.high)
+    assert -1 <= statistics.interval.low <= statistics.mean <= statistics.interval.high <= 1
+    assert statistics.interval.low == pytest.approx(-mirrored.interval.high)
 
 
 def test_the_interval_of_an_effect_is_agresti_and_min_s():
     """53 pairs lost, 16 won of 237 (their adjusted Wald interval, worked by hand: (16-53)/239 ± 1.96·0.0341)."""
-    found = paired_effect([-1.0] * 53 + [1.0] * 16 + [0.0] * 168)
-    assert found is not None
+    statistics = paired_effect([-1.0] * 53 + [1.0] * 16 + [0.0] * 168)
+    assert statistics is not None
     count, total = 239, -37
     half = 1.959964 * math.sqrt(70 - total**2 / count) / count
-    assert found.mean == pytest.approx(-37 / 237)
-    assert (found.interval.low, found.interval.high) == (
+    assert statistics.mean == pytest.approx(-37 / 237)
+    assert (statistics.interval.low, statistics.interval.high) == (
         pytest.approx(total / count - half),
         pytest.approx(total / count + half),
     )

@@ -42,9 +42,9 @@ def test_encoding_without_symbols_gets_ascii_ones(store, encoding):
     written = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     code, _ = run_evals(EXAMPLE_AGENTS / "weather", "lookups:one_city", out=written)
     written.seek(0)
-    said = written.read()
+    output = written.read()
     assert code == 0
-    assert "response_match_score 1 >= 0.8" in said
+    assert "response_match_score 1 >= 0.8" in output
 
 
 def test_unencodable_characters_are_escaped():
@@ -73,7 +73,7 @@ def test_buffered_output_is_dropped_after_its_reader_is_gone():
         LineWriter(pipe).line("nobody hears it")
 
 
-def test_the_last_line_of_a_terminal_is_cut_to_the_columns_that_ideographs_take(monkeypatch):
+def test_progress_line_is_cut_by_the_width_of_ideographs(monkeypatch):
     monkeypatch.setenv("COLUMNS", "11")
     terminal = Terminal()
     LineWriter(terminal).status("東京の天気 weather")
@@ -102,10 +102,10 @@ def test_long_ids_and_errors_make_no_endless_lines(store, echo, tmp_path):
         (echo / "agent.py").read_text().replace("ANSWERS.get(said, said)", "{}['k' * 9000]")
     )
     write(echo, "s.evalset.json", evalset(case("x" * 3200 + "end", turn("a", "a"))))
-    code, said = run_evals(echo, "s")
+    code, output = run_evals(echo, "s")
     assert code == 1
-    assert max(map(len, said.splitlines())) < 800
-    assert "xxend " in said
+    assert max(map(len, output.splitlines())) < 800
+    assert "xxend " in output
     assert EvalRun.objects.get().attempts.get().error.count("k") >= 9000
 
 

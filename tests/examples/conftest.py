@@ -49,9 +49,9 @@ class Chat:
 
     async def answer(self, event: Event, name: str, response: dict[str, Any]) -> list[Event]:
         """Answer the call of the tool `name` in the event, as a person would."""
-        asked = next(call for call in event.get_function_calls() if call.name == name)
-        told = types.FunctionResponse(id=asked.id, name=name, response=response)
-        return await self.send(types.Part(function_response=told))
+        calls = next(call for call in event.get_function_calls() if call.name == name)
+        function_response = types.FunctionResponse(id=calls.id, name=name, response=response)
+        return await self.send(types.Part(function_response=function_response))
 
     async def send(self, *parts: types.Part, streaming: bool = False) -> list[Event]:
         """Send parts of any kind and return the events of the run."""

@@ -69,7 +69,9 @@ class FakeForge:
         if path == "/user":
             return 200, {"id": BOT["id"]}
         if path == "/repos/o/r/actions/artifacts":
-            return 200, {"artifacts": [one for one in self.artifacts if one["name"] == query["name"]]}
+            return 200, {
+                "artifacts": [artifact for artifact in self.artifacts if artifact["name"] == query["name"]]
+            }
         if match := re.fullmatch(r"/repos/o/r/actions/artifacts/(\d+)/zip", path):
             return 302, f"{self.address}/blobs/{match[1]}"
         if match := re.fullmatch(r"/projects/5/jobs/artifacts/([^/]+)/raw/(.+)", path):

@@ -97,12 +97,12 @@ async def _play(chats: Chats, talk: dict[str, Any]) -> list[str]:
 
 def _describe_event(event: Event) -> str:
     parts = (event.content.parts if event.content else None) or []
-    said = [(part.text, part.thought) for part in parts]
-    asked = [
+    parts_shown = [(part.text, part.thought) for part in parts]
+    calls = [
         (call.name, call.args)
         for call in event.get_function_calls()
         if call.name != "adk_request_confirmation"
     ]
-    told = [response.name for response in event.get_function_responses()]
+    names = [response.name for response in event.get_function_responses()]
     tokens = event.usage_metadata and event.usage_metadata.total_token_count
-    return repr((event.author, event.branch, event.partial, said, asked, told, tokens))
+    return repr((event.author, event.branch, event.partial, parts_shown, calls, names, tokens))

@@ -90,7 +90,7 @@ def test_comment_is_created_first_and_then_updated(tmp_path, forge, settings):
     forge.add_comment("Looks good!", {"login": "person", "id": 3})
     comment(tmp_path, "### Evals failed", **settings(forge))
     comment(tmp_path, "### Evals passed é", **settings(forge))
-    assert [one["body"] for one in forge.comments] == ["Looks good!", f"{MARKER}### Evals passed é"]
+    assert [item["body"] for item in forge.comments] == ["Looks good!", f"{MARKER}### Evals passed é"]
 
 
 @FORGES
@@ -100,7 +100,7 @@ def test_own_comment_is_found_on_a_later_page_and_by_its_name(tmp_path, forge, s
     comment(tmp_path, "first", **settings(forge))
     comment(tmp_path, "nightly", **settings(forge, DEVUI_NAME="nightly"))
     comment(tmp_path, "second", **settings(forge))
-    assert [one["body"] for one in forge.comments[150:]] == [f"{MARKER}second", "<!-- nightly -->\nnightly"]
+    assert [item["body"] for item in forge.comments[150:]] == [f"{MARKER}second", "<!-- nightly -->\nnightly"]
 
 
 @FORGES
@@ -108,7 +108,11 @@ def test_comment_of_another_person_with_the_marker_is_not_touched(tmp_path, forg
     forge.add_comment(f"{MARKER}mine", {"login": "person", "id": 3})
     forge.add_comment(f"> {MARKER}quoted")
     comment(tmp_path, "ours", **settings(forge))
-    assert [one["body"] for one in forge.comments] == [f"{MARKER}mine", f"> {MARKER}quoted", f"{MARKER}ours"]
+    assert [item["body"] for item in forge.comments] == [
+        f"{MARKER}mine",
+        f"> {MARKER}quoted",
+        f"{MARKER}ours",
+    ]
 
 
 @FORGES
@@ -194,7 +198,7 @@ def test_shards_are_merged_with_the_store_of_main(tmp_path, forge, stub, setting
         " devui-evals/baseline.sqlite3 --baseline previous --allow-no-baseline --fail-on any --markdown"
     )
     assert (tmp_path / "devui-evals/merged.sqlite3").exists()
-    assert [one["body"] for one in forge.comments] == [f"{MARKER}### Evals\n"]
+    assert [comment["body"] for comment in forge.comments] == [f"{MARKER}### Evals\n"]
 
 
 def test_stores_that_cannot_be_merged_leave_a_comment_and_no_baseline(tmp_path, forge, stub):

@@ -52,9 +52,9 @@ def test_a_file_is_named_by_its_id_and_its_cases_belong_to_the_agent(file: Path)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_agent_has_an_evalset_of_four_cases_and_more_with_several_turns(name: str) -> None:
+def test_each_agent_has_an_evalset_with_several_turns(name: str) -> None:
     best = max(
-        (read(file) for file in FILES if file.parent.name == name), key=lambda found: len(found.eval_cases)
+        (read(file) for file in FILES if file.parent.name == name), key=lambda result: len(result.eval_cases)
     )
     assert len(best.eval_cases) >= 4
     assert any(len(case.conversation or []) > 1 for case in best.eval_cases)
@@ -84,7 +84,7 @@ async def test_case_scores_as_documented_in_its_file(chats: Chats, file: Path, c
     )
 
 
-async def test_the_failing_case_has_a_wrong_call_and_a_response_that_is_half_right(chats: Chats) -> None:
+async def test_failing_case_has_wrong_call_and_half_right_response(chats: Chats) -> None:
     file = AGENTS / "weather" / "one_fails_on_purpose.evalset.json"
     case = next(case for case in read(file).eval_cases if case.eval_id == FAILS)
     scores = await _scores(chats, file, case)
@@ -113,8 +113,10 @@ async def _scores(chats: Chats, file: Path, case: EvalCase) -> Scores:
 
 async def _infer(chats: Chats, case: EvalCase) -> list[Invocation]:
     assert case.session_input is not None
-    given = case.session_input
-    return await _converse(await chats(given.app_name, user=given.user_id, state=given.state), case)
+    session_input = case.session_input
+    return await _converse(
+        await chats(session_input.app_name, user=session_input.user_id, state=session_input.state), case
+    )
 
 
 async def _converse(chat: Chat, case: EvalCase) -> list[Invocation]:

@@ -25,17 +25,17 @@ async def test_leave_is_pending_until_somebody_answers(chats: Chats) -> None:
 
 async def test_payment_is_made_only_after_confirmation(chats: Chats) -> None:
     chat = await chats("office")
-    asked = await chat.say("Pay 120 to Acme")
+    pending_events = await chat.say("Pay 120 to Acme")
     assert "payments" not in await chat.state()
-    events = await chat.answer(asked[1], CONFIRM, {"confirmed": True})
+    events = await chat.answer(pending_events[1], CONFIRM, {"confirmed": True})
     assert texts(events) == ["I paid 120 to Acme."]
     assert await chat.state() == {"payments": [{"to": "Acme", "amount": 120}], "app:paid": 120}
 
 
 async def test_refused_payment_is_not_made(chats: Chats) -> None:
     chat = await chats("office")
-    asked = await chat.say("Pay 120 to Acme")
-    assert texts(await chat.answer(asked[1], CONFIRM, {"confirmed": False})) == ["I did not pay."]
+    pending_events = await chat.say("Pay 120 to Acme")
+    assert texts(await chat.answer(pending_events[1], CONFIRM, {"confirmed": False})) == ["I did not pay."]
     assert await chat.state() == {}
 
 
@@ -58,10 +58,10 @@ async def test_a_later_session_remembers_a_note_and_another_user_does_not(chats:
     chat = await chats("office")
     await chat.say("Take a note: the budget is 40")
     await chat.open("aya")
-    asked = "What did we say about the budget?"
-    assert texts(await chat.say(asked)) == ['I remember: "Take a note: the budget is 40"']
+    question = "What did we say about the budget?"
+    assert texts(await chat.say(question)) == ['I remember: "Take a note: the budget is 40"']
     await chat.open("ben")
-    assert texts(await chat.say(asked)) == ["I remember nothing about budget."]
+    assert texts(await chat.say(question)) == ["I remember nothing about budget."]
 
 
 async def test_an_uploaded_file_becomes_an_artifact(chats: Chats) -> None:
@@ -69,10 +69,10 @@ async def test_an_uploaded_file_becomes_an_artifact(chats: Chats) -> None:
     blob = types.Blob(data=b"a,b\n1,2\n", mime_type="text/csv", display_name="figures.csv")
     assert texts(await chat.send(types.Part(inline_data=blob))) == ["I keep figures.csv with this session."]
     assert chat.runner.artifact_service is not None
-    kept = await chat.runner.artifact_service.list_artifact_keys(
+    artifact_names = await chat.runner.artifact_service.list_artifact_keys(
         app_name="office", user_id=chat.user, session_id=chat.session
     )
-    assert kept == ["figures.csv"]
+    assert artifact_names == ["figures.csv"]
 
 
 async def test_the_slow_tool_waits_and_can_be_cancelled(
@@ -87,16 +87,16 @@ async def test_the_slow_tool_waits_and_can_be_cancelled(
         await asyncio.sleep(seconds)
 
     monkeypatch.setattr(sys.modules["office.agent"], "asyncio", SimpleNamespace(sleep=sleep))
-    said = asyncio.create_task(chat.say("Take 600 seconds"))
+    task = asyncio.create_task(chat.say("Take 600 seconds"))
     assert await asyncio.wait_for(waits.get(), timeout=60) == 600
-    said.cancel()
+    task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await said
+        await task
 
 
-@pytest.mark.parametrize("asked", ["Break it", "Restart the printer"])
-async def test_broken_tool_ends_run_and_session_continues(chats: Chats, asked: str) -> None:
+@pytest.mark.parametrize("question", ["Break it", "Restart the printer"])
+async def test_broken_tool_ends_run_and_session_continues(chats: Chats, question: str) -> None:
     chat = await chats("office")
     with pytest.raises(RuntimeError, match="The printer on floor 7 does not answer"):
-        await chat.say(asked)
+        await chat.say(question)
     assert texts(await chat.say("Take a note: call support")) == ["Noted in minutes.md, version 0."]

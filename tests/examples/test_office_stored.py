@@ -41,21 +41,21 @@ async def say(
 async def test_each_note_is_a_version_in_the_store(office: Runner) -> None:
     await say(office, "Take a note: order paper")
     assert await say(office, "Take a note: 植物に水をやる") == ["Noted in minutes.md, version 1."]
-    kept = await units_of_work.read(
+    versions = await units_of_work.read(
         lambda: list(Artifact.objects.order_by("version").values_list("content", flat=True))
     )
-    assert [bytes(content or b"").decode() for content in kept] == [
+    assert [bytes(content or b"").decode() for content in versions] == [
         "# Minutes\n\n- order paper\n",
         "# Minutes\n\n- order paper\n- 植物に水をやる\n",
     ]
 
 
-async def test_a_later_session_remembers_after_a_restart_and_another_user_does_not(office: Runner) -> None:
+async def test_memory_survives_a_restart_for_its_user_only(office: Runner) -> None:
     await say(office, "Take a note: the budget is 40")
     office.memory_service = DjangoMemoryService()
-    asked = "What did we say about the budget?"
-    assert await say(office, asked, "s2") == ['I remember: "Take a note: the budget is 40"']
-    assert await say(office, asked, "s3", "ben") == ["I remember nothing about budget."]
+    question = "What did we say about the budget?"
+    assert await say(office, question, "s2") == ['I remember: "Take a note: the budget is 40"']
+    assert await say(office, question, "s3", "ben") == ["I remember nothing about budget."]
 
 
 async def test_it_remembers_a_japanese_word_of_two_characters(office: Runner) -> None:

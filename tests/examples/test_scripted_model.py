@@ -61,8 +61,8 @@ async def test_the_first_rule_that_fits_answers() -> None:
 
 
 async def test_a_tool_result_is_answered_by_the_rule_for_that_tool_only() -> None:
-    found = Rule(after="look", reply=lambda turn: f"It is {turn.result['found']}.")
-    model = _model(Rule("where", "I will look."), found)
+    rule = Rule(after="look", reply=lambda turn: f"It is {turn.result['found']}.")
+    model = _model(Rule("where", "I will look."), rule)
     assert await _text(model, _user("where?"), _user(RESULT)) == "It is a key."
 
 
@@ -97,7 +97,7 @@ async def test_tokens_are_counted_and_add_up() -> None:
     assert usage.total_token_count == 6
 
 
-async def test_thoughts_stream_before_the_text_and_only_the_last_response_is_whole() -> None:
+async def test_thoughts_stream_before_the_text() -> None:
     model = _model(Rule(reply=[think("one two three"), "four five six"]))
     *chunks, whole = await _ask(model, _user("go"), stream=True)
     assert whole.partial is None

@@ -41,8 +41,8 @@ def read(store: None) -> Callable[..., dict[str, Any]]:
 
     def read(app: str = "weather", user: str = "ann", session: str = "s1") -> dict[str, Any]:
         get = async_to_sync(DjangoSessionService().get_session)
-        found = get(app_name=app, user_id=user, session_id=session)
-        assert found is not None
-        return found.model_dump(mode="json", by_alias=True, exclude_none=True)
+        stored_session = get(app_name=app, user_id=user, session_id=session)
+        assert stored_session is not None
+        return stored_session.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     return read

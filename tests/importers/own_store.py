@@ -21,7 +21,9 @@ def ledger_matches_state() -> bool:
     for session in AgentSession.objects.all():
         now = history.state_at(session).merge_scopes()
         get = async_to_sync(DjangoSessionService().get_session)
-        found = get(app_name=session.app_name, user_id=session.user_id, session_id=session.session_id)
-        if json.dumps(found.state, sort_keys=True) != json.dumps(now, sort_keys=True):
+        stored_session = get(
+            app_name=session.app_name, user_id=session.user_id, session_id=session.session_id
+        )
+        if json.dumps(stored_session.state, sort_keys=True) != json.dumps(now, sort_keys=True):
             return False
     return True

@@ -117,9 +117,13 @@ def test_links_out_of_the_folder_are_not_followed(store, agent, tmp_path):
 def test_metadata_cannot_name_another_file_or_scope(store, agent, tmp_path):
     (tmp_path / "secret").write_text("secret")
     metadata = versions_of(agent, "chart.png") / "0" / "metadata.json"
-    told = json.loads(metadata.read_text())
-    told |= {"canonicalUri": (tmp_path / "secret").as_uri(), "version": 7, "fileName": "../../up.png"}
-    metadata.write_text(json.dumps(told))
+    metadata_json = json.loads(metadata.read_text())
+    metadata_json |= {
+        "canonicalUri": (tmp_path / "secret").as_uri(),
+        "version": 7,
+        "fileName": "../../up.png",
+    }
+    metadata.write_text(json.dumps(metadata_json))
 
     import_location(str(agent))
 

@@ -306,7 +306,7 @@ def test_a_long_source_is_never_held_in_memory(store, tmp_path):
 def test_events_come_in_the_order_of_time_across_sessions():
     source = open_source(str(stores.JSON))
 
-    order = [found.wire["id"] for found in islice(source.events(), 100)]
+    order = [event.wire["id"] for event in islice(source.events(), 100)]
 
     assert order == ["e1-1", "e1-2", "e1-3", "e1-4", "e2-1", "e2-2", "e2-3", "e2-4", "e3"]
 
@@ -369,8 +369,8 @@ def test_imported_state_names_its_source_on_page_and_api(load, tmp_path, client)
     execute(store, "INSERT INTO user_states VALUES ('weather', 'ann', '{\"tier\": \"gold\"}', 1767225600.0)")
     load(store)
     session = AgentSession.objects.get()
-    told = client.get(f"/api/v1/sessions/{session.pk}").json()
-    assert told["imported_from"] == str(store)
+    body = client.get(f"/api/v1/sessions/{session.pk}").json()
+    assert body["imported_from"] == str(store)
     [listed] = client.get("/api/v1/sessions").json()["sessions"]
     assert listed["imported_from"] == str(store)
     page = parse(client.get(f"/sessions/id/{session.pk}/").content)

@@ -45,8 +45,8 @@ def document(path: Path, *deltas: dict[str, Any], state: dict[str, Any], session
         {"id": f"e{number}", "author": "agent", "timestamp": float(number), "actions": {"stateDelta": delta}}
         for number, delta in enumerate(deltas, start=1)
     ]
-    told = {"id": session, "appName": "weather", "userId": "ann", "state": state, "events": events}
-    path.write_text(json.dumps(told))
+    session_json = {"id": session, "appName": "weather", "userId": "ann", "state": state, "events": events}
+    path.write_text(json.dumps(session_json))
     return path
 
 
@@ -82,14 +82,14 @@ def test_transaction_takes_fewer_events_if_they_write_many_keys(
 
 def differing(tmp_path: Path) -> Path:
     """Save a session whose state is in every scope other than its events say, in more keys than a slice takes."""
-    said: dict[str, Any] = {}
+    differences: dict[str, Any] = {}
     wanted: dict[str, Any] = {}
     for prefix in ("", "user:", "app:"):
-        said |= keys(10, "said", prefix)
+        differences |= keys(10, "said", prefix)
         wanted |= keys(4, "said", prefix)  # four as said, five others, one removed, seven unexplained
         wanted |= {f"{prefix}k{number}": "other" for number in range(4, 9)}
         wanted |= {f"{prefix}new{number}": number for number in range(7)}
-    return document(tmp_path / "s.json", said, keys(3, "again"), state={**wanted, **keys(3, "again")})
+    return document(tmp_path / "s.json", differences, keys(3, "again"), state={**wanted, **keys(3, "again")})
 
 
 def everything() -> list[Any]:
@@ -174,14 +174,14 @@ def _transactions_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
 def test_a_seed_of_a_key_that_events_wrote_leaves_its_last_writer_alone(tmp_path: Path):
     story = Story(initial={"a": 1, "b": 1, "user:u": 1, "app:p": 1})
     story.says("x", delta={"a": 2, "user:u": 2, "app:p": 2})
-    told = [
+    ledger = [
         (row.scope, row.key, row.value, row.seq) for row in StateChange.objects.order_by("scope", "key", "pk")
     ]
     export_json(ExportFilter(), tmp_path / "all.jsonl")
     empty_store()
     assert import_location(str(tmp_path / "all.jsonl")).is_complete
     rows = StateChange.objects.order_by("scope", "key", "position")
-    assert [(row.scope, row.key, row.value, row.seq) for row in rows] == told
+    assert [(row.scope, row.key, row.value, row.seq) for row in rows] == ledger
     session = AgentSession.objects.get()
     for scope, key in ((Scope.SESSION, "a"), (Scope.USER, "u"), (Scope.APP, "p")):
         written = history.change_at(session, None, scope, key)

@@ -30,9 +30,9 @@ def test_stores_beside_agents_are_recognized_by_first_bytes(agents_dir, left_by_
     (agents_dir / "writer" / ".adk").mkdir()
     (agents_dir / "writer" / ".adk" / "session.db").write_text("no database")
 
-    [found] = find_all_agent_data(folder.open_folder(agents_dir))
+    [data] = find_all_agent_data(folder.open_folder(agents_dir))
 
-    assert (found.app_name, list(found.stores)) == ("weather", [str(left_by_adk.resolve())])
+    assert (data.app_name, list(data.stores)) == ("weather", [str(left_by_adk.resolve())])
 
 
 def test_the_home_page_asks_for_offers(get, db, agents_dir):

@@ -23,13 +23,13 @@ def test_python_adk_sessions_are_imported_like_adk_reads_them(path, load, read):
     assert report.is_complete, report
     assert (report.created, report.events) == (3, 9)
     for session in stores.expected_sessions():
-        found = read(session["appName"], session["userId"], session["id"])
+        stored_session = read(session["appName"], session["userId"], session["id"])
         if not session["events"]:  # made at another moment in each store
-            session["lastUpdateTime"] = found["lastUpdateTime"]
-        assert found == session
+            session["lastUpdateTime"] = stored_session["lastUpdateTime"]
+        assert stored_session == session
 
 
-def test_a_store_of_adk_for_javascript_comes_in_with_its_milliseconds_and_spellings(load, read):
+def test_javascript_store_is_imported_with_times_and_spelling(load, read):
     report = load(stores.JS)
 
     assert report.format == "ADK for JavaScript"
@@ -69,7 +69,7 @@ def test_go_adk_store_is_imported_with_its_extra_fields(load, read, tmp_path):
     assert read(session="go-1")["state"] == {"city": "Paris", "user:visits": 1}
 
 
-def test_a_store_of_adk_rust_comes_in_with_its_state_split_and_its_parts_named(load, read, tmp_path):
+def test_rust_store_is_imported_with_split_state_and_named_parts(load, read, tmp_path):
     report = load(stores.rust_store(tmp_path / "rust.db"))
 
     assert report.format == "adk-rust"

@@ -64,11 +64,11 @@ async def test_notifications_while_busy_are_merged_into_one(patient):
 
 
 async def test_every_subscriber_is_notified(story, patient):
-    async with subscribe() as one, subscribe() as other:
-        await wait_for_first_notification(one)
+    async with subscribe() as first, subscribe() as other:
+        await wait_for_first_notification(first)
         await wait_for_first_notification(other)
         await units_of_work.write(story.says, "hello")
-        await asyncio.wait_for(asyncio.gather(one.wait(), other.wait()), PATIENCE)
+        await asyncio.wait_for(asyncio.gather(first.wait(), other.wait()), PATIENCE)
 
 
 async def test_subscriber_wakes_periodically_without_notifications(story, deaf):

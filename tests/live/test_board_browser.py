@@ -62,12 +62,12 @@ def test_step_updates_only_changed_keys(open_page, session_story):
 
 def test_a_key_held_down_asks_for_no_more_than_is_shown(open_page, session_story):
     page = open_page(session_story, "?seq=40")
-    asked: list[str] = []
+    requests: list[str] = []
 
     def hear(request: Request) -> None:
         if request.headers.get("hx-target") == "board":
             query = dict(parse_qsl(urlsplit(request.url).query))
-            asked.append(query.get("seq") or query["event"].removeprefix("e"))
+            requests.append(query.get("seq") or query["event"].removeprefix("e"))
 
     page.on("request", hear)
     page.evaluate(
@@ -78,8 +78,8 @@ def test_a_key_held_down_asks_for_no_more_than_is_shown(open_page, session_story
     expect(title(page)).to_have_text("State at event 10")
     expect(entry(page, "n").locator("> code")).to_have_text("10")
     page.wait_for_url(re.compile("=e?10$"))
-    assert asked[:2] == ["39", "10"]  # the first step, and the last that was wished for meanwhile
-    assert set(asked[2:]) <= {"9", "8"}  # the next ones may be prepared
+    assert requests[:2] == ["39", "10"]  # the first step, and the last that was wished for meanwhile
+    assert set(requests[2:]) <= {"9", "8"}  # the next ones may be prepared
     page.go_back()
     expect(title(page)).to_have_text("State at event 40")
 
@@ -245,7 +245,7 @@ def test_key_beyond_the_shown_ones_is_found_by_name(open_page, story):
     expect(page.locator("#board .columns .entry:visible")).to_have_count(30)
 
 
-def test_very_many_keys_are_read_page_by_page_and_back_shows_the_page_before(open_page, story):
+def test_many_keys_are_paged_and_back_shows_the_previous_page(open_page, story):
     story.says("a", delta={f"k{number:03}": number for number in range(100)})
     story.says("b", delta={"other": 1})
     page = open_page(story, "?seq=2")

@@ -68,8 +68,8 @@ async def test_event_is_rendered_once_for_all_sockets(story, renders):
 
 async def test_run_is_rendered_once_for_all_sockets(story, renders):
     async with many(story.pk) as pages:
-        told = [page.until(lambda message: message["type"] == "run") for page in pages]
-        await asyncio.gather(*told)
+        update = [page.until(lambda message: message["type"] == "run") for page in pages]
+        await asyncio.gather(*update)
         renders.clear()
         await create_claimed_run(story)
         active = [
@@ -164,7 +164,7 @@ async def test_reconnecting_sockets_get_each_event_once_during_foreign_writes(st
 
     async with foreign_writer("s1", events=events, pause=0.004):
         seen = await asyncio.gather(*(come_and_go() for _ in range(8)))
-    assert all(one == list(range(1, events + 1)) for one in seen)
+    assert all(item == list(range(1, events + 1)) for item in seen)
 
 
 async def test_failing_query_tells_all_to_retry_and_recovers(story, monkeypatch):

@@ -74,10 +74,10 @@ def test_rows_appear_by_themselves_and_the_board_follows(open_page, story):
 
 
 def test_every_window_shows_the_same(open_page, story):
-    one, other = open_page(story), open_page(story)
+    first, other = open_page(story), open_page(story)
     for number in range(5):
         story.says(f"event {number}")
-    for page in (one, other):
+    for page in (first, other):
         expect(event(page, 5)).to_be_visible()
         assert seqs(page) == [1, 2, 3, 4, 5]
 
@@ -243,10 +243,10 @@ def test_many_agents_leave_the_text_a_readable_measure(open_page, story, width):
     page = open_page(story)
     page.set_viewport_size({"width": width, "height": 800})
     expect(event(page, 10)).to_be_visible()
-    found = page.evaluate(MEASURES)
-    assert found["lanes"] <= found["timeline"] / 5
-    assert found["text"] >= 320
-    assert found["message"] >= 200
+    measures = page.evaluate(MEASURES)
+    assert measures["lanes"] <= measures["timeline"] / 5
+    assert measures["text"] >= 320
+    assert measures["message"] >= 200
 
 
 def test_selected_event_is_in_the_address_and_back_works(open_page, long_story):

@@ -193,7 +193,7 @@ def test_page_far_from_end_counts_new_events_and_loads_them_there(open_page, end
     assert_whole(page)
 
 
-def test_a_page_that_is_watched_all_day_stays_small_and_the_day_can_be_read_again(open_page, endless):
+def test_page_open_all_day_stays_small_and_scrolls_back(open_page, endless):
     page = open_page(endless)
     for number in range(200):
         endless.says(f"event {number}")

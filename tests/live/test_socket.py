@@ -37,7 +37,7 @@ async def test_an_event_of_another_process_reaches_the_page(story):
         assert "from afar 0" in message["html"]
 
 
-async def test_reconnecting_loses_and_doubles_nothing_while_another_process_writes(story):
+async def test_reconnect_during_writes_loses_and_doubles_nothing(story):
     chance = random.Random(7)
     seen: list[int] = []
     async with foreign_writer("s1", events=240, pause=0.004):
@@ -128,16 +128,16 @@ async def test_failing_read_asks_to_retry_and_logs_the_cursor(story, monkeypatch
 
 
 async def test_page_closed_while_sending_is_no_error(story, monkeypatch, caplog):
-    told = asyncio.Event()
+    closing = asyncio.Event()
 
     async def find_the_line_closed(self, *, text_data):
-        told.set()
+        closing.set()
         raise OSError("connection is closing")
 
     monkeypatch.setattr(consumers.SessionSocket, "send", find_the_line_closed)
     await units_of_work.write(story.says, "one")
     async with watching(story.pk), asyncio.timeout(PATIENCE):
-        await told.wait()
+        await closing.wait()
     assert caplog.text == ""
 
 
@@ -181,9 +181,9 @@ async def test_runs_are_sent_from_queue_to_traceback(story):
         await units_of_work.write(lambda: lifecycle.finish(run.pk, Run.Status.FAILED, **ends))
         failed = await page.until(lambda message: message["type"] == "run" and not message["active"])
         assert "ValueError" in failed["html"]
-        told = await page.until(lambda message: message["type"] == "marks" and "failed" in message["html"])
-        assert "Traceback: line 7" in told["html"]
-        assert "no &lt;b&gt;luck&lt;/b&gt;" in told["html"]
+        update = await page.until(lambda message: message["type"] == "marks" and "failed" in message["html"])
+        assert "Traceback: line 7" in update["html"]
+        assert "no &lt;b&gt;luck&lt;/b&gt;" in update["html"]
 
 
 async def test_idle_socket_sends_keepalives(story, monkeypatch):

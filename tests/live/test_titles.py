@@ -14,11 +14,11 @@ from tests.timeline.story import Story
 async def test_page_receives_title_and_deletion(story):
     await units_of_work.write(story.asks, "Weather?")
     async with watching(story.pk) as page:
-        told = await page.until(lambda message: message["type"] == "title")
-        assert told["name"] == "Weather?"
+        update = await page.until(lambda message: message["type"] == "title")
+        assert update["name"] == "Weather?"
         await units_of_work.write(labels.rename, story.pk, "A rainy\u202e day")
-        told = await page.until(lambda message: message["type"] == "title")
-        assert told["name"] == "A rainy\\u202e day"
+        update = await page.until(lambda message: message["type"] == "title")
+        assert update["name"] == "A rainy\\u202e day"
         await units_of_work.write(deletion.delete, [story.pk])
         await page.until(lambda message: message["type"] == "gone")
 

@@ -61,8 +61,8 @@ def event(page: Page, seq: int) -> Locator:
 
 
 def seqs(page: Page) -> list[int]:
-    found = page.evaluate("[...document.querySelectorAll('[data-seq]')].map(e => Number(e.dataset.seq))")
-    return sorted(found)
+    numbers = page.evaluate("[...document.querySelectorAll('[data-seq]')].map(e => Number(e.dataset.seq))")
+    return sorted(numbers)
 
 
 def first_on_screen(page: Page) -> int:

@@ -272,9 +272,9 @@ async def test_token_authenticates_programs(web, login):
 @pytest.mark.parametrize("wrong", ["", "devui_", PASSWORD, "x" * 5000, "é"])
 async def test_wrong_token_is_refused(web, login, wrong):
     token = credentials_file.replace_token()
-    for given in (f"Bearer {wrong}", f"Basic {token}", token, f"Bearer {token}x", f"Bearer {token[:-1]}"):
-        answer = await web.get(INSIDE, headers={"Authorization": given.encode()})
-        assert answer.status_code == 401, given
+    for header in (f"Bearer {wrong}", f"Basic {token}", token, f"Bearer {token}x", f"Bearer {token[:-1]}"):
+        answer = await web.get(INSIDE, headers={"Authorization": header.encode()})
+        assert answer.status_code == 401, header
 
 
 async def test_empty_token_is_refused_if_none_is_set(web, login):

@@ -23,9 +23,9 @@ async def client_of(peer: str, trusted: list[str], *headers: tuple[str, str], ki
     async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
         seen.update(scope)
 
-    given = [(name.encode(), value.encode()) for name, value in headers]
+    raw_headers = [(name.encode(), value.encode()) for name, value in headers]
     scheme = {"http": "http", "websocket": "ws"}[kind]
-    scope = {"type": kind, "client": (peer, 1), "scheme": scheme, "headers": given}
+    scope = {"type": kind, "client": (peer, 1), "scheme": scheme, "headers": raw_headers}
     await ForwardedClients(app, trusted)(scope, None, None)
     return seen["client"][0], seen["scheme"]
 

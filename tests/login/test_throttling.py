@@ -53,7 +53,7 @@ async def test_concurrent_attempts_do_not_evade_the_limit(login):
     results = await asyncio.gather(
         *(attempts.check(login, "wrong", "10.0.0.1") for _ in range(50)), return_exceptions=True
     )
-    assert [one for one in results if one is False] == [False] * MAX_ATTEMPTS
+    assert [result for result in results if result is False] == [False] * MAX_ATTEMPTS
 
 
 async def test_queue_of_attempts_is_bounded(login):
@@ -61,7 +61,7 @@ async def test_queue_of_attempts_is_bounded(login):
     results = await asyncio.gather(
         *(attempts.check(login, "wrong", f"10.0.0.{n}") for n in range(50)), return_exceptions=True
     )
-    assert sum(isinstance(one, TooManyAttempts) for one in results) >= 50 - MAX_WAITING
+    assert sum(isinstance(result, TooManyAttempts) for result in results) >= 50 - MAX_WAITING
 
 
 async def test_number_of_recorded_addresses_is_bounded(login):

@@ -49,9 +49,9 @@ class Element:
 
     def one(self, tag: str = "", css: str = "", **attrs: str) -> Element:
         """Return the only such element."""
-        found = self.all(tag, css, **attrs)
-        assert len(found) == 1, f"{len(found)} elements <{tag}> .{css} {attrs}"
-        return found[0]
+        elements = self.all(tag, css, **attrs)
+        assert len(elements) == 1, f"{len(elements)} elements <{tag}> .{css} {attrs}"
+        return elements[0]
 
     def _strings(self) -> Iterator[str]:
         for child in self.children:
@@ -92,9 +92,9 @@ def parse(html: str | bytes) -> Element:
 
 def table(page: Element) -> list[dict[str, str]]:
     """Return the rows of the only table as {column: text}."""
-    found = page.one("table")
-    columns = [cell.text for cell in found.one("thead").all("th")]
-    body = found.one("tbody")
+    table_element = page.one("table")
+    columns = [cell.text for cell in table_element.one("thead").all("th")]
+    body = table_element.one("tbody")
     return [
         dict(zip(columns, [cell.text for cell in row if cell.tag in {"th", "td"}], strict=True))
         for row in body.all("tr")

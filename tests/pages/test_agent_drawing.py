@@ -219,16 +219,16 @@ def test_source_links_open_editor_only_on_same_machine(client: Client, agents_di
 def test_page_shows_loaded_code_version_and_changes(get: Get, agents_dir: Path):
     load(agents_dir, TEAM)
     before = folder.open_folder(agents_dir).code_version("weather")
-    said = get("/agents/weather/").one("p", css="agent-version").text
-    assert before in said
-    assert "0123456789" in said
-    assert "with changes" in said
-    assert "changed since" not in said
+    text = get("/agents/weather/").one("p", css="agent-version").text
+    assert before in text
+    assert "0123456789" in text
+    assert "with changes" in text
+    assert "changed since" not in text
 
     (agents_dir / "weather" / "agent.py").write_text("x = 1\n")
-    said = get("/agents/weather/").one("p", css="agent-version").text
-    assert "The files have changed since" in said
-    assert folder.open_folder(agents_dir).code_version("weather") in said
+    text = get("/agents/weather/").one("p", css="agent-version").text
+    assert "The files have changed since" in text
+    assert folder.open_folder(agents_dir).code_version("weather") in text
 
 
 def test_context_and_permissions_of_each_hook_are_shown(get: Get, agents_dir: Path):

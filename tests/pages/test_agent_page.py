@@ -96,8 +96,8 @@ def test_agent_tree_shows_instructions_and_tools(get: Get, agents_dir: Path):
     page = get("/agents/weather/")
     assert [node.one("bdi").text for node in page.all("h2") if node.all("bdi")] == ["root", "helper"]
     facts = page.all("div", css="agent-facts")[0].text
-    for said in ("Say <b>{name}</b>", "Given at run time by tone_of_day", "get_weather", "long-running"):
-        assert said in facts
+    for text in ("Say <b>{name}</b>", "Given at run time by tone_of_day", "get_weather", "long-running"):
+        assert text in facts
     assert "at most 3 iterations" in page.text
     assert "check, log" in page.text
 

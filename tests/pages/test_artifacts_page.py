@@ -42,10 +42,10 @@ def save(
     mime: str | None = "text/plain",
     *,
     session: str = "s1",
-    **given: Any,
+    **fields: Any,
 ) -> Artifact:
     """Save a version of a file of ann in `weather`."""
-    owner = {"realm": "", "app_name": "weather", "user_id": "ann"} | given
+    owner = {"realm": "", "app_name": "weather", "user_id": "ann"} | fields
     key = artifact_versions.file_key(**owner, session_id=session or None, filename=name)
     draft = artifact_versions.VersionMetadata(
         Artifact.Holding.DATA, '{"inlineData": {}}', mime, "{}", session
@@ -171,11 +171,11 @@ def test_pages_of_name_search_keep_the_name(get: Get):
 
 
 def test_artifacts_of_deleted_session_are_hidden(get: Get, client: Client):
-    found = save(realm="deleted/7")
+    artifact = save(realm="deleted/7")
     assert not get("/artifacts/").all("table")
     assert not get("/artifacts/?realm=deleted/7").all("table")
     get(address(realm="deleted/7"), status=404)
-    assert client.get(f"/artifacts/{found.pk}/content/").status_code == 404
+    assert client.get(f"/artifacts/{artifact.pk}/content/").status_code == 404
 
 
 # --- one file ---
@@ -200,9 +200,9 @@ def test_file_is_shown_by_its_type(get: Get, name: str, mime: str | None, conten
 
 
 def test_a_pdf_opens_in_the_browsers_viewer_and_runs_nothing(get: Get, client: Client):
-    found = save(b"%PDF-1.7", "a.pdf", "application/pdf")
+    artifact = save(b"%PDF-1.7", "a.pdf", "application/pdf")
     link = content_of(get(address("a.pdf"))).one("a")
-    assert (link.attrs["href"], link.attrs["target"]) == (f"/artifacts/{found.pk}/content/", "_blank")
+    assert (link.attrs["href"], link.attrs["target"]) == (f"/artifacts/{artifact.pk}/content/", "_blank")
     assert client.get(link.attrs["href"])["Content-Type"] == file_type.PDF
 
 
@@ -214,9 +214,9 @@ def test_fake_image_is_offered_for_download(get: Get):
 
 
 def test_html_is_shown_as_text_and_served_in_a_sandbox(get: Get, client: Client):
-    found = save(b"<script>alert(1)</script>", "page.html", "text/html")
+    artifact = save(b"<script>alert(1)</script>", "page.html", "text/html")
     assert content_of(get(address("page.html"))).one("pre").text == "<script>alert(1)</script>"
-    answer, sent = fetch_content(client, f"/artifacts/{found.pk}/content/")
+    answer, sent = fetch_content(client, f"/artifacts/{artifact.pk}/content/")
     assert answer["Content-Type"] == "text/plain; charset=utf-8"
     assert answer["X-Content-Type-Options"] == "nosniff"
     assert answer["Content-Security-Policy"].startswith("sandbox;")
@@ -224,11 +224,11 @@ def test_html_is_shown_as_text_and_served_in_a_sandbox(get: Get, client: Client)
 
 
 def test_a_huge_text_is_shown_by_its_beginning_and_served_whole(get: Get, client: Client):
-    found = save(b"word " * 500_000)
+    artifact = save(b"word " * 500_000)
     page = content_of(get(address()))
     assert len(page.one("pre").text) < 101_000
     assert "100,000 characters of 2.50 MB" in page.text
-    answer, sent = fetch_content(client, f"/artifacts/{found.pk}/content/")
+    answer, sent = fetch_content(client, f"/artifacts/{artifact.pk}/content/")
     assert int(answer["Content-Length"]) == len(sent) == 2_500_000
 
 
@@ -241,9 +241,9 @@ def test_large_tables_are_cut_with_a_note(get: Get):
 
 
 def test_long_branches_of_json_are_fetched_piece_by_piece(get: Get, client: Client):
-    found = save(json.dumps({"n": list(range(5_000))}).encode(), "a.json", "application/json")
+    artifact = save(json.dumps({"n": list(range(5_000))}).encode(), "a.json", "application/json")
     assert content_of(get(address("a.json"))).all("details")
-    piece = client.get(f"/artifacts/{found.pk}/json/", {"pointer": "/n", "offset": 100})
+    piece = client.get(f"/artifacts/{artifact.pk}/json/", {"pointer": "/n", "offset": 100})
     assert b"101" in piece.content
     other = save(b"{no", "b.json")
     assert client.get(f"/artifacts/{other.pk}/json/").status_code == 404

@@ -56,13 +56,13 @@ def test_the_plan_of_a_rewind_is_a_page_and_a_dialog(story: Story, get: Get):
 
 
 def test_rewind_preview_lists_changed_and_unchanged_keys(story: Story, get: Get):
-    said = get(rewind_page(story)).one("form", css="branch-plan").text
-    assert "“And in Rome?” had not happened: 4 events from event 3 on" in said
-    assert 'city "Rome" → "Paris"' in said
-    assert "late 1 removed" in said
-    assert 'user:tier "gold" was "free"' in said
-    assert "1 tool call: their external effects are not undone" in said
-    assert "get_weather city=Rome event 4" in said
+    text = get(rewind_page(story)).one("form", css="branch-plan").text
+    assert "“And in Rome?” had not happened: 4 events from event 3 on" in text
+    assert 'city "Rome" → "Paris"' in text
+    assert "late 1 removed" in text
+    assert 'user:tier "gold" was "free"' in text
+    assert "1 tool call: their external effects are not undone" in text
+    assert "get_weather city=Rome event 4" in text
     assert Event.objects.count() == 6
 
 
@@ -138,8 +138,8 @@ def test_fork_form_lists_changed_shared_keys(story: Story, get: Get):
 
 
 def test_fork_and_original_link_to_each_other(story: Story, client: Client, get: Get):
-    given = {"seq": 2, "app": "weather", "user": "ann", "session_id": "try", "title": "Try", "shared": "live"}
-    response = client.post(f"/sessions/id/{story.pk}/fork/", given)
+    form = {"seq": 2, "app": "weather", "user": "ann", "session_id": "try", "title": "Try", "shared": "live"}
+    response = client.post(f"/sessions/id/{story.pk}/fork/", form)
     assert (response.status_code, response["Location"]) == (302, "/sessions/weather/ann/try/")
     new = get("/sessions/weather/ann/try/")
     origin = new.one("span", css="session-facts").one("span", css="origin-line")
@@ -160,8 +160,8 @@ def test_fork_and_original_link_to_each_other(story: Story, client: Client, get:
 
 
 def test_fork_with_own_state_says_so(story: Story, client: Client, get: Get):
-    given = {"seq": 2, "app": "weather", "user": "ann", "title": "Try", "shared": "own"}
-    response = client.post(f"/sessions/id/{story.pk}/fork/", given)
+    form = {"seq": 2, "app": "weather", "user": "ann", "title": "Try", "shared": "own"}
+    response = client.post(f"/sessions/id/{story.pk}/fork/", form)
     page = get(response["Location"])
     assert "own user: and app: state" in page.one("span", css="session-facts").text
 
@@ -192,8 +192,8 @@ def test_fork_of_deleted_session_names_it(story: Story, get: Get, gone: str):
 
 
 def test_existing_id_is_reported_in_the_form(story: Story, client: Client):
-    given = {"seq": 2, "app": "weather", "user": "ann", "session_id": "s1", "shared": "live"}
-    response = client.post(f"/sessions/id/{story.pk}/fork/", given)
+    form = {"seq": 2, "app": "weather", "user": "ann", "session_id": "s1", "shared": "live"}
+    response = client.post(f"/sessions/id/{story.pk}/fork/", form)
     assert response.status_code == 422
     assert "already exists" in parse(response.content).one("div", css="notice-danger").text
     assert AgentSession.objects.count() == 1
@@ -203,8 +203,8 @@ def test_existing_id_is_reported_in_the_form(story: Story, client: Client):
 def test_an_event_that_does_not_exist_cannot_be_forked_at(
     story: Story, client: Client, method: str, seq: int
 ):
-    given = {"seq": seq, "app": "weather", "user": "ann", "shared": "live"}
-    response = getattr(client, method)(f"/sessions/id/{story.pk}/fork/", given)
+    form = {"seq": seq, "app": "weather", "user": "ann", "shared": "live"}
+    response = getattr(client, method)(f"/sessions/id/{story.pk}/fork/", form)
     assert response.status_code == 404
 
 

@@ -158,8 +158,8 @@ def test_a_session_is_deleted_at_once_and_comes_back_by_undo(page: Page):
 
 
 def test_search_results_are_exported_without_leaving_the_page(page: Page):
-    for name, said in (("s1", "tea"), ("s2", "tea too"), ("s3", "coffee")):
-        Story(name).asks(said)
+    for name, text in (("s1", "tea"), ("s2", "tea too"), ("s3", "coffee")):
+        Story(name).asks(text)
     page.goto("/sessions/?q=tea")
     page.get_by_role("checkbox", name="Tick all").check()
     for _ in range(2):

@@ -47,16 +47,16 @@ def luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(first: str, other: str) -> float:
     """Return the contrast ratio of two colours."""
-    lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
+    lighter, darker = sorted((luminance(first), luminance(other)), reverse=True)
     return (lighter + 0.05) / (darker + 0.05)
 
 
 @pytest.mark.parametrize(("front", "back", "least"), PAIRS)
 def test_a_pair_of_colours_can_be_read_in_both_themes(front: str, back: str, least: float):
-    for theme, one, other in zip(("light", "dark"), colours(front), colours(back), strict=True):
-        assert contrast(one, other) >= least, f"{front} on {back}, {theme}: {contrast(one, other):.2f}"
+    for theme, colour, other in zip(("light", "dark"), colours(front), colours(back), strict=True):
+        assert contrast(colour, other) >= least, f"{front} on {back}, {theme}: {contrast(colour, other):.2f}"
 
 
 def test_styles_use_tokens_and_no_colours_of_their_own():

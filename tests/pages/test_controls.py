@@ -110,8 +110,8 @@ def test_browser_storage_is_used_in_one_module_and_before_paint():
 
 
 def test_stored_theme_is_applied_before_first_paint():
-    [kept] = re.findall(r'theme: "([^"]+)"', (STATIC / "js/core/storage.js").read_text())
-    assert f'localStorage.getItem("{kept}")' in (STATIC / "js/core/boot.js").read_text()
+    [key] = re.findall(r'theme: "([^"]+)"', (STATIC / "js/core/storage.js").read_text())
+    assert f'localStorage.getItem("{key}")' in (STATIC / "js/core/boot.js").read_text()
 
 
 def test_dialog_content_keeps_distance_from_its_head():

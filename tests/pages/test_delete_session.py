@@ -30,8 +30,8 @@ def test_confirmation_shows_consequences_and_deletes_nothing(get: Get):
     story = Story("s1")
     story.asks("Hello <b>")
     page = get(f"/sessions/id/{story.pk}/delete/")
-    said = [fact.text for fact in page.one("dl", css="pairs").all("dd")]
-    assert said == ["Hello <b>", "s1", "weather", "ann", "1"]
+    texts = [fact.text for fact in page.one("dl", css="pairs").all("dd")]
+    assert texts == ["Hello <b>", "s1", "weather", "ann", "1"]
     assert AgentSession.objects.exists()
 
 

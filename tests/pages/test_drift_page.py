@@ -56,11 +56,11 @@ def test_a_row_changed_by_something_else_is_an_alarm(get: Get):
 def test_untracked_changes_are_listed_and_removed_key_has_no_value(get: Get):
     story = Story()
     story.says("a", delta={"n": 1})
-    found = [
+    changes = [
         writes.UntrackedChange("n", None, "1"),
         writes.UntrackedChange("new", scopes.canonicalize({"a": 1}), None),
     ]
-    writes.note_untracked(story.key, "i1", found)
+    writes.note_untracked(story.key, "i1", changes)
     page = get(f"/sessions/id/{story.pk}/state/drift/")
     assert "1 → no value" in keys(page)["n"]
     assert 'no value → {"a":1}' in keys(page)["new"]
@@ -96,14 +96,14 @@ def test_a_history_names_causes_versions_calls_and_removals(get: Get):
     writes.edit_state(story.key, {}, removed=["user:n"])
     story.says("b", delta={"user:n": 3})
     pk = StateChange.objects.order_by("-pk").values_list("pk", flat=True)[0]
-    said = [
+    texts = [
         item.text for item in get(f"/state/history/{pk}/").one("ol", "history").all("li") if item.all("p")
     ]
-    assert ["version 5" in said[0], "the key was new" in said[0], "event 4 of s1" in said[0]] == [True] * 3
-    assert ["removed" in said[1], "edited by hand" in said[1]] == [True, True]
-    assert "edited by hand" in said[2]
-    assert ["count" in said[3], "call call-7" in said[3]] == [True, True]
-    assert ["initial state" in said[4], "the key was new" in said[4]] == [True, True]
+    assert ["version 5" in texts[0], "the key was new" in texts[0], "event 4 of s1" in texts[0]] == [True] * 3
+    assert ["removed" in texts[1], "edited by hand" in texts[1]] == [True, True]
+    assert "edited by hand" in texts[2]
+    assert ["count" in texts[3], "call call-7" in texts[3]] == [True, True]
+    assert ["initial state" in texts[4], "the key was new" in texts[4]] == [True, True]
 
 
 def test_history_of_shared_key_can_be_limited_to_one_session(get: Get):
@@ -129,10 +129,10 @@ def test_history_of_a_shared_key_names_the_session_it_was_opened_from(get: Get):
     page = get(address)
     [only] = [a for a in page.all("a") if a.text.startswith("only")]
     assert (only.text, only.attrs["href"]) == ("only s1", f"?here={story.pk}")
-    kept = get(address.split("?")[0] + only.attrs["href"])
-    assert "only s1" in kept.text
-    assert ["event 1 of s1" in kept.text, "event 1 of s2" in kept.text] == [True, False]
-    [every] = [a for a in kept.all("a") if a.text == "All sessions"]
+    filtered_page = get(address.split("?")[0] + only.attrs["href"])
+    assert "only s1" in filtered_page.text
+    assert ["event 1 of s1" in filtered_page.text, "event 1 of s2" in filtered_page.text] == [True, False]
+    [every] = [a for a in filtered_page.all("a") if a.text == "All sessions"]
     assert every.attrs["href"] == f"?session={story.pk}"
 
 

@@ -28,7 +28,7 @@ def marks(get: Get, query: str = "") -> dict[str, str]:
     """Return the mark of each session of the list."""
     rows = get(f"/sessions/{query}").one("tbody").all("tr")
     badges = {row.one("td", css="id-cell").text: row.all("span", css="badge") for row in rows}
-    return {name: found[0].text if found else "" for name, found in badges.items()}
+    return {name: badge[0].text if badge else "" for name, badge in badges.items()}
 
 
 def test_sessions_are_marked_by_their_own_apps_time_to_live(get: Get):
@@ -107,10 +107,10 @@ def test_session_shows_expiry_and_its_setting(get: Get):
     session = create_session("s1", 5)
     facts = get("/sessions/weather/ann/s1/").one("dl", css="event-facts")
     names = [name.text for name in facts.all("dt")]
-    told = dict(zip(names, facts.all("dd"), strict=True))
-    assert told["expired"].one("time").attrs["data-epoch"] == repr(session.updated_at + 2 * HOUR)
-    assert "survives a restart" in told["stored in"].text
-    assert str(connection.settings_dict["NAME"]) in told["stored in"].text
+    fact_by_name = dict(zip(names, facts.all("dd"), strict=True))
+    assert fact_by_name["expired"].one("time").attrs["data-epoch"] == repr(session.updated_at + 2 * HOUR)
+    assert "survives a restart" in fact_by_name["stored in"].text
+    assert str(connection.settings_dict["NAME"]) in fact_by_name["stored in"].text
 
 
 def test_agent_page_sets_session_expiry(get: Get, client: Client):

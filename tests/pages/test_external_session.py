@@ -21,10 +21,10 @@ KEY = SessionKey("", "weather", "ann", "s1")
 
 @pytest.fixture
 def session() -> AgentSession:
-    found = writes.create_session(KEY, {"city": "Oslo"})
-    MirroredSession.objects.create(session=found, place="sqlite:///adk.db")
+    session_row = writes.create_session(KEY, {"city": "Oslo"})
+    MirroredSession.objects.create(session=session_row, place="sqlite:///adk.db")
     writes.edit_state(KEY, {"city": "Rome"})
-    return found
+    return session_row
 
 
 def test_copy_names_its_source(client: Client, session: AgentSession):

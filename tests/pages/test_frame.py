@@ -39,9 +39,9 @@ def page(request: pytest.FixtureRequest, get: Get, store: None, agents_dir: Path
     address, title = request.param
     story = Story(initial={"user:city": "Paris", "app:n": 1})
     change = story.session.changes.get(key="city")
-    found = get(address.format(pk=story.pk, change=change.pk))
-    assert found.one("title").text == f"{title} · DevUI"
-    return found
+    response = get(address.format(pk=story.pk, change=change.pk))
+    assert response.one("title").text == f"{title} · DevUI"
+    return response
 
 
 def test_a_page_runs_no_inline_script_and_wears_no_inline_style(page: Element):
@@ -103,7 +103,7 @@ def test_templates_load_exactly_the_libraries_they_use():
     for template in (ROOT / "templates").rglob("*.html"):
         text = template.read_text()
         used = set(re.findall(r"{%\s*(\w+)|\|(\w+)", text))
-        names = {name for found in used for name in found if name}
+        names = {name for result in used for name in result if name}
         for library in re.findall(r"{% load ([^%]+) %}", text):
             for name in library.split():
                 known = {*libraries[name].tags, *libraries[name].filters}
@@ -123,9 +123,9 @@ def test_no_template_of_a_page_holds_an_inline_script_or_style():
 
 def classes_of(template: str) -> set[str]:
     """Return the classes a template gives, without those it makes of a value."""
-    given = re.findall(r'class="([^"]*)"', re.sub(r"{%.*?%}", " ", template))
-    given += re.findall(r'css="([^"]*)"', template)
-    return {name for names in given for name in names.split() if re.fullmatch(r"[a-z][\w-]*", name)}
+    matches = re.findall(r'class="([^"]*)"', re.sub(r"{%.*?%}", " ", template))
+    matches += re.findall(r'css="([^"]*)"', template)
+    return {name for names in matches for name in names.split() if re.fullmatch(r"[a-z][\w-]*", name)}
 
 
 def test_every_css_class_of_a_template_is_used():

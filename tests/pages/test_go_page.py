@@ -30,8 +30,8 @@ def session_ids(text: str) -> list[str]:
 def test_the_page_lists_places_newest_sessions_views_and_agents(get: Get, agents_dir: Path):
     Story("s1").asks("Weather in Paris?")
     saved_views.save("Errors of weather", "app=weather&errors_only=1")
-    found = entries(get("/go/"))
-    assert found["Places"] == [
+    places = entries(get("/go/"))
+    assert places["Places"] == [
         "Agents",
         "Sessions",
         "State",
@@ -41,18 +41,18 @@ def test_the_page_lists_places_newest_sessions_views_and_agents(get: Get, agents
         "Memory",
         "Evals",
     ]
-    assert found["Sessions"][0].startswith("Weather in Paris? weather · ann · s1")
-    assert found["Saved views"] == ["Errors of weather"]
-    assert found["Agents"] == ["weather", "writer"]
+    assert places["Sessions"][0].startswith("Weather in Paris? weather · ann · s1")
+    assert places["Saved views"] == ["Errors of weather"]
+    assert places["Agents"] == ["weather", "writer"]
 
 
 def test_typing_narrows_everything_but_places(get: Get, agents_dir: Path):
     Story("s1").asks("tea")
     Story("s2").asks("coffee")
-    found = entries(get("/go/?q=weather+TEA"))
-    assert len(found["Places"]) == 8
-    assert [text.split()[0] for text in found["Sessions"]] == ["tea"]
-    assert "Agents" not in found
+    places = entries(get("/go/?q=weather+TEA"))
+    assert len(places["Places"]) == 8
+    assert [text.split()[0] for text in places["Sessions"]] == ["tea"]
+    assert "Agents" not in places
 
 
 def test_page_without_sessions_says_so(get: Get, no_agents: Path):

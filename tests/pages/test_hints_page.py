@@ -54,10 +54,10 @@ def beside(client, story: Story) -> dict[str, Element]:
 def test_the_board_gets_hints_and_drift_by_key(client, session_story):
     writes.edit_state(session_story.key, {}, removed=["big"])
     SessionState.objects.filter(key="tmp_rows").update(value="[2]")
-    found = beside(client, session_story)
-    assert set(found) == {"tmp_rows", "userName", "user_name"}
-    assert "drift: changed by something else than DevUI" in found["tmp_rows"].text
-    assert "may be intermediate data" in found["tmp_rows"].text
+    hints_by_key = beside(client, session_story)
+    assert set(hints_by_key) == {"tmp_rows", "userName", "user_name"}
+    assert "drift: changed by something else than DevUI" in hints_by_key["tmp_rows"].text
+    assert "may be intermediate data" in hints_by_key["tmp_rows"].text
 
 
 def test_seeds_and_other_sessions_writes_are_no_drift_beside_keys(client):

@@ -254,9 +254,9 @@ def test_removal_is_described_and_appended(client: Client, get: Get, story: Stor
     url = f"/sessions/id/{story.pk}/state/remove/?key={name}"
     page = get(url)
     assert f"Remove {name}?" in page.one("h1").text
-    told = page.one("div", "notice-info").text
-    assert "cannot remove a key" in told
-    assert "ADK's own session services would keep the key with None" in told
+    text = page.one("div", "notice-info").text
+    assert "cannot remove a key" in text
+    assert "ADK's own session services would keep the key with None" in text
     seen = page.one("input", name="seen_position").attrs["value"]
     response = client.post(url, {"seen_position": seen})
     assert (response.status_code, response["Location"]) == (303, "/sessions/weather/ann/s1/?seq=1")
@@ -397,9 +397,9 @@ def test_preview_shows_error_at_the_field(client: Client, get: Get, story: Story
     sent = {**fields(get(edit_url(story))), "key": "temp:x", "kind": "json", "value": "{", "step": "preview"}
     headers = {"HX-Request": "true", "HX-Target": "preview"}
     piece = parse(client.post(edit_url(story), sent, headers=headers).content)
-    for name, said in (("key", "temp: keys live"), ("value", "Line 1, column 2")):
+    for name, text in (("key", "temp: keys live"), ("value", "Line 1, column 2")):
         error = piece.one("span", id=f"edit-{name}-error")
-        assert said in error.text
+        assert text in error.text
         assert error.attrs["hx-swap-oob"] == "true"
     mended = client.post(edit_url(story), {**sent, "key": "x", "value": "{}"}, headers=headers)
     assert parse(mended.content).one("span", id="edit-key-error").text == ""

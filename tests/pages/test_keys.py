@@ -36,10 +36,10 @@ def story(store: None) -> Story:
     """A session of a few screens."""
     for number in range(2, 10):
         Story(f"s{number}")
-    told = Story("s1")
+    new_story = Story("s1")
     for number in range(40):
-        told.says(f"event {number}", delta={"n": number})
-    return told
+        new_story.says(f"event {number}", delta={"n": number})
+    return new_story
 
 
 def read_help(page: Page) -> dict[str, list[str]]:

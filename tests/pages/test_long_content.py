@@ -23,9 +23,9 @@ def page(open_window: OpenWindow, server: str) -> Page:
     return open_window(server).new_page()
 
 
-def tops(found: Locator) -> set[float]:
+def tops(locator: Locator) -> set[float]:
     """Return where elements begin, from above."""
-    return {round(each.bounding_box()["y"]) for each in found.all()}
+    return {round(each.bounding_box()["y"]) for each in locator.all()}
 
 
 def test_on_a_desk_no_column_of_the_runs_is_out_of_sight(page: Page):

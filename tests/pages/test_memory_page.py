@@ -27,12 +27,12 @@ ANN = memory_entries.make_owner("", "weather", "ann")
 
 
 def remember(
-    *texts: str, session: str = "s1", owner: memory_entries.MemoryOwner = ANN, first: int = 1, **given: Any
+    *texts: str, session: str = "s1", owner: memory_entries.MemoryOwner = ANN, first: int = 1, **fields: Any
 ) -> None:
     """Remember texts as the events e1, e2 … of a session."""
     drafts = [
         memory_entries.NewEntry(
-            f"e{n}", "agent", START + n, scopes.canonicalize({"parts": [{"text": text}]}), text, **given
+            f"e{n}", "agent", START + n, scopes.canonicalize({"parts": [{"text": text}]}), text, **fields
         )
         for n, text in enumerate(texts, start=first)
     ]
@@ -55,11 +55,11 @@ def test_memory_is_listed_newest_first_and_filtered(get: Get):
 def test_search_returns_an_agents_results_in_order(get: Get):
     remember("rain in Paris", *[f"it rains, day {n}" for n in range(12)], "Paris, Paris: rain")
     remember("rain of somebody else", owner=memory_entries.make_owner("", "weather", "ben"))
-    found = memory_entries.search(ANN, "Paris rain", 10)
+    entries = memory_entries.search(ANN, "Paris rain", 10)
     page = get("/memory/?" + urlencode({"app": "weather", "user": "ann", "q": "Paris rain"}))
     order = [entry.attrs["id"] for entry in page.all("li", css="memory-entry")]
-    assert order == [f"memory-{row.pk}" for row in found]
-    assert page.one("h2", css="memory-title").text == f"An agent would recall {len(found)} entries"
+    assert order == [f"memory-{row.pk}" for row in entries]
+    assert page.one("h2", css="memory-title").text == f"An agent would recall {len(entries)} entries"
 
 
 def test_two_japanese_characters_are_searchable(get: Get):
@@ -225,8 +225,10 @@ def test_error_shows_at_the_form_with_its_input(store: None, client: Client, pro
     page = parse(client.post("/memory/add/", NAMED).content.decode())
     section = page.one("section", css="memory-add-section")
     assert "no memory here" in section.text
-    kept = {each.attrs["name"]: each.attrs["value"] for each in section.all("input") if "value" in each.attrs}
-    assert NAMED.items() <= kept.items()
+    field_values = {
+        each.attrs["name"]: each.attrs["value"] for each in section.all("input") if "value" in each.attrs
+    }
+    assert NAMED.items() <= field_values.items()
 
 
 @pytest.mark.parametrize("process", [500], indirect=True)

@@ -24,11 +24,11 @@ def page(open_window: OpenWindow, server: str) -> Page:
 @pytest.fixture
 def story(store: None) -> Story:
     """A session of three events."""
-    told = Story("s1", user="ben")
-    told.asks("Plan a trip")
-    told.says("Where to?", delta={"step": 1})
-    told.says("It is planned.", delta={"step": 2})
-    return told
+    new_story = Story("s1", user="ben")
+    new_story.asks("Plan a trip")
+    new_story.says("Where to?", delta={"step": 1})
+    new_story.says("It is planned.", delta={"step": 2})
+    return new_story
 
 
 def open_palette(page: Page, address: str = "/") -> Locator:

@@ -37,8 +37,8 @@ def test_runs_of_one_session_are_distinguished_by_message(get: Get):
     create_run(story, at=1.0, first_seq=0)
     create_run(story, at=2.0, first_seq=2)
     create_run(story, at=3.0)
-    asked = [cell.all("bdi", css="run-asked") for cell in get("/runs/").all("td", css="session-cell")]
-    assert [[one.text for one in each] for each in asked] == [[], ["And <b>now</b>?"], []]
+    questions = [cell.all("bdi", css="run-asked") for cell in get("/runs/").all("td", css="session-cell")]
+    assert [[question.text for question in each] for each in questions] == [[], ["And <b>now</b>?"], []]
 
 
 def test_a_failed_run_shows_its_error_and_traceback_as_text(get: Get):
@@ -200,16 +200,16 @@ def test_runs_that_come_are_counted_and_not_pushed_in(get: Get, client: Client):
     page = get("/runs/?app=weather")
     create_run(Story("s2"), at=200.0)
     create_run(Story("s3", app="writer"), at=300.0)
-    told = get(page.one("div", id="watch").attrs["hx-get"])
-    link = told.one("a")
+    update = get(page.one("div", id="watch").attrs["hx-get"])
+    link = update.one("a")
     assert (link.text, link.attrs["href"]) == ("1 new or changed", "/runs/?app=weather")
-    assert not told.all("tr")
-    assert client.get(told.one("div", id="watch").attrs["hx-get"]).status_code == 204
+    assert not update.all("tr")
+    assert client.get(update.one("div", id="watch").attrs["hx-get"]).status_code == 204
 
 
 def test_an_empty_list_of_runs_loads_its_first_at_once(get: Get):
     page = get("/runs/?status=done")
     create_run(Story("s1"), status="done")
-    told = get(page.one("div", id="watch").attrs["hx-get"]).one("div", id="watch")
-    assert (told.attrs["hx-get"], told.attrs["hx-target"]) == ("/runs/?status=done", "#runs")
-    assert len(get(told.attrs["hx-get"], target="runs").one("tbody").all("tr")) == 1
+    update = get(page.one("div", id="watch").attrs["hx-get"]).one("div", id="watch")
+    assert (update.attrs["hx-get"], update.attrs["hx-target"]) == ("/runs/?status=done", "#runs")
+    assert len(get(update.attrs["hx-get"], target="runs").one("tbody").all("tr")) == 1

@@ -105,8 +105,8 @@ def test_many_events_are_announced_by_their_number_and_not_row_by_row(listening,
         session_story.says(f"word {number}", delta={"n": number})
     expect(event(listening, 104)).to_be_visible()
     listening.wait_for_function(COUNTED, arg=100)
-    said = [text for text in announcements(listening) if "new event" in text]
-    assert len(said) < 10
+    texts = [text for text in announcements(listening) if "new event" in text]
+    assert len(texts) < 10
     assert not any("word" in text for text in announcements(listening))
 
 

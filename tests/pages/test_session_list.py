@@ -29,10 +29,10 @@ def titles(get: Get, query: str = "") -> list[str]:
     return [link.text for link in page.all("a", css="row-link")]
 
 
-def make(count: int, **given: str) -> None:
+def make(count: int, **columns: str) -> None:
     """Create sessions named s0, s1, … each older than the one before."""
     for n in range(count):
-        key = writes.SessionKey("", given.get("app", "weather"), given.get("user", "ann"), f"s{n}")
+        key = writes.SessionKey("", columns.get("app", "weather"), columns.get("user", "ann"), f"s{n}")
         writes.create_session(key, now=START - n)
 
 
@@ -286,11 +286,11 @@ def test_an_empty_list_loads_its_first_sessions_at_once(get: Get, client: Client
     Story("elsewhere", app="other").says("Hi") if "?" in address else None
     assert client.get(watch(page)).status_code == 204
     Story("s1").asks("Hello")
-    told = get(watch(page)).one("div", id="watch")
-    assert (told.attrs["hx-get"], told.attrs["hx-target"]) == (address, "#sessions")
-    assert told.attrs["hx-trigger"].startswith("load")
-    assert not told.all("a")
-    assert len(get(told.attrs["hx-get"], target="sessions").one("tbody").all("tr")) == 1
+    update = get(watch(page)).one("div", id="watch")
+    assert (update.attrs["hx-get"], update.attrs["hx-target"]) == (address, "#sessions")
+    assert update.attrs["hx-trigger"].startswith("load")
+    assert not update.all("a")
+    assert len(get(update.attrs["hx-get"], target="sessions").one("tbody").all("tr")) == 1
 
 
 def test_older_page_receives_changes_of_its_rows_only(get: Get, client: Client):
@@ -383,8 +383,8 @@ def test_sessions_are_searched_by_current_and_past_state(get: Get):
     story.add(delta={"retries": 5})
     story.add(delta={"retries": 0})
     Story("s2", user="ben")
-    for query, found in (("retries > 3", []), ("retries > 3 ever", ["s1"]), ("retries missing", ["s2"])):
-        assert titles(get, f"?{urlencode({'q': query})}") == found
+    for query, result in (("retries > 3", []), ("retries > 3 ever", ["s1"]), ("retries missing", ["s2"])):
+        assert titles(get, f"?{urlencode({'q': query})}") == result
     assert titles(get, "?q=user:tier+%3D+gold") == ["s1"]
 
 

@@ -27,20 +27,22 @@ def page(open_window: OpenWindow, server: str) -> Page:
 @pytest.fixture
 def stories(store: None) -> dict[str, Story]:
     """Three sessions of two apps and two users, one with an error and a state of its own."""
-    found = {
+    stories_by_name = {
         "tea": Story("s-tea"),
         "gold": Story("s-gold", initial={"user:tier": "gold", "retries": 1}, user="ben"),
         "draft": Story("s-draft", app="writer"),
     }
-    found["tea"].asks("Which tea is it?")
-    found["tea"].calls("look_up", "c1", leaf="oolong")
-    found["tea"].says("Oolong, from Nantou")
-    found["gold"].asks("How is the weather?")
-    found["gold"].says("It failed", delta={"retries": 5}, errorCode="LIMIT", errorMessage="too many")
-    found["gold"].says("It is sunny", delta={"retries": 0})
-    found["draft"].asks("東京について書いて")
+    stories_by_name["tea"].asks("Which tea is it?")
+    stories_by_name["tea"].calls("look_up", "c1", leaf="oolong")
+    stories_by_name["tea"].says("Oolong, from Nantou")
+    stories_by_name["gold"].asks("How is the weather?")
+    stories_by_name["gold"].says(
+        "It failed", delta={"retries": 5}, errorCode="LIMIT", errorMessage="too many"
+    )
+    stories_by_name["gold"].says("It is sunny", delta={"retries": 0})
+    stories_by_name["draft"].asks("東京について書いて")
     indexing.index_all()
-    return found
+    return stories_by_name
 
 
 def rows(page: Page) -> Locator:

@@ -92,9 +92,9 @@ def test_a_time_no_calendar_has_is_shown_as_it_is(epoch: float, expected: str):
 
 @pytest.mark.parametrize("epoch", [float("inf"), float("nan")])
 def test_non_numeric_time_is_shown_as_it_is(epoch: float):
-    told = render("{{ t|moment }}", t=epoch).one("span")
-    assert told.text == "no time"
-    assert str(epoch) in told.attrs["title"]
+    element = render("{{ t|moment }}", t=epoch).one("span")
+    assert element.text == "no time"
+    assert str(epoch) in element.attrs["title"]
 
 
 def test_no_time_shows_nothing():

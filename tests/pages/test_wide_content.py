@@ -109,7 +109,8 @@ def test_fork_is_one_line_in_its_original_session(open_window: OpenWindow, serve
         page.get_by_text("State", exact=True).last.click()
     row = page.locator(".relatives li")
     place, icon, link = (
-        found.bounding_box() for found in (row, row.locator(".icon").first, row.get_by_text("at event 23"))
+        locator.bounding_box()
+        for locator in (row, row.locator(".icon").first, row.get_by_text("at event 23"))
     )
     assert place
     assert icon

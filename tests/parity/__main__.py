@@ -79,10 +79,10 @@ def _agents(folder: Path) -> Path:
 def _adk(python: Path, folder: Path, agents: Path, wanted: Sequence[Job]) -> list[Any]:
     """Run all jobs with `adk eval`: those of an agent in one process, in the order given."""
     results: dict[int, Any] = {}
-    numbered = sorted(enumerate(wanted), key=lambda one: one[1].agent)
-    for agent, group in groupby(numbered, key=lambda one: one[1].agent):
+    numbered = sorted(enumerate(wanted), key=lambda item: item[1].agent)
+    for agent, group in groupby(numbered, key=lambda other: other[1].agent):
         some = list(group)
-        asked = [
+        jobs_json = [
             {
                 "agent_dir": str(agents / agent),
                 "file": str(_file(agents, job)),
@@ -92,7 +92,7 @@ def _adk(python: Path, folder: Path, agents: Path, wanted: Sequence[Job]) -> lis
             for number, job in some
         ]
         jobs_file, results_file = folder / f"{agent}.jobs.json", folder / f"{agent}.results.json"
-        jobs_file.write_text(json.dumps(asked))
+        jobs_file.write_text(json.dumps(jobs_json))
         print(f"adk eval: {agent}, {len(some)} evalsets", flush=True)
         done = subprocess.run(
             [str(python), str(HERE / "adk_side.py"), str(jobs_file), str(results_file)],
@@ -136,12 +136,12 @@ def _config(folder: Path, number: int, job: Job) -> Path:
     return path
 
 
-def report(wanted: Sequence[Job], found: Sequence[Compared]) -> int:
+def report(wanted: Sequence[Job], comparisons: Sequence[Compared]) -> int:
     """Print what was compared, and return the exit code."""
     unintended = 0
     rows = [("evalset", "metrics", "scores", "verdicts", "differ")]
-    for job, compared in zip(wanted, found, strict=True):
-        bad = [one for one in compared.differences if not _intended(job, one.case)]
+    for job, compared in zip(wanted, comparisons, strict=True):
+        bad = [difference for difference in compared.differences if not _intended(job, difference.case)]
         unintended += len(bad)
         differ = (
             str(len(bad)) if bad else f"{len(compared.differences)} intended" if compared.differences else "0"
@@ -150,12 +150,21 @@ def report(wanted: Sequence[Job], found: Sequence[Compared]) -> int:
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     for row in rows:
         print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
-    for job, compared in zip(wanted, found, strict=True):
-        for reason in dict.fromkeys(filter(None, (_intended(job, one.case) for one in compared.differences))):
+    for job, compared in zip(wanted, comparisons, strict=True):
+        for reason in dict.fromkeys(
+            filter(None, (_intended(job, difference.case) for difference in compared.differences))
+        ):
             print(f"intended, {job.file.name}: {reason}.")
-        for one in [one for one in compared.differences if not _intended(job, one.case)][:SHOWN]:
-            print(f"DIFFERS, {job.file.name} {one.case}: {one.what}: adk eval {one.adk}, DevUI {one.devui}")
-    scores, verdicts = sum(one.scores for one in found), sum(one.verdicts for one in found)
+        for item in [
+            difference for difference in compared.differences if not _intended(job, difference.case)
+        ][:SHOWN]:
+            print(
+                f"DIFFERS, {job.file.name} {item.case}: {item.what}: adk eval {item.adk}, DevUI {item.devui}"
+            )
+    scores, verdicts = (
+        sum(comparison.scores for comparison in comparisons),
+        sum(comparison.verdicts for comparison in comparisons),
+    )
     print(f"{scores:,} scores and {verdicts:,} verdicts compared, {unintended} differ.")
     return 1 if unintended or not scores else 0
 

@@ -41,27 +41,29 @@ def compare(adk: Sequence[Json] | Json, devui: Sequence[Json]) -> Compared:
 
     Every repetition of a case is held to the one that `adk eval` made.
     """
-    found = Compared()
+    comparison = Compared()
     if isinstance(adk, Mapping):
-        found.differences.append(Difference("", "the whole", f"crashed: {adk['crashed']}", "ran"))
-        return found
-    theirs = {one["case"]: one for one in adk}
+        comparison.differences.append(Difference("", "the whole", f"crashed: {adk['crashed']}", "ran"))
+        return comparison
+    theirs = {case_id["case"]: case_id for case_id in adk}
     for attempt in devui:
         case = f"{attempt['case']}" + (f" #{attempt['repetition']}" if attempt["repetition"] > 1 else "")
         other = theirs.get(attempt["case"])
         if other is None:
-            found.differences.append(Difference(case, "the case", "missing", attempt["status"]))
+            comparison.differences.append(Difference(case, "the case", "missing", attempt["status"]))
             continue
-        found.verdicts += 1
+        comparison.verdicts += 1
         if VERDICTS.get(attempt["status"]) != other["verdict"]:
-            found.differences.append(Difference(case, "verdict", other["verdict"], attempt["status"]))
-        found.differences += _scores(case, other["metrics"], attempt["metrics"], found)
+            comparison.differences.append(Difference(case, "verdict", other["verdict"], attempt["status"]))
+        comparison.differences += _scores(case, other["metrics"], attempt["metrics"], comparison)
     for name in theirs.keys() - {attempt["case"] for attempt in devui}:
-        found.differences.append(Difference(name, "the case", theirs[name]["verdict"], "missing"))
-    return found
+        comparison.differences.append(Difference(name, "the case", theirs[name]["verdict"], "missing"))
+    return comparison
 
 
-def _scores(case: str, adk: Sequence[Json], devui: Sequence[Json], found: Compared) -> Iterator[Difference]:
+def _scores(
+    case: str, adk: Sequence[Json], devui: Sequence[Json], comparison: Compared
+) -> Iterator[Difference]:
     """Yield the scores that differ. A metric of our own, which ADK does not have, is no difference."""
     theirs, ours = (_by_place(side) for side in (adk, devui))
     for place in [*theirs, *(place for place in ours if place not in theirs)]:
@@ -71,14 +73,14 @@ def _scores(case: str, adk: Sequence[Json], devui: Sequence[Json], found: Compar
         left, right = _score_and_status(theirs.get(place)), _score_and_status(ours.get(place))
         if left is None and turn is not None and right is None:
             continue
-        found.scores += 1
+        comparison.scores += 1
         if left != right:
             where = metric if turn is None else f"{metric}, turn {turn}"
             yield Difference(case, where, _text(left), _text(right))
 
 
 def _by_place(scores: Sequence[Json]) -> dict[tuple[str, int | None], Json]:
-    return {(one["metric"], one["turn"]): one for one in scores}
+    return {(score["metric"], score["turn"]): score for score in scores}
 
 
 def _score_and_status(score: Json | None) -> tuple[float | None, str] | None:
@@ -88,5 +90,5 @@ def _score_and_status(score: Json | None) -> tuple[float | None, str] | None:
     return score["score"], score["status"]
 
 
-def _text(said: tuple[float | None, str] | None) -> str:
-    return "nothing" if said is None else f"{said[1]} {'' if said[0] is None else repr(said[0])}".strip()
+def _text(score: tuple[float | None, str] | None) -> str:
+    return "nothing" if score is None else f"{score[1]} {'' if score[0] is None else repr(score[0])}".strip()

@@ -186,12 +186,12 @@ def _talks() -> Iterator[Json]:
     yield case("日本語", first)
 
 
-def _text_case(name: str, told: Json, expected: str | None, calls: list[Any] | None = None) -> Json:
-    return case(name, _turn(told, expected, calls))
+def _text_case(name: str, fields: Json, expected: str | None, calls: list[Any] | None = None) -> Json:
+    return case(name, _turn(fields, expected, calls))
 
 
-def _turn(told: Json, expected: str | None, calls: list[Any] | None = None) -> Json:
-    made: Json = {"user_content": text(json.dumps(told, ensure_ascii=False))}
+def _turn(fields: Json, expected: str | None, calls: list[Any] | None = None) -> Json:
+    made: Json = {"user_content": text(json.dumps(fields, ensure_ascii=False))}
     if expected is not None:
         made["final_response"] = text(expected, "model")
     if calls is not None:

@@ -51,9 +51,9 @@ async def web(store: None) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @asynccontextmanager
-async def connect_runtimes(*given: str, agents_dir: Path | None = None) -> AsyncIterator[Runtimes]:
+async def connect_runtimes(*value: str, agents_dir: Path | None = None) -> AsyncIterator[Runtimes]:
     """Connect to remote servers as `manage.py web --runtime` does, and look at each once."""
-    async with Runtimes(Supervisor(agents_dir), RemoteAddress.read_all(given)) as runtimes:
+    async with Runtimes(Supervisor(agents_dir), RemoteAddress.read_all(value)) as runtimes:
         runs.register(runtimes)
         try:
             for server in runtimes.servers.values():

@@ -19,7 +19,7 @@ def test_address_has_name_and_url_without_account():
 
 
 @pytest.mark.parametrize(
-    ("given", "why"),
+    ("value", "why"),
     [
         ("http://127.0.0.1:8000", "needs a name"),
         ("=http://127.0.0.1:8000", "needs a name"),
@@ -37,19 +37,19 @@ def test_address_has_name_and_url_without_account():
         ("go=http://host/#secret", "a query or a fragment"),
     ],
 )
-def test_invalid_address_is_refused_with_hint(given, why):
+def test_invalid_address_is_refused_with_hint(value, why):
     with pytest.raises(BadInput) as refused:
-        RemoteAddress.read(given)
+        RemoteAddress.read(value)
     assert why in refused.value.message
     assert "--runtime NAME=URL" in refused.value.hint
 
 
 @pytest.mark.parametrize(
-    "given", ["go=http://ann:secret@host:port", "go=ftp://ann:secret@host", "http://ann:secret@host"]
+    "value", ["go=http://ann:secret@host:port", "go=ftp://ann:secret@host", "http://ann:secret@host"]
 )
-def test_refusals_contain_no_password(given):
+def test_refusals_contain_no_password(value):
     with pytest.raises(BadInput) as refused:
-        RemoteAddress.read(given)
+        RemoteAddress.read(value)
     assert "secret" not in f"{refused.value} {refused.value.hint}"
 
 

@@ -243,9 +243,9 @@ async def test_malformed_stream_fails_the_run_and_keeps_earlier_events(store, we
 async def test_malformed_session_is_refused_and_not_copied(store, web, answer):
     remote = answering(("/list-apps", ["clerk"]), ("/apps/clerk/users/ann/sessions/s1", answer))
     async with serve_remote(remote):
-        asked = await web.get(f"{SESSIONS}/s1")
-        assert (asked.status_code, asked.json()["code"]) == (502, "upstream_failed")
-        assert "sent a response that is not an ADK server's" in asked.json()["detail"]
+        response = await web.get(f"{SESSIONS}/s1")
+        assert (response.status_code, response.json()["code"]) == (502, "upstream_failed")
+        assert "sent a response that is not an ADK server's" in response.json()["detail"]
 
 
 async def test_ids_never_lead_to_other_paths_of_the_server(store, web):

@@ -137,7 +137,7 @@ async def test_the_real_server_of_javascript_is_recorded(web, javascript):
 
         await web.post(SESSIONS, json={"sessionId": "s2"})
         listed = (await web.get(SESSIONS)).json()
-        assert sorted(one["id"] for one in listed) == ["s1", "s2"]
+        assert sorted(item["id"] for item in listed) == ["s1", "s2"]
 
 
 async def test_the_real_server_of_javascript_is_cancelled(web, javascript):
@@ -263,8 +263,8 @@ def test_the_web_serves_remote_agents_without_a_folder(tmp_path):
     assert "hunter2" not in output + home
 
 
-@pytest.mark.parametrize("given", ["nonsense", "go=ftp://ann:hunter2@host"])
-def test_invalid_server_is_refused_in_one_line(tmp_path, given):
-    line = refusal_of("--runtime", given, store=tmp_path / "web.sqlite3")
+@pytest.mark.parametrize("value", ["nonsense", "go=ftp://ann:hunter2@host"])
+def test_invalid_server_is_refused_in_one_line(tmp_path, value):
+    line = refusal_of("--runtime", value, store=tmp_path / "web.sqlite3")
     assert "--runtime NAME=URL" in line
     assert "hunter2" not in line

@@ -59,10 +59,10 @@ async def test_streamed_event_is_replaced_by_the_session_version(store):
     assert (before.error_count, after.revision > before.revision, after.mirrored.behind) == (1, True, "")
     await units_of_work.write(indexing.index_all)
 
-    def found(words: str) -> int:
+    def count_matches(words: str) -> int:
         return Search(parse(words)).filter_rows(AgentSession.objects.all()).count()
 
-    assert [await units_of_work.read(found, words) for words in ("first", "other")] == [0, 1]
+    assert [await units_of_work.read(count_matches, words) for words in ("first", "other")] == [0, 1]
 
 
 async def test_event_with_different_state_delta_is_kept_and_reported(store):

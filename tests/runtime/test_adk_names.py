@@ -131,7 +131,10 @@ def test_context_parameter_of_a_tool_is_known():
 
     tools = [FunctionTool(function) for function in (named, typed, without)]
     assert [_adk.tool_context_parameter(tool) for tool in tools] == ["tool_context", "here", ""]
-    assert [_adk.node_context_parameter(FunctionNode(func=given)) for given in (step, without)] == ["ctx", ""]
+    assert [_adk.node_context_parameter(FunctionNode(func=arguments)) for arguments in (step, without)] == [
+        "ctx",
+        "",
+    ]
     assert _adk.function_of_node(FunctionNode(func=step)) is step
 
 

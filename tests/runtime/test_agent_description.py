@@ -285,5 +285,5 @@ async def test_reading_that_exits_is_an_error_like_others():
 def test_page_knows_every_hook_and_its_context():
     assert set(HOOKS) == {*PLUGIN_HOOKS, *AGENT_CALLBACKS, *LLM_CALLBACKS}
     for hook, (kind, _) in HOOKS.items():
-        given = inspect.signature(getattr(BasePlugin, hook)).parameters
-        assert f"{kind}_context" in given, hook
+        parameters = inspect.signature(getattr(BasePlugin, hook)).parameters
+        assert f"{kind}_context" in parameters, hook

@@ -114,7 +114,7 @@ def test_a_change_of_code_is_another_version(folder, name):
     assert opened.code_version("weather") != before
 
 
-def test_an_agent_opened_alone_is_of_the_same_version_as_in_its_folder_of_agents(folder):
+def test_agent_opened_alone_has_the_version_of_its_folder(folder):
     """The command line opens the folder of one agent, the server that of all: both run the same code."""
     alone, among_all = open_folder(folder / "weather"), open_folder(folder)
     assert alone.code_version("weather") == among_all.code_version("weather")

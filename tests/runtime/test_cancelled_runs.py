@@ -40,7 +40,7 @@ async def nothing_open(session: AgentSession) -> Trace:
         is_open = traces.filter(finished_at=None).exists() or calls.filter(finished_at=None).exists()
         return traces.exists(), is_open
 
-    await until(lambda: units_of_work.read(look), lambda found: found == (True, False))
+    await until(lambda: units_of_work.read(look), lambda row: row == (True, False))
     return await units_of_work.read(Trace.objects.filter(session=session).latest, "pk")
 
 
@@ -93,8 +93,8 @@ async def test_abandoned_run_leaves_nothing_open(stage: Stage):
     body = adk_body(session, WORDS, streaming=True)
     async with client.open(
         "POST", "/run_sse", headers={"Content-Type": "application/json"}, content=body
-    ) as told:
-        await anext(told.aiter_text())
+    ) as stream:
+        await anext(stream.aiter_text())
     run = await until(
         lambda: units_of_work.read(Run.objects.filter(session=session).first),
         lambda run: run.status not in Run.ACTIVE,

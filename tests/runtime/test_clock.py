@@ -116,7 +116,7 @@ def test_whether_a_process_on_another_host_lives_is_waited_for(session, monkeypa
     assert processes.confirm_alive(runtime)
 
 
-def test_a_run_that_is_queued_when_the_clock_was_set_back_waits_behind_those_before(session, clock):
+def test_queue_order_survives_a_clock_set_back(session, clock):
     runtime = new_process()
     first = new_run(session)
     clock.step(-3600)
@@ -201,12 +201,14 @@ async def test_runs_go_on_when_the_clock_is_set(supervise, agents_dir, clock):
             waiting.append(await stage.start(session, "say hi"))
         assert (await read_run(run)).status == Status.RUNNING
 
-        ended = [await stage.end_of(one) for one in (run, *waiting)]
+        ended = [await stage.end_of(run_row) for run_row in (run, *waiting)]
         took = time.monotonic() - began
 
-    assert [one.status for one in ended] == [Status.DONE] * 5
-    assert [one.first_seq for one in ended] == sorted({one.first_seq for one in ended}), "one after the other"
-    durations = [one.finished_at - one.started_at for one in ended]
+    assert [item.status for item in ended] == [Status.DONE] * 5
+    assert [item.first_seq for item in ended] == sorted({item.first_seq for item in ended}), (
+        "one after the other"
+    )
+    durations = [item.finished_at - item.started_at for item in ended]
     assert all(0 <= seconds < took + 60 for seconds in durations), durations
     for row in await units_of_work.read(lambda: [*ModelCall.objects.all(), *Trace.objects.all()]):
         assert 0 <= row.finished_at - row.started_at < took + 60

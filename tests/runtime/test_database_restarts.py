@@ -109,9 +109,9 @@ class Load:
         page = await self.get(f"/api/v1/sessions/{session}/events?limit=1000")
         assert not page["more"]
         counts: Counter[tuple[str, str]] = Counter()
-        for one in page["events"]:
-            parts = (one["event"].get("content") or {}).get("parts") or []
-            counts[one["event"]["author"], "".join(part.get("text") or "" for part in parts)] += 1
+        for event in page["events"]:
+            parts = (event["event"].get("content") or {}).get("parts") or []
+            counts[event["event"]["author"], "".join(part.get("text") or "" for part in parts)] += 1
         return counts
 
 
@@ -240,7 +240,7 @@ async def check_evals(load: Load, run_id: str) -> None:
     counts, tried = run["counts"], Counter(attempt["tries"] for attempt in attempts)
     print(counts, dict(tried))
     assert counts["passed"] == counts["total"] == len(attempts), counts
-    assert {one["error_type"] for attempt in attempts for one in attempt["earlier"]} <= {"StoreLost"}
+    assert {item["error_type"] for attempt in attempts for item in attempt["earlier"]} <= {"StoreLost"}
 
 
 async def check_orders(load: Load, first: str) -> None:

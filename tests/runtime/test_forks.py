@@ -48,8 +48,8 @@ async def test_a_run_in_a_realm_of_its_own_writes_there_and_not_to_real_life(sta
         rows = UserState.objects.filter(owner__app_name="talker", key="n")
         return {row.owner.realm: row.value for row in rows.select_related("owner")}
 
-    found = await units_of_work.read(values)
-    assert (found[""], found[session.realm]) == ("1", "2")
+    result = await units_of_work.read(values)
+    assert (result[""], result[session.realm]) == ("1", "2")
     await units_of_work.read(session.refresh_from_db)
     assert (await units_of_work.read(history.state_at, session)).merge_scopes()["user:n"] == 2
 

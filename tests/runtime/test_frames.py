@@ -52,7 +52,7 @@ async def test_late_reader_gets_pending_chunks_as_one():
     assert texts(await read(log, after=1)) == ["is sunny.", "Hm."]
 
 
-async def test_chunks_of_a_stored_event_are_forgotten_and_those_of_others_are_not():
+async def test_only_chunks_of_the_stored_event_are_dropped():
     log = FrameLog()
     say(log, "It is sunny.")
     say(log, "Hm.", author="critic")

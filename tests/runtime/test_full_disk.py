@@ -102,9 +102,9 @@ def test_server_starting_on_full_disk_reports_it(disk: Path, tmp_path: Path):
     with full(disk):
         process, log = start_server(store, tmp_path)
         assert process.wait(timeout=PATIENCE_S) == 2
-        [said] = [line for line in log.read_text().splitlines() if line.startswith("CommandError")]
-    assert "has no space left" in said
-    assert "Free space on its disk" in said
+        [texts] = [line for line in log.read_text().splitlines() if line.startswith("CommandError")]
+    assert "has no space left" in texts
+    assert "Free space on its disk" in texts
 
 
 async def read_log(folder: Path) -> str:

@@ -158,7 +158,7 @@ async def test_sys_exit_fails_the_run_and_leaves_the_process_alone(stage: Stage)
     assert await pid_of(stage, "trouble") == pid
 
 
-async def test_a_run_of_an_agent_that_cannot_be_loaded_has_an_invocation_of_its_own(stage: Stage):
+async def test_run_of_unloadable_agent_has_its_own_invocation(stage: Stage):
     session = await stage.session("broken")
 
     runs = [await stage.run(session, "say hi") for _ in range(2)]

@@ -83,7 +83,7 @@ async def test_code_saved_during_a_start_is_loaded_and_recorded(supervise, agent
     assert card.code_version == present
 
 
-async def test_a_process_that_hangs_in_loading_ends_as_soon_as_there_is_newer_code(
+async def test_process_that_hangs_while_loading_ends_on_newer_code(
     supervise, agents_dir: Path, tmp_path: Path
 ):
     source, pid = agents_dir / "talker" / "agent.py", tmp_path / "pid"

@@ -213,7 +213,7 @@ def test_a_run_of_adks_path_is_not_handed_on(session, runtime):
     assert lifecycle.unstarted_runs_of(runtime.pk) == [ours.pk]
 
 
-def test_a_run_of_adks_path_crashes_with_the_process_that_its_caller_waits_for(session, runtime):
+def test_run_of_adks_path_crashes_with_its_process(session, runtime):
     run = lifecycle.create_run(session.pk, {}, lifecycle.ADK_SOURCE, runtime.pk)
     processes.mark_stopped(runtime.pk)
 

@@ -267,7 +267,7 @@ async def test_an_agent_written_in_yaml_is_loaded(stage: Stage):
     )
 
 
-async def test_an_eval_run_that_does_not_exist_leaves_the_process_free_and_unharmed(stage: Stage):
+async def test_missing_eval_run_does_not_affect_the_process(stage: Stage):
     client = await stage.supervisor.client("talker")
     before = await stage.health("talker")
 

@@ -38,7 +38,7 @@ async def test_an_agent_that_exits_when_imported_is_listed_with_the_reason(own: 
     assert (await own.end_of(run)).status in {Status.FAILED, Status.CRASHED}
     card = await until(
         lambda: units_of_work.read(AgentCard.objects.filter(app_name="talker").first),
-        lambda found: found is not None,
+        lambda row: row is not None,
     )
     assert card.status == AgentCard.Status.FAILED
     error = json.loads(card.error)

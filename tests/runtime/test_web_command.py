@@ -41,9 +41,9 @@ class Web:
     def get(self, path: str) -> httpx.Response:
         return httpx.get(self.url + path, timeout=PATIENCE_S, trust_env=False)
 
-    def post(self, path: str, **given) -> httpx.Response:
+    def post(self, path: str, **fields) -> httpx.Response:
         headers = {"Origin": self.url, "Sec-Fetch-Site": "same-origin"}
-        return httpx.post(self.url + path, timeout=PATIENCE_S, trust_env=False, headers=headers, **given)
+        return httpx.post(self.url + path, timeout=PATIENCE_S, trust_env=False, headers=headers, **fields)
 
     def runtime_pids(self) -> list[int]:
         """Return the pids of the processes whose parent is the server."""
@@ -355,8 +355,8 @@ def test_agent_options_are_passed_to_runtimes():
 
 @pytest.mark.parametrize("flag", [flag for flag in flags.FLAGS if flag.unused], ids=lambda flag: flag.name)
 def test_meaningless_flag_is_accepted_with_a_note(flag):
-    given = [f"--{flag.name}"] if flag.kind == "switch" else [f"--{flag.name}", "x"]
-    assert flags.unused_flag_notes(parse_arguments(*given)) == [f"--{flag.name}: {flag.unused}"]
+    arguments = [f"--{flag.name}"] if flag.kind == "switch" else [f"--{flag.name}", "x"]
+    assert flags.unused_flag_notes(parse_arguments(*arguments)) == [f"--{flag.name}: {flag.unused}"]
     assert flags.unused_flag_notes(parse_arguments()) == []
 
 

@@ -29,13 +29,13 @@ def find(request: pytest.FixtureRequest, db: None, monkeypatch: pytest.MonkeyPat
 def finder(*, is_indexed: bool) -> Find:
     """Return what finds the ids of sessions of real life."""
 
-    def found(text: str) -> list[str]:
+    def find_ids(text: str) -> list[str]:
         if is_indexed:
             indexing.index_all()
         rows = execution.Search(parse(text)).filter_rows(AgentSession.objects.filter(realm=""))
         return sorted(rows.values_list("session_id", flat=True))
 
-    return found
+    return find_ids
 
 
 def events(session: AgentSession, text: str) -> list[int]:

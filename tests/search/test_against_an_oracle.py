@@ -41,14 +41,14 @@ def world(db: None) -> dict[str, tuple[Told, Told]]:
     users = {name: Told() for name in USERS}
     world = {}
     for number in range(10):
-        user, told = USERS[number % 3], Told()
-        world[f"s{number}"] = (told, users[user])
+        user, facts = USERS[number % 3], Told()
+        world[f"s{number}"] = (facts, users[user])
         story = Story(f"s{number}", user=user)
         is_odd = number == 7
         for turn in range(3):
             words = {"cloudy" if is_odd else "sunny", random.choice(["rome", "oslo"]), f"turn{turn}"}
             story.says(" ".join(sorted(words)))
-            told.words |= words
+            facts.words |= words
             delta: dict[str, object] = {"k": random.randrange(4)}
             if not is_odd:
                 delta["everywhere"] = "yes"
@@ -56,13 +56,13 @@ def world(db: None) -> dict[str, tuple[Told, Told]]:
                 delta["user:tier"] = random.choice(["gold", "basic"])
             if random.random() < 0.5:
                 story.calls("look", f"c{turn}")
-                told.tools.add("look")
+                facts.tools.add("look")
             story.add(delta=delta)
             for key, value in delta.items():
-                (users[user] if key.startswith("user:") else told).write(key, value)
+                (users[user] if key.startswith("user:") else facts).write(key, value)
         if random.random() < 0.5:
             writes.edit_state(story.key, {}, removed=["k"])
-            del told.now["k"]
+            del facts.now["k"]
     story = Story("elsewhere", user="ann", realm="eval/1")
     story.says("sunny")
     return world
@@ -113,5 +113,5 @@ ALL = {
 def test_terms_and_pairs_match_the_oracle(find: Find, world: dict[str, tuple[Told, Told]]):
     pairs = Random(3).sample(list(combinations(ALL, 2)), 40)
     for texts in [*((text,) for text in ALL), *pairs]:
-        expected = [name for name, told in world.items() if all(ALL[text](*told) for text in texts)]
+        expected = [name for name, facts in world.items() if all(ALL[text](*facts) for text in texts)]
         assert find(" ".join(texts)) == expected, texts

@@ -94,9 +94,9 @@ def test_session_hit_is_newest_event_with_all_words_else_any(story: Story):
 def test_session_with_trait_shows_its_newest_event(story: Story):
     assert hit_of(story, "kind:tool_call") == (7, "look get_weather")
     assert hit_of(story, "error:quota") == (6, "[QUOTA] no more")
-    found = hit_of(story, "tool:get_weather")
-    assert found is not None
-    assert found[0] == 3
+    hit = hit_of(story, "tool:get_weather")
+    assert hit is not None
+    assert hit[0] == 3
     assert hit_of(story, "app:weather") is None
 
 
@@ -110,20 +110,20 @@ def test_session_with_state_shows_the_event_that_wrote_it(story: Story):
 def test_hit_deep_in_a_text_is_shown_with_context(db: None):
     story = Story()
     story.says("a " * 5_000 + "needle" + " b" * 5_000)
-    found = hit_of(story, "needle")
-    assert found is not None
-    assert len(found[1]) < 300
-    assert found[1].startswith("…a a")
-    assert "a [needle] b" in found[1]
-    assert found[1].endswith("…")
+    hit = hit_of(story, "needle")
+    assert hit is not None
+    assert len(hit[1]) < 300
+    assert hit[1].startswith("…a a")
+    assert "a [needle] b" in hit[1]
+    assert hit[1].endswith("…")
 
 
 def test_a_hit_in_an_event_of_megabytes_is_shown_out_of_its_summary(db: None):
     story = Story()
     story.says("needle " + "x" * 1_000_000)
-    found = hit_of(story, "needle")
-    assert found is not None
-    assert found[1].startswith("[needle] xxx")
+    hit = hit_of(story, "needle")
+    assert hit is not None
+    assert hit[1].startswith("[needle] xxx")
 
 
 def test_the_hits_of_a_page_take_few_queries(db: None, django_assert_max_num_queries: DjangoAssertNumQueries):

@@ -100,13 +100,13 @@ def test_a_session_deleted_while_it_is_indexed_leaves_nothing():
 
 
 def test_a_deleted_session_is_in_no_index():
-    kept, gone = Story("kept"), Story("gone", {"k": "v", "user:u": 1})
-    kept.says("sunny")
+    story, gone = Story("kept"), Story("gone", {"k": "v", "user:u": 1})
+    story.says("sunny")
     gone.says("sunny")
     indexing.index_all()
-    assert indexed_sessions("sunny") == {kept.pk, gone.pk}
+    assert indexed_sessions("sunny") == {story.pk, gone.pk}
     writes.delete_session(gone.key)
-    assert indexed_sessions("sunny") == {kept.pk}
+    assert indexed_sessions("sunny") == {story.pk}
     assert not StateValue.objects.filter(scope="session", owner_id=gone.pk).exists()
     assert not SessionTrait.objects.filter(session=gone.pk).exists()
     assert matches("user:u = 1 ever") == ["kept"]

@@ -20,9 +20,9 @@ pytestmark = pytest.mark.django_db
 
 
 def term(text: str) -> StateTerm:
-    (found,) = parse(text).terms
-    assert isinstance(found, StateTerm)
-    return found
+    (parsed_term,) = parse(text).terms
+    assert isinstance(parsed_term, StateTerm)
+    return parsed_term
 
 
 def bounds(condition: Q) -> list[str]:
@@ -62,7 +62,7 @@ def test_common_word_in_a_session_is_searched_without_listing_all(
     story = Story("s1")
     story.says("sunny weather")
     indexing.index_all()
-    wanted = [found for word in ("sunny", "weather") if (found := tokens.parse_phrase(word))]
+    wanted = [phrase for word in ("sunny", "weather") if (phrase := tokens.parse_phrase(word))]
     assert event_index.newest_seqs([story.pk], wanted, every=True) == {story.pk: story.session.last_seq}
     monkeypatch.setattr(event_index, "RARE", -1)
     assert event_index.newest_seqs([story.pk], wanted, every=True) == {story.pk: story.session.last_seq}
@@ -87,5 +87,5 @@ def test_indexed_terms_in_a_session_do_not_scan_its_events(text: str):
 def test_postgresql_jit_is_off_unless_the_url_enables_it():
     url = "postgresql://ann@127.0.0.1/devui"
     assert environment.database_settings(url)["OPTIONS"] == {"options": "-c jit=off"}
-    asked = environment.database_settings(f"{url}?options=-c%20work_mem%3D64MB&sslmode=require")["OPTIONS"]
-    assert asked == {"options": "-c work_mem=64MB", "sslmode": "require"}
+    options = environment.database_settings(f"{url}?options=-c%20work_mem%3D64MB&sslmode=require")["OPTIONS"]
+    assert options == {"options": "-c work_mem=64MB", "sslmode": "require"}

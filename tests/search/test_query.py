@@ -228,11 +228,11 @@ def test_completion_at_the_end_of_a_text(text, offered):
         users=["ann", "tom"],
         keys=["app:limit", "odd key", "retries", "user:tier"],
     )
-    found = [offer.text for offer in complete(text, len(text), known)]
-    assert found[: len(offered)] == offered if offered else found == []
+    offers = [offer.text for offer in complete(text, len(text), known)]
+    assert offers[: len(offered)] == offered if offered else offers == []
 
 
-def test_a_completion_replaces_the_word_at_the_caret_and_leaves_its_minus_sign():
+def test_completion_replaces_word_and_keeps_its_minus_sign():
     (offer, *_) = complete("a -too b", 6, Vocabulary())
     assert ("a -too b"[offer.start : offer.end], offer.text) == ("too", "tool:")
 

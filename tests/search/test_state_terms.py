@@ -72,9 +72,9 @@ def sessions(db: None) -> None:
 @pytest.mark.usefixtures("sessions")
 @pytest.mark.parametrize("prefix", ["", "user:", "app:"])
 def test_values_compare_by_their_type(find: Find, prefix: str):
-    for comparison, found in COMPARISONS:
-        assert find(f"{prefix}k {comparison}") == found, comparison
-        assert find(f"{prefix}k {comparison} ever") == found, comparison
+    for comparison, expected in COMPARISONS:
+        assert find(f"{prefix}k {comparison}") == expected, comparison
+        assert find(f"{prefix}k {comparison} ever") == expected, comparison
 
 
 @pytest.mark.usefixtures("sessions")

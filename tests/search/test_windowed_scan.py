@@ -128,7 +128,7 @@ def test_query_answered_by_an_index_scans_no_window(
     monkeypatch.undo()
     make(20, Random(1))
     looks = []
-    monkeypatch.setattr(execution, "scan", lambda *given, **_: looks.append(given))
+    monkeypatch.setattr(execution, "scan", lambda *value, **_: looks.append(value))
     wanted = listing.SessionFilter(query=parse(text))
     with django_assert_max_num_queries(12):
         assert listing.list_page(wanted).pending is None
@@ -164,14 +164,14 @@ def test_new_sessions_are_scanned_for_a_short_time(monkeypatch: pytest.MonkeyPat
 def test_without_scripts_a_link_continues_the_scan(get: Get):
     make(10, Random(1))
     address = "/sessions/?q=title%3Anowhere"
-    told = []
+    progress = []
     while address:
         page = get(address)
-        told += [line.text for line in page.all("div", css="looking")]
+        progress += [line.text for line in page.all("div", css="looking")]
         on = [link for link in page.all("a", rel="next") if "Continue" in link.text]
         address = f"/sessions/{on[0].attrs['href']}" if on else ""
-    assert len(told) == 3
-    assert "No match among the newest 3 sessions" in told[0]
-    assert "No match among the newest 6 of 10 sessions" in told[1]
-    assert "the newest 9 of 10" in told[-1]
+    assert len(progress) == 3
+    assert "No match among the newest 3 sessions" in progress[0]
+    assert "No match among the newest 6 of 10 sessions" in progress[1]
+    assert "the newest 9 of 10" in progress[-1]
     assert "No session matches" in page.text

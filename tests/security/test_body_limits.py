@@ -103,16 +103,16 @@ LARGE = 2 * LARGE_BYTES
 @pytest.fixture
 def threads(monkeypatch) -> list[str]:
     """The threads that parse bodies of JSON, by name."""
-    found: list[str] = []
+    threads_seen: list[str] = []
 
     def loads(text: bytes | str) -> Any:
-        found.append(threading.current_thread().name)
+        threads_seen.append(threading.current_thread().name)
         return json.loads(text)
 
     monkeypatch.setattr(
         request_bodies, "json", SimpleNamespace(loads=loads, JSONDecodeError=json.JSONDecodeError)
     )
-    return found
+    return threads_seen
 
 
 @pytest.mark.parametrize("announced", [True, False], ids=["content length", "chunked"])

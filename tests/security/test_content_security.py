@@ -50,9 +50,11 @@ class Inline(HTMLParser):
         self._inside = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
+        attributes = dict(attrs)
         self._inside = (
-            tag if tag == "style" or (tag == "script" and given.get("type") not in self.DATA_TYPES) else ""
+            tag
+            if tag == "style" or (tag == "script" and attributes.get("type") not in self.DATA_TYPES)
+            else ""
         )
         for name, value in attrs:
             if name == "style" or name.startswith(("on", "hx-on")):
@@ -81,10 +83,10 @@ def inline_in(text: str) -> list[str]:
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda file: file.relative_to(ROOT).as_posix())
 def test_no_template_has_an_inline_script_or_style(template):
-    found = inline_in(template.read_text())
+    inline_parts = inline_in(template.read_text())
     if template in STANDALONE:
-        found = [inline for inline in found if not inline.startswith("<style>")]
-    assert found == []
+        inline_parts = [inline for inline in inline_parts if not inline.startswith("<style>")]
+    assert inline_parts == []
 
 
 @pytest.mark.parametrize(

@@ -67,12 +67,12 @@ async def test_malformed_form_is_refused_without_an_error_log(web, caplog):
 
 async def test_invalid_number_is_a_client_error(store, web):
     state = f'{{"n": {"9" * 5000}}}'
-    asked = {"content": f'{{"state": {state}, "stateDelta": {state}}}', "headers": GARBAGE}
+    parameters = {"content": f'{{"state": {state}, "stateDelta": {state}}}', "headers": GARBAGE}
     for path in ("/run", "/run_sse", "/apps/a/users/u/sessions", "/dev/apps/a/eval-sets"):
-        answer = await web.post(path, **asked)
+        answer = await web.post(path, **parameters)
         assert answer.status_code == 400, (path, answer.text[:200])
         assert answer.json()["detail"] == "There was an error parsing the body"
-    assert (await web.patch("/apps/a/users/u/sessions/s", **asked)).status_code == 400
+    assert (await web.patch("/apps/a/users/u/sessions/s", **parameters)).status_code == 400
     form = await web.post("/sessions/new/", data={"app": "a", "user": "u", "state": state})
     assert form.status_code == 422
     assert "number that is too large" in form.text
@@ -105,11 +105,11 @@ async def test_error_pages_show_no_error_codes(store, web):
         "/evals/runs/nope/",
     ):
         page = await web.get(path, headers={"Accept": "text/html"})
-        said = parse(page.text).one(css="problem").text
+        text = parse(page.text).one(css="problem").text
         assert page.status_code == 404, path
-        assert "404" in said, path
-        assert "Not Found" in said, path
-        assert "_not_found" not in said, path
+        assert "404" in text, path
+        assert "Not Found" in text, path
+        assert "_not_found" not in text, path
 
 
 async def test_refused_form_links_back_to_its_page_only(store, web):

@@ -36,13 +36,13 @@ async def test_any_id_can_be_filtered_by(web, session):
     for hostile in (*HOSTILE_IDS, *DOTS):
         key = SessionKey("", hostile, hostile, hostile)
         await units_of_work.write(writes.create_session, key, {})
-        asked = {"app": hostile, "user": hostile}
+        parameters = {"app": hostile, "user": hostile}
         for path in ("/sessions/", "/state/"):
-            answer = await web.get(path, params=asked, headers={"Accept": "text/html"})
+            answer = await web.get(path, params=parameters, headers={"Accept": "text/html"})
             assert answer.status_code == 200, (path, hostile)
             assert "<script>alert" not in answer.text
-        listed = (await web.get("/api/v1/sessions", params=asked)).json()
-        assert [found["id"] for found in listed["sessions"]] == [hostile]
+        listed = (await web.get("/api/v1/sessions", params=parameters)).json()
+        assert [result["id"] for result in listed["sessions"]] == [hostile]
 
 
 @pytest.mark.parametrize(

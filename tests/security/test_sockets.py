@@ -23,8 +23,14 @@ async def echo(scope: dict[str, Any], receive: Any, send: Any) -> None:
 
 async def opens(headers: list[tuple[bytes, bytes]], app: Any = None, **scope: Any) -> bool:
     """Tell whether a handshake with these headers is accepted."""
-    asked = {"type": "websocket", "scheme": "ws", "path": "/ws/sessions/1/", "query_string": b"", **scope}
-    communicator = ApplicationCommunicator(app or SameOriginSockets(echo), {**asked, "headers": headers})
+    parameters = {
+        "type": "websocket",
+        "scheme": "ws",
+        "path": "/ws/sessions/1/",
+        "query_string": b"",
+        **scope,
+    }
+    communicator = ApplicationCommunicator(app or SameOriginSockets(echo), {**parameters, "headers": headers})
     await communicator.send_input({"type": "websocket.connect"})
     answer = await communicator.receive_output(5)
     return bool(answer["type"] == "websocket.accept")

@@ -18,18 +18,18 @@ OWNER = {"app_name": APP, "user_id": USER}
 def event(text: str | None = None, delta: dict[str, Any] | None = None, **fields: Any) -> Event:
     """Return an agent's event that says `text` and changes state by `delta`."""
     content = types.Content(role="model", parts=[types.Part(text=text)]) if text is not None else None
-    given = {"author": "agent", "invocation_id": "i1", "content": content, **fields}
-    return Event(actions=EventActions(state_delta=delta or {}), **given)
+    event_fields = {"author": "agent", "invocation_id": "i1", "content": content, **fields}
+    return Event(actions=EventActions(state_delta=delta or {}), **event_fields)
 
 
-async def create(service: BaseSessionService, session_id: str = "s1", **given: Any) -> Session:
+async def create(service: BaseSessionService, session_id: str = "s1", **fields: Any) -> Session:
     """Create a session of the usual app and user."""
-    return await service.create_session(**{**OWNER, "session_id": session_id, **given})
+    return await service.create_session(**{**OWNER, "session_id": session_id, **fields})
 
 
-async def get(service: BaseSessionService, session_id: str = "s1", **given: Any) -> Session:
+async def get(service: BaseSessionService, session_id: str = "s1", **fields: Any) -> Session:
     """Return a session that must exist."""
-    session = await service.get_session(**{**OWNER, "session_id": session_id, **given})
+    session = await service.get_session(**{**OWNER, "session_id": session_id, **fields})
     assert session is not None
     return session
 

@@ -28,5 +28,5 @@ def ours(store: None) -> DjangoSessionService:
 @pytest.fixture(params=[DjangoSessionService, InMemorySessionService], ids=["devui", "adk in memory"])
 def service(request: pytest.FixtureRequest, store: None) -> BaseSessionService:
     """DevUI's session service, and ADK's own as the oracle for what both must do."""
-    found: BaseSessionService = request.param()
-    return found
+    new_service: BaseSessionService = request.param()
+    return new_service

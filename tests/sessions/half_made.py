@@ -19,12 +19,12 @@ def main(url: str) -> None:
 
     apply, applied = MigrationExecutor.apply_migration, []
 
-    def apply_one(*given: Any, **how: Any) -> Any:
+    def apply_one(*arguments: Any, **how: Any) -> Any:
         if applied:
             print("half made", flush=True)
             signal.pause()
-        applied.append(given)
-        return apply(*given, **how)
+        applied.append(arguments)
+        return apply(*arguments, **how)
 
     MigrationExecutor.apply_migration = apply_one
     devui.setup()

@@ -63,14 +63,14 @@ def fill(models: list[Any]) -> list[str]:
         made[model] = []
         for row in range(2):
             made[model].append(model.objects.create(**values(model, row, made)))
-    found = connection.vendor == "sqlite"
+    is_sqlite = connection.vendor == "sqlite"
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO memory_words (rowid, owner, words) VALUES (1, 'o', 'a b')"
-            if found
+            if is_sqlite
             else "UPDATE sessions_app_memoryentry SET words = '''a'':1'::tsvector"
         )
-    return [model._meta.db_table for model in made] + (["memory_words"] if found else [])
+    return [model._meta.db_table for model in made] + (["memory_words"] if is_sqlite else [])
 
 
 def needs(model: Any) -> set[Any]:
@@ -82,34 +82,34 @@ def values(model: Any, row: int, made: dict[Any, list[Any]]) -> dict[str, Any]:
     """Return a value for every column but the key; of those that point to a row, the row of the same number."""
     from django.db.models import AutoField
 
-    found: dict[str, Any] = {}
+    values_by_table: dict[str, Any] = {}
     for field in model._meta.fields:
         if field.is_relation:
             others = made[field.related_model]
-            found[field.name] = others[row] if row < len(others) else None
+            values_by_table[field.name] = others[row] if row < len(others) else None
         elif field.choices:
-            found[field.name] = field.choices[-1][0]
+            values_by_table[field.name] = field.choices[-1][0]
         elif field.get_internal_type() in ("CharField", "TextField"):
-            found[field.name] = f"{row} {field.name} 東京 \u202e \\ '"[: field.max_length]
+            values_by_table[field.name] = f"{row} {field.name} 東京 \u202e \\ '"[: field.max_length]
         elif not isinstance(field, AutoField) and field.get_internal_type() in VALUES:
-            found[field.name] = VALUES[field.get_internal_type()](row)
-    found.pop("words", None)
-    return found
+            values_by_table[field.name] = VALUES[field.get_internal_type()](row)
+    values_by_table.pop("words", None)
+    return values_by_table
 
 
 def rows_of(tables: list[str]) -> Rows:
     """Return every row of the tables, without the columns that are derived anew."""
     from django.db import connection
 
-    found: Rows = {}
+    values: Rows = {}
     with connection.cursor() as cursor:
         for table in tables:
             cursor.execute(f"SELECT * FROM {table} ORDER BY 1")
             names = [column[0] for column in cursor.description]
             rows = [dict(zip(names, map(show_value, row), strict=True)) for row in cursor.fetchall()]
             derived = {name for name in names if f"{table}.{name}" in RECOUNTED}
-            found[table] = [{name: row[name] for name in names if name not in derived} for row in rows]
-    return found
+            values[table] = [{name: row[name] for name in names if name not in derived} for row in rows]
+    return values
 
 
 def show_value(value: Any) -> str:

@@ -72,8 +72,8 @@ async def test_the_service_returns_the_session_with_its_events_and_state(ours):
 
 
 async def test_tasks_that_come_at_once_get_the_same_session(ours):
-    found = await asyncio.gather(*(ours.get_or_create_session(**OWNER) for _ in range(10)))
-    assert len({session.id for session in found}) == 1
+    sessions = await asyncio.gather(*(ours.get_or_create_session(**OWNER) for _ in range(10)))
+    assert len({session.id for session in sessions}) == 1
     assert await units_of_work.read(AgentSession.objects.count) == 1
 
 

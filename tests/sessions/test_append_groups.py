@@ -114,7 +114,7 @@ def rows_of(realm: str) -> dict[str, list[dict[str, Any]]]:
     sessions = AgentSession.objects.filter(realm=realm).order_by("session_id")
     users, apps = UserScope.objects.filter(realm=realm), AppScope.objects.filter(realm=realm)
     of_session = {"session__in": sessions}
-    found = {
+    row_sets = {
         "sessions": sessions,
         "events": Event.objects.filter(**of_session).order_by("session__session_id", "seq"),
         "ledger": StateChange.objects.filter(**of_session).order_by("pk"),
@@ -130,7 +130,7 @@ def rows_of(realm: str) -> dict[str, list[dict[str, Any]]]:
             {field.name: getattr(row, field.attname) for field in row._meta.fields if field.name not in NOT_COMPARED}
             for row in rows
         ]
-        for name, rows in found.items()
+        for name, rows in row_sets.items()
     }  # fmt: skip
 
 
@@ -150,10 +150,10 @@ def test_group_result_equals_single_appends():
         assert [(done.seq, done.revision, done.duplicate) for done in together] == [
             (done.seq, done.revision, done.duplicate) for done in alone
         ]
-    found = rows_of("together")
-    assert found == rows_of("alone")
-    assert all(found.values())
-    assert found["users"][0]["version"] == 5
+    rows = rows_of("together")
+    assert rows == rows_of("alone")
+    assert all(rows.values())
+    assert rows["users"][0]["version"] == 5
 
 
 def test_key_removed_and_rewritten_in_a_group_comes_last():
@@ -225,7 +225,10 @@ async def test_an_append_that_the_database_refuses_fails_alone():
     broken = replace(record({"user:n": 0}), author="NUL \x00")
     made = [broken if name == "s5" else record({"user:n": 1}) for name in names]
     outcomes = await asyncio.gather(
-        *(append(session_key(name), one, ExpectedSession(0)) for name, one in zip(names, made, strict=True)),
+        *(
+            append(session_key(name), event, ExpectedSession(0))
+            for name, event in zip(names, made, strict=True)
+        ),
         return_exceptions=True,
     )
     assert isinstance(outcomes.pop(5), (DatabaseError, ValueError))
@@ -318,12 +321,12 @@ async def test_lost_connection_fails_unstored_appends_and_recovers():
 def end_those_that_wait() -> int:
     """End the server's processes that wait for a row, as an administrator does. Return how many."""
     with psycopg.connect(store_url(), autocommit=True) as other:
-        found = other.execute(
+        backend = other.execute(
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
             " WHERE datname = current_database() AND wait_event_type = 'Lock'"
         ).fetchone()
-        assert found is not None
-        return found[0]
+        assert backend is not None
+        return backend[0]
 
 
 def test_a_group_rings_the_bell_once_it_is_committed():
@@ -352,8 +355,8 @@ def test_groups_and_lone_writers_in_opposite_order_never_deadlock():
             start.wait(timeout=60)
             for turn in range(15):
                 made = [request(key, record({"user:n": turn, "app:n": turn}), turn) for key in keys]
-                done = append_together(made) if number < 3 else [one.execute() for one in made]
-                assert all(isinstance(one, AppendResult) for one in done), done
+                done = append_together(made) if number < 3 else [task.execute() for task in made]
+                assert all(isinstance(task, AppendResult) for task in done), done
         finally:
             connections.close_all()
 
@@ -384,7 +387,7 @@ asyncio.run(main())
 """
 
 
-def test_groups_of_three_processes_that_share_a_user_leave_no_gap_and_no_double():
+def test_append_groups_of_three_processes_leave_no_gap():
     started = [
         forked_processes.Popen([sys.executable, "-c", WORK, store_url(), name], cwd=ROOT)
         for name in ("a", "b", "c")

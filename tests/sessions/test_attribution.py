@@ -19,8 +19,8 @@ def test_single_answering_tool_is_the_writer():
 
 def test_of_several_tools_any_could_have_written_and_no_call_is_named():
     responses = [{"id": "c1", "name": "look"}, {"id": "c2", "name": "count"}]
-    found = infer_writers({"a": 1}, author="ann", responses=responses, text="")
-    assert found == {"a": Writer("tool", "one of look, count")}
+    writers = infer_writers({"a": 1}, author="ann", responses=responses, text="")
+    assert writers == {"a": Writer("tool", "one of look, count")}
 
 
 def test_two_calls_of_one_tool_are_that_tool():
@@ -31,8 +31,8 @@ def test_two_calls_of_one_tool_are_that_tool():
 
 
 def test_key_that_equals_the_answer_is_the_output_key():
-    found = infer_writers({"answer": "yes", "other": "no"}, author="ann", responses=[], text="yes")
-    assert found == {"answer": Writer("output_key", "ann")}
+    writers = infer_writers({"answer": "yes", "other": "no"}, author="ann", responses=[], text="yes")
+    assert writers == {"answer": Writer("output_key", "ann")}
 
 
 def test_an_empty_value_beside_no_text_proves_nothing():
@@ -50,5 +50,5 @@ def test_single_name_is_kept():
 
 def test_writer_of_unstorable_key_is_inferred():
     event = {"id": "e1", "author": "user", "timestamp": 1.0, "actions": {"stateDelta": {"a\x00": 1, "b": 2}}}
-    found = {write.key: write.writer for write in events.build_record(event).writes}
-    assert found == {"a\N{REPLACEMENT CHARACTER}": Writer("delta"), "b": Writer("delta")}
+    writers = {write.key: write.writer for write in events.build_record(event).writes}
+    assert writers == {"a\N{REPLACEMENT CHARACTER}": Writer("delta"), "b": Writer("delta")}

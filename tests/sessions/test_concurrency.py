@@ -31,7 +31,7 @@ def record(delta: dict[str, Any]) -> events.EventRecord:
     return events.build_record(body, delta=delta)
 
 
-def test_appends_that_write_the_same_keys_in_opposite_order_never_deadlock(store):
+def test_appends_of_same_keys_in_opposite_order_never_deadlock(store):
     keys = [f"{prefix}{name}" for prefix in ("app:", "user:", "") for name in "abcd"]
 
     def writer(number: int) -> Callable[[], None]:
@@ -80,10 +80,10 @@ async def test_exactly_one_of_stale_copies_in_a_process_wins(ours):
     tries = [append(copy, ours, {"n": number}) for number, copy in enumerate(copies)]
     outcomes = await asyncio.gather(*tries, return_exceptions=True)
     assert sum(isinstance(outcome, StaleSessionError) for outcome in outcomes) == 5
-    found = await get(ours)
-    assert len(found.events) == 1
+    session = await get(ours)
+    assert len(session.events) == 1
     [winner] = [copy for copy in copies if copy.events]
-    assert winner.state == found.state
+    assert winner.state == session.state
 
 
 async def test_refused_append_leaves_copy_and_event_unchanged(ours):
@@ -107,9 +107,9 @@ async def test_cancelled_append_is_known_to_the_callers_copy(ours):
     with pytest.raises(asyncio.CancelledError):
         await task
     await append(session, ours, {"n": 2})
-    found = await get(ours)
-    assert found == session
-    assert len(found.events) == 2
+    stored_session = await get(ours)
+    assert stored_session == session
+    assert len(stored_session.events) == 2
 
 
 def test_appends_without_comparison_are_stored_in_order_without_gaps(store):
@@ -125,7 +125,7 @@ def test_appends_without_comparison_are_stored_in_order_without_gaps(store):
     assert (session.revision, session.last_seq) == (40, 40)
 
 
-def test_a_session_that_is_deleted_while_others_append_leaves_nothing_behind(store):
+def test_session_deleted_during_appends_leaves_no_rows(store):
     for turn in range(5):
         key = session_key(f"s{turn}")
         writes.create_session(key)

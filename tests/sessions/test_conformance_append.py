@@ -28,11 +28,11 @@ async def test_a_partial_event_is_passed_through_and_leaves_no_trace(service):
     assert await service.append_event(session, chunk) is chunk
     assert chunk == before
     assert (session.events, session.state) == ([], {})
-    found = await get(service)
-    assert (found.events, found.state) == ([], {})
+    stored_session = await get(service)
+    assert (stored_session.events, stored_session.state) == ([], {})
 
 
-async def test_a_partial_event_of_an_unknown_session_is_passed_through(service):
+async def test_partial_event_of_unknown_session_is_returned(service):
     """Statement 46."""
     chunk = event("hel", partial=True)
     unknown = Session(app_name=APP, user_id=USER, id="never was")
@@ -75,35 +75,35 @@ async def test_concurrent_appends_to_one_session_are_all_stored_in_order(service
     session = await create(service)
     sent = [event(f"{number}", {"last": number, f"k{number}": number}) for number in range(20)]
     await asyncio.gather(*(service.append_event(session, each) for each in sent))
-    found = await get(service)
-    assert [each.id for each in found.events] == [each.id for each in session.events]
-    assert {each.id for each in found.events} == {each.id for each in sent}
-    assert found.state["last"] == found.events[-1].actions.state_delta["last"]
-    assert found.state == session.state
+    stored_session = await get(service)
+    assert [each.id for each in stored_session.events] == [each.id for each in session.events]
+    assert {each.id for each in stored_session.events} == {each.id for each in sent}
+    assert stored_session.state["last"] == stored_session.events[-1].actions.state_delta["last"]
+    assert stored_session.state == session.state
 
 
-async def test_an_equal_event_that_is_delivered_again_changes_nothing(service):
+async def test_append_of_identical_stored_event_is_ignored(service):
     """Statement 53."""
     session = await create(service)
     sent = event("hello", {"n": 1, "temp:t": 1})
     await service.append_event(session, sent)
     await append(session, service, {"n": 2})
     await service.append_event(session, sent.model_copy(deep=True))
-    found = await get(service)
-    assert len(found.events) == len(session.events) == 2
-    assert found.state == {"n": 2}
+    stored_session = await get(service)
+    assert len(stored_session.events) == len(session.events) == 2
+    assert stored_session.state == {"n": 2}
 
 
-async def test_another_event_of_the_same_id_is_refused(ours):
+async def test_append_of_other_event_with_stored_id_is_refused(ours):
     """Statement 54."""
     session = await create(ours)
     first = event("hello", {"n": 1})
     await ours.append_event(session, first)
     with pytest.raises(ValueError, match="already stored in this session with another body"):
         await ours.append_event(session, event("goodbye", {"n": 2}, id=first.id))
-    found = await get(ours)
-    assert [each.content.parts[0].text for each in found.events] == ["hello"]
-    assert found.state == session.state == {"n": 1}
+    stored_session = await get(ours)
+    assert [each.content.parts[0].text for each in stored_session.events] == ["hello"]
+    assert stored_session.state == session.state == {"n": 1}
 
 
 async def test_the_same_event_id_in_another_session_is_another_event(service):
@@ -115,7 +115,7 @@ async def test_the_same_event_id_in_another_session_is_another_event(service):
 
 
 @pytest.mark.parametrize("moment", [2_000_000_000.123457, 5.25], ids=["newer", "older"])
-async def test_the_session_was_updated_when_its_last_event_happened(service, moment):
+async def test_last_update_time_is_the_time_of_the_last_event(service, moment):
     """Statement 68: also when the event is older than the session."""
     session = await create(service)
     await service.append_event(session, event(timestamp=moment))
@@ -130,9 +130,9 @@ async def test_a_stale_copy_is_refused(ours):
     await append(await get(ours), ours, {"n": 1})
     with pytest.raises(StaleSessionError, match="Read the session again"):
         await append(stale, ours, {"n": 2, "app:theme": "dark"})
-    found = await get(ours)
-    assert found.state == {"n": 1}
-    assert len(found.events) == 1
+    session = await get(ours)
+    assert session.state == {"n": 1}
+    assert len(session.events) == 1
 
 
 async def test_a_copy_read_with_few_events_is_not_stale(ours):
@@ -144,7 +144,7 @@ async def test_a_copy_read_with_few_events_is_not_stale(ours):
     assert len((await get(ours)).events) == 2
 
 
-async def test_a_refused_append_leaves_the_callers_copy_as_it_was(ours):
+async def test_refused_append_leaves_the_copy_unchanged(ours):
     """Statement 48."""
     session = await create(ours, state={"n": 0})
     await append(await get(ours), ours, {"n": 1})
@@ -154,7 +154,7 @@ async def test_a_refused_append_leaves_the_callers_copy_as_it_was(ours):
     assert session == before
 
 
-async def test_an_append_to_an_unknown_session_leaves_the_callers_copy_as_it_was(service):
+async def test_append_to_unknown_session_leaves_the_copy_unchanged(service):
     """Statement 48."""
     unknown = Session(app_name=APP, user_id=USER, id="never was", state={"n": 0})
     with pytest.raises(SessionNotFoundError):
@@ -162,7 +162,7 @@ async def test_an_append_to_an_unknown_session_leaves_the_callers_copy_as_it_was
     assert (unknown.state, unknown.events) == ({"n": 0}, [])
 
 
-async def test_a_refused_append_leaves_the_event_as_it_was(service):
+async def test_refused_append_leaves_the_event_unchanged(service):
     """Statement 49: it can be appended once more, with its `temp:` keys. (ADK's SQL services take them out.)"""
     unknown = Session(app_name=APP, user_id=USER, id="never was")
     sent = event("hello", {"kept": 1, "temp:t": 1})
@@ -172,7 +172,7 @@ async def test_a_refused_append_leaves_the_event_as_it_was(service):
     assert sent == before
 
 
-async def test_a_stale_append_leaves_the_event_as_it_was_so_that_it_can_be_sent_again(ours):
+async def test_stale_append_leaves_the_event_unchanged(ours):
     """Statement 49."""
     stale = await create(ours)
     await append(await get(ours), ours, {"n": 1})
@@ -200,9 +200,9 @@ async def test_exactly_one_of_two_racing_copies_wins(ours):
         return_exceptions=True,
     )
     [loser] = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, StaleSessionError)]
-    found = await get(ours)
-    assert found.state == {"winner": 1 - loser}
-    assert len(found.events) == 1
+    session = await get(ours)
+    assert session.state == {"winner": 1 - loser}
+    assert len(session.events) == 1
 
 
 async def test_copy_accepts_consecutive_appends(service):
@@ -229,7 +229,7 @@ async def test_handmade_copy_of_session_without_events_is_current(ours):
     assert (await get(ours)).state == {"n": 1}
 
 
-async def test_a_copy_that_went_through_json_is_judged_by_its_last_event(ours):
+async def test_copy_without_revision_is_judged_by_its_last_event(ours):
     """Statements 73 and 74: what a store marks a session with is private and is not in its JSON."""
     session = await create(ours)
     await append(session, ours, {"n": 1})

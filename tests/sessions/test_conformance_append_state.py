@@ -9,7 +9,7 @@ import pytest
 from tests.sessions.build import append, create, event, get
 
 
-async def test_temp_keys_can_be_read_in_the_callers_copy(service):
+async def test_temp_keys_are_readable_in_the_callers_copy(service):
     """Statement 55."""
     session = await create(service)
     await append(session, service, {"temp:draft": "x", "kept": 1})
@@ -28,9 +28,9 @@ async def test_temp_keys_are_not_stored(service):
     """Statement 57."""
     session = await create(service)
     await append(session, service, {"temp:draft": "x", "kept": 1})
-    found = await get(service)
-    assert found.state == {"kept": 1}
-    assert found.events[0].actions.state_delta == {"kept": 1}
+    stored_session = await get(service)
+    assert stored_session.state == {"kept": 1}
+    assert stored_session.events[0].actions.state_delta == {"kept": 1}
 
 
 async def test_an_app_key_is_seen_by_every_user(service):
@@ -81,8 +81,8 @@ async def test_none_in_a_delta_stays_in_the_stored_event(service):
     """Statement 63."""
     session = await create(service)
     await append(session, service, {"a": None, "b": {"c": None, "d": [None]}})
-    [found] = (await get(service)).events
-    assert found.actions.state_delta == {"a": None, "b": {"c": None, "d": [None]}}
+    [event] = (await get(service)).events
+    assert event.actions.state_delta == {"a": None, "b": {"c": None, "d": [None]}}
 
 
 async def test_unwritten_keys_stay_unchanged(service):
@@ -100,9 +100,9 @@ async def test_unwritten_keys_stay_unchanged(service):
     }
     session = await create(service, state=values)
     await append(session, service, {"other": 1})
-    found = (await get(service)).state
-    assert found == {**values, "other": 1}
-    assert [type(found[key]) for key in values] == [type(value) for value in values.values()]
+    state = (await get(service)).state
+    assert state == {**values, "other": 1}
+    assert [type(state[key]) for key in values] == [type(value) for value in values.values()]
 
 
 async def test_keys_keep_their_first_written_order(service):
@@ -128,9 +128,9 @@ async def test_non_json_value_is_stored_in_json_form(ours, value, stored):
     """Statement 65."""
     session = await create(ours)
     await append(session, ours, {"k": value, "user:k": value, "app:k": value, "plain": 1})
-    found = await get(ours)
-    assert found.state == {"k": stored, "user:k": stored, "app:k": stored, "plain": 1}
-    assert found.events[0].actions.state_delta == found.state
+    stored_session = await get(ours)
+    assert stored_session.state == {"k": stored, "user:k": stored, "app:k": stored, "plain": 1}
+    assert stored_session.events[0].actions.state_delta == stored_session.state
 
 
 async def test_value_without_json_form_is_stored_as_text(ours):

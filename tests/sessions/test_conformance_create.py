@@ -88,7 +88,7 @@ async def test_empty_id_is_replaced(service):
     assert (await create(service, "")).id
 
 
-async def test_a_padded_id_names_the_trimmed_session(service):
+async def test_id_with_blanks_names_the_trimmed_session(service):
     """Statement 6."""
     assert (await create(service, "  s1 ")).id == "s1"
     assert (await get(service, " s1  ")).id == "s1"
@@ -128,7 +128,7 @@ async def test_a_bare_app_prefix_names_the_empty_key_of_the_app(service):
 
 
 @pytest.mark.parametrize("key", ["APP:x", "User:x", "temp", "app", "foo:bar", " app:x", ""])
-async def test_a_key_with_an_unknown_prefix_belongs_to_the_session(service, key):
+async def test_key_with_unknown_prefix_is_a_session_key(service, key):
     """Statement 10."""
     await create(service, state={key: 1})
     assert (await get(service)).state == {key: 1}

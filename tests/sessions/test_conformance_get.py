@@ -17,7 +17,7 @@ async def talk(service, *texts: str) -> None:
 
 
 def texts(session) -> list[str]:
-    return [said.content.parts[0].text for said in session.events]
+    return [event.content.parts[0].text for event in session.events]
 
 
 @pytest.mark.parametrize("wrong", [{"app_name": "?"}, {"user_id": "?"}, {"session_id": "?"}])
@@ -38,8 +38,8 @@ async def test_the_state_holds_the_live_values_of_all_three_scopes(service):
     session = await create(service, state={"own": 1, "app:theme": "dark", "user:name": "Ann"})
     other = await create(service, "s2")
     await append(other, service, {"app:theme": "light", "user:age": 7, "own": "not mine"})
-    found = await get(service)
-    assert found.state == {"own": 1, "app:theme": "light", "user:name": "Ann", "user:age": 7}
+    stored_session = await get(service)
+    assert stored_session.state == {"own": 1, "app:theme": "light", "user:name": "Ann", "user:age": 7}
     assert session.state["app:theme"] == "dark"
 
 
@@ -50,9 +50,9 @@ async def test_a_copy_that_is_changed_changes_nothing_stored(service):
     copy.state["list"].append(2)
     copy.state["new"] = 1
     copy.events.append(event("never appended"))
-    found = await get(service)
-    assert found.state == {"list": [1]}
-    assert found.events == []
+    session = await get(service)
+    assert session.state == {"list": [1]}
+    assert session.events == []
 
 
 async def test_reread_session_equals_the_appended_one(service):
@@ -60,8 +60,8 @@ async def test_reread_session_equals_the_appended_one(service):
     session = await create(service, state={"own": 1})
     await service.append_event(session, full_event())
     await append(session, service, {"own": 2, "app:theme": "dark"})
-    found = await get(service)
-    assert found == session
+    stored_session = await get(service)
+    assert stored_session == session
 
 
 @pytest.mark.parametrize("field", sorted(set(Event.model_fields) - {"partial"}))
@@ -69,32 +69,32 @@ async def test_every_field_of_an_event_comes_back(ours, field):
     """Statements 20 and 81, field by field. (A partial event is never stored.)"""
     session, sent = await create(ours), full_event()
     await ours.append_event(session, sent)
-    [found] = (await get(ours)).events
+    [event] = (await get(ours)).events
     assert getattr(sent, field) is not None
-    assert getattr(found, field) == getattr(sent, field)
+    assert getattr(event, field) == getattr(sent, field)
 
 
 async def test_the_n_most_recent_events_come_in_order(service):
     """Statement 21."""
     await talk(service, "a", "b", "c", "d")
-    found = await get(service, config=GetSessionConfig(num_recent_events=3))
-    assert texts(found) == ["b", "c", "d"]
+    session = await get(service, config=GetSessionConfig(num_recent_events=3))
+    assert texts(session) == ["b", "c", "d"]
 
 
 async def test_too_large_num_recent_events_returns_all(service):
     """Statement 21."""
     await talk(service, "a", "b")
-    found = await get(service, config=GetSessionConfig(num_recent_events=10))
-    assert texts(found) == ["a", "b"]
+    session = await get(service, config=GetSessionConfig(num_recent_events=10))
+    assert texts(session) == ["a", "b"]
 
 
 async def test_no_recent_events_gives_the_session_without_events(service):
     """Statement 22."""
     session = await create(service, state={"own": 1})
     await append(session, service, {"own": 2})
-    found = await get(service, config=GetSessionConfig(num_recent_events=0))
-    assert found.events == []
-    assert found.state == {"own": 2}
+    stored_session = await get(service, config=GetSessionConfig(num_recent_events=0))
+    assert stored_session.events == []
+    assert stored_session.state == {"own": 2}
 
 
 def test_a_negative_number_of_recent_events_is_refused():
@@ -106,8 +106,8 @@ def test_a_negative_number_of_recent_events_is_refused():
 async def test_after_timestamp_includes_events_at_that_time(service):
     """Statement 24."""
     await talk(service, "a", "b", "c", "d")
-    found = await get(service, config=GetSessionConfig(after_timestamp=102.0))
-    assert texts(found) == ["c", "d"]
+    session = await get(service, config=GetSessionConfig(after_timestamp=102.0))
+    assert texts(session) == ["c", "d"]
 
 
 @pytest.mark.parametrize(
@@ -125,8 +125,8 @@ async def test_timestamp_0_is_no_filter(ours):
     """Statement 26: also for an event of before 1970."""
     session = await create(ours)
     await ours.append_event(session, event("a", timestamp=-5.0))
-    found = await get(ours, config=GetSessionConfig(after_timestamp=0))
-    assert texts(found) == ["a"]
+    stored_session = await get(ours, config=GetSessionConfig(after_timestamp=0))
+    assert texts(stored_session) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -137,9 +137,9 @@ async def test_filters_choose_events_only(service, config):
     session = await create(service, state={"own": 0})
     for turn in (1, 2):
         await append(session, service, {"own": turn, "user:turn": turn}, timestamp=100.0 + turn)
-    found = await get(service, config=config)
-    assert found.state == {"own": 2, "user:turn": 2}
-    assert found.last_update_time == 102.0
+    stored_session = await get(service, config=config)
+    assert stored_session.state == {"own": 2, "user:turn": 2}
+    assert stored_session.last_update_time == 102.0
 
 
 @pytest.mark.parametrize("config", [None, GetSessionConfig()], ids=["none", "empty"])
@@ -152,7 +152,7 @@ async def test_without_filters_all_events_come(service, config):
 @pytest.mark.parametrize(
     "config", [GetSessionConfig(num_recent_events=0), GetSessionConfig(after_timestamp=102.0)], ids=str
 )
-async def test_an_append_to_a_filtered_copy_loses_no_stored_event(service, config):
+async def test_append_to_filtered_copy_loses_no_event(service, config):
     """Statement 29."""
     await talk(service, "a", "b", "c")
     few = await get(service, config=config)
@@ -185,8 +185,8 @@ async def test_timestamp_filters_every_event_by_its_own_time(ours):
     session = await create(ours)
     for name, moment in (("a", 100.0), ("b", 50.0), ("c", 75.0)):
         await ours.append_event(session, event(name, timestamp=moment))
-    found = await get(ours, config=GetSessionConfig(after_timestamp=75.0))
-    assert texts(found) == ["a", "c"]
+    stored_session = await get(ours, config=GetSessionConfig(after_timestamp=75.0))
+    assert texts(stored_session) == ["a", "c"]
 
 
 async def test_times_come_back_to_the_last_bit(service):
@@ -195,6 +195,6 @@ async def test_times_come_back_to_the_last_bit(service):
     moments = [0.1 + 0.2, 1_792_891_800.123456, 1_792_895_400.123456, 1_795_278_865.9259341]
     for moment in moments:
         await service.append_event(session, event(timestamp=moment))
-    found = await get(service)
-    assert [happened.timestamp for happened in found.events] == moments
-    assert found.last_update_time == moments[-1]
+    stored_session = await get(service)
+    assert [happened.timestamp for happened in stored_session.events] == moments
+    assert stored_session.last_update_time == moments[-1]

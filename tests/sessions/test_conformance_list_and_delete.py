@@ -12,16 +12,16 @@ from sessions_app.sessions import writes
 from tests.sessions.build import APP, OWNER, USER, append, create, event, get
 
 
-async def list_sessions(service, **given) -> list:
-    return (await service.list_sessions(**{"app_name": APP, **given})).sessions
+async def list_sessions(service, **fields) -> list:
+    return (await service.list_sessions(**{"app_name": APP, **fields})).sessions
 
 
 async def test_a_list_has_no_events(service):
     """Statement 34."""
     session = await create(service)
     await service.append_event(session, event("hello"))
-    [found] = await list_sessions(service, user_id=USER)
-    assert (found.id, found.events) == ("s1", [])
+    [result] = await list_sessions(service, user_id=USER)
+    assert (result.id, result.events) == ("s1", [])
 
 
 async def test_every_session_of_a_list_has_the_state_of_its_own_user(service):
@@ -35,7 +35,7 @@ async def test_every_session_of_a_list_has_the_state_of_its_own_user(service):
     }
 
 
-async def test_the_list_runs_from_the_oldest_update_to_the_newest_then_by_user_and_id(service):
+async def test_list_is_sorted_by_update_time_then_user_and_id(service):
     """Statement 36."""
     for user, name, moment in (("bob", "x", 5.0), ("ann", "z", 5.0), ("ann", "y", 5.0), ("ann", "w", 9.0)):
         session = await create(service, name, user_id=user)
@@ -71,9 +71,9 @@ def test_list_needs_three_queries_for_any_length(store, django_assert_num_querie
         state = {"own": number, f"user:{number}": number, f"app:{number}": number}
         writes.create_session(SessionKey("", APP, user, f"s{number}"), state)
     with django_assert_num_queries(3):
-        found = session_loading.list_sessions("", APP, user_id)
-    assert len(found) == (7 if user_id is None else 3)
-    assert found[0].state["app:6"] == 6
+        sessions = session_loading.list_sessions("", APP, user_id)
+    assert len(sessions) == (7 if user_id is None else 3)
+    assert sessions[0].state["app:6"] == 6
 
 
 async def test_a_list_has_the_state_that_a_session_has(ours):
@@ -112,8 +112,8 @@ async def test_a_list_has_the_state_that_a_session_has(ours):
 async def test_a_session_of_a_list_can_be_appended_to(service):
     """Statement 70."""
     await append(await create(service), service, {"own": 1})
-    [found] = await list_sessions(service)
-    await append(found, service, {"own": 2})
+    [session] = await list_sessions(service)
+    await append(session, service, {"own": 2})
     assert (await get(service)).state == {"own": 2}
 
 
@@ -124,7 +124,7 @@ async def test_no_user_lists_all_users_of_the_app(service):
     assert {session.user_id for session in await list_sessions(service, user_id=None)} == {"ann", "bob"}
 
 
-async def test_the_empty_user_lists_the_empty_user_only(service):
+async def test_empty_user_lists_only_sessions_of_the_empty_user(service):
     """Statement 38."""
     await create(service)
     assert await list_sessions(service, user_id="") == []
@@ -170,7 +170,7 @@ async def test_deleting_leaves_the_session_of_that_id_of_another_user(service):
     assert (await get(service, user_id="bob")).state == {"own": 1}
 
 
-async def test_app_and_user_state_survive_their_session(service):
+async def test_delete_keeps_user_and_app_state(service):
     """Statement 44."""
     await create(service, state={"own": 1, "app:theme": "dark", "user:name": "Ann"})
     await service.delete_session(**OWNER, session_id="s1")

@@ -83,8 +83,8 @@ async def test_a_create_refuses_options_that_it_does_not_declare(service):
 async def test_long_running_tool_ids_come_back_as_a_set_and_are_stored_sorted(ours):
     """Statement 82."""
     await ours.append_event(await create(ours), event(long_running_tool_ids={"c", "a", "b"}))
-    [found] = (await get(ours)).events
-    assert found.long_running_tool_ids == {"a", "b", "c"}
+    [stored_event] = (await get(ours)).events
+    assert stored_event.long_running_tool_ids == {"a", "b", "c"}
     assert json.loads((await units_of_work.read(EventRow.objects.get)).data)["longRunningToolIds"] == [
         "a",
         "b",
@@ -96,30 +96,30 @@ async def test_the_columns_of_an_event_win_over_its_body(ours):
     """Statement 83."""
     await ours.append_event(await create(ours), event("hello", id="told", invocation_id="told too"))
     await units_of_work.write(EventRow.objects.update, event_id="e1", invocation_id="i1")
-    [found] = (await get(ours)).events
-    assert (found.id, found.invocation_id) == ("e1", "i1")
+    [stored_event] = (await get(ours)).events
+    assert (stored_event.id, stored_event.invocation_id) == ("e1", "i1")
 
 
 async def test_adks_internal_marks_are_stored_but_hidden(ours):
     """Statement 84."""
     marked = event("hello", custom_metadata={INTERNAL_MARK: True, "mine": 1})
     await ours.append_event(await create(ours), marked)
-    [found] = (await get(ours)).events
-    assert found.custom_metadata == {INTERNAL_MARK: True, "mine": 1}
+    [stored_event] = (await get(ours)).events
+    assert stored_event.custom_metadata == {INTERNAL_MARK: True, "mine": 1}
     assert json.loads((await units_of_work.read(EventRow.objects.get)).data)["customMetadata"] == {"mine": 1}
 
 
-async def test_a_rewind_is_an_event_like_any_other_and_the_history_stays(service):
+async def test_rewind_appends_one_event_and_keeps_the_history(service):
     """Statement 85."""
     session = await create(service)
     for turn in (1, 2):
         await append(session, service, {"turn": turn}, invocation_id=f"i{turn}")
     actions = EventActions(rewind_before_invocation_id="i2", state_delta={"turn": 1})
     await service.append_event(session, Event(author="user", invocation_id="i3", actions=actions))
-    found = await get(service)
-    assert [happened.invocation_id for happened in found.events] == ["i1", "i2", "i3"]
-    assert found.events[-1].actions.rewind_before_invocation_id == "i2"
-    assert found.state == {"turn": 1}
+    stored_session = await get(service)
+    assert [happened.invocation_id for happened in stored_session.events] == ["i1", "i2", "i3"]
+    assert stored_session.events[-1].actions.rewind_before_invocation_id == "i2"
+    assert stored_session.state == {"turn": 1}
 
 
 async def test_a_runner_needs_reads_creates_and_appends_only(store):

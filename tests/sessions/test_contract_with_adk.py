@@ -114,8 +114,8 @@ def test_stored_event_equals_adks_rest_response(made):
 @given(events)
 def test_reread_event_equals_the_original(made):
     record = event_mapping.to_record(made)
-    found = event_mapping.from_row(record.data, record.private, made.id, made.invocation_id)
-    assert found == made
+    restored = event_mapping.from_row(record.data, record.private, made.id, made.invocation_id)
+    assert restored == made
 
 
 async def test_pages_get_no_credential_and_the_agent_gets_it_back(ours):
@@ -134,13 +134,13 @@ async def test_pages_get_no_credential_and_the_agent_gets_it_back(ours):
         assert "apiKey" not in value
     assert not await units_of_work.read(SessionState.objects.filter(value__contains=ACCESS_TOKEN).exists)
 
-    found = await get(ours)
-    assert found.events[0] == sent
-    assert found.events[0].custom_metadata[INTERNAL_MARK] is True
-    config = found.events[0].actions.requested_auth_configs["call-1"]
+    stored_session = await get(ours)
+    assert stored_session.events[0] == sent
+    assert stored_session.events[0].custom_metadata[INTERNAL_MARK] is True
+    config = stored_session.events[0].actions.requested_auth_configs["call-1"]
     assert config.raw_auth_credential.oauth2.access_token == ACCESS_TOKEN
-    assert found.state["user:cred"] == secret
-    assert found.state["rawAuthCredential"] == {"apiKey": "k"}
+    assert stored_session.state["user:cred"] == secret
+    assert stored_session.state["rawAuthCredential"] == {"apiKey": "k"}
 
 
 async def test_an_event_without_secrets_is_stored_once(ours):
@@ -161,15 +161,15 @@ async def test_a_compaction_comes_back_with_its_range(ours):
     session = await create(ours)
     sent = full_event()
     await ours.append_event(session, sent)
-    found = (await get(ours)).events[0].actions.compaction
-    assert (found.start_timestamp, found.end_timestamp) == (1.25, 2.5)
-    assert found == sent.actions.compaction
+    compaction = (await get(ours)).events[0].actions.compaction
+    assert (compaction.start_timestamp, compaction.end_timestamp) == (1.25, 2.5)
+    assert compaction == sent.actions.compaction
 
 
 async def test_every_action_comes_back(ours):
     session, sent = await create(ours), full_event()
     await ours.append_event(session, sent)
-    [found] = (await get(ours)).events
+    [event] = (await get(ours)).events
     for name in type(sent.actions).model_fields:
         assert getattr(sent.actions, name) not in (None, {}), f"{name} is not tried"
-        assert getattr(found.actions, name) == getattr(sent.actions, name)
+        assert getattr(event.actions, name) == getattr(sent.actions, name)

@@ -270,12 +270,12 @@ def test_there_is_a_bounded_number_of_views():
 async def test_server_purges_at_start_and_after_failures(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    def told() -> int:
+    def delete_long_ago() -> int:
         story = Story("s1")
         deletion.delete([story.pk], now=time.time() - DAY - 60)
         return story.pk
 
-    await units_of_work.write(told)
+    await units_of_work.write(delete_long_ago)
     done = asyncio.Event()
     loop, times = asyncio.get_running_loop(), []
 

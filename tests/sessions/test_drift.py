@@ -188,8 +188,8 @@ def test_keys_changed_without_event_are_listed_newest_first():
     from sessions_app import scopes
 
     for number in (1, 2):
-        found = writes.UntrackedChange("n", scopes.canonicalize(number), "1")
-        writes.note_untracked(story.key, f"i{number}", [found])
+        untracked_change = writes.UntrackedChange("n", scopes.canonicalize(number), "1")
+        writes.note_untracked(story.key, f"i{number}", [untracked_change])
     assert [(row.value, row.stored, row.seq) for row in drift.find_drift(story.session).untracked] == [
         ("2", "1", 1),
         ("1", "1", 1),
@@ -235,10 +235,10 @@ def test_ledger_agrees_with_folded_events(db, seeds, program):
             if _json(stored, name) != _json(folded, name)
         }
         for how in (False, True):
-            found = drift.find_drift(story.session, from_events=how).keys
-            assert {d.name: (d.stored, d.folded) for d in found} == expected
-            assert all(d.is_known and d.why != DriftCause.FOREIGN for d in found)
-            for entry in found:
+            keys = drift.find_drift(story.session, from_events=how).keys
+            assert {d.name: (d.stored, d.folded) for d in keys} == expected
+            assert all(d.is_known and d.why != DriftCause.FOREIGN for d in keys)
+            for entry in keys:
                 if entry.why == DriftCause.SEED:
                     assert (story, entry.name in seeds, entry.folded) == (stories[0], True, None)
                 if entry.why == DriftCause.REMOVED:
@@ -262,10 +262,10 @@ def test_limit_bounds_checked_keys_with_foreign_ones_first(monkeypatch, few):
     story = Story("s1", {f"seed{number}": number for number in range(9)})
     story.says("a", delta={"own": 1})
     SessionState.objects.filter(key="seed8").update(value="80")
-    found = drift.find_drift(story.session, most=3)
-    assert [entry.key for entry in found.keys if entry.why == drift.DriftCause.FOREIGN] == ["seed8"]
-    assert len(found.keys) + found.unread == 9
-    assert found.unread > 0
+    report = drift.find_drift(story.session, most=3)
+    assert [entry.key for entry in report.keys if entry.why == drift.DriftCause.FOREIGN] == ["seed8"]
+    assert len(report.keys) + report.unread == 9
+    assert report.unread > 0
     assert drift.find_drift(story.session).unread == 0
 
 
@@ -275,6 +275,6 @@ def test_drift_is_found_behind_many_candidate_keys(monkeypatch):
     same = {f"user:a{number}": number for number in range(9)}
     story.says("mine", delta={**same, "user:z": 1})
     other.says("the same again", delta={**same, "user:z": 2})
-    found = drift.find_drift(story.session, most=1)
-    assert [(entry.name, entry.stored, entry.folded) for entry in found.keys] == [("user:z", "2", "1")]
-    assert found.unread == 0
+    report = drift.find_drift(story.session, most=1)
+    assert [(entry.name, entry.stored, entry.folded) for entry in report.keys] == [("user:z", "2", "1")]
+    assert report.unread == 0

@@ -48,17 +48,17 @@ async def test_a_refused_write_fails_alone_while_its_group_is_stored():
 
 
 async def test_a_caller_that_gives_up_does_not_undo_its_write():
-    gate, asked = threading.Event(), asyncio.Event()
+    gate, is_queued = threading.Event(), asyncio.Event()
 
     async def ask() -> None:
-        asked.set()
+        is_queued.set()
         await units_of_work.write(writes.create_session, key(1))
 
     busy = [
         asyncio.ensure_future(units_of_work.write(gate.wait, 60)) for _ in range(units_of_work.WRITE_THREADS)
     ]
     waiting = asyncio.ensure_future(ask())
-    await asked.wait()
+    await is_queued.wait()
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting

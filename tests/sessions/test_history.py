@@ -68,11 +68,11 @@ async def test_removed_key_is_absent_afterwards_and_present_before(ours, name):
     await units_of_work.write(writes.edit_state, KEY, {"other": 2}, removed={name})
     assert await units_of_work.read(state_at, session, 1) == {name: 1}
     assert await units_of_work.read(state_at, session, 2) == {"other": 2}
-    found = await ours.get_session(**OWNER, session_id="s1")
-    assert found.state == {"other": 2}
-    assert found.events[1].actions.state_delta == {"other": 2, name: None}
-    await append(found, ours, {name: 3})
-    assert await units_of_work.read(state_at, found, 3) == {name: 3, "other": 2}
+    result = await ours.get_session(**OWNER, session_id="s1")
+    assert result.state == {"other": 2}
+    assert result.events[1].actions.state_delta == {"other": 2, name: None}
+    await append(result, ours, {name: 3})
+    assert await units_of_work.read(state_at, result, 3) == {name: 3, "other": 2}
 
 
 async def test_a_key_that_is_none_is_there(ours):
@@ -114,8 +114,8 @@ async def test_the_history_of_a_shared_key_crosses_sessions_and_names_each(ours)
     await append(other, ours, {"user:n": 2}, author="right", invocation_id="i2")
     await append(session, ours, {"unrelated": 1})
     rows = await units_of_work.read(history_of, "n", Scope.USER)
-    told = [(row.value, row.cause, row.from_session, row.author, row.invocation_id) for row in rows]
-    assert told == [
+    writes = [(row.value, row.cause, row.from_session, row.author, row.invocation_id) for row in rows]
+    assert writes == [
         ("0", "seed", "s2", "", ""),
         ("1", "append", "s1", "left", "i1"),
         ("2", "append", "s2", "right", "i2"),
@@ -142,5 +142,5 @@ def test_state_with_more_keys_than_a_statement_allows_is_chunked(db: None, monke
     session = writes.create_session(
         writes.SessionKey("", APP, USER, "wide"), {f"k{number}": number for number in range(5)}
     )
-    found = history.state_at(session).session
-    assert [(row.key, row.value) for row in found] == [(f"k{number}", str(number)) for number in range(5)]
+    state = history.state_at(session).session
+    assert [(row.key, row.value) for row in state] == [(f"k{number}", str(number)) for number in range(5)]

@@ -114,12 +114,12 @@ async def test_hostile_value_has_one_form_in_event_state_and_ledger(ours, name):
     value, expected, note = HOSTILE[name]
     session = await create(ours)
     await append(session, ours, {"k": value, "user:k": value, "app:k": value, "plain": 1})
-    found = await get(ours)
-    stored = found.state["k"]
+    stored_session = await get(ours)
+    stored = stored_session.state["k"]
     if expected is not None:
         assert stored == expected
-    assert found.state == {"k": stored, "user:k": stored, "app:k": stored, "plain": 1}
-    assert found.events[0].actions.state_delta == found.state
+    assert stored_session.state == {"k": stored, "user:k": stored, "app:k": stored, "plain": 1}
+    assert stored_session.events[0].actions.state_delta == stored_session.state
     changes = await units_of_work.read(lambda: list(StateChange.objects.filter(key="k")))
     assert len(changes) == 3
     assert all(json.loads(change.value) == stored and change.note == note for change in changes)
@@ -129,15 +129,15 @@ async def test_session_continues_after_a_hostile_value(ours):
     session = await create(ours)
     for number, (value, _, _) in enumerate(HOSTILE.values()):
         await append(session, ours, {f"k{number}": value})
-    found = await get(ours)
-    assert len(found.events) == len(HOSTILE)
-    assert [sent.id for sent in found.events] == [sent.id for sent in session.events]
+    stored_session = await get(ours)
+    assert len(stored_session.events) == len(HOSTILE)
+    assert [sent.id for sent in stored_session.events] == [sent.id for sent in session.events]
 
 
 async def test_hostile_initial_state_is_stored_in_the_same_form(ours):
     await create(ours, state={name: value for name, (value, _, _) in HOSTILE.items()})
-    found = (await get(ours)).state
-    assert {name: found[name] for name in HOSTILE if HOSTILE[name][1] is not None} == {
+    state = (await get(ours)).state
+    assert {name: state[name] for name in HOSTILE if HOSTILE[name][1] is not None} == {
         name: expected for name, (_, expected, _) in HOSTILE.items() if expected is not None
     }
 
@@ -168,9 +168,9 @@ async def test_a_hostile_key_is_a_key_like_any_other(ours, key):
     session = await create(ours)
     await append(session, ours, {key: 1})
     await append(session, ours, {key: 2})
-    found = await get(ours)
-    assert found.state == session.state == {key: 2}
-    assert [sent.actions.state_delta for sent in found.events] == [{key: 1}, {key: 2}]
+    stored_session = await get(ours)
+    assert stored_session.state == session.state == {key: 2}
+    assert [sent.actions.state_delta for sent in stored_session.events] == [{key: 1}, {key: 2}]
 
 
 async def test_two_long_keys_that_begin_alike_are_two_keys(ours):
@@ -181,22 +181,22 @@ async def test_two_long_keys_that_begin_alike_are_two_keys(ours):
 
 
 @pytest.mark.parametrize(
-    ("key", "kept"), [("a\x00b", "a\ufffdb"), ("\ud800", "\ufffd"), (7, "7"), (None, "None")]
+    ("key", "remaining"), [("a\x00b", "a\ufffdb"), ("\ud800", "\ufffd"), (7, "7"), (None, "None")]
 )
-async def test_unstorable_key_is_stored_under_the_nearest_text(ours, key, kept):
+async def test_unstorable_key_is_stored_under_the_nearest_text(ours, key, remaining):
     session = await create(ours)
     sent = event()
     sent.actions.state_delta[key] = 1
     await ours.append_event(session, sent)
     await append(session, ours, {"next": 1})
-    assert (await get(ours)).state == {kept: 1, "next": 1}
+    assert (await get(ours)).state == {remaining: 1, "next": 1}
 
 
 async def test_event_keeps_the_order_of_its_delta(ours):
     session = await create(ours)
     await append(session, ours, {"b": 1, "app:z": 2, "a": 3, "user:y": 4})
-    [found] = (await get(ours)).events
-    assert list(found.actions.state_delta) == ["b", "app:z", "a", "user:y"]
+    [event] = (await get(ours)).events
+    assert list(event.actions.state_delta) == ["b", "app:z", "a", "user:y"]
 
 
 BAD = "nul \x00 lone \ud800 end"
@@ -217,10 +217,14 @@ async def test_hostile_text_in_any_field_never_loses_the_event(ours):
         long_running_tool_ids={BAD},
     )
     await ours.append_event(session, sent)
-    [found] = (await get(ours)).events
+    [stored_event] = (await get(ours)).events
     clean = BAD.replace("\ud800", "\ufffd")
-    assert (found.id, found.error_message, found.branch) == (sent.id, clean, f"root.{clean}")
-    assert found.author == f"agent {clean}"
+    assert (stored_event.id, stored_event.error_message, stored_event.branch) == (
+        sent.id,
+        clean,
+        f"root.{clean}",
+    )
+    assert stored_event.author == f"agent {clean}"
     row = await units_of_work.read(EventRow.objects.get)
     assert row.author == "agent nul \ufffd lone \ufffd end"
     assert row.branch == "root.nul \ufffd lone \ufffd end"
@@ -235,8 +239,8 @@ async def test_a_tool_with_a_hostile_name_is_still_the_writer(ours):
     assert change.writer_name == "nul \ufffd lone \ufffd end"
 
 
-def args(**given: Any) -> types.Content:
-    part = types.Part(function_call=types.FunctionCall(id="c1", name="look", args=given))
+def args(**fields: Any) -> types.Content:
+    part = types.Part(function_call=types.FunctionCall(id="c1", name="look", args=fields))
     return types.Content(role="model", parts=[part])
 
 
@@ -266,12 +270,12 @@ async def test_event_with_non_json_part_is_stored_with_the_rest(ours, name):
     sent = event(delta={"k": 1}, error_message="kept", **HOSTILE_EVENTS[name])
     await ours.append_event(session, sent)
     await append(session, ours, {"k": 2})
-    found = await get(ours)
-    assert [each.id for each in found.events] == [each.id for each in session.events]
-    assert found.events[0].error_message == "kept"
-    assert found.state == {"k": 2}
+    stored_session = await get(ours)
+    assert [each.id for each in stored_session.events] == [each.id for each in session.events]
+    assert stored_session.events[0].error_message == "kept"
+    assert stored_session.state == {"k": 2}
     if sent.content:
-        call = found.events[0].get_function_calls()[0]
+        call = stored_session.events[0].get_function_calls()[0]
         assert (call.id, call.name, set(call.args)) == (
             "c1",
             "look",
@@ -288,13 +292,15 @@ LONG_ID = "i" * 4000
 @pytest.mark.parametrize("field", ["app_name", "user_id", "session_id"])
 @pytest.mark.parametrize("bad", [LONG_ID, "a\x00b", "a\ud800b"], ids=["long", "nul", "surrogate"])
 async def test_unstorable_id_is_refused_with_rule_and_not_found(ours, field, bad):
-    given = {**OWNER, "session_id": "s1", field: bad}
+    arguments = {**OWNER, "session_id": "s1", field: bad}
     with pytest.raises(ValueError, match=r"longer than 512 bytes|NUL or a lone surrogate"):
-        await ours.create_session(**given)
-    assert await ours.get_session(**given) is None
-    assert await ours.delete_session(**given) is None
-    assert (await ours.list_sessions(app_name=given["app_name"], user_id=given["user_id"])).sessions == []
-    assert await ours.get_user_state(app_name=given["app_name"], user_id=given["user_id"]) == {}
+        await ours.create_session(**arguments)
+    assert await ours.get_session(**arguments) is None
+    assert await ours.delete_session(**arguments) is None
+    assert (
+        await ours.list_sessions(app_name=arguments["app_name"], user_id=arguments["user_id"])
+    ).sessions == []
+    assert await ours.get_user_state(app_name=arguments["app_name"], user_id=arguments["user_id"]) == {}
 
 
 @pytest.mark.parametrize("field", ["id", "invocation_id"])
@@ -320,8 +326,8 @@ IDS = ["a/b", "..", "%2F", "a b", "é\u202e", "<b>", "'", '"', "\\", "a\nb", "?#
 async def test_any_other_id_is_an_id(ours, name):
     session = await ours.create_session(app_name=name, user_id=name, session_id=name)
     await append(session, ours, {"k": 1}, id=name, invocation_id=name, author=name, branch=name)
-    found = await ours.get_session(app_name=name, user_id=name, session_id=name)
-    assert found == session
+    result = await ours.get_session(app_name=name, user_id=name, session_id=name)
+    assert result == session
     assert len((await ours.list_sessions(app_name=name, user_id=name)).sessions) == 1
 
 

@@ -107,7 +107,7 @@ def test_squashed_migrations_are_reversible(empty_store: str):
     }
 
 
-def test_the_recorded_store_of_an_earlier_version_opens_with_all_that_it_held(tmp_path: Path):
+def test_recorded_store_of_older_version_opens_completely(tmp_path: Path):
     """See tests/data/stores: DevUI made it, before its migrations were squashed."""
     store = tmp_path / "devui.sqlite3"
     store.write_bytes(gzip.decompress((STORES / f"{RECORDED}.sqlite3.gz").read_bytes()))
@@ -193,7 +193,7 @@ def test_migrations_of_a_foreign_project_are_its_own_to_apply(store, monkeypatch
 
 
 def test_waiting_for_another_store_of_the_folder_names_the_folder(tmp_path, monkeypatch):
-    messages, said = [], threading.Event()
+    messages, is_logged = [], threading.Event()
 
     def wait() -> None:
         with schema._lock_folder(tmp_path):
@@ -201,13 +201,13 @@ def test_waiting_for_another_store_of_the_folder_names_the_folder(tmp_path, monk
 
     def note(message: str) -> None:
         messages.append(message)
-        said.set()
+        is_logged.set()
 
     monkeypatch.setattr(schema.logger, "info", lambda *message: note(message[0] % message[1:]))
     thread = threading.Thread(target=wait)
     with schema._lock_folder(tmp_path):
         thread.start()
-        assert said.wait(60)
+        assert is_logged.wait(60)
     thread.join(60)
     assert messages == [f"Waiting for another program that migrates a store in '{tmp_path}'."]
 

@@ -41,19 +41,19 @@ class Sessions(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.loop.close()
 
-    def both(self, method: str, **given: Any) -> tuple[Any, Any]:
+    def both(self, method: str, **fields: Any) -> tuple[Any, Any]:
         """Call a method of both services; an exception is an outcome, known by its type."""
-        return self.outcome(self.ours, method, given), self.outcome(self.adks, method, given)
+        return self.outcome(self.ours, method, fields), self.outcome(self.adks, method, fields)
 
-    def outcome(self, service: Any, method: str, given: dict[str, Any]) -> Any:
+    def outcome(self, service: Any, method: str, value: dict[str, Any]) -> Any:
         try:
-            return self.loop.run_until_complete(getattr(service, method)(app_name=self.app, **given))
+            return self.loop.run_until_complete(getattr(service, method)(app_name=self.app, **value))
         except Exception as error:
             return type(error)
 
     @rule(user_id=users, session_id=ids, state=st.none() | deltas)
-    def create(self, **given: Any) -> None:
-        ours, adks = self.both("create_session", **given)
+    def create(self, **fields: Any) -> None:
+        ours, adks = self.both("create_session", **fields)
         assert comparable(ours) == comparable(adks)
 
     @rule(user_id=users, session_id=ids, delta=deltas, data=st.data())
@@ -70,8 +70,8 @@ class Sessions(RuleBasedStateMachine):
         self.states[sent.id] = again.state
 
     @rule(user_id=users, session_id=ids)
-    def delete(self, **given: Any) -> None:
-        assert self.both("delete_session", **given) == (None, None)
+    def delete(self, **fields: Any) -> None:
+        assert self.both("delete_session", **fields) == (None, None)
 
     @invariant()
     def the_services_agree(self) -> None:
@@ -83,8 +83,8 @@ class Sessions(RuleBasedStateMachine):
             state, expected = self.both("get_user_state", user_id=user_id)
             assert state == expected
             for session_id in ("s1", "s2"):
-                found, same = self.both("get_session", user_id=user_id, session_id=session_id)
-                assert comparable(found) == comparable(same)
+                result, same = self.both("get_session", user_id=user_id, session_id=session_id)
+                assert comparable(result) == comparable(same)
 
     @invariant()
     def the_ledger_tells_the_same(self) -> None:

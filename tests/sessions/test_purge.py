@@ -99,9 +99,9 @@ def test_purge_of_external_session_removes_the_copy_and_says_so():
     assert "1 of them are copies of sessions that one of ADK's services keeps" in command(
         "--older-than", "30d", "--dry-run"
     )
-    said = command("--older-than", "30d")
-    assert "2 session(s)" in said
-    assert "their copies come back when it is read" in said
+    output = command("--older-than", "30d")
+    assert "2 session(s)" in output
+    assert "their copies come back when it is read" in output
     assert ids() == set()
     create_old_session("own")
     assert "copies" not in command("--older-than", "30d")
@@ -119,7 +119,7 @@ def test_user_and_app_state_survive_with_their_history():
     ]
 
 
-def test_artifacts_of_the_session_go_with_their_files_and_those_of_the_user_stay():
+def test_purge_removes_artifacts_of_the_session_only():
     artifacts.remove_orphaned_content()  # of other tests
     session = create_old_session("old")
     save(session, "small", b"x")
@@ -163,7 +163,7 @@ def test_dry_run_reports_and_changes_nothing():
     assert ids() == {"old"}
 
 
-def test_an_id_is_free_again_at_once_and_an_append_to_the_removed_session_is_refused():
+def test_purged_id_is_free_and_stale_append_is_refused():
     create_old_session("old")
     purge.purge(OLD)
     again = writes.create_session(SessionKey("", "weather", "ann", "old"))
@@ -174,7 +174,7 @@ def test_sessions_set_aside_by_killed_purge_are_hidden_then_removed(monkeypatch)
     session = create_old_session("old", events=5)
     save(session, "a", b"x")
 
-    def killed(*given: Any) -> None:
+    def killed(*value: Any) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
@@ -255,10 +255,10 @@ def test_all_criteria_must_match_and_app_limits_them():
 
 def test_purged_session_is_remembered():
     create_old_session("old", events=3)
-    said = command("--older-than", "30d", "--to-memory")
-    assert "3 memories were added." in said
-    found = memory.search(memory.make_owner("", "weather", "ann"), "tea", 10)
-    assert {entry.session_id for entry in found} == {"old"}
+    output = command("--older-than", "30d", "--to-memory")
+    assert "3 memories were added." in output
+    entries = memory.search(memory.make_owner("", "weather", "ann"), "tea", 10)
+    assert {entry.session_id for entry in entries} == {"old"}
     assert not AgentSession.objects.exists()
 
 
@@ -280,17 +280,17 @@ async def test_a_long_session_is_handed_over_whole(store):
     from sessions_app.adk.memory import remember
 
     assert await units_of_work.read(lambda: remember(AgentSession.objects.get())) == 450
-    found = await DjangoMemoryService().search_memory(app_name="weather", user_id="ann", query="tea")
-    assert found.memories
+    response = await DjangoMemoryService().search_memory(app_name="weather", user_id="ann", query="tea")
+    assert response.memories
 
 
 def test_command_exits_1_and_names_skipped_sessions():
     busy = create_old_session("busy\x1b[31m")
     runs.create_run(busy.pk, {})
-    said = command("--older-than", "30d", status=1)
-    assert "0 session(s)" in said
-    assert "Skipped (1):" in said
-    assert "\x1b" not in said
+    output = command("--older-than", "30d", status=1)
+    assert "0 session(s)" in output
+    assert "Skipped (1):" in output
+    assert "\x1b" not in output
 
 
 def test_the_command_refuses_to_remove_everything():

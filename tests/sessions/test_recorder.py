@@ -40,7 +40,7 @@ async def run(
     service: DjangoSessionService,
     *plugins: BasePlugin,
     streaming: bool = False,
-    **given: Any,
+    **fields: Any,
 ) -> list[Event]:
     """Run one turn of an agent and return its events. Without plug-ins the recorder is the only one."""
     app = App(name=APP, root_agent=agent, plugins=list(plugins) or [Recorder()])
@@ -48,7 +48,7 @@ async def run(
     config = RunConfig(streaming_mode=StreamingMode.SSE if streaming else StreamingMode.NONE)
     async with Runner(app=app, session_service=service) as runner:
         stream = runner.run_async(
-            user_id=USER, session_id="s1", new_message=message, run_config=config, **given
+            user_id=USER, session_id="s1", new_message=message, run_config=config, **fields
         )
         return [event async for event in stream]
 
@@ -175,8 +175,8 @@ async def test_the_output_key_wins_over_a_callback_that_wrote_the_same_key(ours,
 
 async def test_every_callback_of_an_agent_is_named(ours, session):
     def mark(hook: str):
-        def callback(*_: Any, **given: Any) -> None:
-            context = given.get("tool_context") or given["callback_context"]
+        def callback(*_: Any, **fields: Any) -> None:
+            context = fields.get("tool_context") or fields["callback_context"]
             context.state[hook] = hook
 
         callback.__name__ = f"on_{hook}"
@@ -309,8 +309,10 @@ async def test_writer_of_unstorable_key_is_under_the_nearest_text(ours, session,
 
     model = ScriptedModel.saying(call("write"), "done")
     await run(LlmAgent(name="ann", model=model, tools=[write]), ours)
-    kept = key.replace("\x00", "\N{REPLACEMENT CHARACTER}").replace("\ud800", "\N{REPLACEMENT CHARACTER}")
-    assert (await writers())[kept] == writer("tool", "write")
+    remaining = key.replace("\x00", "\N{REPLACEMENT CHARACTER}").replace(
+        "\ud800", "\N{REPLACEMENT CHARACTER}"
+    )
+    assert (await writers())[remaining] == writer("tool", "write")
 
 
 async def test_sub_agents_are_distinguished(ours, session):
@@ -373,8 +375,8 @@ async def test_temp_values_are_stored_as_ghosts_and_never_as_state(ours, session
     model = ScriptedModel.saying(call("think", "c1"), "the end")
     await run(LlmAgent(name="ann", model=model, tools=[think], output_key="temp:answer"), ours)
     ghosts = await units_of_work.read(lambda: list(TempWrite.objects.order_by("seq")))
-    found = [(ghost.key, ghost.value, ghost.writer, ghost.writer_name) for ghost in ghosts]
-    assert found == [
+    result = [(ghost.key, ghost.value, ghost.writer, ghost.writer_name) for ghost in ghosts]
+    assert result == [
         ("plan", '["look","answer"]', "tool", "think"),
         ("answer", '"the end"', "output_key", "ann"),
     ]
@@ -389,7 +391,7 @@ async def test_ghosts_can_be_turned_off(ours, session):
     assert await units_of_work.read(TempWrite.objects.count) == 0
 
 
-async def test_without_the_recorder_there_are_no_ghosts_and_writers_are_inferred(ours, session):
+async def test_without_recorder_writers_are_inferred_and_no_ghosts(ours, session):
     model = ScriptedModel.saying(call("count"), "the answer")
     agent = LlmAgent(name="ann", model=model, tools=[count], output_key="answer")
     await run(agent, ours, LoggingPlugin(), state_delta={"locale": "de", "temp:hint": 1})
@@ -402,7 +404,7 @@ async def test_without_the_recorder_there_are_no_ghosts_and_writers_are_inferred
     }
 
 
-async def test_streamed_chunks_reach_the_sink_with_their_session_and_are_not_stored(ours, session):
+async def test_streamed_chunks_reach_the_sink_and_are_not_stored(ours, session):
     chunks: list[tuple[str, str, str]] = []
 
     def sink(session, event):
@@ -427,7 +429,7 @@ async def test_a_callback_that_writes_on_every_chunk_is_named(ours, session):
     assert await writers() == {"chunks": writer("callback", "tally")}
 
 
-async def test_a_failure_inside_the_recorder_never_breaks_a_run_and_is_logged_once(ours, session, caplog):
+async def test_recorder_failure_breaks_no_run_and_is_logged_once(ours, session, caplog):
     def sink(session, event):
         raise RuntimeError("the sink is full")
 

@@ -17,7 +17,7 @@ from google.adk.evaluation.local_eval_sets_manager import LocalEvalSetsManager
 from google.genai import types
 
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, DjangoSessionService
-from tests.sessions.memory.said import event, recall_texts
+from tests.sessions.memory.builders import event, recall_texts
 
 FILES = "/apps/office/users/ann/sessions/s1/artifacts"
 
@@ -42,16 +42,16 @@ async def client(store: None, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient
 
 
 async def save(
-    client: httpx.AsyncClient, filename: str, artifact: dict[str, Any], **given: Any
+    client: httpx.AsyncClient, filename: str, artifact: dict[str, Any], **fields: Any
 ) -> httpx.Response:
-    return await client.post(FILES, json={"filename": filename, "artifact": artifact, **given})
+    return await client.post(FILES, json={"filename": filename, "artifact": artifact, **fields})
 
 
 async def test_artifact_round_trip(client: httpx.AsyncClient):
-    told = await save(client, "a.txt", {"text": "こんにちは"}, customMetadata={"from": "test"})
-    assert told.status_code == 200
+    response = await save(client, "a.txt", {"text": "こんにちは"}, customMetadata={"from": "test"})
+    assert response.status_code == 200
     assert (
-        told.json().items()
+        response.json().items()
         >= {"version": 0, "customMetadata": {"from": "test"}, "mimeType": "text/plain"}.items()
     )
     assert (await client.get(FILES)).json() == ["a.txt"]

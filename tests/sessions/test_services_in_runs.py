@@ -44,9 +44,9 @@ class Office:
             auto_create_session=True,
         )
 
-    async def say(self, text: str, *more: types.Part, session: str = "s1", **given: Any) -> list[Event]:
+    async def say(self, text: str, *more: types.Part, session: str = "s1", **fields: Any) -> list[Event]:
         message = types.Content(role="user", parts=[types.Part(text=text), *more])
-        run = self.runner.run_async(user_id="ann", session_id=session, new_message=message, **given)
+        run = self.runner.run_async(user_id="ann", session_id=session, new_message=message, **fields)
         return [event async for event in run]
 
     async def load(self, filename: str, session: str = "s1") -> types.Part | None:
@@ -65,7 +65,7 @@ async def remember(callback_context: CallbackContext) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "query"),
+    ("message", "query"),
     [
         ("The budget is 40,000.", "budget"),
         ("予算は四万円です。", "予算"),
@@ -73,7 +73,7 @@ async def remember(callback_context: CallbackContext) -> None:
         ("예산은 사만 원입니다.", "예산"),
     ],
 )
-async def test_load_memory_finds_text_of_an_earlier_session(said: str, query: str):
+async def test_load_memory_finds_text_of_an_earlier_session(message: str, query: str):
     office = Office(
         "Noted.",
         call("load_memory", query=query),
@@ -81,11 +81,11 @@ async def test_load_memory_finds_text_of_an_earlier_session(said: str, query: st
         tools=[load_memory_tool],
         after_agent_callback=remember,
     )
-    await office.say(said, session="s1")
+    await office.say(message, session="s1")
     events = await office.say("What did we say?", session="s2")
     responses = [response.response for event in events for response in event.get_function_responses()]
-    assert said in repr(responses)
-    assert said in office.requests[-1]
+    assert message in repr(responses)
+    assert message in office.requests[-1]
 
 
 async def test_preload_memory_adds_relevant_memories_to_the_request():

@@ -19,8 +19,8 @@ def test_values_that_look_like_placeholders_are_data():
     name = "50 % of %s and ?"
     with transaction.atomic(), statements.open_statements() as cursor:
         cursor.execute(ADD, ["", name, 7])
-        found, missing = cursor.first_rows((SEE, ["", name]), (SEE, ["", "another"]))
-    assert tuple(found) == (7,)
+        result, missing = cursor.first_rows((SEE, ["", name]), (SEE, ["", "another"]))
+    assert tuple(result) == (7,)
     assert missing is None
     assert AppScope.objects.get(app_name=name).version == 7
 
@@ -32,7 +32,7 @@ def test_a_row_for_each_set_of_values():
         assert cursor.fetchone()[0] == 3
 
 
-def test_a_statement_that_fails_is_djangos_error_and_undoes_its_transaction():
+def test_failed_statement_raises_djangos_error_and_rolls_back():
     def add_twice() -> None:
         with transaction.atomic(), statements.open_statements() as cursor:
             cursor.execute(ADD, ["", "app", 1])
@@ -47,12 +47,12 @@ def test_a_statement_that_fails_is_djangos_error_and_undoes_its_transaction():
 
 def test_no_statement_of_the_hot_path_holds_a_percent_sign_of_its_own():
     for module in (ledger, event_rows, writes):
-        found = [
+        values = [
             value
             for held in vars(module).values()
             for value in (held.values() if type(held) is dict else [held])
         ]
-        written = [text for text in found if str(text).startswith(("INSERT", "SELECT", "UPDATE", "DELETE"))]
+        written = [text for text in values if str(text).startswith(("INSERT", "SELECT", "UPDATE", "DELETE"))]
         assert written
         assert all("%" not in text.replace("%s", "") for text in written)
 

@@ -50,25 +50,25 @@ async def test_a_run_that_belongs_to_its_caller_is_cancelled_with_it():
         return lifecycle.create_run(session.pk, {}, lifecycle.ADK_SOURCE, run_id=run_id)
 
     await cancel_while_writing(asyncio.create_task(background.create_callers_row(row)), written)
-    await until(lambda: units_of_work.read(statuses), lambda found: found == [Run.Status.CANCELLED])
+    await until(lambda: units_of_work.read(statuses), lambda expected: expected == [Run.Status.CANCELLED])
 
 
-async def test_a_run_that_was_queued_is_handed_over_though_the_request_has_ended(monkeypatch):
+async def test_queued_run_is_delivered_after_its_request_ended(monkeypatch):
     session = await create()
     written = threading.Event()
     write_row = lifecycle.create_run
 
-    def slowly(*given: Any, run_id: str) -> Run:
+    def slowly(*arguments: Any, run_id: str) -> Run:
         assert written.wait(60)
-        return write_row(*given, run_id=run_id)
+        return write_row(*arguments, run_id=run_id)
 
     monkeypatch.setattr(lifecycle, "create_run", slowly)
-    given = Given()
-    runs.register(given)
+    value = Given()
+    runs.register(value)
     try:
         await cancel_while_writing(asyncio.create_task(dispatch.start_run(session, {})), written)
         async with asyncio.timeout(60):
-            await given.took.wait()
+            await value.took.wait()
     finally:
         runs.register(None)
-    assert given.taken == [(await units_of_work.read(Run.objects.get)).pk]
+    assert value.taken == [(await units_of_work.read(Run.objects.get)).pk]

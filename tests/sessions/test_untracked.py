@@ -213,8 +213,8 @@ def test_exactly_the_keys_that_differ_from_the_fold_are_noticed(start, deltas, m
         for name in {*folded, *own}
         if not name.startswith("temp:") and text(folded, name) != text(own, name)
     }
-    assert {found.name for found in copy.untracked_keys(own)} == expected
+    assert {key.name for key in copy.untracked_keys(own)} == expected
 
 
-def _body(found: Event) -> dict[str, Any]:
-    return found.model_dump(mode="json", by_alias=True, exclude_none=True)
+def _body(event: Event) -> dict[str, Any]:
+    return event.model_dump(mode="json", by_alias=True, exclude_none=True)

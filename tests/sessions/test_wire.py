@@ -28,8 +28,8 @@ def model_event(*parts: types.Part, **fields: Any) -> Event:
 
 
 def summary(made: Event) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(event_mapping.to_record(made).summary)
-    return found
+    values: dict[str, Any] = json.loads(event_mapping.to_record(made).summary)
+    return values
 
 
 @pytest.mark.parametrize(
@@ -170,13 +170,13 @@ def test_media_that_a_tool_answers_with_have_a_place_of_their_own():
 
 def test_source_found_and_cited_is_listed_once():
     web = types.GroundingChunkWeb(uri="https://example.org/a", title="A")
-    kept = types.GroundingChunkRetrievedContext(uri="gs://b/c")
+    retrieved_context = types.GroundingChunkRetrievedContext(uri="gs://b/c")
     made = model_event(
         SAID,
         grounding_metadata=types.GroundingMetadata(
             grounding_chunks=[
                 types.GroundingChunk(web=web),
-                types.GroundingChunk(retrieved_context=kept),
+                types.GroundingChunk(retrieved_context=retrieved_context),
                 types.GroundingChunk(),
             ]
         ),

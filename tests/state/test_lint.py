@@ -223,7 +223,7 @@ def test_user_key_rewritten_by_one_session_is_reported(story):
     assert event_numbers(reported["user:step"]) == [1, 4]
 
 
-def test_a_user_key_of_several_sessions_or_of_a_users_only_session_is_left_alone(story):
+def test_user_key_of_several_sessions_is_not_reported(story):
     step(story, 4)
     assert hints(story, rules.user_lonely) == {}
     Story("another").says("y", delta={"user:step": 9})
@@ -246,7 +246,7 @@ def test_name_of_different_style_is_reported(story):
     assert list(hints(story, rules.naming)) == ["lastCity"]
 
 
-def test_different_names_a_list_beside_its_items_and_other_scopes_are_left_alone(story):
+def test_unrelated_names_are_not_reported_as_variants(story):
     delta = {
         "city": "Rome",
         "cities": ["Rome"],
@@ -402,7 +402,7 @@ def test_plugin_that_exits_or_names_no_texts_is_omitted(source, install_plugin, 
     assert "The plugin odd_rule = odd_rule of odd_rule cannot be loaded." in caplog.text
 
 
-def test_plugin_that_cannot_be_imported_or_has_no_rules_leaves_other_rules(install_plugin, caplog):
+def test_plugin_without_usable_rules_does_not_affect_others(install_plugin, caplog):
     expected = lint.all_rules()
     install_plugin(LINT_RULES, "not_importable", "import no_such_module")
     install_plugin(LINT_RULES, "without_rules", "")

@@ -121,7 +121,7 @@ def running(session_story: Story, invocation: str) -> Run:
     )
 
 
-def test_while_a_run_is_at_work_the_state_now_has_the_temp_keys_of_its_invocation(session_story):
+def test_current_state_has_temp_keys_of_the_active_invocation(session_story):
     assert "temp:draft" not in names(read_board(session_story.session))
     before = read_board(session_story.session).mark
     run = running(session_story, "i1")
@@ -282,8 +282,11 @@ def whole(shown: Board) -> list[list[BoardEntry]]:
 
 def merge_boards(had: Board, news: Board) -> list[list[BoardEntry]]:
     """Put a board together as a page does: what came by name alone is taken from the one before."""
-    kept = {entry.id: entry for column in had.columns for entry in column.entries}
-    return [[kept[entry.id] if entry.same else entry for entry in column.entries] for column in news.columns]
+    values_by_key = {entry.id: entry for column in had.columns for entry in column.entries}
+    return [
+        [values_by_key[entry.id] if entry.same else entry for entry in column.entries]
+        for column in news.columns
+    ]
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2])

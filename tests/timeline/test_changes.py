@@ -14,10 +14,10 @@ from sessions_app.timeline.state_board import read_board
 from tests.timeline.story import Story
 
 
-def of(story: Story, seq: int, **given) -> dict[str, KeyChange]:
+def of(story: Story, seq: int, **fields) -> dict[str, KeyChange]:
     session = story.session
-    found = changes_of(session, windows.newest(session).events, **given)
-    return {change.name: change for change in found.get(seq, [])}
+    changes = changes_of(session, windows.newest(session).events, **fields)
+    return {change.name: change for change in changes.get(seq, [])}
 
 
 def test_every_key_shows_its_old_and_its_new_value_by_scope(db):

@@ -35,9 +35,9 @@ def story(transactional_db: None) -> Iterator[Story]:
 
 @pytest.fixture
 def runtime() -> RecordingRuntime:
-    found = RecordingRuntime()
-    runtime_client.register(found)
-    return found
+    recording_runtime = RecordingRuntime()
+    runtime_client.register(recording_runtime)
+    return recording_runtime
 
 
 async def send(story: Story, *, htmx: bool = False, **fields: str) -> Any:
@@ -150,8 +150,8 @@ async def test_message_to_a_broken_agent_is_refused_until_it_loads(story, runtim
     await units_of_work.write(cards.save_failure, "weather", "v1", error)
     refused = await send(story, message="hi")
     assert refused.status_code == 500
-    said = parse(refused.content).one("ul", "errorlist").text
-    assert "Agent 'weather' could not be loaded: ImportError: no rain (/a/agent.py:3)" in said
+    text = parse(refused.content).one("ul", "errorlist").text
+    assert "Agent 'weather' could not be loaded: ImportError: no rain (/a/agent.py:3)" in text
     assert await runs() == []
     await units_of_work.write(cards.save_loaded, "weather", "v2", {})
     assert (await send(story, message="hi")).status_code == 303

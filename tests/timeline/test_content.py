@@ -44,7 +44,7 @@ def test_event_with_every_field_shows_each_by_its_type(story, get):
     }
     seq = story.add(*known["content"]["parts"], author=known["author"], actions=known["actions"], **body)
     row = event(get(session_path(story)), seq)
-    for said in (
+    for text in (
         "heard in",
         "spoken out",
         "thoughthm",
@@ -61,7 +61,7 @@ def test_event_with_every_field_shows_each_by_its_type(story, get):
         "rewind to before i-0",
         "interrupted",
     ):
-        assert said in row.text, (said, row.text)
+        assert text in row.text, (text, row.text)
 
 
 def test_an_image_is_shown_from_an_address_of_its_own(add_and_show, story):
@@ -269,7 +269,7 @@ def test_hostile_text_is_inert_and_rendered_fast(add_and_show, name, author):
     assert not row.all("img")
 
 
-def test_a_call_and_an_answer_of_a_hundred_thousand_keys_are_a_row_like_any_other(add_and_show):
+def test_call_with_100000_keys_is_shown_in_a_bounded_row(add_and_show):
     many = {f"key {number}": {"deep": [number]} for number in range(100_000)}
     row = add_and_show({"functionCall": {"id": "c", "name": "f", "args": many}})
     assert "42 more arguments" in row.text

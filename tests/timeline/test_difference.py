@@ -126,14 +126,14 @@ def test_the_difference_is_that_of_the_two_states(db, program, seeds):
     for first in range(1, story.told + 1):
         for last in range(first, story.told + 2):
             event = story.event(last) if last <= story.told else None
-            found = diff.diff(story.session, story.event(first), event).keys
+            keys = diff.diff(story.session, story.event(first), event).keys
             missing = object()
             expected = {
                 name
                 for name in states[first].keys() | states[last].keys()
                 if states[first].get(name, missing) != states[last].get(name, missing)
             }
-            assert {entry.name for entry in found} == expected
+            assert {entry.name for entry in keys} == expected
 
 
 def test_the_page_shows_the_difference_in_place_of_the_state(moved_story, client: Client):
@@ -266,9 +266,9 @@ def test_shared_key_counts_agree_with_naive_comparison(db, monkeypatch, few, see
         changed = {
             name for name in at[first].keys() | at[last].keys() if at[first].get(name) != at[last].get(name)
         }
-        found = diff.diff(session, story.event(first), story.event(last), limit=1)
-        assert sum(found.counts.values()) == len(changed)
-        assert {key.name for key in found.keys} == {
+        difference = diff.diff(session, story.event(first), story.event(last), limit=1)
+        assert sum(difference.counts.values()) == len(changed)
+        assert {key.name for key in difference.keys} == {
             min(of_scope)
             for prefix in ("user:", "app:")
             if (of_scope := [name for name in changed if name.startswith(prefix)])
@@ -285,8 +285,8 @@ def test_shared_key_counts_agree_with_naive_comparison(db, monkeypatch, few, see
 
 def plainly(session: AgentSession, event: Event | None = None) -> dict[str, str | None]:
     """Return the JSON of every shared key at an event, or now, by its name."""
-    found = history.state_at(session, event)
-    return {scopes.PREFIX[scope] + row.key: row.value for scope, rows in found.scopes() for row in rows}
+    state = history.state_at(session, event)
+    return {scopes.PREFIX[scope] + row.key: row.value for scope, rows in state.scopes() for row in rows}
 
 
 def test_counting_many_changed_keys_needs_constant_queries(db, monkeypatch, django_assert_num_queries):

@@ -71,6 +71,23 @@ def test_event_meets_the_conditions_of_its_kind(kind):
     assert {name for name in names if _predicate(name)(event)} == PREDICATES[kind]
 
 
+@pytest.mark.parametrize(
+    ("wire", "kinds"),
+    [
+        ({"actions": {"rewindBeforeInvocationId": "i1"}}, {"control"}),
+        ({"actions": {"compaction": {"startTimestamp": 1}}}, {"control"}),
+        (
+            {"content": {"parts": [{"functionResponse": {"response": {"error": "x"}}}]}},
+            {"tool_call", "tool_result"},
+        ),
+    ],
+)
+def test_indexed_events_are_of_the_kinds_in_the_index(wire, kinds):
+    assert kind_of(wire) in kinds, (
+        "store/json_sql.py names these kinds: change its condition, with a migration"
+    )
+
+
 def test_kind_of_a_newer_version_is_shown_by_its_name():
     assert kind_properties("of_newer_version").label == "of_newer_version"
     assert kind_properties("of_newer_version").icon

@@ -12,12 +12,12 @@ from tests.timeline.story import Story
 
 def drawn(story: Story, first: int = 1) -> dict[int, Lanes | None]:
     session = story.session
-    found: list[TimelineItem] = [
+    items: list[TimelineItem] = [
         item
         for group in read_timeline(session, windows.after(session, first - 1)).groups
         for item in group.items
     ]
-    return {item.event.seq: item.lanes for item in found}
+    return {item.event.seq: item.lanes for item in items}
 
 
 def numbers(lanes: Lanes | None) -> list[int]:
@@ -39,8 +39,8 @@ def test_lanes_are_in_order_of_first_appearance(story):
     story.says("b", author="writer")
     story.says("c", author="planner")
     lanes = drawn(story)
-    assert {seq: found.number for seq, found in lanes.items() if found} == {1: 0, 2: 1, 3: 2, 4: 1}
-    assert {found.count for found in lanes.values() if found} == {2}
+    assert {seq: lane.number for seq, lane in lanes.items() if lane} == {1: 0, 2: 1, 3: 2, 4: 1}
+    assert {lane.count for lane in lanes.values() if lane} == {2}
 
 
 def test_a_line_runs_from_the_first_event_of_an_agent_to_its_last(story):
@@ -50,7 +50,7 @@ def test_a_line_runs_from_the_first_event_of_an_agent_to_its_last(story):
     story.says("d", author="right")
     lanes = drawn(story)
     assert [numbers(lanes[seq]) for seq in (1, 2, 3, 4)] == [[1], [1, 2], [2, 1], [2]]
-    own = {seq: found.lines[-1] for seq, found in lanes.items() if found}
+    own = {seq: lane.lines[-1] for seq, lane in lanes.items() if lane}
     assert [(line.from_dot, line.until_dot) for line in own.values()] == [
         (True, False),
         (True, False),

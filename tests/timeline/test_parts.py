@@ -7,8 +7,8 @@ from sessions_app.timeline.content_parts import Part, parts_of
 
 
 def part(**body: object) -> Part:
-    [found] = parts_of({"parts": [body]})
-    return found
+    [result] = parts_of({"parts": [body]})
+    return result
 
 
 def test_every_kind_of_part_is_recognized():
@@ -25,11 +25,11 @@ def test_every_kind_of_part_is_recognized():
         {"toolResponse": {"id": "t", "toolType": "GOOGLE_SEARCH", "response": {}}},
         {"videoMetadata": {"fps": 1}},
     ]
-    found = parts_of({"parts": bodies})
-    assert [(each.type, each.is_thought) for each in found[:2]] == [("text", True), ("text", False)]
-    assert [each.type for each in found[2:]] == [*content_parts.FIELDS, "other"]
-    assert [each.pointer for each in found] == [f"/content/parts/{n}" for n in range(len(bodies))]
-    assert found[-1].value == bodies[-1]
+    parts = parts_of({"parts": bodies})
+    assert [(each.type, each.is_thought) for each in parts[:2]] == [("text", True), ("text", False)]
+    assert [each.type for each in parts[2:]] == [*content_parts.FIELDS, "other"]
+    assert [each.pointer for each in parts] == [f"/content/parts/{n}" for n in range(len(bodies))]
+    assert parts[-1].value == bodies[-1]
 
 
 def test_content_that_is_no_content_has_no_parts():

@@ -11,8 +11,8 @@ from tests.timeline.story import Story
 
 def questions_of(story: Story) -> list[Question]:
     session = story.session
-    found = open_questions(session, windows.newest(session).events)
-    return [question for questions in found.values() for question in questions]
+    result = open_questions(session, windows.newest(session).events)
+    return [question for questions in result.values() for question in questions]
 
 
 def test_a_long_running_call_waits_until_the_user_answers(story):

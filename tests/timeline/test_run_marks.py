@@ -194,8 +194,8 @@ def alone(story: Story, text: str, status: str = Status.CRASHED) -> Run:
 
 def order(page) -> list[str]:
     """Return the seqs of the events and the texts of the runs without any, as they stand."""
-    found = [element for element in page if {"data-seq", "data-run-alone"} & element.attrs.keys()]
-    return [element.attrs.get("data-seq") or element.one("bdi", "truncate").text for element in found]
+    elements = [element for element in page if {"data-seq", "data-run-alone"} & element.attrs.keys()]
+    return [element.attrs.get("data-seq") or element.one("bdi", "truncate").text for element in elements]
 
 
 def test_run_without_events_is_placed_by_time(story, get):

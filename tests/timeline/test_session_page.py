@@ -36,8 +36,8 @@ def test_every_event_has_one_element_with_number_and_id(story, get):
     story.answers("get_weather", "c1")
     story.says("Sunny.")
     page = get(session_path(story))
-    found = [(e.attrs["data-seq"], e.attrs["data-event-id"]) for e in page if "data-seq" in e.attrs]
-    assert sorted(found) == [("1", "e1"), ("2", "e2"), ("3", "e3"), ("4", "e4")]
+    items = [(e.attrs["data-seq"], e.attrs["data-event-id"]) for e in page if "data-seq" in e.attrs]
+    assert sorted(items) == [("1", "e1"), ("2", "e2"), ("3", "e3"), ("4", "e4")]
     row = next(row for row in page.all("li", "row") if row.all("article", data_seq="2"))
     assert seqs(row) == [2, 3]
 
@@ -213,7 +213,7 @@ def test_the_delta_of_each_event_shows_old_and_new_by_scope(db, get):
     ]
 
 
-def test_a_delta_of_many_keys_is_bounded_in_the_row_and_whole_in_the_inspector(story, get):
+def test_large_delta_is_bounded_in_row_and_whole_in_inspector(story, get):
     story.says("hi", delta={f"k{number:02}": number for number in range(30)})
     page = get(session_path(story, "?seq=1"))
     assert "22 more keys" in event(page, 1).text
@@ -275,10 +275,10 @@ def test_run_error_is_in_place_with_its_traceback(story, get):
     page = get(session_path(story))
     assert "RuntimeError boom" in event(page, 1).text
     assert event(page, 1).one("pre").text == "line 7"
-    told = page.one("ul", "runs")
-    assert "Failed" in told.text
-    assert "Break it" in told.text, "what was asked may stand nowhere else"
-    assert "boom" not in told.text, "the event says it"
+    element = page.one("ul", "runs")
+    assert "Failed" in element.text
+    assert "Break it" in element.text, "what was asked may stand nowhere else"
+    assert "boom" not in element.text, "the event says it"
 
 
 def test_active_runs_are_cancellable_and_queued_ones_listed(story, get):
@@ -421,8 +421,8 @@ def test_sessions_of_the_app_are_listed_and_searchable(story, get):
         "about tea": "page",
         "about coffee": None,
     }
-    found = get(session_path(story, "?find=coffee"), target="siblings")
-    assert [link.all("bdi")[0].text for link in found.one("ul").all("a")] == ["about coffee"]
+    result = get(session_path(story, "?find=coffee"), target="siblings")
+    assert [link.all("bdi")[0].text for link in result.one("ul").all("a")] == ["about coffee"]
 
 
 @pytest.mark.parametrize("query", ["", "?seq=2&tab=details", "?seq=2&diff=1"])

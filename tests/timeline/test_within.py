@@ -92,8 +92,8 @@ def test_hits_are_counted_and_lead_round_in_both_directions(session_story):
 
 def test_count_is_bounded_and_says_so(session_story, monkeypatch, get):
     monkeypatch.setattr(hits, "MAX_COUNTED", 2)
-    found = session_search.find_hits(session_story.session, parse("paris"), HitsRequest(selected=4))
-    assert (found.count, found.capped, found.number) == (2, True, 0)
+    result = session_search.find_hits(session_story.session, parse("paris"), HitsRequest(selected=4))
+    assert (result.count, result.capped, result.number) == (2, True, 0)
     assert "2+ hits" in get(page_of(session_story, "?q=paris")).one("div", id="search-results").text
 
 
@@ -307,15 +307,15 @@ def long(story: Story) -> Story:
 
 @pytest.mark.usefixtures("slow")
 def test_long_search_reports_progress_and_continues(long):
-    rome, counts, found = parse("rome"), [], None
-    while found is None or not found.is_all:
-        found = session_search.find_hits(
-            long.session, rome, HitsRequest(counted=found.counted if found else session_search.NOT_COUNTED)
+    rome, counts, hits = parse("rome"), [], None
+    while hits is None or not hits.is_all:
+        hits = session_search.find_hits(
+            long.session, rome, HitsRequest(counted=hits.counted if hits else session_search.NOT_COUNTED)
         )
-        counts.append((found.counted.to, found.counted.hits))
+        counts.append((hits.counted.to, hits.counted.hits))
     assert counts[:4] == [(3, 0), (6, 0), (9, 1), (12, 1)]
     assert counts[-1] == (40, 2)
-    assert (found.count, found.capped) == (2, False)
+    assert (hits.count, hits.capped) == (2, False)
 
 
 @pytest.mark.usefixtures("slow")
@@ -333,12 +333,12 @@ def test_hits_around_the_window_are_searched_until_found(long, selected, way, hi
     for _ in hits:
         looked, answers = [0, 0], 0
         while True:
-            found = session_search.find_hits(
+            result = session_search.find_hits(
                 long.session,
                 parse("rome"),
                 HitsRequest(selected=selected, scan_positions=(looked[0], looked[1])),
             )
-            side: session_search.HitsBeside = getattr(found, way)
+            side: session_search.HitsBeside = getattr(result, way)
             answers += 1
             if side.seqs or not side.place:
                 break
@@ -354,10 +354,10 @@ def test_hits_around_the_window_are_searched_until_found(long, selected, way, hi
 def test_search_without_hits_ends(long, way):
     looked, answers = [0, 0], 0
     while True:
-        found = session_search.find_hits(
+        hits = session_search.find_hits(
             long.session, parse("nothing"), HitsRequest(selected=20, scan_positions=(looked[0], looked[1]))
         )
-        side = getattr(found, way)
+        side = getattr(hits, way)
         if not side.place:
             break
         looked[way == "later"] = side.place
@@ -418,8 +418,8 @@ def test_searching_page_says_so_and_continues_without_scripts(long, get):
 
 
 def test_neighbouring_hits_are_prefetched(session_story):
-    found = session_search.find_hits(session_story.session, parse("paris"), HitsRequest(selected=2))
-    assert (found.later.seqs, found.earlier.seqs) == ([4, 1, 2], [1, 4, 2])
+    hits = session_search.find_hits(session_story.session, parse("paris"), HitsRequest(selected=2))
+    assert (hits.later.seqs, hits.earlier.seqs) == ([4, 1, 2], [1, 4, 2])
     assert session_search.find_hits(
         session_story.session, parse("author:helper"), HitsRequest(selected=8)
     ).later.seqs == [8]

@@ -40,18 +40,18 @@ async def ask(ours: DjangoSessionService) -> Ask:
     """Run a turn of an agent on the session `s1`, which is made when it is not there, and return its events."""
 
     async def ask(
-        agent: BaseAgent, text: str = "go", *, streaming: bool = False, **given: Any
+        agent: BaseAgent, text: str = "go", *, streaming: bool = False, **fields: Any
     ) -> list[Event]:
-        app = App(name=APP, root_agent=agent, plugins=given.pop("plugins", None) or [Recorder()])
+        app = App(name=APP, root_agent=agent, plugins=fields.pop("plugins", None) or [Recorder()])
         config = RunConfig(streaming_mode=StreamingMode.SSE if streaming else StreamingMode.NONE)
-        runner = Runner(app=app, session_service=given.pop("service", ours), auto_create_session=True)
+        runner = Runner(app=app, session_service=fields.pop("service", ours), auto_create_session=True)
         async with runner:
             stream = runner.run_async(
                 user_id=USER,
                 session_id="s1",
                 new_message=types.Content(role="user", parts=[types.Part(text=text)]),
                 run_config=config,
-                **given,
+                **fields,
             )
             return [event async for event in stream]
 

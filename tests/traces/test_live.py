@@ -31,7 +31,7 @@ def count(city: str) -> str:
     return f"{city}: 3"
 
 
-async def speak(service: DjangoSessionService, model: LiveModel, *said: str) -> list[Event]:
+async def speak(service: DjangoSessionService, model: LiveModel, *text: str) -> list[Event]:
     """Connect, type each text when the answer to the one before is complete, hang up, and return the events."""
     agent = LlmAgent(name="ann", model=model, instruction="Be kind.", tools=[count])
     runner = Runner(
@@ -39,7 +39,7 @@ async def speak(service: DjangoSessionService, model: LiveModel, *said: str) -> 
         session_service=service,
         auto_create_session=True,
     )
-    queue, left, events = LiveRequestQueue(), list(said), []
+    queue, left, events = LiveRequestQueue(), list(text), []
 
     def type_next() -> None:
         if left:
@@ -63,8 +63,8 @@ async def stored_calls() -> list[ModelCall]:
 
 
 async def whole(row: ModelCall) -> dict[str, Any]:
-    found: dict[str, Any] = await units_of_work.read(lambda: model_calls.call_json(row))
-    return found
+    call_json: dict[str, Any] = await units_of_work.read(lambda: model_calls.call_json(row))
+    return call_json
 
 
 async def test_typed_input_is_stored_with_the_models_answer(ours):
@@ -74,39 +74,39 @@ async def test_typed_input_is_stored_with_the_models_answer(ours):
         (1, "ann", "scripted-live"),
         (2, "ann", "scripted-live"),
     ]
-    for row, typed, said in zip(rows, ("hi", "bye"), ("good morning", "good night"), strict=True):
-        told = await whole(row)
-        assert told["request"]["live"] is True
-        assert [part["text"] for content in told["request"]["contents"] for part in content["parts"]] == [
-            typed
-        ]
-        assert "Be kind." in told["request"]["system_instruction"]
-        assert [tool["name"] for tool in told["request"]["tools"]] == ["count"]
-        assert said in json.dumps(told["responses"])
+    for row, typed, text in zip(rows, ("hi", "bye"), ("good morning", "good night"), strict=True):
+        call_json = await whole(row)
+        assert call_json["request"]["live"] is True
+        assert [
+            part["text"] for content in call_json["request"]["contents"] for part in content["parts"]
+        ] == [typed]
+        assert "Be kind." in call_json["request"]["system_instruction"]
+        assert [tool["name"] for tool in call_json["request"]["tools"]] == ["count"]
+        assert text in json.dumps(call_json["responses"])
         assert row.started_at <= row.first_at <= row.finished_at
-        assert row.chunks == -(-len(said) // 3)
+        assert row.chunks == -(-len(text) // 3)
 
 
 async def test_answer_events_link_to_their_input(ours):
     await speak(ours, LiveModel.saying("good morning"), "hi")
 
-    def found() -> list[tuple[str, int | None]]:
+    def read_call_numbers() -> list[tuple[str, int | None]]:
         rows = Row.objects.select_related("session").order_by("seq")
         return [
-            (row.author, one.number if (one := model_calls.call_of(row, row.session)) else None)
+            (row.author, call.number if (call := model_calls.call_of(row, row.session)) else None)
             for row in rows
         ]
 
-    assert await units_of_work.read(found) == [("user", None), ("ann", 1), ("ann", 1)]
+    assert await units_of_work.read(read_call_numbers) == [("user", None), ("ann", 1), ("ann", 1)]
 
 
 async def test_a_tool_that_is_called_aloud_answers_without_a_call_of_its_own(ours):
     await speak(ours, LiveModel.saying(call("count", city="Rome"), "three"), "how many?")
     [row] = await stored_calls()
-    told = await whole(row)
-    assert "functionCall" in json.dumps(told["responses"])
-    assert "functionResponse" not in json.dumps(told["responses"])
-    assert "three" in json.dumps(told["responses"])
+    call_json = await whole(row)
+    assert "functionCall" in json.dumps(call_json["responses"])
+    assert "functionResponse" not in json.dumps(call_json["responses"])
+    assert "three" in json.dumps(call_json["responses"])
 
 
 async def test_broken_connection_keeps_the_input(ours):

@@ -40,8 +40,8 @@ async def page(address: str, **headers: str) -> Element:
 
 
 async def test_the_call_of_an_event_shows_all_that_was_sent(session_pk):
-    found = await page(f"/sessions/id/{session_pk}/events/2/model/")
-    body = found.one("div", "model-call")
+    result = await page(f"/sessions/id/{session_pk}/events/2/model/")
+    body = result.one("div", "model-call")
     assert "Be kind." in body.text
     assert "hi" in body.text
     assert "hello" in body.text
@@ -49,31 +49,31 @@ async def test_the_call_of_an_event_shows_all_that_was_sent(session_pk):
 
 
 async def test_differences_from_the_previous_call_are_marked(session_pk):
-    found = await page(f"/sessions/id/{session_pk}/events/4/model/")
-    diff = found.one("ol", "value-diff")
+    result = await page(f"/sessions/id/{session_pk}/events/4/model/")
+    diff = result.one("ol", "value-diff")
     assert "Be kind." in diff.one("li", "removed").text
     assert "Be brief." in diff.one("li", "added").text
-    assert [one.text.split()[0] for one in found.all("div", "stretch-added")] == ["added"]
-    assert "how many?" in found.one("div", "stretch-added").text
-    assert "new: count" in found.one("div", "model-call").text
-    assert "1 content as before" in found.one("div", "model-call").text
+    assert [element.text.split()[0] for element in result.all("div", "stretch-added")] == ["added"]
+    assert "how many?" in result.one("div", "stretch-added").text
+    assert "new: count" in result.one("div", "model-call").text
+    assert "1 content as before" in result.one("div", "model-call").text
 
 
 async def test_an_event_that_no_model_wrote_names_the_calls_of_its_invocation(session_pk):
-    found = await page(f"/sessions/id/{session_pk}/events/5/model/")
-    assert "This event is what a tool answered" in found.one("div", "model-call").text
-    assert len(found.one("ol", "call-list").all("li")) == 2
+    result = await page(f"/sessions/id/{session_pk}/events/5/model/")
+    assert "This event is what a tool answered" in result.one("div", "model-call").text
+    assert len(result.one("ol", "call-list").all("li")) == 2
 
 
 async def test_the_inspector_leads_to_it_without_scripts(session_pk):
-    found = await page(f"/sessions/id/{session_pk}/?seq=2&tab=llm")
-    tab = found.one("div", "tab-llm")
+    result = await page(f"/sessions/id/{session_pk}/?seq=2&tab=llm")
+    tab = result.one("div", "tab-llm")
     assert tab.one("a").attrs["href"] == f"/sessions/id/{session_pk}/events/2/model/"
 
 
 async def test_api_lists_calls_and_returns_one_completely(session_pk):
     listed = (await AsyncClient().get(f"/api/v1/sessions/{session_pk}/model-calls")).json()["items"]
-    assert [one["number"] for one in listed] == [2, 1, 1]
+    assert [call["number"] for call in listed] == [2, 1, 1]
     address = f"/api/v1/sessions/{session_pk}/model-calls/{listed[0]['id']}"
     whole = (await AsyncClient().get(address)).json()
     assert whole["before"] == listed[1]["id"]
@@ -84,11 +84,11 @@ async def test_api_lists_calls_and_returns_one_completely(session_pk):
 
 
 async def test_htmx_is_sent_the_body_alone(session_pk):
-    found = await page(
+    result = await page(
         f"/sessions/id/{session_pk}/events/2/model/", **{"HX-Request": "true", "HX-Target": "llm"}
     )
-    assert not found.all("main")
-    assert found.one("div", "model-call")
+    assert not result.all("main")
+    assert result.one("div", "model-call")
 
 
 async def test_the_json_of_a_call_is_whole_or_a_piece(session_pk):

@@ -77,15 +77,15 @@ async def test_each_call_links_to_its_event(ask):
     )
     await ask(agent)
 
-    def found() -> list[tuple[str, int | None]]:
+    def read_call_numbers() -> list[tuple[str, int | None]]:
         session = AgentSession.objects.get()
         events = Event.objects.filter(session=session).order_by("seq")
         return [
-            (event.kind, one.number if (one := model_calls.call_of(event, session)) else None)
+            (event.kind, item.number if (item := model_calls.call_of(event, session)) else None)
             for event in events
         ]
 
-    assert await units_of_work.read(found) == [
+    assert await units_of_work.read(read_call_numbers) == [
         ("user", None),
         ("tool_call", 1),
         ("tool_result", None),
@@ -186,10 +186,10 @@ async def test_tokens_are_stored_with_the_call(ask):
 async def test_calls_of_parallel_agents_are_separate(ask):
     agents = [LlmAgent(name=name, model=ScriptedModel.saying(f"I am {name}")) for name in ("ann", "bob")]
     await ask(ParallelAgent(name="both", sub_agents=agents))
-    found = await stored_calls()
-    assert {row.agent for row in found} == {"ann", "bob"}
-    assert sorted(row.number for row in found) == [1, 2]
-    for row in found:
+    calls = await stored_calls()
+    assert {row.agent for row in calls} == {"ann", "bob"}
+    assert sorted(row.number for row in calls) == [1, 2]
+    for row in calls:
         [response] = await answer(row)
         assert response["content"]["parts"] == [{"text": f"I am {row.agent}"}]
 
@@ -202,9 +202,9 @@ async def test_an_agent_used_as_a_tool_asks_within_the_run_around_it(ask):
         tools=[AgentTool(agent=inner)],
     )
     await ask(outer)
-    found = await stored_calls()
-    assert [row.agent for row in found] == ["ann", "helper", "ann"]
-    assert len({row.invocation_id for row in found}) == 1
+    calls = await stored_calls()
+    assert [row.agent for row in calls] == ["ann", "helper", "ann"]
+    assert len({row.invocation_id for row in calls}) == 1
 
 
 async def test_credentials_in_config_are_not_stored(ask):
@@ -238,10 +238,10 @@ async def test_non_json_value_is_stored_as_text(ask):
 
     agent = LlmAgent(name="ann", model=ScriptedModel.saying(call("odd"), "done"), tools=[odd])
     await ask(agent)
-    found = await stored_calls()
-    assert len(found) == 2
-    told = json.dumps(await whole(found[-1]))
-    assert "<object object" in told
+    calls = await stored_calls()
+    assert len(calls) == 2
+    text = json.dumps(await whole(calls[-1]))
+    assert "<object object" in text
 
 
 async def test_very_long_text_is_cut_with_a_note(ask):
@@ -290,6 +290,6 @@ async def test_fork_shows_calls_of_copied_events(ask, ours):
         new = fork(AgentSession.objects.get().pk, NewFork(seq=2))
         return model_calls.call_of(Event.objects.get(session=new, seq=2), new)
 
-    found = await units_of_work.run_batched(forked)
-    assert found is not None
-    assert (await answer(found))[0]["content"]["parts"] == [{"text": "hi"}]
+    result = await units_of_work.run_batched(forked)
+    assert result is not None
+    assert (await answer(result))[0]["content"]["parts"] == [{"text": "hi"}]

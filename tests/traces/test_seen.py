@@ -234,8 +234,8 @@ async def test_missing_objects_are_refused(talk):
 
 
 def test_adks_pattern_finds_the_keys_of_an_instruction():
-    found = [match.group() for match in _adk.TEMPLATE_KEY.finditer("a {b} {c?} {artifact.d}")]
-    assert found == ["{b}", "{c?}", "{artifact.d}"]
+    keys = [match.group() for match in _adk.TEMPLATE_KEY.finditer("a {b} {c?} {artifact.d}")]
+    assert keys == ["{b}", "{c?}", "{artifact.d}"]
 
 
 @pytest.fixture
@@ -263,19 +263,19 @@ def page_of(monkeypatch) -> Any:
 async def test_page_shows_preview_and_missing_parts(talk, page_of):
     runner = await talk(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), "one")
     runner.agent.instruction = "Say {nothing} of <b>"
-    found = await page_of(runner, 2)
-    assert found.one("mark", "is-missing").text == "{nothing}"
-    assert "1 key is missing" in found.one("p", "seen-missing").text
-    assert "Say {nothing} of <b>" in found.text
+    page = await page_of(runner, 2)
+    assert page.one("mark", "is-missing").text == "{nothing}"
+    assert "1 key is missing" in page.one("p", "seen-missing").text
+    assert "Say {nothing} of <b>" in page.text
 
 
 async def test_double_braces_are_marked_as_no_escape(talk, page_of):
     runner = await talk(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), "one")
     runner.agent.instruction = 'Use {{braces}} and {absent} in {"json": {{"a": 1}}}'
-    found = await page_of(runner, 2)
-    assert [mark.text for mark in found.all("mark", "is-missing")] == ["{{braces}}", "{absent}"]
-    assert "1 key is missing" in found.one("p", "seen-missing").text
-    doubled = found.one("div", "seen-doubled").text
+    page = await page_of(runner, 2)
+    assert [mark.text for mark in page.all("mark", "is-missing")] == ["{{braces}}", "{absent}"]
+    assert "1 key is missing" in page.one("p", "seen-missing").text
+    doubled = page.one("div", "seen-doubled").text
     assert "{{braces}} ends the run, because the state has no braces" in doubled
     assert "InstructionProvider" in doubled
     assert "absent" not in doubled
@@ -289,9 +289,9 @@ async def test_double_braces_of_a_set_key_show_value_and_warning(talk, page_of):
     model = ScriptedModel.saying(call("remember", city="Rome"), "done")
     runner = await talk(LlmAgent(name="ann", model=model, tools=[remember]), "one")
     runner.agent.instruction = "In {{city}}"
-    found = await page_of(runner, 4)
-    assert [mark.text for mark in found.all("mark", "seen-key")] == ["Rome"]
-    assert "{{city}} is filled in like {city}" in found.one("div", "seen-doubled").text
+    page = await page_of(runner, 4)
+    assert [mark.text for mark in page.all("mark", "seen-key")] == ["Rome"]
+    assert "{{city}} is filled in like {city}" in page.one("div", "seen-doubled").text
 
 
 async def test_provider_text_keeps_its_braces(talk):
@@ -304,9 +304,9 @@ async def test_page_explains_instruction_beside_static_one(talk, page_of):
     runner = await talk(LlmAgent(name="ann", model=ScriptedModel.saying("hi"), instruction="Say hi"), "one")
     assert "Sent as one more content of the user" not in (await page_of(runner, 2)).text
     runner.agent.static_instruction = "Be kind"
-    found = await page_of(runner, 2)
-    assert "Be kind" in found.text
-    assert found.text.count("Sent as one more content of the user") == 1
+    page = await page_of(runner, 2)
+    assert "Be kind" in page.text
+    assert page.text.count("Sent as one more content of the user") == 1
 
 
 async def test_page_without_runtime_says_so(talk):

@@ -92,13 +92,13 @@ async def previewed_request(runner: Runner, seq: int) -> dict[str, Any]:
     return await preview_model(runner, PreviewRequest(**await units_of_work.read(question)))
 
 
-def instruction_of(told: dict[str, Any]) -> str:
+def instruction_of(request: dict[str, Any]) -> str:
     """Return the instructions as ADK joins them."""
     texts = [
-        "".join(piece.get("value", piece.get("text", "")) for piece in one["pieces"])
-        for one in told["instructions"]
+        "".join(piece.get("value", piece.get("text", "")) for piece in instruction["pieces"])
+        for instruction in request["instructions"]
     ]
-    return "\n\n".join([*texts, told["identity"]])
+    return "\n\n".join([*texts, request["identity"]])
 
 
 async def assert_equal(runner: Runner, at_least: int) -> dict[int, dict[str, Any]]:
@@ -106,12 +106,12 @@ async def assert_equal(runner: Runner, at_least: int) -> dict[int, dict[str, Any
     requests = await sent_requests()
     assert len(requests) >= at_least
     for seq, request in requests.items():
-        told = await previewed_request(runner, seq)
-        assert told["contents"] == redact(request["contents"]), f"event {seq}"
-        assert told["count"] == len(request["contents"])
-        for text in instruction_of(told).split("\n\n"):
+        preview = await previewed_request(runner, seq)
+        assert preview["contents"] == redact(request["contents"]), f"event {seq}"
+        assert preview["count"] == len(request["contents"])
+        for text in instruction_of(preview).split("\n\n"):
             assert text in request["system_instruction"], f"event {seq}"
-        declared = [tool["name"] for tool in told["tools"]]
+        declared = [tool["name"] for tool in preview["tools"]]
         assert list(model_calls.tool_names(request["tools"])) == declared
     return requests
 
@@ -165,9 +165,9 @@ async def test_agent_after_branches_sees_all_of_them(talk: Talk):
     requests = await assert_equal(
         await talk(LlmAgent(name="boss", model=hand_over, sub_agents=[line]), "one"), at_least=5
     )
-    told = " ".join(words(list(requests.values())[-1]))
-    assert "[left] said" in told
-    assert "[right] said" in told
+    text = " ".join(words(list(requests.values())[-1]))
+    assert "[left] said" in text
+    assert "[right] said" in text
 
 
 async def test_sequential_and_looping_agents_see_the_same(talk: Talk):
@@ -234,8 +234,8 @@ async def test_callback_additions_are_only_in_the_record(talk: Talk):
     agent = LlmAgent(name="ann", model=ScriptedModel.saying("a"), before_model_callback=add)
     runner = await talk(agent, "one")
     [(seq, request)] = (await sent_requests()).items()
-    told = await previewed_request(runner, seq)
-    assert request["contents"][:-1] == told["contents"]
+    preview = await previewed_request(runner, seq)
+    assert request["contents"][:-1] == preview["contents"]
     assert words(request) == ["one", "by a callback"]
 
 

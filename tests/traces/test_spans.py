@@ -40,10 +40,10 @@ def keeper() -> Iterator[None]:
     """Spans are kept while the test runs; a process has one provider of tracers for its whole life."""
     if not isinstance(trace.get_tracer_provider(), TracerProvider):
         trace.set_tracer_provider(TracerProvider())
-    kept = SpanKeeper()
-    trace.get_tracer_provider().add_span_processor(kept)
+    span_keeper = SpanKeeper()
+    trace.get_tracer_provider().add_span_processor(span_keeper)
     yield
-    kept.shutdown()
+    span_keeper.shutdown()
 
 
 @pytest.fixture
@@ -64,22 +64,22 @@ async def bars(pk: int) -> waterfall.Waterfall:
 
 
 async def test_spans_of_a_run_are_nested_with_their_events(ran):
-    found = await bars(ran)
-    assert [(bar.kind, bar.depth, bar.seq) for bar in found.bars] == [
+    result = await bars(ran)
+    assert [(bar.kind, bar.depth, bar.seq) for bar in result.bars] == [
         ("invocation", 0, None),
         ("agent", 1, None),
         ("model", 2, 2),
         ("tool", 2, 3),
         ("model", 2, 4),
     ]
-    whole = found.bars[0]
+    whole = result.bars[0]
     assert (whole.start, whole.width) == (0, waterfall.SCALE)
-    assert all(0 <= bar.start <= bar.start + bar.width <= waterfall.SCALE for bar in found.bars)
+    assert all(0 <= bar.start <= bar.start + bar.width <= waterfall.SCALE for bar in result.bars)
 
 
 async def test_run_lists_its_stages_in_order(ran):
-    found = await bars(ran)
-    assert [(stage.label, stage.of) for stage in found.stages] == [
+    result = await bars(ran)
+    assert [(stage.label, stage.of) for stage in result.stages] == [
         ("session loaded", "ann"),
         ("message stored, context built", "ann"),
         ("agent begins", "ann"),
@@ -94,8 +94,8 @@ async def test_run_lists_its_stages_in_order(ran):
         ("agent ended", "ann"),
         ("end", "ann"),
     ]
-    assert found.trace.finished_at is not None
-    assert all(stage.took >= 0 for stage in found.stages)
+    assert result.trace.finished_at is not None
+    assert all(stage.took >= 0 for stage in result.stages)
 
 
 async def test_failed_run_names_its_stage(ask):
@@ -138,8 +138,8 @@ async def test_adks_front_end_gets_spans_in_its_format(ran):
 
 async def test_adks_front_end_gets_the_span_of_an_event(ran):
     event_id = await units_of_work.read(lambda: Event.objects.get(session=ran, seq=4).event_id)
-    told = (await AsyncClient().get(f"/dev/apps/weather/debug/trace/{event_id}")).json()
-    assert told["gcp.vertex.agent.event_id"] == event_id
+    body = (await AsyncClient().get(f"/dev/apps/weather/debug/trace/{event_id}")).json()
+    assert body["gcp.vertex.agent.event_id"] == event_id
     missing = await AsyncClient().get("/dev/apps/weather/debug/trace/none")
     assert (missing.status_code, missing.json()["detail"]) == (HTTPStatus.NOT_FOUND, "Trace not found")
     assert await units_of_work.read(adk_spans.session_trace, "weather", "no-session") == []

@@ -43,9 +43,9 @@ def names(page: Element) -> list[str]:
     ],
 )
 def test_traces_are_found_by_session_and_by_errors(get: Get, query: dict[str, str], expected: list[str]):
-    one = Story("s1")
-    add_trace(one, 1)
-    add_trace(one, 2, error="Quota")
+    story = Story("s1")
+    add_trace(story, 1)
+    add_trace(story, 2, error="Quota")
     add_trace(Story("s21"), 3)
     add_trace(Story("s22", user="tom"), 4, error="Quota")
     page = get(f"/traces/?{urlencode(query)}")

@@ -89,8 +89,8 @@ def _draw_history(source: random.Random, rate: float, repetitions: int, world: W
     if world.has_versions:
         drawn = [_draw(source, rate, repetitions, BASELINE) for _ in range(world.earlier_runs)]
         return [
-            Past(replace(BASELINE, code=f"version {number}"), one.passed, one.failed)
-            for number, one in enumerate(drawn)
+            Past(replace(BASELINE, code=f"version {number}"), item.passed, item.failed)
+            for number, item in enumerate(drawn)
         ]
     total = _draw(source, rate, repetitions * world.earlier_runs, BASELINE)
     return [Past(BASELINE, total.passed, total.failed, world.earlier_runs)]

@@ -82,8 +82,8 @@ def paid(turn: Turn) -> Reply:
 
 def recall(turn: Turn) -> Reply:
     """Quote the first memory of the topic that is not this question itself."""
-    found = LoadMemoryResponse.model_validate(turn.result["result"])
-    texts = [part.text or "" for memory in found.memories for part in memory.content.parts or []]
+    memories = LoadMemoryResponse.model_validate(turn.result["result"])
+    texts = [part.text or "" for memory in memories.memories for part in memory.content.parts or []]
     quotes = [text for text in texts if turn["topic"].lower() in text.lower() and text != turn.text]
     return f'I remember: "{quotes[0]}"' if quotes else f"I remember nothing about {turn['topic']}."
 

@@ -92,12 +92,12 @@ def count_tokens(callback_context: CallbackContext, llm_response: LlmResponse) -
 
 def report(turn: Turn) -> Reply:
     """Put each lookup in one sentence."""
-    found = [result.response or {} for result in turn.results if result.name == "get_weather"]
+    responses = [result.response or {} for result in turn.results if result.name == "get_weather"]
     return " ".join(
         "It is {sky} in {city}, {degrees}.".format(**reading)
         if reading["status"] == "ok"
         else f"I could not find out: {reading['message']}"
-        for reading in found
+        for reading in responses
     )
 
 

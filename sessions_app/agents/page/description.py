@@ -172,10 +172,10 @@ class _DescriptionBuilder:
         for hook, functions in callbacks.items():
             kind, answer = HOOKS.get(hook, ("callback", ""))
             described_functions = [
-                {"name": one}
-                if isinstance(one, str)
-                else {**one, "at": source_location(one.get("at"), self.root)}
-                for one in functions
+                {"name": function}
+                if isinstance(function, str)
+                else {**function, "at": source_location(function.get("at"), self.root)}
+                for function in functions
             ]
             yield {"name": hook, "given": CONTEXTS[kind], "answer": answer, "functions": described_functions}
 

@@ -229,7 +229,7 @@ def _box_note(node: Node) -> str:
 
 def _route_label(route: Any) -> str:
     if isinstance(route, list):
-        return ", ".join(_route_label(one) for one in route)
+        return ", ".join(_route_label(alternative) for alternative in route)
     return "" if route is None else str(route)
 
 

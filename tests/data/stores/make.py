@@ -31,7 +31,7 @@ SCHEME = {
 }
 
 
-def said(role, text):
+def content(role, text):
     return types.Content(role=role, parts=[types.Part(text=text)])
 
 
@@ -58,7 +58,7 @@ def events(n):
             invocation_id=f"i{n}",
             author="user",
             timestamp=start + 0.123456,
-            content=said("user", "Weather in Paris?"),
+            content=content("user", "Weather in Paris?"),
         ),
         Event(
             **common,
@@ -92,7 +92,7 @@ def events(n):
             **common,
             id=f"e{n}-4",
             timestamp=start + 3.0,
-            content=said("model", "It is sunny. 日本 😀"),
+            content=content("model", "It is sunny. 日本 😀"),
             custom_metadata={"myKey": {"inner_key": 1}},
             actions=EventActions(state_delta={"answer": "It is sunny.", "big": 2**60, "pi": 0.1 + 0.2}),
         ),
@@ -117,7 +117,7 @@ async def fill(service):
             invocation_id="i3",
             author="user",
             timestamp=T0 + 60,
-            content=said("user", "Again"),
+            content=content("user", "Again"),
             actions=again,
         ),
     )

@@ -96,10 +96,10 @@ def main():
             fill(address)
         command("manage.py", "index_events")
         with serve(port) as address:
-            told = {path: ask(address + path) for path in TOLD}
+            bodies = {path: ask(address + path) for path in TOLD}
         with sqlite3.connect(store) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        (FOLDER / f"{NAME}.json").write_text(json.dumps(told, ensure_ascii=False, indent=1) + "\n")
+        (FOLDER / f"{NAME}.json").write_text(json.dumps(bodies, ensure_ascii=False, indent=1) + "\n")
         with store.open("rb") as file, gzip.GzipFile(FOLDER / f"{NAME}.sqlite3.gz", "wb", mtime=0) as packed:
             shutil.copyfileobj(file, packed)
 

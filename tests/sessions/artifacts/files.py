@@ -15,9 +15,9 @@ def text(words: str = "hello") -> types.Part:
     return types.Part(text=words)
 
 
-def data(content: bytes = b"\x89PNG", mime_type: str = "image/png", **given: Any) -> types.Part:
+def data(content: bytes = b"\x89PNG", mime_type: str = "image/png", **fields: Any) -> types.Part:
     """Return bytes as an artifact."""
-    return types.Part(inline_data=types.Blob(data=content, mime_type=mime_type, **given))
+    return types.Part(inline_data=types.Blob(data=content, mime_type=mime_type, **fields))
 
 
 def link(uri: str, mime_type: str | None = None) -> types.Part:

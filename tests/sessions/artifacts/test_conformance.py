@@ -125,13 +125,13 @@ async def test_deleting_missing_artifact_is_no_error(service: BaseArtifactServic
 
 async def test_version_has_its_metadata(service: BaseArtifactService):
     before = time.time()
-    told = {"source": "upload", "pages": 3, "tags": ["a", None]}
-    await service.save_artifact(**SESSION, filename="a.png", artifact=data(), custom_metadata=told)
+    values = {"source": "upload", "pages": 3, "tags": ["a", None]}
+    await service.save_artifact(**SESSION, filename="a.png", artifact=data(), custom_metadata=values)
     version = await service.get_artifact_version(**SESSION, filename="a.png")
     assert version is not None
     assert version.version == 0
     assert version.mime_type == "image/png"
-    assert version.custom_metadata == told
+    assert version.custom_metadata == values
     assert before <= version.create_time <= time.time()
     assert version.canonical_uri
 

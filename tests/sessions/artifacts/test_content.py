@@ -109,9 +109,9 @@ async def test_lost_content_is_an_error_that_names_the_file(artifacts: DjangoArt
     await artifacts.save_artifact(**SESSION, filename="a", artifact=large())
     row = await units_of_work.read(Artifact.objects.get)
     content_files.remove(row.sha256)
-    with pytest.raises(ContentMissing, match=row.sha256) as told:
+    with pytest.raises(ContentMissing, match=row.sha256) as raised:
         await artifacts.load_artifact(**SESSION, filename="a")
-    assert "DEVUI_DATA_DIR" in told.value.hint
+    assert "DEVUI_DATA_DIR" in raised.value.hint
 
 
 async def test_a_cancelled_save_leaves_no_row_without_its_file(artifacts: DjangoArtifactService):

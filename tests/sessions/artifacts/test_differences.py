@@ -76,7 +76,7 @@ PATHS = ["../../etc/passwd", "/abs", "C:\\x", "c:x", "a/../b", "a\\..\\b", "\\\\
 
 @pytest.mark.parametrize("owner", ["", "user:"])
 @pytest.mark.parametrize("name", PATHS)
-async def test_a_name_that_leads_out_of_its_folder_is_refused_as_by_adks_file_service(
+async def test_artifact_name_that_leaves_its_folder_is_refused(
     artifacts: DjangoArtifactService, tmp_path, name: str, owner: str
 ):
     for service in (artifacts, FileArtifactService(tmp_path)):
@@ -174,8 +174,8 @@ async def test_bytes_without_data_are_refused_as_by_adks_file_service(artifacts:
 
 
 async def test_metadata_is_stored_as_json(artifacts: DjangoArtifactService):
-    told = {"at": {1, 2}, "bytes": b"x", 3: float("nan")}
-    await artifacts.save_artifact(**SESSION, filename="a", artifact=text(), custom_metadata=told)
+    values = {"at": {1, 2}, "bytes": b"x", 3: float("nan")}
+    await artifacts.save_artifact(**SESSION, filename="a", artifact=text(), custom_metadata=values)
     version = await artifacts.get_artifact_version(**SESSION, filename="a")
     assert version is not None
     assert version.custom_metadata == {"at": [1, 2], "bytes": "eA==", "3": "NaN"}

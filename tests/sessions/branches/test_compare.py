@@ -63,7 +63,7 @@ def test_a_session_without_another_event_is_shared_whole():
     assert comparing.count_common_events(story.session, story.session) == 8
 
 
-def test_strangers_share_nothing_unless_their_first_events_have_the_same_ids():
+def test_unrelated_sessions_share_no_events_unless_ids_are_equal():
     story, stranger = tell_three_invocations(), Story("stranger")
     stranger.told = 50
     stranger.asks("hi")
@@ -136,10 +136,15 @@ def test_states_differ_by_key_and_equal_keys_are_counted():
     story = tell_three_invocations()
     other = branch(story, 2)
     writes.edit_state(other.key, {"b": "else", "mine": None})
-    found = comparing.state_difference(story.session, other.session)
-    told = {p.name: (p.left and p.left.public, p.right and p.right.public) for p in found.keys}
-    assert told == {"b": ("2", '"else"'), "c": ("9", None), "seed": ("2", "1"), "mine": (None, "null")}
-    assert found.same == 4
+    comparison = comparing.state_difference(story.session, other.session)
+    values_by_key = {p.name: (p.left and p.left.public, p.right and p.right.public) for p in comparison.keys}
+    assert values_by_key == {
+        "b": ("2", '"else"'),
+        "c": ("9", None),
+        "seed": ("2", "1"),
+        "mine": (None, "null"),
+    }
+    assert comparison.same == 4
 
 
 def test_states_can_be_compared_at_any_two_events():
@@ -147,8 +152,8 @@ def test_states_can_be_compared_at_any_two_events():
     other = branch(story, 5)
     at = Event.objects.get(session_id=other.pk, seq=2)
     assert comparing.state_difference(story.session, other.session, story.event(2), at).keys == []
-    found = comparing.state_difference(story.session, other.session, story.event(5), at)
-    assert [pair.name for pair in found.keys] == ["b", "c", "user:tier", "app:news"]
+    comparison = comparing.state_difference(story.session, other.session, story.event(5), at)
+    assert [pair.name for pair in comparison.keys] == ["b", "c", "user:tier", "app:news"]
 
 
 def test_a_credential_that_differs_is_named_and_not_shown():

@@ -131,7 +131,7 @@ def test_writes_in_own_realm_do_not_leave_it():
     assert current_state(story.session)["user:tier"] == "gold"
 
 
-def test_keys_that_a_realm_began_with_are_entries_of_the_fork_that_keep_their_writer():
+def test_initial_keys_of_forked_realm_keep_their_writer():
     story = tell_three_invocations()
     new = fork(story.pk, NewFork(seq=2, own_realm=True))
     entries = {entry.name: entry for entry in read_board(new).entries}
@@ -180,7 +180,7 @@ def test_unknown_app_is_allowed_like_for_any_new_session():
     assert fork(story.pk, NewFork(app_name="nobody/knows")).app_name == "nobody/knows"
 
 
-def test_a_realm_for_another_app_begins_with_the_shared_state_of_the_session():
+def test_realm_for_another_app_starts_with_shared_state():
     story = tell_three_invocations()
     new = fork(story.pk, NewFork(seq=2, app_name="office", own_realm=True))
     assert current_state(new)["app:motto"] == "hi"
@@ -391,7 +391,7 @@ async def test_id_with_remaining_artifacts_is_refused():
 
 
 @pytest.mark.parametrize("own_realm", [False, True])
-def test_the_number_of_statements_is_that_of_the_slices_and_not_of_the_events(own_realm: bool):
+def test_number_of_statements_grows_with_batches_not_events(own_realm: bool):
     def statements(story: Story) -> int:
         with CaptureQueriesContext(connection) as captured:
             fork(story.pk, NewFork(own_realm=own_realm))

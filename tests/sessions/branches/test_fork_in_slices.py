@@ -237,9 +237,7 @@ def test_id_taken_during_the_copy_is_refused(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("for_good", [False, True])
-def test_a_session_that_is_deleted_for_good_while_it_is_forked_has_no_fork(
-    monkeypatch: pytest.MonkeyPatch, for_good: bool
-):
+def test_session_purged_during_fork_leaves_no_fork(monkeypatch: pytest.MonkeyPatch, for_good: bool):
     story = create_story()
 
     def delete(number: int) -> None:
@@ -264,8 +262,8 @@ def test_fork_indexed_halfway_becomes_fully_searchable(monkeypatch: pytest.Monke
     indexing.index_all()
 
     def values(pk: int) -> set[tuple[str, str]]:
-        found = StateValue.objects.filter(scope="session", owner_id=pk)
-        return {(row.key_id, row.mark) for row in found}
+        rows = StateValue.objects.filter(scope="session", owner_id=pk)
+        return {(row.key_id, row.mark) for row in rows}
 
     assert values(new.pk) == values(story.pk)
 
@@ -293,10 +291,10 @@ def test_slices_grow_if_fast_and_shrink_if_slow(monkeypatch: pytest.MonkeyPatch)
 def test_a_copy_reads_which_rows_there_are_once(monkeypatch: pytest.MonkeyPatch):
     """Else a long session would be read again for each slice of it."""
     story = create_story()
-    asked: list[int] = []
+    requests: list[int] = []
     keys = session_copy._keys
-    monkeypatch.setattr(session_copy, "_keys", lambda rows: asked.append(1) or keys(rows))
+    monkeypatch.setattr(session_copy, "_keys", lambda rows: requests.append(1) or keys(rows))
     act_between_transactions(monkeypatch, lambda number: None)
     fork(story.pk, NewFork(own_realm=True))
-    assert len(asked) == 7
+    assert len(requests) == 7
     assert history.state_at(story.session).merge_scopes()

@@ -144,15 +144,16 @@ def test_the_dry_run_writes_nothing():
 
 def test_dry_run_lists_changed_and_unchanged_keys():
     story = tell_three_invocations()
-    found = plan(story)
-    keys = {key.key: (key.now and key.now.public, key.then and key.then.public) for key in found.keys}
+    rewind_plan = plan(story)
+    keys = {key.key: (key.now and key.now.public, key.then and key.then.public) for key in rewind_plan.keys}
     assert keys == {"b": ("2", "1"), "c": ("9", None), "seed": ("2", "1")}
-    assert (found.events, found.invocations, found.first_message) == (6, 2, "two")
+    assert (rewind_plan.events, rewind_plan.invocations, rewind_plan.first_message) == (6, 2, "two")
     shared = {
-        key.name: (key.before and key.before.public, key.now and key.now.public) for key in found.shared.first
+        key.name: (key.before and key.before.public, key.now and key.now.public)
+        for key in rewind_plan.shared.first
     }
     assert shared == {"user:tier": ('"free"', '"gold"'), "app:news": (None, "true")}
-    assert [(effect.tool, effect.args, effect.seq) for effect in found.effects.first] == [
+    assert [(effect.tool, effect.args, effect.seq) for effect in rewind_plan.effects.first] == [
         ("book", {"city": "Paris"}, 4)
     ]
 
@@ -190,13 +191,13 @@ def test_credentials_are_restored_and_shown_redacted():
     story = Story(initial={"cred": secret})
     story.asks("one")
     story.says("1", delta={"cred": None})
-    found = plan(story, "i1")
+    rewind_plan = plan(story, "i1")
     row = SessionState.objects.filter(owner_id=story.pk)
     rewinding.rewind(story.pk, invocation_id="i1")
     restored = row.get(key="cred")
     assert json.loads(restored.private or "null") == secret
     assert "s3cret" not in restored.value
-    assert found.keys[0].then == StoredValue('{"authType":"apiKey"}', restored.private)
+    assert rewind_plan.keys[0].then == StoredValue('{"authType":"apiKey"}', restored.private)
 
 
 def test_restored_value_keeps_its_conversion_note():
@@ -231,7 +232,7 @@ def test_an_unknown_invocation_and_an_unknown_event_are_refused():
         rewinding.rewind(story.pk + 1, invocation_id="i1")
 
 
-def test_an_event_without_an_invocation_is_refused_because_adk_could_not_name_it():
+def test_rewind_to_event_without_invocation_is_refused():
     story = Story()
     story.invocation = ""
     story.asks("one")
@@ -275,8 +276,8 @@ def test_memory_added_since_is_reported():
     MemoryEntry.objects.create(**shared, session_id="s1", entry_id="e5", timestamp=story.event(5).timestamp)
     MemoryEntry.objects.create(**shared, session_id="s1", entry_id="e1", timestamp=story.event(1).timestamp)
     MemoryEntry.objects.create(**shared, session_id="other", entry_id="x", timestamp=story.event(8).timestamp)
-    found = plan(story).memory
-    assert (found.count, [entry.text for entry in found.first]) == (1, ["likes tea"])
+    memory = plan(story).memory
+    assert (memory.count, [entry.text for entry in memory.first]) == (1, ["likes tea"])
 
 
 def test_long_lists_are_cut_and_counted():
@@ -345,11 +346,11 @@ class Office:
     async def files(self) -> dict[str, str | None]:
         service = self.runner.artifact_service
         assert service is not None
-        found = {}
+        values = {}
         for name in ("a.txt", "b.txt", "user:u.txt"):
             part = await service.load_artifact(**self.named, filename=name)
-            found[name] = part.text if part else None
-        return found
+            values[name] = part.text if part else None
+        return values
 
     async def tell(self) -> str:
         """Have two invocations, and return the id of the second."""
@@ -362,7 +363,7 @@ async def session_pk() -> int:
     return (await units_of_work.read(AgentSession.objects.get)).pk
 
 
-async def test_session_artifacts_are_restored_as_new_versions_and_the_users_stay():
+async def test_rewind_restores_session_artifacts_as_new_versions():
     office = Office(DjangoSessionService(), DjangoArtifactService())
     second = await office.tell()
     _, appended, _ = await units_of_work.write(rewinding.rewind, await session_pk(), invocation_id=second)
@@ -376,12 +377,12 @@ async def test_the_dry_run_names_the_files_that_change_and_those_that_stay():
     office = Office(DjangoSessionService(), DjangoArtifactService())
     second = await office.tell()
     session = await units_of_work.read(AgentSession.objects.get)
-    found = await units_of_work.read(lambda: rewinding.plan_rewind(session, invocation_id=second))
-    assert [(file.name, file.now, file.then, file.outcome) for file in found.files] == [
+    rewind_plan = await units_of_work.read(lambda: rewinding.plan_rewind(session, invocation_id=second))
+    assert [(file.name, file.now, file.then, file.outcome) for file in rewind_plan.files] == [
         ("a.txt", 1, 0, FileOutcome.RESTORED),
         ("b.txt", 0, None, FileOutcome.HIDDEN),
     ]
-    assert found.user_files == ["user:u.txt"]
+    assert rewind_plan.user_files == ["user:u.txt"]
 
 
 async def test_missing_old_version_hides_the_file_and_dry_run_says_so():

@@ -85,13 +85,13 @@ async def test_group_on_a_full_store_confirms_only_stored_appends(ours):
     ]
     outcomes = await asyncio.gather(*tries, return_exceptions=True)
     assert {type(outcome) for outcome in outcomes if isinstance(outcome, BaseException)} == {StoreFull}
-    told = {outcome.id for outcome in outcomes if not isinstance(outcome, BaseException)}
-    assert await units_of_work.read(lambda: set(Event.objects.values_list("event_id", flat=True))) == told
+    ids = {outcome.id for outcome in outcomes if not isinstance(outcome, BaseException)}
+    assert await units_of_work.read(lambda: set(Event.objects.values_list("event_id", flat=True))) == ids
     await units_of_work.read(assert_whole)
 
 
 @sqlite_only
-async def test_a_failure_that_takes_the_transaction_with_it_fails_its_whole_group(store):
+async def test_lost_transaction_fails_its_whole_group(store):
     """SQLite may undo the whole transaction when the disk fails; then no job of the group is stored."""
 
     def lose_transaction() -> None:
@@ -99,15 +99,19 @@ async def test_a_failure_that_takes_the_transaction_with_it_fails_its_whole_grou
             AgentSession.objects.count()
             transaction.get_connection().cursor().execute("ROLLBACK")
 
-    def made(number: int) -> Any:
+    def create_session(number: int) -> Any:
         return units_of_work.write(writes.create_session, SessionKey("", "app", "user", f"s{number}"))
 
     outcomes = await asyncio.gather(
-        made(1), units_of_work.write(lose_transaction), made(2), made(3), return_exceptions=True
+        create_session(1),
+        units_of_work.write(lose_transaction),
+        create_session(2),
+        create_session(3),
+        return_exceptions=True,
     )
     stored = await units_of_work.read(lambda: set(AgentSession.objects.values_list("session_id", flat=True)))
-    told = {outcome.session_id for outcome in outcomes if isinstance(outcome, AgentSession)}
-    assert stored == told
+    session_ids = {outcome.session_id for outcome in outcomes if isinstance(outcome, AgentSession)}
+    assert stored == session_ids
 
 
 async def test_a_store_that_may_only_be_read_refuses_writes_and_is_still_read(ours):
@@ -284,7 +288,7 @@ def test_really_full_disk_damages_nothing_and_recovers(small_disk: Path):
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert writer.stdout is not None
-    said = [writer.stdout.readline().split()[0] for _ in range(2)]
+    replies = [writer.stdout.readline().split()[0] for _ in range(2)]
     ballast.unlink()
     out, _ = writer.communicate("go on\n", timeout=60)
-    assert (said, out.strip()) == (["full", "full"], "whole")
+    assert (replies, out.strip()) == (["full", "full"], "whole")

@@ -69,17 +69,17 @@ async def test_a_run_is_claimed_and_ended_once_though_the_store_fails(store, los
     assert (turns.active, left, live.ended.is_set()) == ({}, [True], True)
 
 
-async def test_the_first_end_of_a_run_counts_and_a_cancelled_caller_does_not_undo_it(store, monkeypatch):
+async def test_first_end_of_a_run_counts_even_if_caller_is_cancelled(store, monkeypatch):
     turns = RunQueue("r1", on_left=lambda: None)
     live = turns.add_run(await create_queued_run(turns))
     assert await turns.take_turn(live)
     is_back = threading.Event()
     finish = lifecycle.finish
 
-    def away(*given: Any, **named: Any) -> bool:
+    def away(*arguments: Any, **named: Any) -> bool:
         if not is_back.is_set():
             raise STORE_LOST
-        return finish(*given, **named)
+        return finish(*arguments, **named)
 
     monkeypatch.setattr(lifecycle, "finish", away)
     failing_run = asyncio.create_task(turns.finish(live, Status.FAILED, error_type="ValueError"))
@@ -117,7 +117,7 @@ async def test_run_with_possibly_written_row_is_cancelled(store, lose):
     def queued() -> bool:
         return Run.objects.filter(status__in=Run.ACTIVE).exists()
 
-    await until(partial(units_of_work.read, queued), lambda found: not found)
+    await until(partial(units_of_work.read, queued), lambda result: not result)
     assert await units_of_work.read(lifecycle.active_run, session.pk) is None
 
 

@@ -30,8 +30,8 @@ def assert_whole() -> None:
         )
         assert [seq for seq, _, _ in rows] == list(range(1, session.last_seq + 1))
         assert session.revision == session.last_seq
-        told = {seq: _by_scope(json.loads(data)["actions"].get("stateDelta", {})) for seq, _, data in rows}
-        assert _ledger_writes(session) == {seq: delta for seq, delta in told.items() if delta}
+        deltas = {seq: _by_scope(json.loads(data)["actions"].get("stateDelta", {})) for seq, _, data in rows}
+        assert _ledger_writes(session) == {seq: delta for seq, delta in deltas.items() if delta}
     assert _state() == _fold()
     for scope, owners in ((Scope.USER, UserScope), (Scope.APP, AppScope)):
         for owner in owners.objects.all():
@@ -47,10 +47,10 @@ def _by_scope(delta: dict[str, Any]) -> dict[tuple[str, str], Any]:
 
 def _ledger_writes(session: AgentSession) -> dict[int, dict[tuple[str, str], Any]]:
     """Return what the ledger says each event of a session wrote."""
-    found: dict[int, dict[tuple[str, str], Any]] = defaultdict(dict)
+    writes: dict[int, dict[tuple[str, str], Any]] = defaultdict(dict)
     for row in StateChange.objects.filter(session=session, seq__gt=0):
-        found[row.seq][row.scope, row.key] = json.loads(row.value or "null")
-    return dict(found)
+        writes[row.seq][row.scope, row.key] = json.loads(row.value or "null")
+    return dict(writes)
 
 
 def _fold() -> dict[tuple[str, int, str], tuple[Any, int]]:

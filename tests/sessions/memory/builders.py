@@ -13,11 +13,11 @@ from google.genai import types
 OWNER = {"app_name": "office", "user_id": "ann"}
 
 
-def event(text: str | None, **given: Any) -> Event:
+def event(text: str | None, **fields: Any) -> Event:
     """Return an event in which somebody says `text`."""
     parts = [types.Part(text=text)] if text is not None else []
     content = types.Content(role="user", parts=parts)
-    return Event(**{"author": "user", "invocation_id": "i", "content": content, **given})
+    return Event(**{"author": "user", "invocation_id": "i", "content": content, **fields})
 
 
 def session(*texts: str, session_id: str = "s1", **owner: str) -> Session:
@@ -26,12 +26,12 @@ def session(*texts: str, session_id: str = "s1", **owner: str) -> Session:
     return Session(**{**OWNER, **owner, "id": session_id}, events=events)
 
 
-def entry(text: str, **given: Any) -> MemoryEntry:
+def entry(text: str, **fields: Any) -> MemoryEntry:
     """Return a memory of its own."""
-    return MemoryEntry(content=types.Content(parts=[types.Part(text=text)]), **given)
+    return MemoryEntry(content=types.Content(parts=[types.Part(text=text)]), **fields)
 
 
 async def recall_texts(service: BaseMemoryService, query: str, **owner: str) -> list[str]:
     """Return the texts that a search finds, best first."""
-    found = await service.search_memory(**{**OWNER, **owner}, query=query)
-    return ["\n".join(part.text or "" for part in memory.content.parts or []) for memory in found.memories]
+    response = await service.search_memory(**{**OWNER, **owner}, query=query)
+    return ["\n".join(part.text or "" for part in memory.content.parts or []) for memory in response.memories]

@@ -18,5 +18,5 @@ def memory(store: None) -> DjangoMemoryService:
 @pytest.fixture(params=[DjangoMemoryService, InMemoryMemoryService], ids=["devui", "adk in memory"])
 def service(request: pytest.FixtureRequest, store: None) -> BaseMemoryService:
     """Each service that must do as the tests say."""
-    found: BaseMemoryService = request.param()
-    return found
+    new_service: BaseMemoryService = request.param()
+    return new_service

@@ -6,7 +6,7 @@ import pytest
 from google.adk.memory.base_memory_service import BaseMemoryService
 from google.genai import types
 
-from tests.sessions.memory.said import OWNER, event, recall_texts, session
+from tests.sessions.memory.builders import OWNER, event, recall_texts, session
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -17,12 +17,12 @@ async def test_session_text_is_found(service: BaseMemoryService):
 
 
 async def test_a_memory_is_the_event_it_comes_from(service: BaseMemoryService):
-    said = session("The budget is 40,000.")
-    await service.add_session_to_memory(said)
+    talk = session("The budget is 40,000.")
+    await service.add_session_to_memory(talk)
     (memory,) = (await service.search_memory(**OWNER, query="budget")).memories
     assert memory.id == "s1-0"
     assert memory.author == "user"
-    assert memory.content == said.events[0].content
+    assert memory.content == talk.events[0].content
     assert memory.timestamp is not None
     assert memory.timestamp.startswith("19")  # local time of epoch second 1000, as ADK tells it
     assert memory.custom_metadata == {}

@@ -25,8 +25,8 @@ def remember(*texts: str, owner: memory_entries.MemoryOwner = ANN) -> list[int]:
     content = scopes.canonicalize({"parts": []})
     drafts = [memory_entries.NewEntry(f"e{n}", "user", 1.0, content, text) for n, text in enumerate(texts)]
     memory_entries.add_entries(owner, "s1", drafts)
-    found = MemoryEntry.objects.filter(user_id=owner.user_id)
-    pks = dict(found.values_list("entry_id", "pk"))
+    rows = MemoryEntry.objects.filter(user_id=owner.user_id)
+    pks = dict(rows.values_list("entry_id", "pk"))
     return [pks[draft.entry_id] for draft in drafts]
 
 
@@ -39,9 +39,9 @@ def find(
 
 
 def test_terms_combine_with_all_or_any():
-    both, one, _ = remember("red apple", "red car", "green")
+    both, first, _ = remember("red apple", "red car", "green")
     assert find("red apple") == [both]
-    assert find("red apple", every=False) == [both, one]
+    assert find("red apple", every=False) == [both, first]
 
 
 def test_a_term_of_several_tokens_is_a_phrase():

@@ -12,7 +12,7 @@ from google.genai import types
 from sessions_app.adk import DjangoMemoryService
 from sessions_app.models import MemoryEntry
 from sessions_app.store import units_of_work
-from tests.sessions.memory.said import OWNER, entry, event, recall_texts, session
+from tests.sessions.memory.builders import OWNER, entry, event, recall_texts, session
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -28,7 +28,7 @@ ENGLISH = ("The meeting moved to Thursday.", "Python is what I like.", "私はPy
 
 
 @pytest.mark.parametrize(
-    ("said", "query", "found"),
+    ("texts", "query", "expected"),
     [
         (JAPANESE, "会議", JAPANESE[0]),
         (JAPANESE, "天気", JAPANESE[1]),
@@ -48,10 +48,10 @@ ENGLISH = ("The meeting moved to Thursday.", "Python is what I like.", "私はPy
     ],
 )
 async def test_word_of_any_script_is_found(
-    memory: DjangoMemoryService, said: tuple[str, ...], query: str, found: str
+    memory: DjangoMemoryService, texts: tuple[str, ...], query: str, expected: str
 ):
-    await memory.add_session_to_memory(session(*said))
-    assert (await recall_texts(memory, query))[0] == found
+    await memory.add_session_to_memory(session(*texts))
+    assert (await recall_texts(memory, query))[0] == expected
 
 
 @pytest.mark.parametrize("query", ["京天", "都東", "議会", "气天", "산예", "木日"])
@@ -141,24 +141,24 @@ async def test_the_metadata_of_events_comes_back_with_each(memory: DjangoMemoryS
     await memory.add_events_to_memory(
         **OWNER, events=[event("a plan")], custom_metadata={"ttl": 3, "at": {1}}
     )
-    (found,) = (await memory.search_memory(**OWNER, query="plan")).memories
-    assert found.custom_metadata == {"ttl": 3, "at": [1]}
+    (entry,) = (await memory.search_memory(**OWNER, query="plan")).memories
+    assert entry.custom_metadata == {"ttl": 3, "at": [1]}
 
 
 async def test_custom_entry_is_returned_unchanged(memory: DjangoMemoryService):
-    given = entry(
+    custom_entry = entry(
         "Ann likes tea.", id="m1", author="profile", timestamp="last spring", custom_metadata={"a": 1}
     )
-    await memory.add_memory(**OWNER, memories=[given], custom_metadata={"a": 0, "b": 2})
-    (found,) = (await memory.search_memory(**OWNER, query="tea")).memories
-    assert found == given.model_copy(update={"custom_metadata": {"a": 1, "b": 2}})
+    await memory.add_memory(**OWNER, memories=[custom_entry], custom_metadata={"a": 0, "b": 2})
+    (memory_entry,) = (await memory.search_memory(**OWNER, query="tea")).memories
+    assert memory_entry == custom_entry.model_copy(update={"custom_metadata": {"a": 1, "b": 2}})
 
 
 async def test_entry_without_id_and_time_gets_them(memory: DjangoMemoryService):
     await memory.add_memory(**OWNER, memories=[entry("Ann likes tea."), entry("Ann likes teapots and tea.")])
-    found = (await memory.search_memory(**OWNER, query="tea")).memories
-    assert len({memory.id for memory in found} - {None, ""}) == 2
-    assert all(memory.timestamp for memory in found)
+    memory_entry = (await memory.search_memory(**OWNER, query="tea")).memories
+    assert len({memory.id for memory in memory_entry} - {None, ""}) == 2
+    assert all(memory.timestamp for memory in memory_entry)
 
 
 async def test_entry_with_existing_id_replaces_it(memory: DjangoMemoryService):
@@ -169,11 +169,11 @@ async def test_entry_with_existing_id_replaces_it(memory: DjangoMemoryService):
 
 
 async def test_removed_entry_can_be_added_again(memory: DjangoMemoryService):
-    given = entry("Ann likes tea.", id="m1")
-    await memory.add_memory(**OWNER, memories=[given])
+    custom_entry = entry("Ann likes tea.", id="m1")
+    await memory.add_memory(**OWNER, memories=[custom_entry])
     await memory.delete_memory(**OWNER, memory_id="m1")
     assert await recall_texts(memory, "tea") == []
-    await memory.add_memory(**OWNER, memories=[given])
+    await memory.add_memory(**OWNER, memories=[custom_entry])
     assert await recall_texts(memory, "tea") == ["Ann likes tea."]
 
 
@@ -204,27 +204,27 @@ async def test_credentials_are_stored_separately_and_returned_to_agent(memory: D
     await memory.add_events_to_memory(**OWNER, events=[event(None, content=content)])
     row = await units_of_work.read(MemoryEntry.objects.get)
     assert "s3cret" not in row.content
-    (found,) = (await memory.search_memory(**OWNER, query="log")).memories
-    assert found.content == content
+    (entry,) = (await memory.search_memory(**OWNER, query="log")).memories
+    assert entry.content == content
 
 
 async def test_bytes_and_odd_text_come_back(memory: DjangoMemoryService):
     image = types.Part(inline_data=types.Blob(data=b"\xfb\xff\x00", mime_type="image/png"))
     content = types.Content(role="user", parts=[types.Part(text="look \x00 here"), image])
     await memory.add_events_to_memory(**OWNER, events=[event(None, content=content)])
-    (found,) = (await memory.search_memory(**OWNER, query="look")).memories
-    assert found.content == content
+    (entry,) = (await memory.search_memory(**OWNER, query="look")).memories
+    assert entry.content == content
 
 
 async def test_an_absurd_time_does_not_stop_recall(memory: DjangoMemoryService):
     await memory.add_events_to_memory(**OWNER, events=[event("a plan", timestamp=1e300)])
-    (found,) = (await memory.search_memory(**OWNER, query="plan")).memories
-    assert found.timestamp is None
+    (entry,) = (await memory.search_memory(**OWNER, query="plan")).memories
+    assert entry.timestamp is None
 
 
 async def test_a_long_session_is_added_once_by_many_at_a_time(memory: DjangoMemoryService):
-    said = session(*[f"plan {n} word{n}" for n in range(450)])
-    await asyncio.gather(*[memory.add_session_to_memory(said) for _ in range(4)])
+    talk = session(*[f"plan {n} word{n}" for n in range(450)])
+    await asyncio.gather(*[memory.add_session_to_memory(talk) for _ in range(4)])
     assert await units_of_work.read(MemoryEntry.objects.count) == 450
     assert await recall_texts(memory, "word449") == ["plan 449 word449"]
     assert await recall_texts(memory, "word0") == ["plan 0 word0"]

@@ -79,11 +79,11 @@ async def test_copy_has_writers_and_temp_keys(mirrored_service):
     await create(mirrored_service, state={"city": "Rome"})
     await say(mirrored_service, call("book", city="Oslo"), "Done.")
 
-    def written() -> list[tuple[str, int, str, str, bool]]:
+    def read_writes() -> list[tuple[str, int, str, str, bool]]:
         rows = StateChange.objects.filter(key__in=["city", "home", "said"]).order_by("seq", "key")
         return [(row.key, row.seq, row.writer, row.writer_name, row.inferred) for row in rows]
 
-    assert await units_of_work.read(written) == [
+    assert await units_of_work.read(read_writes) == [
         ("city", 0, "seed", "", False),
         ("city", 3, "tool", "book", False),
         ("home", 3, "tool", "book", False),
@@ -197,7 +197,7 @@ async def say_something(service: MirroredSessionService) -> None:
 async def test_ids_are_case_sensitive(mirrored_service, truth):
     session = await create(mirrored_service, " a/b?日本 ")
     await append(session, mirrored_service, {"n": 1})
-    assert [found.id for found in (await truth.list_sessions(**OWNER)).sessions] == [session.id]
+    assert [result.id for result in (await truth.list_sessions(**OWNER)).sessions] == [session.id]
     row = await units_of_work.read(AgentSession.objects.get)
     assert (row.session_id, row.last_seq) == (session.id, 1)
 
@@ -250,9 +250,9 @@ async def test_session_recreated_in_the_service_keeps_old_events_with_note(mirro
     await truth.delete_session(**OWNER, session_id="s1")
     await append(await create(truth), truth, {"new": 1})
     await get(mirrored_service)
-    found = await copy()
-    assert [event.actions.state_delta for event in found.events] == [{"old": 1}, {"new": 1}]
-    assert found.state == {"new": 1}
+    session = await copy()
+    assert [event.actions.state_delta for event in session.events] == [{"old": 1}, {"new": 1}]
+    assert session.state == {"new": 1}
     assert (await mark()).behind == "1 of the events here are not in adk's."
 
 

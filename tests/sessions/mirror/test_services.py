@@ -42,8 +42,8 @@ def test_services_py_beside_the_agents_may_register_a_scheme(tmp_path: Path, mon
     (tmp_path / "services.py").write_text(SERVICES)
     AgentSource(str(tmp_path), "clerk").load_services()
     sys.modules.pop("services", None)
-    found = session_service(RuntimeOptions(session_service_uri="mine://here"), tmp_path)
-    assert isinstance(found, InMemorySessionService)
+    service = session_service(RuntimeOptions(session_service_uri="mine://here"), tmp_path)
+    assert isinstance(service, InMemorySessionService)
 
 
 def test_a_uri_that_names_nothing_is_refused_without_its_password(tmp_path: Path):

@@ -23,30 +23,30 @@ class Slow(BaseAgent):
     """A counter that can be interrupted."""
 
     async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
-        asked = ctx.user_content.parts[0].text if ctx.user_content and ctx.user_content.parts else ""
+        text = ctx.user_content.parts[0].text if ctx.user_content and ctx.user_content.parts else ""
         try:
-            async for event in self._say(ctx, asked):
+            async for event in self._say(ctx, text):
                 yield event
         finally:
-            _tell_the_end(asked)
+            _tell_the_end(text)
 
-    async def _say(self, ctx: InvocationContext, asked: str) -> AsyncGenerator[Event, None]:
+    async def _say(self, ctx: InvocationContext, question: str) -> AsyncGenerator[Event, None]:
         for number in range(WORDS):
-            if number == 2 and asked == "fail":
+            if number == 2 and question == "fail":
                 raise ValueError("kaput")
-            if number == 2 and asked == "die":
+            if number == 2 and question == "die":
                 os.kill(os.getpid(), signal.SIGKILL)
             text = types.Part(text=f"word {number}")
             content = types.Content(role="model", parts=[text])
             yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
-            if asked == "short":
+            if question == "short":
                 return
             await asyncio.sleep(0.05)
 
 
-def _tell_the_end(asked: str) -> None:
-    if asked.startswith("count "):
-        Path(asked.removeprefix("count ")).touch()
+def _tell_the_end(question: str) -> None:
+    if question.startswith("count "):
+        Path(question.removeprefix("count ")).touch()
 
 
 root_agent = Slow(name="slow", description="Counts slowly.")

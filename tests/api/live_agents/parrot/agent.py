@@ -39,12 +39,12 @@ class Line(BaseLlmConnection):
     async def receive(self) -> AsyncGenerator[LlmResponse, None]:
         """Say what was heard."""
         while True:
-            said = await self.heard.get()
-            if said == "die":
+            message = await self.heard.get()
+            if message == "die":
                 os.kill(os.getpid(), signal.SIGKILL)
-            if said.startswith("fail"):
-                raise ValueError("kaput" + said.removeprefix("fail"))
-            content = types.Content(role="model", parts=[types.Part(text=f"heard {said}")])
+            if message.startswith("fail"):
+                raise ValueError("kaput" + message.removeprefix("fail"))
+            content = types.Content(role="model", parts=[types.Part(text=f"heard {message}")])
             yield LlmResponse(content=content, turn_complete=False)
             yield LlmResponse(turn_complete=True)
 

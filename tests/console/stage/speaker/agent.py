@@ -8,13 +8,13 @@ class Echo(LiveModel):
 
     turns: list = []
 
-    def next_turn(self, said: str):
-        if said == "break":
+    def next_turn(self, text: str):
+        if text == "break":
             raise RuntimeError("The line is broken.")
         return (
             call("count", words="one two")
-            if said == "count"
-            else f"You said: {said or 'a tool has answered'}"
+            if text == "count"
+            else f"You said: {text or 'a tool has answered'}"
         )
 
 

@@ -20,18 +20,18 @@ class Parrot(BaseAgent):
 
     async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
         parts = (ctx.user_content.parts if ctx.user_content else None) or []
-        told = json.loads("".join(part.text or "" for part in parts))
-        for name, args in told.get("calls", []):
+        body = json.loads("".join(part.text or "" for part in parts))
+        for name, args in body.get("calls", []):
             call = types.Part(function_call=types.FunctionCall(name=name, args=args))
             yield self._event(ctx, call)
             yield self._event(ctx, types.Part.from_function_response(name=name, response={"ok": True}))
-        if "raise" in told:
-            raise RuntimeError(told["raise"])
-        if told.get("count"):
+        if "raise" in body:
+            raise RuntimeError(body["raise"])
+        if body.get("count"):
             number = ctx.session.state.get("user:n", 0) + 1
             yield self._event(ctx, types.Part(text=f"number {number}"), **{"user:n": number})
-        elif "say" in told:
-            yield self._event(ctx, types.Part(text=told["say"]))
+        elif "say" in body:
+            yield self._event(ctx, types.Part(text=body["say"]))
 
     def _event(self, ctx: InvocationContext, part: types.Part, **delta: int) -> Event:
         return Event(
