@@ -28,6 +28,8 @@ FORBIDDEN = (
 )
 PAGE = 100
 """Comments and artifacts that are requested at once: the most that both forges return."""
+MAX_COMMENT = 65_000
+"""Characters of a comment: GitHub refuses more than 65,536."""
 
 
 class ForgeError(Exception):
@@ -85,7 +87,8 @@ class GitHub(Forge):
         number, author = setting("DEVUI_PULL_REQUEST"), setting("DEVUI_COMMENT_AUTHOR", "github-actions[bot]")
         path = f"{self._repository}/issues/{quote(number)}/comments"
         for comment in self.comments(path):
-            if comment["user"]["login"] == author and comment["body"].startswith(marker):
+            login = (comment["user"] or {}).get("login")  # accounts can be deleted
+            if login == author and (comment["body"] or "").startswith(marker):
                 self.call("PATCH", f"{self._repository}/issues/comments/{comment['id']}", {"body": text})
                 return
         self.call("POST", path, {"body": text})
@@ -96,9 +99,8 @@ class GitHub(Forge):
         A fork may have a branch of the same name, and its artifacts are in the same list: they are ignored.
         """
         query = urlencode({"name": f"{name}-baseline", "per_page": PAGE})
-        listed = json.loads(
-            self.call("GET", f"{self._repository}/actions/artifacts?{query}") or '{"artifacts": []}'
-        )
+        path = f"{self._repository}/actions/artifacts?{query}"
+        listed = json.loads(_require(self.call("GET", path), path))
         own = [
             artifact
             for artifact in listed["artifacts"]
@@ -115,8 +117,19 @@ class GitHub(Forge):
 
 
 def _is_of(artifact: dict[str, Any], branch: str) -> bool:
-    run = artifact["workflow_run"]
-    return bool(run["head_branch"] == branch and run["head_repository_id"] == run["repository_id"])
+    run = artifact["workflow_run"] or {}
+    return bool(run and run["head_branch"] == branch and run["head_repository_id"] == run["repository_id"])
+
+
+def _require(content: bytes, path: str) -> bytes:
+    """Return a response. Forges answer 404 also to a token that may not read.
+
+    Raises:
+        ForgeError: the response was 404, which is empty.
+    """
+    if not content:
+        raise ForgeError(f"GET {path}: HTTP status 404.{FORBIDDEN}")
+    return content
 
 
 class GitLab(Forge):
@@ -141,7 +154,10 @@ class GitLab(Forge):
         """Return the file of the newest successful pipeline of the main branch; empty if there is none."""
         job = urlencode({"job": f"{name}-merge"})
         file = "devui-evals/merged.sqlite3"
-        return self.call("GET", f"{self._project}/jobs/artifacts/{quote(branch, safe='')}/raw/{file}?{job}")
+        path = f"{self._project}/jobs/artifacts/{quote(branch, safe='')}/raw/{file}?{job}"
+        if not (content := self.call("GET", path)):
+            _require(self.call("GET", self._project), self._project)
+        return content
 
 
 def setting(name: str, default: str = "") -> str:
@@ -167,7 +183,8 @@ def main(arguments: list[str]) -> int:
         forge = GitLab() if os.environ.get("GITLAB_CI") else GitHub()
         if command == "comment":
             marker = f"<!-- {name} -->"
-            forge.write_comment(marker, f"{marker}\n{file.read_text(encoding='utf-8')}")
+            text = file.read_text(encoding="utf-8", errors="replace")
+            forge.write_comment(marker, f"{marker}\n{text}"[:MAX_COMMENT])
         elif content := forge.download_baseline(name, setting("DEVUI_MAIN_BRANCH", main_branch)):
             file.write_bytes(content)
     except ForgeError as error:

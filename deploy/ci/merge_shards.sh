@@ -23,7 +23,7 @@ DATABASE_URL="sqlite:///$folder/merging.sqlite3" devui merge_evals "$@" \
     --markdown "$summary" --junit "$folder/junit.xml" --html "$folder/report.html" \
     >"$folder/merge.log" 2>&1 || status=$?
 cat "$folder/merge.log"
-if [ "$status" -le 1 ]; then
+if [ "$status" -le 1 ] && [ -s "$summary" ]; then
     mv "$folder/merging.sqlite3" "$folder/merged.sqlite3"
 else # indented lines are code, in which a forge interprets nothing
     printf '### Evals could not be merged\n\n' >"$summary"

@@ -28,6 +28,7 @@ class FakeForge:
         self.requests: list[str] = []
         self.download_headers: dict[str, str] = {}
         self.is_read_only = False
+        self.is_hidden = False
         self.address = ""
 
     def add_comment(self, body: str, author: dict[str, Any] = BOT) -> dict[str, Any]:
@@ -66,6 +67,10 @@ class FakeForge:
         return self._route(method, parts.path, query, body)
 
     def _route(self, method: str, path: str, query: dict[str, str], body: dict[str, str]) -> tuple[int, Any]:
+        if self.is_hidden:
+            return 404, {}
+        if path == "/projects/5":
+            return 200, {"id": 5}
         if path == "/user":
             return 200, {"id": BOT["id"]}
         if path == "/repos/o/r/actions/artifacts":

@@ -123,6 +123,13 @@ def test_refused_comment_names_the_reason(tmp_path, forge, settings):
     assert "Pull requests of forks" in printed
 
 
+def test_long_or_damaged_summary_and_deleted_accounts_are_no_obstacle(tmp_path, forge):
+    forge.add_comment(f"{MARKER}of a deleted account", None)
+    (tmp_path / "summary.md").write_bytes("é".encode()[:1] + b"x" * 100_000)
+    script(tmp_path, "forges.py", "comment", "summary.md", **github(forge))
+    assert len(forge.comments[1]["body"]) < 65_536
+
+
 def test_missing_setting_and_wrong_arguments_are_refused(tmp_path, forge):
     assert "GITHUB_TOKEN is not set." in comment(tmp_path, "x", code=1, **github(forge, GITHUB_TOKEN=""))
     assert "GITLAB_TOKEN is not set." in comment(tmp_path, "x", code=1, **gitlab(forge, GITLAB_TOKEN=""))
@@ -145,12 +152,20 @@ def test_newest_artifact_of_the_main_branch_is_the_baseline(tmp_path, forge):
     forge.add_artifact(b"expired", created_at="2027-01-05", expired=True)
     forge.add_artifact(b"another branch", branch="feature", created_at="2027-01-05")
     forge.add_artifact(b"a fork with a branch main", fork=99, created_at="2027-01-05")
+    forge.add_artifact(b"of a deleted run", workflow_run=None, created_at="2027-01-05")
     forge.add_artifact(b"another name", name="x", created_at="2027-01-05")
     assert baseline(tmp_path, **github(forge)) == b"newest of main"
     assert forge.download_headers
     assert not {"Authorization", "Private-Token"} & forge.download_headers.keys(), (
         "the token stays with the forge"
     )
+
+
+@FORGES
+def test_token_that_sees_nothing_is_not_a_missing_baseline(tmp_path, forge, settings):
+    forge.is_hidden = True
+    printed = script(tmp_path, "forges.py", "baseline", "main.sqlite3", code=1, **settings(forge))
+    assert "HTTP status 404. The token may not do this" in printed
 
 
 def test_file_of_the_main_pipeline_is_the_baseline(tmp_path, forge):
@@ -164,6 +179,7 @@ STUB = r"""#!/bin/sh
 echo "$DATABASE_URL $*" >>calls.txt
 [ "$1" = merge_evals ] || exit 0
 touch "${DATABASE_URL#sqlite:///}"
+[ "$STATUS" -eq 3 ] && echo Traceback && exit 1
 [ "$STATUS" -eq 2 ] && printf 'CommandError: <b>\r@everyone\n' && exit 2
 while [ "$1" != --markdown ]; do shift; done
 echo "### Evals" >"$2"
@@ -206,6 +222,14 @@ def test_stores_that_cannot_be_merged_leave_a_comment_and_no_baseline(tmp_path, 
     assert not (tmp_path / "devui-evals/merged.sqlite3").exists(), "no empty store becomes the baseline"
     [written] = forge.comments
     assert written["body"] == f"{MARKER}### Evals could not be merged\n\n    CommandError: <b> @everyone\n"
+
+
+def test_merge_that_crashes_leaves_a_comment_and_no_baseline(tmp_path, forge, stub):
+    script(tmp_path, "merge_shards.sh", code=1, **github(forge, PATH=stub, STATUS="3"))
+    assert not (tmp_path / "devui-evals/merged.sqlite3").exists()
+    assert [one["body"] for one in forge.comments] == [
+        f"{MARKER}### Evals could not be merged\n\n    Traceback\n"
+    ]
 
 
 def test_comment_that_is_refused_decides_nothing(tmp_path, forge, stub):
