@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 
 from tests.trust import engine
@@ -71,9 +71,13 @@ def _run_engine(runs: int) -> bool:
     print(
         f"\nReal engine and command line: 20 cases at {engine.RATE}, {engine.REPETITIONS} repetitions, gate fails"
     )
-    failed_same, compared_same = engine.count_false_alarms(runs // 2, same_code=True)
-    print(f"{'same code (0)':{WIDTH}}{failed_same:>6} of {compared_same}", flush=True)
-    failed, compared = engine.count_false_alarms(runs, same_code=False)
+    sys.stdout.flush()
+    with ThreadPoolExecutor() as pool:
+        same_code = pool.submit(engine.count_false_alarms, runs // 2, same_code=True)
+        other_code = pool.submit(engine.count_false_alarms, runs, same_code=False)
+        failed_same, compared_same = same_code.result()
+        print(f"{'same code (0)':{WIDTH}}{failed_same:>6} of {compared_same}", flush=True)
+        failed, compared = other_code.result()
     likely = max(2, round(compared * 0.15))
     print(f"{f'other code, same behavior (at most {likely})':{WIDTH}}{failed:>6} of {compared}", flush=True)
     return failed_same == 0 and failed <= likely

@@ -29,6 +29,8 @@ class Sometimes(BaseAgent):
 root_agent = Sometimes(name="sometimes")
 """
 CASES, REPETITIONS, RATE = 20, 2, 0.5
+PATIENCE_S = 1_800
+"""Seconds for one run: 2 on an idle machine, but imports take minutes where many processes share a processor."""
 
 
 def count_false_alarms(runs: int, *, same_code: bool) -> tuple[int, int]:
@@ -72,4 +74,4 @@ def _run(agent: Path, folder: str, number: int, same_code: bool) -> int:
         "TRUST_SEED": str(random.Random(f"trust {number}").random()),
     }
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    return subprocess.run(command, env=environment, capture_output=True, timeout=300).returncode
+    return subprocess.run(command, env=environment, capture_output=True, timeout=PATIENCE_S).returncode
