@@ -7,7 +7,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from evals_app.analysis import exports
+from evals_app.analysis import exports, run_summary
 from evals_app.analysis.exports import comparison_page
 from evals_app.runs.writes import Failure
 from tests.evals import stored_runs
@@ -116,3 +116,9 @@ def test_run_without_another_one_has_no_comparison_to_export(web):
     response = web.get(f"/evals/runs/{run.pk}/compare/export/")
     assert response.status_code == 404
     assert "no other finished run" in response.content.decode()
+
+
+def test_answers_of_a_case_export_have_no_other_whitespace():
+    run = stored_runs.run(stored_runs.version(cases("a")), {"a": [failing()]})
+    page = exports.case_html(run_summary.find_attempt(run.attempts.get().pk))
+    assert page.count('<div class="text">It is sunny in Paris.</div>') == 2
