@@ -71,7 +71,10 @@ def write_plan(planned: NewRun, options: dict[str, Any], out: Output) -> None:
             write(f"  {'  '.join(columns)}{mark}")
     write(f"  {plan.advice}")
     if shortages := plan.power.shortages:
-        write(f"  {len(shortages)} of {cases} cannot be called regressed, even if they always fail:")
+        repetitions = f"{planned.num_runs} repetition{'s' * (planned.num_runs != 1)}"
+        write(
+            f"  With {repetitions}, {len(shortages)} of {cases} cannot be called regressed, even if they always fail:"
+        )
     for shortage in shortages[:SHORTAGES_SHOWN]:
         write(f"    {shorten(as_single_line(shortage.key.id), MAX_NAME_LENGTH)}: {shortage.remedy}")
     if rest := shortages[SHORTAGES_SHOWN:]:

@@ -211,7 +211,7 @@ def test_command_writes_the_plan_and_runs_nothing(store):
     assert next(line for line in out.splitlines() if "(planned)" in line).split()[:2] == ["4", "100"]
     assert "4 repetitions will probably show this drop" in out
     _, out = run_evals(WEATHER, "lookups", "--plan")
-    assert "7 of 7 cannot be called regressed, even if they always fail:" in out
+    assert "With 1 repetition, 7 of 7 cannot be called regressed, even if they always fail:" in out
     assert "one_city: 5 of 5 passed earlier: needs 3 repetitions or 39 earlier outcomes in all" in out
 
 
