@@ -119,11 +119,15 @@ class Comparison:
     def advice(self) -> Advice:
         """The result in a sentence, and what to do next."""
         if self.regressions:
+            cases = (
+                "Open the regressed cases below: both sides and the first difference are shown."
+                if self.of(Verdict.REGRESSED)
+                else "No single case is proven worse, but all of them together are. Open those that fell."
+            )
             return Advice(
                 "danger",
                 "This run is worse than the earlier ones.",
-                "Open the regressed cases below: both sides and the first difference are shown. If the change is"
-                " intended, make this run the baseline.",
+                f"{cases} If the change is intended, make this run the baseline.",
             )
         if self.to_confirm:
             return Advice(
@@ -135,7 +139,8 @@ class Comparison:
             return Advice(
                 "warn",
                 "Some cases look worse, but there are too few outcomes to decide.",
-                "Run the evalset again with more repetitions. The reason of each case says how many.",
+                "Run the evalset again with more repetitions. The reason of each case says how many, and of which"
+                " version.",
             )
         if not any(case.is_comparable for case in self.cases):
             return Advice(

@@ -150,6 +150,17 @@ def test_comparison_page_advises_on_the_next_step(db, settings, folder, repeated
     assert advice in Client().get(f"/evals/runs/{now.pk}/compare/?with=previous").content.decode()
 
 
+def test_advice_opens_fallen_cases_if_only_the_whole_is_worse(db):
+    names = [f"case {number}" for number in range(20)]
+    version = stored_runs.version(cases(*names))
+    then = stored_runs.run(version, {name: [passing()] for name in names}, code="v1")
+    now = stored_runs.run(version, {name: [failing()] for name in names}, code="v2")
+    result = baselines.compare_runs(then, now)
+    assert not result.of(Verdict.REGRESSED)
+    assert result.advice.text.startswith("No single case is proven worse, but all of them together are.")
+    assert "(p < 0.0001, exact permutation test" in result.regressions[0]
+
+
 def test_comparison_without_a_comparable_case_decides_nothing(db):
     version = stored_runs.version(cases("a", "b"))
     then = stored_runs.run(version, {"a": [passing()], "b": [passing()]}, code="v1")
@@ -161,3 +172,5 @@ def test_comparison_without_a_comparable_case_decides_nothing(db):
     assert result.advice.text.startswith("Nothing is decided.")
     page = Client().get(f"/evals/runs/{now.pk}/compare/?with={then.pk}").content.decode()
     assert "You need not do anything" not in page
+    assert "not comparable" in page
+    assert "no significant change overall" not in page
