@@ -1,4 +1,4 @@
-"""An agent that answers what was said."""
+"""Agent that repeats the user's message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms of pages filled in as a browser does it that runs no scripts."""
+"""Fills in forms of pages like a browser without scripts."""
 
 from __future__ import annotations
 

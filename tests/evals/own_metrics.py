@@ -1,4 +1,4 @@
-"""Metrics of one's own, as `test_config.json` names them."""
+"""Custom metrics, as `test_config.json` names them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ADK's own paths of evals: its front end works on evalset files and our runs, and loses nothing by it."""
+"""ADK's own paths of evals: its front end works with evalset files and DevUI's runs, without loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expected and actual tool calls lined up, under the rules of the metric."""
+"""Alignment of expected and actual tool calls by the rules of the metric."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of evals in a real browser: a run is watched case by case, attempts are opened by keys and links."""
+"""Pages of evals in a real browser: runs update case by case, attempts open by keys and links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evalsets in a real browser: cases follow their file, rows are added under the hand, a form tells of other writers."""
+"""Evalsets in a real browser: cases follow their file, rows are added in place, conflicting writes are shown."""
 
 from __future__ import annotations
 

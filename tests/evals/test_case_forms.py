@@ -1,4 +1,4 @@
-"""A case as a form: what the form does not show it does not change, and what it shows it can change."""
+"""Form of a case: it changes only fields that it shows, and can change all of these."""
 
 from __future__ import annotations
 

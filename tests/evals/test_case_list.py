@@ -1,4 +1,4 @@
-"""The cases on an evalset's page: found by id and text, a page at a time, without scripts."""
+"""List of cases on an evalset's page: search by id and text, and pagination, without scripts."""
 
 from __future__ import annotations
 

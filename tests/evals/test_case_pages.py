@@ -1,4 +1,4 @@
-"""Evalsets written and edited on pages, as a browser does it that runs no scripts."""
+"""Pages that create and edit evalsets, without scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact tests of changed pass rates, held to scipy and to brute force."""
+"""Exact tests of changed pass rates, compared with scipy and with brute force."""
 
 from __future__ import annotations
 

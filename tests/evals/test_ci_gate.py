@@ -1,4 +1,4 @@
-"""`run_evals` as the gate of a build: what it compares with, what it fails on, and how it goes on."""
+"""`run_evals` as the gate of a build: baselines, conditions of failure, exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clock is set while evals run: limits are kept by what really passed, and times stay durations."""
+"""Clock changes while evals run: limits use elapsed time, and durations stay right."""
 
 from __future__ import annotations
 

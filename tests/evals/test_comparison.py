@@ -1,4 +1,4 @@
-"""Verdicts of a comparison of two runs: regressed, fixed, flaky, unclear, and what they are based on."""
+"""Verdicts of a comparison of two runs: regressed, fixed, flaky, unclear, and their reasons."""
 
 from __future__ import annotations
 

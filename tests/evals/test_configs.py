@@ -1,4 +1,4 @@
-"""What a run is judged by: chosen, checked, refused with the way out."""
+"""Configuration of a run: choice and validation of metrics, and errors with a way out."""
 
 from __future__ import annotations
 

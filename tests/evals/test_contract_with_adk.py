@@ -1,4 +1,4 @@
-"""Every private name of ADK that the engine uses exists and takes what we give it."""
+"""Private names of ADK that the engine uses exist and accept the engine's arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removing an eval run: with everything that its attempts left, and nothing else."""
+"""Deletion of an eval run removes all data of its attempts and nothing else."""
 
 from __future__ import annotations
 

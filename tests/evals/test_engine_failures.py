@@ -1,4 +1,4 @@
-"""What goes wrong in one attempt stays there, is said on it, and the run ends with a true summary."""
+"""Failures of one attempt affect no other; they are reported, and the run's summary is right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempts share nothing through the store: not with each other, not with real life."""
+"""Attempts share no state with each other or with other sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores are ADK's own, metric by metric, and a metric that cannot run says why."""
+"""Scores equal ADK's for every metric; a metric that cannot run reports the reason."""
 
 from __future__ import annotations
 

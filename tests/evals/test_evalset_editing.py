@@ -1,4 +1,4 @@
-"""Evalset files changed in place: what an edit does not mean keeps every byte, in JSON and in YAML."""
+"""Evalset files edited in place: bytes outside the edit stay unchanged, in JSON and YAML."""
 
 from __future__ import annotations
 

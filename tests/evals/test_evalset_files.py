@@ -1,4 +1,4 @@
-"""Evalset files: what ADK reads we read, and what it refuses we refuse with a text that says what to mend."""
+"""Parsing of evalset files: DevUI reads the files that ADK reads, and refuses others with a helpful message."""
 
 from __future__ import annotations
 

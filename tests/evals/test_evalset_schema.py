@@ -1,4 +1,4 @@
-"""Our models of evalset files against ADK's own classes: the same files pass, the same files are refused."""
+"""Models of evalset files accept and refuse the same files as ADK's classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The executor starts as many attempts as there is capacity for, in order, and ends with the last of them."""
+"""The executor starts attempts in order within its capacity, and ends after the last one."""
 
 from __future__ import annotations
 

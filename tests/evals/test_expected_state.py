@@ -1,4 +1,4 @@
-"""Expected state is compared key by key, at the end and after each turn, and is a metric of its own."""
+"""Expected state is compared key by key, at the end and after each turn, as a metric."""
 
 from __future__ import annotations
 

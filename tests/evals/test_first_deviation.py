@@ -1,4 +1,4 @@
-"""The moment at which an attempt left the expected path: its event, and the state as it was then."""
+"""First deviation of an attempt from the expected calls: its event, and the state at that event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hides in an evalset, or in what an agent answered, is shown on the pages of evals and in their export."""
+"""Invisible characters in evalsets and answers are shown on pages of evals and in exports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that is killed in the middle of a run loses nothing that had ended, and the run goes on."""
+"""A run whose process is killed loses no completed attempt and continues."""
 
 from __future__ import annotations
 

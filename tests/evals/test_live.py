@@ -1,4 +1,4 @@
-"""The socket of a run's page: what changed since the page was made, row by row."""
+"""Socket of a run's page: sends the rows that have changed since the page was rendered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An attempt that loses the store is tried again; what stays lost is no outcome of its case."""
+"""Attempts that lose the store are repeated; an attempt that stays lost has no outcome."""
 
 from __future__ import annotations
 

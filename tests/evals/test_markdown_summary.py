@@ -1,4 +1,4 @@
-"""`--markdown`: the summary of runs for a pull request, whatever agents and models have written."""
+"""`--markdown`: summary of runs for a pull request, safe for any text of agents and models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models, judges and simulated users that are overloaded or out of reach are asked again; else there is no outcome."""
+"""Calls of unavailable models, judges and simulated users are retried; without success there is no outcome."""
 
 from __future__ import annotations
 

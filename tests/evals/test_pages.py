@@ -1,4 +1,4 @@
-"""Pages of evals as a browser asks for them."""
+"""Pages of evals, requested as a browser does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make parity` tells every difference, and only those that are none of the intended ones fail it."""
+"""`make parity` reports every difference, and fails for unintended ones only."""
 
 from __future__ import annotations
 

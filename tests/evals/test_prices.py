@@ -1,4 +1,4 @@
-"""A file of prices that people write: what holds when, what is unknown, and what is wrong with it."""
+"""Price file: validity of prices, unknown prices, and errors of the file."""
 
 from __future__ import annotations
 

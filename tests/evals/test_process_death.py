@@ -1,4 +1,4 @@
-"""Runs whose process dies go on without what ended it: the rule on rows, then real processes that die."""
+"""Runs whose process dies continue without the attempt that ended it: rules on rows, and real processes."""
 
 from __future__ import annotations
 

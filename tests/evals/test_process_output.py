@@ -1,4 +1,4 @@
-"""What agents print while they are evaluated is passed on within a limit, beside results that are whole."""
+"""Output of evaluated agents is passed on within a limit; results are complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evalsets in a suite of one's own: a test for every case, results to look at, and nothing of the suite touched."""
+"""Evalsets in a test suite: a test for every case, results as values, no side effects on the suite."""
 
 from __future__ import annotations
 

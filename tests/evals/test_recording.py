@@ -1,4 +1,4 @@
-"""Cases made of sessions: of a part of one with the state that this part found, and of several at once."""
+"""Cases made of sessions: of a part of a session with its initial state, and of several sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recording given again: tools are not called, models are not asked, and what differs is told, not an error."""
+"""Replay of a recording: tools and models are not called, differences are reported and are no errors."""
 
 from __future__ import annotations
 

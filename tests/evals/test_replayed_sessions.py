@@ -1,4 +1,4 @@
-"""A session is replayed from its page: a run in a realm of its own, with the session beside it."""
+"""Replay of a session from its page: a run in its own realm, linked with the session."""
 
 from __future__ import annotations
 

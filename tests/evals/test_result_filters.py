@@ -1,4 +1,4 @@
-"""Numbers of results as people read them."""
+"""Template filters that format numbers of results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages, exports and REST of what runs came to, as a browser and programs ask for them."""
+"""Pages, exports and REST API of results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs came to, read: causes, repetitions, baselines and comparisons, as rows tell them."""
+"""Read models of results: causes, repetitions, baselines and comparisons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that go on: after a crash, after a cancel, after a limit, and once more for what did not pass."""
+"""Resumed runs: after a crash, a cancellation or a limit, and repeated failed attempts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs steered by people, on the page and by the API: resume, try again, run again, how many at once, cancel one."""
+"""Actions on runs, on the page and by the API: resume, retry, repeat, change parallelism, cancel an attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The run form tells each metric, the simulated user and a replay what ADK lets one tell them, and loses nothing."""
+"""The run form has all options of metrics, simulated users and replays, and loses no setting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`run_evals --shard` and `merge_evals`: several machines run parts of the cases, and the parts become one run."""
+"""`run_evals --shard` and `merge_evals`: parts of the cases run on several machines and become one run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulated users and judges: any model of ADK, also one that needs no network; what goes wrong is said."""
+"""Simulated users and judges with any model of ADK, also offline; failures are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What repetitions and pairs of outcomes prove: known values, and properties that hold for all."""
+"""Statistics of repetitions and pairs of outcomes: known values, and properties for any input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of `run_evals` fit where they stand: a terminal's width, an encoding without our signs, nobody who reads."""
+"""Lines of `run_evals` fit the terminal's width and encoding, and survive a closed reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs and attempts as rows: every change has a revision, and every end is counted once."""
+"""Writes of runs and attempts: every change has a revision, and every end is counted once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The weather agent: four scopes of state, and who sees which."""
+"""The weather agent: four scopes of state, and their visibility in other sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An import can be stopped, resumed and repeated; a bad row harms nothing; what is here is never changed."""
+"""An import can be stopped, resumed and repeated; a bad row affects no other; existing data is never changed."""
 
 from __future__ import annotations
 

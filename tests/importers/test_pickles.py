@@ -1,4 +1,4 @@
-"""Pickled actions are read opcode by opcode: data comes out, nothing runs."""
+"""Pickled actions are read opcode by opcode, without running code."""
 
 from __future__ import annotations
 

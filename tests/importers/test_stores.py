@@ -1,4 +1,4 @@
-"""Every known kind of store comes in as ADK itself reads it; what is unknown is refused in clear words."""
+"""Every known format of stores is imported as ADK reads it; unknown formats are refused with a reason."""
 
 from __future__ import annotations
 

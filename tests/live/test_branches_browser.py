@@ -1,4 +1,4 @@
-"""Rewinding and forking in a real browser: from an open event to the session that goes on."""
+"""Rewind and fork in a real browser: from an open event to the new session."""
 
 from __future__ import annotations
 

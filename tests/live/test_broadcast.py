@@ -1,4 +1,4 @@
-"""Many sockets on one session: rendered once, told to all, each at its own pace, and none misses or doubles a row."""
+"""Broadcast to many sockets of a session: rendered once, sent to all at their own pace, no row missed or doubled."""
 
 from __future__ import annotations
 

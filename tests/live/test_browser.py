@@ -1,4 +1,4 @@
-"""The session page in a real browser, over a real server: rows that come by themselves, windows, keys, the address."""
+"""Session page in a real browser with a real server: live rows, windows, keys, the address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What agents say, in a real browser: media that load, what hides in it, and links from event to event."""
+"""Content of agents in a real browser: media, invisible characters, links between events."""
 
 from __future__ import annotations
 

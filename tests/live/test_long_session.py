@@ -1,4 +1,4 @@
-"""A session of very many events in a real browser: a bounded page that goes anywhere and never moves what is read."""
+"""A very long session in a real browser: the page stays bounded, and the visible rows never move."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def nodes(page: Page) -> int:
     return next(int(metric["value"]) for metric in metrics if metric["name"] == "Nodes")
 
 
-def assert_whole(page: Page) -> None:
+def assert_intact(page: Page) -> None:
     """Hold the page to what it says of itself: every event between its bounds once, none twice, and not too many."""
     shown, first, last, rows = page.evaluate(
         "() => { const seqs = place => [...place.querySelectorAll('[data-seq]')].map(event => +event.dataset.seq);"
@@ -120,12 +120,12 @@ def test_only_the_wheel_scrolls_and_the_page_stays_small(open_page, endless):
     page = open_page(endless)
     for _ in range(30):
         wheel(page, -STEP)
-    assert_whole(page)
+    assert_intact(page)
     assert EVENTS not in seqs(page)
     assert nodes(page) < MOST_NODES
     for _ in range(20):
         wheel(page, STEP)
-    assert_whole(page)
+    assert_intact(page)
     assert nodes(page) < MOST_NODES
 
 
@@ -134,10 +134,10 @@ def test_home_and_end_go_to_the_ends_of_the_session(open_page, endless):
     assert is_at_end(page)
     page.keyboard.press("Home")
     expect(event(page, 1)).to_be_in_viewport()
-    assert_whole(page)
+    assert_intact(page)
     page.keyboard.press("End")
     expect(event(page, EVENTS)).to_be_in_viewport()
-    assert_whole(page)
+    assert_intact(page)
     endless.says("live again")
     expect(event(page, EVENTS + 1)).to_be_in_viewport()
 
@@ -153,7 +153,7 @@ def test_rail_shows_position_and_jumps_anywhere(open_page, endless):
         "middle => Math.abs(Number(document.getElementById('rail').getAttribute('aria-valuenow')) - middle) < 60",
         arg=middle,
     )
-    assert_whole(page)
+    assert_intact(page)
     expect(event(page, middle)).to_be_in_viewport()
     rail.press("PageDown")
     page.wait_for_function("was => document.querySelector('#go-to input').value > was", arg=str(middle))
@@ -177,7 +177,7 @@ def test_call_and_result_of_two_windows_merge_into_one_row(open_page, endless):
     page = open_page(endless, "?before=1403")
     expect(event(page, 1402)).to_be_attached()
     expect(page.locator(".row:has([data-seq='1402']) [data-seq='1403']")).to_be_attached()
-    assert_whole(page)
+    assert_intact(page)
 
 
 def test_page_far_from_end_counts_new_events_and_loads_them_there(open_page, endless):
@@ -190,7 +190,7 @@ def test_page_far_from_end_counts_new_events_and_loads_them_there(open_page, end
     assert top_of(page, read) == before
     page.get_by_role("button", name="12 new").click()
     expect(event(page, EVENTS + 12)).to_be_in_viewport()
-    assert_whole(page)
+    assert_intact(page)
 
 
 def test_page_open_all_day_stays_small_and_scrolls_back(open_page, endless):
@@ -199,10 +199,10 @@ def test_page_open_all_day_stays_small_and_scrolls_back(open_page, endless):
         endless.says(f"event {number}")
     expect(event(page, EVENTS + 200)).to_be_in_viewport()
     wait_until_small(page)
-    assert_whole(page)
+    assert_intact(page)
     for _ in range(4):
         wheel(page, -STEP)
-    assert_whole(page)
+    assert_intact(page)
 
 
 def test_events_received_while_paused_appear_once_in_order(open_page, endless):
@@ -215,7 +215,7 @@ def test_events_received_while_paused_appear_once_in_order(open_page, endless):
     page.get_by_role("button", name="Pause").click()
     expect(event(page, EVENTS + 90)).to_be_in_viewport()
     wait_until_small(page)
-    assert_whole(page)
+    assert_intact(page)
     expect(page.locator("#unseen")).to_be_hidden()
 
 
@@ -231,7 +231,7 @@ def test_a_lost_line_in_a_storm_loses_and_doubles_nothing(open_page, endless):
         line.mend()
         expect(page.locator("[data-connection]")).to_have_text("live")
     expect(event(page, EVENTS + 48)).to_be_in_viewport()
-    assert_whole(page)
+    assert_intact(page)
 
 
 SHIFTS = """

@@ -1,4 +1,4 @@
-"""Streamed text is shown once: as it comes, or as the event that holds it."""
+"""Streamed text is shown once: while it arrives, or as the event that contains it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session on a phone: numbers of long sessions stand in one line, and nothing lies beyond the right edge."""
+"""Session page on a phone: numbers stay on one line, and nothing is cut off at the right edge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How runs go, told to an open page: by the socket, and in a real browser."""
+"""Status of runs on an open page: by the socket, and in a real browser."""
 
 from __future__ import annotations
 

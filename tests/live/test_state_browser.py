@@ -1,4 +1,4 @@
-"""State changed and compared in a real browser: forms in a dialog, other windows that watch, the address."""
+"""State edited and compared in a real browser: dialogs, other open pages, the address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text that streams reaches the page as it comes, and gives way to the event that holds it."""
+"""Streaming text reaches the page as it arrives, and is replaced by the event that contains it."""
 
 from __future__ import annotations
 

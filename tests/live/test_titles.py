@@ -1,4 +1,4 @@
-"""A new title reaches every window: the page of the session, the list beside another one."""
+"""A new title reaches every open page: the session's own, and lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session in a browser's window, the line to its server, and the events that stand in it."""
+"""A session page in a browser, its connection to the server, and its visible events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs both sides, prints a table, and ends with 1 when a difference is none of the intended ones."""
+"""Runs both sides, prints a table, and exits with 1 if there is an unintended difference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two sides' results laid beside each other, score by score and verdict by verdict. Pure."""
+"""Comparison of both sides' results by score and verdict. Pure."""
 
 from __future__ import annotations
 

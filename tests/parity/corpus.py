@@ -1,4 +1,4 @@
-"""What both sides run: the example evalsets, and cases made for the edges of the metrics."""
+"""Evalsets of both sides: those of the examples, and cases for edges of the metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every term, its negation and pairs of them find the sessions that plain Python finds in what happened."""
+"""Every search term, its negation and pairs of terms find the same sessions as a plain Python oracle."""
 
 from __future__ import annotations
 

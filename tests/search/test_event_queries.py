@@ -1,4 +1,4 @@
-"""Events found within one session, and the hit that a session is found by."""
+"""Search for events within one session, and the hit that a session list shows."""
 
 from __future__ import annotations
 

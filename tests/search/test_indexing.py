@@ -1,4 +1,4 @@
-"""The indexes behind the appends: they catch up, begin anew, and forget what is deleted."""
+"""Search indexes: they catch up with appends, can be rebuilt, and forget deleted sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worker of the web process: what is appended gets indexed by itself, and what it cannot index stops nothing."""
+"""The indexing worker of the web process: indexes appended events; an event that fails stops no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions and events as the tests need them."""
+"""Builders of sessions and events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Callers that give up while the store writes."""
+"""Callers that are cancelled while the store writes."""
 
 from __future__ import annotations
 

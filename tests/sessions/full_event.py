@@ -1,4 +1,4 @@
-"""One event with every field that ADK's `Event` has set to something, and the same for `EventActions`."""
+"""An event in which every field of ADK's `Event` and `EventActions` is set."""
 
 from __future__ import annotations
 

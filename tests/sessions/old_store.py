@@ -1,4 +1,4 @@
-"""Makes a store of an earlier version with rows in every table, migrates it, and says what became of them.
+"""Creates a store of an earlier version with rows in every table, migrates it, and prints its rows.
 
 python -m tests.sessions.old_store DATABASE_URL SESSIONS_MIGRATION EVALS_MIGRATION
 
@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 import devui
-from tests.sessions.chain import migrate_one_by_one
+from tests.sessions.migrated_schema import migrate_one_by_one
 
 Rows = dict[str, list[dict[str, str]]]
 """Table -> its rows, each as column -> what the value looks like."""

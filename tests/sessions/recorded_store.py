@@ -1,4 +1,4 @@
-"""Opens a store that an earlier DevUI left, and says what became of its rows and what the API tells of it now.
+"""Opens a store of an earlier DevUI, and prints its rows and the API's responses.
 
 python -m tests.sessions.recorded_store DATABASE_URL PATH...
 """

@@ -1,4 +1,4 @@
-"""What hypothesis makes up: JSON, hostile values, credentials, events."""
+"""Hypothesis strategies: JSON, hostile values, credentials, events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Appends that PostgreSQL commits as a group: each has the result it has alone, and each is refused alone."""
+"""Group commit of appends on PostgreSQL: each append has the result of a single one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from sessions_app.sessions.append_groups import append, append_together
 from sessions_app.sessions.writes import AppendResult, ExpectedSession
 from sessions_app.store import change_notification, statements, units_of_work
 from tests import forked_processes
-from tests.sessions.faults.whole import assert_whole
+from tests.sessions.faults.store_integrity import assert_intact
 from tests.store import store_url
 
 pytestmark = [
@@ -171,7 +171,7 @@ def test_key_removed_and_rewritten_in_a_group_comes_last():
         ("y", "2", 2),
         ("x", "3", 4),
     ]
-    assert_whole()
+    assert_intact()
 
 
 def test_unready_append_is_left_out_and_takes_no_version():
@@ -193,7 +193,7 @@ def test_unready_append_is_left_out_and_takes_no_version():
         )
     assert [isinstance(done, AppendResult) for done in outcomes] == [False, True, *[False] * 5, True]
     assert UserScope.objects.get().version == 3
-    assert_whole()
+    assert_intact()
 
 
 async def test_refused_append_has_its_reason_while_group_is_stored():
@@ -215,7 +215,7 @@ async def test_refused_append_has_its_reason_while_group_is_stored():
     assert list(map(type, refused)) == [StaleSession, SessionMissing]
     assert duplicate.duplicate
     assert isinstance(other, DuplicateEvent)
-    await units_of_work.read(assert_whole)
+    await units_of_work.read(assert_intact)
 
 
 async def test_an_append_that_the_database_refuses_fails_alone():
@@ -234,7 +234,7 @@ async def test_an_append_that_the_database_refuses_fails_alone():
     assert isinstance(outcomes.pop(5), (DatabaseError, ValueError))
     assert [done.seq for done in outcomes] == [1] * 7
     assert (await units_of_work.read(UserScope.objects.get)).version == 7
-    await units_of_work.read(assert_whole)
+    await units_of_work.read(assert_intact)
 
 
 def test_group_is_one_commit_with_a_version_per_append():
@@ -245,7 +245,7 @@ def test_group_is_one_commit_with_a_version_per_append():
     assert commits() == 1
     versions = Event.objects.order_by("session__pk").values_list("user_version", flat=True)
     assert list(versions) == list(range(1, 41))
-    assert_whole()
+    assert_intact()
 
 
 async def test_a_user_that_somebody_holds_holds_up_no_other():
@@ -269,7 +269,7 @@ async def test_a_user_that_somebody_holds_holds_up_no_other():
             )
         assert not any(task.done() for task in waiting)
     assert [done.seq for done in others + await asyncio.gather(*waiting)] == [1] * 9
-    await units_of_work.read(assert_whole)
+    await units_of_work.read(assert_intact)
 
 
 async def test_a_caller_that_gives_up_does_not_undo_its_append():
@@ -290,7 +290,7 @@ async def test_a_caller_that_gives_up_does_not_undo_its_append():
     async with asyncio.timeout(30):
         while await units_of_work.read(Event.objects.count) < 3:  # noqa: ASYNC110 - who asked for it is gone
             await asyncio.sleep(0.01)
-    await units_of_work.read(assert_whole)
+    await units_of_work.read(assert_intact)
 
 
 async def test_lost_connection_fails_unstored_appends_and_recovers():
@@ -315,7 +315,7 @@ async def test_lost_connection_fails_unstored_appends_and_recovers():
     assert lost
     assert sorted(lost + stored) == sorted(names)
     assert (await append(session_key(lost[0]), record({"user:n": 2}), ExpectedSession(0))).seq == 1
-    await units_of_work.read(assert_whole)
+    await units_of_work.read(assert_intact)
 
 
 def end_those_that_wait() -> int:
@@ -364,7 +364,7 @@ def test_groups_and_lone_writers_in_opposite_order_never_deadlock():
         for future in [pool.submit(writer, number) for number in range(4)]:
             future.result(timeout=120)
     assert AppScope.objects.get().version == 4 * 4 * 15
-    assert_whole()
+    assert_intact()
 
 
 WORK = """
@@ -396,4 +396,4 @@ def test_append_groups_of_three_processes_leave_no_gap():
     assert Event.objects.count() == 3 * 12 * 10
     assert UserScope.objects.get().version == AppScope.objects.get().version == 3 * 12 * 10
     assert commits() < 3 * 12 * 10
-    assert_whole()
+    assert_intact()

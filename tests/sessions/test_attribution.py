@@ -1,4 +1,4 @@
-"""Writers read off an event that no recorder saw."""
+"""Writers inferred from events without a recorder."""
 
 from __future__ import annotations
 

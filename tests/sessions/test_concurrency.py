@@ -1,4 +1,4 @@
-"""Many writers at once: each on a connection of its own, as processes have."""
+"""Concurrent writers, each on its own connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ADK's callers may expect of `append_event`: identity, refusals, revisions."""
+"""Conformance of `append_event`: identity, refusals, revisions."""
 
 from __future__ import annotations
 

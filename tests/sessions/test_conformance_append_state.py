@@ -1,4 +1,4 @@
-"""What ADK's callers may expect of `append_event`: the state delta, scope by scope."""
+"""Conformance of `append_event`: the state delta, scope by scope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ADK's callers may expect of `create_session`."""
+"""Conformance of `create_session`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ADK's callers may expect of `get_session`."""
+"""Conformance of `get_session`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ADK's callers may expect of `list_sessions`, `delete_session` and `get_user_state`."""
+"""Conformance of `list_sessions`, `delete_session` and `get_user_state`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ADK's callers may expect of a session service as a whole, and of the events it keeps."""
+"""Conformance of the session service as a whole, and of its events."""
 
 from __future__ import annotations
 

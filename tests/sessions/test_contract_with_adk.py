@@ -1,4 +1,4 @@
-"""What the store restates of ADK, held to ADK itself."""
+"""Constants and rules that the store copies from ADK, compared with ADK."""
 
 from __future__ import annotations
 

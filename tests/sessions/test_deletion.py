@@ -1,4 +1,4 @@
-"""Deleting with a way back, and what people put on sessions: on both databases."""
+"""Deletion with undo, and labels of sessions, on both databases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the stored state is not what a session's events add up to, and why."""
+"""Drift: differences between the stored state and the events, and their causes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Units of work committed in groups: each stands or falls alone."""
+"""Group commit of units of work: each succeeds or fails alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time travel and blame: the state at any event, in every scope as it was then."""
+"""State at any event, in every scope, and the writer of each key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever an agent writes, the event is kept, in the same form in the event, the state and the ledger."""
+"""Values of any kind are stored in the same form in event, state and ledger."""
 
 from __future__ import annotations
 

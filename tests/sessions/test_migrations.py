@@ -1,4 +1,4 @@
-"""A store of an earlier version is brought to the newest without losing a row or a value; a newer one is refused."""
+"""Migration of older stores without loss of rows or values; newer stores are refused."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def test_an_earlier_store_is_migrated_without_losing_a_row_or_a_value(
 
 
 def test_squashed_migrations_make_the_same_schema(empty_stores: Callable[[], str]):
-    one_by_one = told_by("tests.sessions.chain", empty_stores(), "one-by-one")
-    squashed = told_by("tests.sessions.chain", empty_stores(), "squashed")
+    one_by_one = told_by("tests.sessions.migrated_schema", empty_stores(), "one-by-one")
+    squashed = told_by("tests.sessions.migrated_schema", empty_stores(), "squashed")
     assert squashed == one_by_one
     assert {"event_touching", "memory_words", "sessions_app_agentsession"} <= {
         name.partition(".")[0] for _, name, _ in squashed
@@ -99,7 +99,7 @@ def test_squashed_migrations_make_the_same_schema(empty_stores: Callable[[], str
 
 
 def test_squashed_migrations_are_reversible(empty_store: str):
-    left = told_by("tests.sessions.chain", empty_store, "removed")
+    left = told_by("tests.sessions.migrated_schema", empty_store, "removed")
     assert {name.partition(".")[0] for _, name, _ in left} <= {
         "django_migrations",
         "django_migrations_id_seq",
@@ -134,7 +134,9 @@ def told_by(module: str, *arguments: str) -> Any:
 @pytest.mark.soak
 @pytest.mark.parametrize("time", range(5))
 def test_one_of_concurrent_programs_migrates_and_the_others_wait(empty_store: str, time: int):
-    done = forked_processes.run([sys.executable, "-m", "tests.sessions.starters", empty_store, "6"], cwd=ROOT)
+    done = forked_processes.run(
+        [sys.executable, "-m", "tests.sessions.concurrent_starts", empty_store, "6"], cwd=ROOT
+    )
     assert done.returncode == 0, done.stderr
     assert "Waiting for another program that migrates" in done.stderr
 
@@ -161,12 +163,14 @@ def test_concurrent_commands_share_the_new_store(empty_store: str, tmp_path: Pat
 
 @pytest.mark.soak
 def test_program_killed_while_migrating_blocks_nobody(empty_store: str):
-    command = [sys.executable, "-m", "tests.sessions.half_made", empty_store]
+    command = [sys.executable, "-m", "tests.sessions.interrupted_migration", empty_store]
     with forked_processes.Popen(command, cwd=ROOT, stdout=PIPE, text=True) as stopped:
         assert stopped.stdout is not None
         assert stopped.stdout.readline() == "half made\n"
         stopped.kill()
-    done = forked_processes.run([sys.executable, "-m", "tests.sessions.starters", empty_store, "2"], cwd=ROOT)
+    done = forked_processes.run(
+        [sys.executable, "-m", "tests.sessions.concurrent_starts", empty_store, "2"], cwd=ROOT
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -1,4 +1,4 @@
-"""Any sequence of calls gives what ADK's in-memory service gives, and the ledger tells the same story."""
+"""Any sequence of calls has the result of ADK's in-memory service, and the ledger agrees."""
 
 from __future__ import annotations
 

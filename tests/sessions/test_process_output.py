@@ -1,4 +1,4 @@
-"""Output of child processes: all of it read, no more of it passed on than the limit, and what is dropped said."""
+"""Output of child processes: all of it is read, at most the limit is passed on, omissions are reported."""
 
 from __future__ import annotations
 

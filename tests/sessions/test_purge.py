@@ -1,4 +1,4 @@
-"""Removing sessions for good: what is due goes, everything else stays, and agents go on meanwhile."""
+"""Permanent removal of sessions: matching ones go, all others stay, and agents run meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who wrote each key, as the recorder sees it in runs of real agents on ADK's own Runner."""
+"""Writers of keys as the recorder sees them, in runs of real agents on ADK's own Runner."""
 
 from __future__ import annotations
 

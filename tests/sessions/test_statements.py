@@ -1,4 +1,4 @@
-"""The plain statements of the hot path behave as Django's own: what they store, what they refuse, what they undo."""
+"""Plain SQL statements of the append path store, refuse and roll back as Django's own."""
 
 from __future__ import annotations
 

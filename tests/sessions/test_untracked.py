@@ -1,4 +1,4 @@
-"""Keys that an agent changes without an event: noticed by the recorder, lost after the invocation."""
+"""Keys changed without an event: detected by the recorder, lost after the invocation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names that the search box knows: on both databases."""
+"""Names that the search box completes, on both databases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read out of an event for the rows of a timeline."""
+"""Summaries of events for timeline rows."""
 
 from __future__ import annotations
 

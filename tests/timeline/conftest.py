@@ -1,4 +1,4 @@
-"""A session to tell a story with."""
+"""A session to which events are added."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions told event by event, in wire form, through the one door for changes."""
+"""Sessions built event by event, in wire form, through the write service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids may hold any character; a link to an event leads to it."""
+"""Ids with any characters; links lead to their event."""
 
 from __future__ import annotations
 

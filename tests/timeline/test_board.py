@@ -1,4 +1,4 @@
-"""The state at an event."""
+"""The state board at an event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sending messages, answering what an agent asks, cancelling."""
+"""The console on the session page: messages, answers, cancellation."""
 
 from __future__ import annotations
 

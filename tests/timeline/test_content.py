@@ -1,4 +1,4 @@
-"""What events say, in the rows of a timeline: each part as what it is, harmless and of a bounded size."""
+"""Content of events in timeline rows: each type of part, safe and of bounded size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between two moments of a session, and its place on the session page."""
+"""Difference between the state at two points in time, on the session page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes of events and artifacts, served by address: typed by what they are, harmless whatever they are."""
+"""Bytes of events and artifacts, served with a detected type and a sandbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One event in full."""
+"""The inspector of an event."""
 
 from __future__ import annotations
 

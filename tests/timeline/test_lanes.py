@@ -1,4 +1,4 @@
-"""Who speaks when: a lane for each agent of an invocation."""
+"""Lanes: one for each agent of an invocation."""
 
 from __future__ import annotations
 

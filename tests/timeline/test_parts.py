@@ -1,4 +1,4 @@
-"""Parts of content, told apart. No store."""
+"""Types of content parts. No store."""
 
 from __future__ import annotations
 

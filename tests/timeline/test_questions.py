@@ -1,4 +1,4 @@
-"""What an agent waits for."""
+"""Open questions of agents."""
 
 from __future__ import annotations
 

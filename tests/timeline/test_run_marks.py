@@ -1,4 +1,4 @@
-"""How runs went, in the timeline: beside the events of their invocations, or by themselves."""
+"""Status of runs in the timeline: beside the events of their invocations, or alone."""
 
 from __future__ import annotations
 

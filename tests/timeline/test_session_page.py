@@ -1,4 +1,4 @@
-"""The session page, as a browser gets it."""
+"""The session page, requested as a browser does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which events a page shows."""
+"""Windows of events: first and last rows around a cursor."""
 
 from __future__ import annotations
 

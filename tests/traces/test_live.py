@@ -1,4 +1,4 @@
-"""What is kept of a live run: what its model was told, as far as ADK tells it, and what came back."""
+"""Records of a live run: requests that ADK passes on, and responses."""
 
 from __future__ import annotations
 

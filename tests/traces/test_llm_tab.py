@@ -1,4 +1,4 @@
-"""The page of a model call: the request, what came back, and what differs from the call before."""
+"""Page of a model call: the request, the response, and the difference from the previous call."""
 
 from __future__ import annotations
 

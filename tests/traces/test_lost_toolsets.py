@@ -1,4 +1,4 @@
-"""Toolsets that fail to load, in runs of ADK's own Runner: warned of on the run, the session and the agent page."""
+"""Toolsets that fail to load: warnings on the run, the session and the agent page."""
 
 from __future__ import annotations
 

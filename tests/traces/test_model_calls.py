@@ -1,4 +1,4 @@
-"""What models were asked and what they answered, as the recorder keeps it of runs on ADK's own Runner."""
+"""Model calls as the recorder stores them, in runs on ADK's own Runner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What agents did inside `AgentTool` calls is stored, in runs of real agents on ADK's own Runner."""
+"""Records of agents inside `AgentTool` calls, in runs on ADK's own Runner."""
 
 from __future__ import annotations
 

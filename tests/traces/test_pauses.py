@@ -1,4 +1,4 @@
-"""Waiting to be answered or resumed is no time of work: in the list of traces, on the line of time, among stages."""
+"""Time spent waiting for answers or resumption does not count as working time."""
 
 from __future__ import annotations
 

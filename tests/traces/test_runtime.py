@@ -1,4 +1,4 @@
-"""Model calls and spans of a real runtime's run: there when the process has gone, and seen again by the next one."""
+"""Model calls and spans of a real runtime's run remain after its process has ended."""
 
 from __future__ import annotations
 

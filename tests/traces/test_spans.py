@@ -1,4 +1,4 @@
-"""Spans and stages of runs as rows: what they belong to, how they are shown, and what ADK's front end is told."""
+"""Spans and stages of runs as rows: their owners, their display, and the answers to ADK's front end."""
 
 from __future__ import annotations
 

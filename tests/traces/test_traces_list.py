@@ -1,4 +1,4 @@
-"""The list of traces: narrowed by whose they are and by what went wrong, in pages that lead on."""
+"""List of traces: filters by owner and errors, and pagination."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the store of DevUI in this folder, and what its API told of it, with the DevUI of the working directory.
+"""Makes DevUI's store in this folder, and the API responses about it, with the DevUI of the working directory.
 
 A store is made once, by the program that it is named after, and not again by a later one:
 

@@ -1,4 +1,4 @@
-"""Files as the tests need them."""
+"""Builders of artifacts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every artifact service of ADK does, ours too. Where ADK's two differ, `test_differences.py` says what we do."""
+"""Behavior that all artifact services of ADK share. `test_differences.py` has the cases in which they differ."""
 
 from __future__ import annotations
 

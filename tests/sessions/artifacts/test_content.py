@@ -1,4 +1,4 @@
-"""Where content is kept, and that no row is ever without it."""
+"""Storage of artifact content; no row is ever without its content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What DevUI's artifact service does otherwise than one or the other of ADK's services, each on purpose."""
+"""Intended differences of DevUI's artifact service from ADK's services."""
 
 from __future__ import annotations
 

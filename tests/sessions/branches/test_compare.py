@@ -1,4 +1,4 @@
-"""Comparing: what two sessions share, what came then turn by turn, and how their states differ."""
+"""Comparison of two sessions: common events, later turns, and differing states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forking: what the new session begins with, whose state it shares, and that the old one stays as it is."""
+"""Forks: initial events and state, shared state, and the unchanged original."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewinding: what changes, what stays, and that ADK sees what its own rewind would leave it."""
+"""Rewinds: changes, what stays, and equality with ADK's own rewind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store with a damaged page, or that is no database at all, is told as damaged, with the way out."""
+"""A damaged file, or a file that is no database, is reported with the way out."""
 
 from __future__ import annotations
 

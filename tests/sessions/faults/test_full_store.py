@@ -1,4 +1,4 @@
-"""A store that is full, held by another process, or only read: a clear refusal, nothing half there, and it goes on."""
+"""A full, locked or read-only store: a clear error, no partial write, and later writes work."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from sessions_app.store import db_errors, units_of_work
 from tests import forked_processes
 from tests.sessions.build import append, create, get
 from tests.sessions.faults.small_disk import mount_disk
-from tests.sessions.faults.whole import assert_whole
+from tests.sessions.faults.store_integrity import assert_intact
 
 sqlite_only = pytest.mark.skipif("connection.vendor != 'sqlite'", reason="a limit of SQLite's")
 
@@ -70,7 +70,7 @@ async def test_full_store_refuses_append_and_recovers(ours):
     await make_room()
     await append(session, ours, {"n": 3, "user:n": 3, "big": BIG})
     assert await get(ours) == session
-    await units_of_work.read(assert_whole)
+    await units_of_work.read(assert_intact)
 
 
 @sqlite_only
@@ -87,7 +87,7 @@ async def test_group_on_a_full_store_confirms_only_stored_appends(ours):
     assert {type(outcome) for outcome in outcomes if isinstance(outcome, BaseException)} == {StoreFull}
     ids = {outcome.id for outcome in outcomes if not isinstance(outcome, BaseException)}
     assert await units_of_work.read(lambda: set(Event.objects.values_list("event_id", flat=True))) == ids
-    await units_of_work.read(assert_whole)
+    await units_of_work.read(assert_intact)
 
 
 @sqlite_only

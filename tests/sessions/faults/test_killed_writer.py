@@ -1,4 +1,4 @@
-"""A process that writes is killed at any moment: what it was told is stored is there, and nothing is half there."""
+"""A writer killed at any moment: acknowledged events are stored, and nothing is stored partially."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from django.db import connection
 
 from sessions_app.models import Event
 from tests import forked_processes
-from tests.sessions.faults.whole import assert_whole
+from tests.sessions.faults.store_integrity import assert_intact
 from tests.store import store_url
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -89,7 +89,7 @@ def kill(writers: Writers, times: int) -> None:
     stored = Counter(Event.objects.values_list("session__session_id", "event_id"))
     assert writers.acks, "nothing was acknowledged: the test tested nothing"
     assert [ack for ack in writers.acks if stored[ack] != 1] == []
-    assert_whole()
+    assert_intact()
 
 
 def _wait_for_their_backends() -> None:

@@ -1,4 +1,4 @@
-"""PostgreSQL restarts while agents write: what was acknowledged is there, and the next call works."""
+"""PostgreSQL restarts during writes: acknowledged events are stored, and the next call works."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sessions_app.adk import DjangoSessionService
 from sessions_app.errors import StoreUnavailable
 from sessions_app.models import AgentSession, Event
 from tests.sessions.build import append, create, get
-from tests.sessions.faults.whole import assert_whole
+from tests.sessions.faults.store_integrity import assert_intact
 
 service = DjangoSessionService()
 acked, phase, failed = [], "load", {"load": 0, "after": 0}
@@ -67,7 +67,7 @@ async def main():
     writes = [create(service, f"later{number}") for number in range(8)]
     await asyncio.gather(*reads, *writes)
     stored = await db.read(lambda: set(Event.objects.values_list("event_id", flat=True)))
-    await db.read(assert_whole)
+    await db.read(assert_intact)
     say("done", lost=len(set(acked) - stored), twice=len(acked) - len(set(acked)))
 
 asyncio.run(main())

@@ -1,4 +1,4 @@
-"""A store that fails for a while delays ends of runs and what leads to them; nothing is lost, nothing happens twice."""
+"""A temporary failure of the store delays the end of runs; nothing is lost or repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions, events and searches as the tests of memory need them."""
+"""Builders of sessions, events and searches of memory."""
 
 from __future__ import annotations
 

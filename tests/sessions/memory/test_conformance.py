@@ -1,4 +1,4 @@
-"""What ADK's memory service does, ours too."""
+"""Behavior that DevUI's memory service shares with ADK's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index itself, on both databases: it finds exactly what the words say, and survives what Django does to it."""
+"""The full-text index on both databases: exact matches, and writes through Django."""
 
 from __future__ import annotations
 

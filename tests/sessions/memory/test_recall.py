@@ -1,4 +1,4 @@
-"""What DevUI's memory finds beyond ADK's: any script, rare words first, entries of its own; and what harms nothing."""
+"""Searches of memory beyond ADK's: any script, rare words first, custom entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ADK's own session services as the truth, each with what another process would see of it."""
+"""ADK's session services as sources of copies, each with the view of another process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session that one of ADK's services keeps stays there; DevUI's store has an exact copy of it."""
+"""Sessions of an ADK service stay in the service; DevUI's store has an exact copy."""
 
 from __future__ import annotations
 

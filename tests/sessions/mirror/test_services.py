@@ -1,4 +1,4 @@
-"""Which of ADK's session services a URI names, and what is said of one that names none."""
+"""Session services selected by URI, and errors of invalid URIs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Says a word every twentieth of a second, as long as it is let; fails or ends its process when asked.
+"""Agent that streams a word every twentieth of a second; fails or ends its process on request.
 
 Told to `count FILE`, it makes the file when it has ended, however that came about.
 """

@@ -1,4 +1,4 @@
-"""Says what it hears, in both directions at once; ends its process, or fails, when it is told to."""
+"""Live agent that repeats its input while it listens; fails or ends its process on request."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""An agent that does what it is told."""
+"""An agent that follows the user's instructions."""
 
 from . import agent as agent

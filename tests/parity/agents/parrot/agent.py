@@ -1,4 +1,4 @@
-"""Does what the user's message says: {"calls": [[tool, arguments], …], "say": …, "raise": …, "count": true}."""
+"""Follows the user's JSON message: {"calls": [[tool, arguments], …], "say": …, "raise": …, "count": true}."""
 
 from __future__ import annotations
 

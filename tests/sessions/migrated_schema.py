@@ -1,6 +1,6 @@
-"""Makes a store and tells its schema: by the migrations as DevUI applies them, or one by one, without squashed ones.
+"""Creates a store and prints its schema: by DevUI's migrations, or one by one without squashed ones.
 
-python -m tests.sessions.chain DATABASE_URL squashed|one-by-one|removed
+python -m tests.sessions.migrated_schema DATABASE_URL squashed|one-by-one|removed
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A fork is copied in short transactions, out of sight: others go on meanwhile, and it is there whole or not at all."""
+"""Forks are copied in short, hidden transactions: others write meanwhile, and a fork is complete or absent."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Processes that append to one session and each to its own, all at once, and say how each of them ended.
+"""Processes that append concurrently to one session and to their own, and report each result.
 
-python -m tests.sessions.contenders DATABASE_URL PROCESSES TASKS TURNS
+python -m tests.sessions.concurrent_appends DATABASE_URL PROCESSES TASKS TURNS
 """
 
 from __future__ import annotations

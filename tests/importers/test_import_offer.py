@@ -1,4 +1,4 @@
-"""The home page offers what `adk web` left beside the agents, and imports it in one click."""
+"""The home page offers to import data that `adk web` stored beside agents."""
 
 from __future__ import annotations
 

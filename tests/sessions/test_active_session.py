@@ -1,4 +1,4 @@
-"""The session to go on with: the newest one that has not expired, else a new one, and one only."""
+"""The active session: the newest one that has not expired, else exactly one new session."""
 
 from __future__ import annotations
 

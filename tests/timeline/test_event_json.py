@@ -1,4 +1,4 @@
-"""An event's JSON on the page: the tree, its pieces, and what is copied."""
+"""JSON of an event on the page: the tree, its pieces, and copying."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A program that begins to make a store and stops in the middle of it, until it is killed.
+"""A program that begins to create a store and waits in the middle until it is killed.
 
-python -m tests.sessions.half_made DATABASE_URL
+python -m tests.sessions.interrupted_migration DATABASE_URL
 """
 
 from __future__ import annotations

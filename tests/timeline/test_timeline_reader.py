@@ -1,4 +1,4 @@
-"""What a timeline shows of its events."""
+"""Timeline items that are read for a window of events."""
 
 from __future__ import annotations
 

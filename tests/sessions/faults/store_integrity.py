@@ -1,4 +1,4 @@
-"""What a store is after any fault: whole."""
+"""Integrity checks of a store after a fault."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sessions_app.models import (
 TABLES = {Scope.SESSION: SessionState, Scope.USER: UserState, Scope.APP: AppState}
 
 
-def assert_whole() -> None:
+def assert_intact() -> None:
     """Check that `seq` has no holes, the ledger says what the events say, and the state is what both come to."""
     for session in AgentSession.objects.all():
         rows = list(

@@ -1,4 +1,4 @@
-"""Search within a session in a real browser: counting, marking, going from hit to hit, showing hits alone, live."""
+"""Search within a session in a real browser: counts, marks, steps between hits, only hits, live."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The garbage collector pauses while much is read, and only then; where agents run it looks seldomer."""
+"""The garbage collector pauses during large reads only; processes with agents collect less often."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search within a session: what is found, counted, marked, shown alone, and offered."""
+"""Search within a session: hits, counts, marks, only hits, suggestions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs whose client is gone before they are on their way: none is left to wait for nobody."""
+"""Runs whose client disconnects before they start: none stays queued forever."""
 
 from __future__ import annotations
 

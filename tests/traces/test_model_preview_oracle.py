@@ -1,4 +1,4 @@
-"""What the page says a model sees is what the recorder saw the model being sent, call by call."""
+"""The preview of each model request equals the recorded request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Foreign events in wire form: what ADK has fields for is spelled as ADK does, what agents own is untouched."""
+"""Normalization of foreign events: ADK's fields get ADK's spelling, values of agents stay unchanged."""
 
 from __future__ import annotations
 

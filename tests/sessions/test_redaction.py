@@ -1,4 +1,4 @@
-"""Credentials in the texts of errors."""
+"""Redaction of credentials in error texts."""
 
 from __future__ import annotations
 

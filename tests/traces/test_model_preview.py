@@ -1,4 +1,4 @@
-"""What the model sees at an event, as ADK's own code makes it of the events and the state up to there."""
+"""Preview of the model request at an event, computed by ADK's own code."""
 
 from __future__ import annotations
 

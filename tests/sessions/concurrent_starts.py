@@ -1,6 +1,6 @@
-"""Programs that all begin at once with a store that is not there yet, and say how each of them ended.
+"""Programs that start concurrently with a store that does not exist yet, and report each result.
 
-python -m tests.sessions.starters DATABASE_URL PROGRAMS
+python -m tests.sessions.concurrent_starts DATABASE_URL PROGRAMS
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The doorbell is heard: from this process, from another one, and after it was lost."""
+"""Change notifications are received from this process, from others, and after a lost one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The next copy of a session is made ahead: it is exactly what a cold read gives, and it is nobody else's."""
+"""Prefetched sessions equal a cold read and share no objects with other reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An import is many short transactions: agents go on meanwhile, and one that is killed is made good by the next."""
+"""Imports in short transactions: agents run meanwhile, and the next import completes an interrupted one."""
 
 from __future__ import annotations
 
