@@ -98,7 +98,7 @@ class SessionCopy:
             which = "session_id = %s AND seq BETWEEN %s AND %s"
             _insert(Event, which, [self.source.pk, seqs[0], seqs[-1]], changed, order="seq")
 
-        self._in_slices(range(1, self.event.seq + 1), copy)
+        self._in_batches(range(1, self.event.seq + 1), copy)
 
     def nested_runs(self) -> None:
         """Copy the nested runs inside the calls of the copied events. An unfinished run ends in the copy."""
@@ -136,14 +136,14 @@ class SessionCopy:
             list(Artifact.objects.select_for_update().filter(pk__in=some).values_list("pk"))
             _insert(Artifact, _id_condition(some), some, changed)
 
-        self._in_slices(pks, copy)
+        self._in_batches(pks, copy)
 
     def _copy_shared(self, scope: Scope, owner_id: int, start: history.Owners, then: history.Owners) -> None:
         """Copy a shared scope's ledger: each key's last write before the events as the fork's, and all later writes."""
         source, first, last = then.ids[scope], start.positions.get(scope, 0), then.positions[scope]
         before = sorted(history.newest_writes(scope, source, first))
         new_values = {"owner_id": owner_id, "cause": str(ChangeCause.FORK), "session_id": None}
-        self._in_slices(
+        self._in_batches(
             before,
             lambda some: _insert(StateChange, f"{_id_condition(some)} AND {NOT_REMOVED}", some, new_values),
         )
@@ -176,7 +176,7 @@ class SessionCopy:
                     pks,
                 )
 
-        self._in_slices(sorted(history.newest_writes(scope, owner_id, position)), write)
+        self._in_batches(sorted(history.newest_writes(scope, owner_id, position)), write)
 
     def _copy(
         self,
@@ -188,9 +188,9 @@ class SessionCopy:
         def copy(some: Sequence[int]) -> None:
             _insert(table, _id_condition(some), some, changed, computed)
 
-        self._in_slices(_keys(rows), copy)
+        self._in_batches(_keys(rows), copy)
 
-    def _in_slices(self, pks: Sequence[int], copy: Callable[[Sequence[int]], None]) -> None:
+    def _in_batches(self, pks: Sequence[int], copy: Callable[[Sequence[int]], None]) -> None:
         start = 0
         while start < len(pks):
             some = pks[start : start + self._slices.rows]
