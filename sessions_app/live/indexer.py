@@ -1,4 +1,4 @@
-"""Background worker of the web process that keeps the search index up to date."""
+"""Background worker of the web process that keeps the search index and the problems of sessions up to date."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 import time
 
 from sessions_app.errors import DevUIError
+from sessions_app.problems import indexing as problems
 from sessions_app.search import indexing
 from sessions_app.store import change_listener, units_of_work
 
@@ -20,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 async def keep_indexed() -> None:
-    """Index new events, forever. Searches scan events that are not indexed yet."""
+    """Index new events and check them for problems, forever. Searches scan events that are not indexed yet."""
     async with change_listener.subscribe() as ring:
         while True:
             try:
@@ -37,7 +38,10 @@ async def _catch_up() -> None:
     while True:
         began = time.monotonic()
         pieces = await units_of_work.read(indexing.read_batches)
-        if not pieces:
+        problem_batch = None if pieces else await units_of_work.read(problems.check_next)
+        if problem_batch:
+            await units_of_work.write(problems.store_batch, *problem_batch)
+        elif not pieces:
             return
         for piece in pieces:
             await units_of_work.write(indexing.store_batches, [piece])

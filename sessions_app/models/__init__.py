@@ -12,8 +12,10 @@ from sessions_app.models.artifacts import Artifact, MemoryEntry
 from sessions_app.models.imports import ImportedScope, ImportedSession, ImportSource, MirroredSession
 from sessions_app.models.indexes import EventWords, SessionTrait, SessionWords, StateValue
 from sessions_app.models.nested import UNINDEXED_NESTED, NestedEvent, NestedRun
+from sessions_app.models.problems import SessionProblem
 from sessions_app.models.runs import Run, RuntimeProcess
 from sessions_app.models.sessions import (
+    UNCHECKED,
     UNINDEXED,
     AgentSession,
     DeletedSession,
@@ -40,6 +42,7 @@ from sessions_app.models.traces import ModelCall, ModelPiece, Span, Trace
 
 __all__ = [
     "STATE_ROWS",
+    "UNCHECKED",
     "UNINDEXED",
     "UNINDEXED_NESTED",
     "AgentCard",
@@ -66,6 +69,7 @@ __all__ = [
     "RuntimeProcess",
     "SavedView",
     "Scope",
+    "SessionProblem",
     "SessionState",
     "SessionTag",
     "SessionTrait",

@@ -36,7 +36,7 @@ class SessionWords(models.Model):
 
 
 class SessionTrait(models.Model):
-    """A distinct property of a session's events: a kind, an author, a tool, an error, a branch."""
+    """A distinct property of a session's events: a kind, an author, a tool, an error, a branch, a problem."""
 
     class Name(models.TextChoices):
         """The indexed properties."""
@@ -46,6 +46,7 @@ class SessionTrait(models.Model):
         TOOL = "tool"
         ERROR = "error"
         BRANCH = "branch"
+        PROBLEM = "problem"
 
     session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="traits", db_index=False)
     name = models.CharField(max_length=8, choices=Name)

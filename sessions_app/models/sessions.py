@@ -13,6 +13,9 @@ from sessions_app.store.json_sql import COUNTS_AS_ERROR, IS_REWIND_OR_COMPACTION
 UNINDEXED = models.Q(last_seq__gt=models.F("indexed_seq"))
 """Condition: the session has events that are not indexed yet. It has a partial index. See `index_backlog`."""
 
+UNCHECKED = models.Q(last_seq__gt=models.F("problems_seq"))
+"""Condition: the session has events that were not checked for problems. It has a partial index."""
+
 
 class AgentSession(models.Model):
     """One conversation between a user and an app. `revision` grows with every write, for compare and set."""
@@ -51,6 +54,20 @@ class AgentSession(models.Model):
         db_default=-1,
         help_text="Events up to this seq are indexed; later ones are scanned.",
     )
+    problem_count = models.IntegerField(
+        default=0, db_default=0, help_text="Errors and warnings among its problems."
+    )
+    problems_beyond = models.IntegerField(
+        default=0, db_default=0, help_text="Those of them that are not stored."
+    )
+    problems_seq = models.BigIntegerField(
+        default=-1, db_default=-1, help_text="Events up to this seq were checked for problems."
+    )
+    problems_version = models.IntegerField(
+        default=0,
+        db_default=0,
+        help_text="Grows with every check, and whenever events must be checked again.",
+    )
 
     class Meta:
         constraints = [
@@ -70,6 +87,12 @@ class AgentSession(models.Model):
                 fields=["id"],
                 name="session_unindexed",
                 condition=UNINDEXED,
+            ),
+            models.Index(fields=["id"], name="session_unchecked", condition=UNCHECKED),
+            models.Index(
+                fields=["realm", "-updated_at", "-id"],
+                name="session_with_problems",
+                condition=models.Q(problem_count__gt=0),
             ),
             models.Index(
                 fields=["realm", "-updated_at", "-id"],

@@ -25,6 +25,7 @@ from sessions_app.models import AgentSession, Event, Run
 from sessions_app.redaction import REQUEST_CREDENTIAL, redact
 from sessions_app.runs import processes
 from sessions_app.scopes import clean_error, clean_text
+from sessions_app.search import index_backlog
 from sessions_app.store import change_notification
 from sessions_app.store.stopwatch import ChangeTimer
 from sessions_app.traces import records as traces
@@ -196,19 +197,24 @@ def finish(
             if status in UNSUCCESSFUL:
                 end = run.finished_at or 0.0
                 traces.close_unfinished(end, session=run.session_id, invocation_id=run.invocation_id)
+            index_backlog.recheck(run.session_id, run.invocation_id)
     return ended
 
 
 def end_queued(run_id: str, status: str, error_type: str = "", error: str = "") -> bool:
     """End a queued run. Return False if it is not queued."""
-    return _update(
-        Run.objects.filter(pk=run_id, status=Status.QUEUED),
-        status=status,
-        finished_at=time.time(),
-        last_seq=_session_seq(),
-        error_type=clean_text(error_type),
-        error=clean_error(error),
-    )
+    with transaction.atomic():
+        ended = _update(
+            Run.objects.filter(pk=run_id, status=Status.QUEUED),
+            status=status,
+            finished_at=time.time(),
+            last_seq=_session_seq(),
+            error_type=clean_text(error_type),
+            error=clean_error(error),
+        )
+        if ended:
+            index_backlog.recheck(Run.objects.values_list("session_id", flat=True).get(pk=run_id), "")
+    return ended
 
 
 def request_cancel(run_id: str) -> bool:

@@ -93,7 +93,9 @@ def reset_session(session_pk: int) -> None:
     forget_session(session_pk)
     with transaction.atomic():
         SessionTrait.objects.filter(session=session_pk).delete()
-        AgentSession.objects.filter(pk=session_pk).update(indexed_seq=-1)
+        AgentSession.objects.filter(pk=session_pk).update(
+            indexed_seq=-1, problems_seq=-1, problems_version=F("problems_version") + 1
+        )
 
 
 def forget_owner(scope: Scope, owner_id: int) -> None:

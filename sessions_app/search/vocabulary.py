@@ -20,20 +20,23 @@ NEWEST_SESSIONS = 1_000
 """Newest sessions whose users are read."""
 
 _TABLES: dict[str, tuple[str, str, dict[str, str]]] = {
-    **{name: ("sessions_app_sessiontrait", "value", {"name": name}) for name in ("tool", "author")},
+    **{
+        name: ("sessions_app_sessiontrait", "value", {"name": name}) for name in ("tool", "author", "problem")
+    },
     **{scope: ("sessions_app_statevalue", "key_id", {"scope": str(scope)}) for scope in Scope},
 }
 """Table, column and fixed column values for the names of tools and authors, and for the keys of each scope."""
 
 
 def read_vocabulary() -> Vocabulary:
-    """Return the names that are indexed. Eight queries."""
+    """Return the names that are indexed. Nine queries."""
     keys = [key for scope in Scope for key in _keys(scope, distinct_values(*_TABLES[scope], most=MOST_NAMES))]
     return Vocabulary(
         apps=list_apps_with_sessions(),
         users=_newest_users(),
         tools=distinct_values(*_TABLES["tool"], most=MOST_NAMES),
         authors=distinct_values(*_TABLES["author"], most=MOST_NAMES),
+        problems=distinct_values(*_TABLES["problem"], most=MOST_NAMES),
         tags=list(SessionTag.objects.order_by("name").values_list("name", flat=True).distinct()[:MOST_NAMES]),
         keys=keys,
     )

@@ -15,6 +15,7 @@ from django.db.models.functions import Greatest
 from sessions_app import scopes
 from sessions_app.ids import SessionKey
 from sessions_app.models import ModelCall, Span, Trace
+from sessions_app.search import index_backlog
 from sessions_app.store import change_notification
 from sessions_app.traces import nested_records
 from sessions_app.traces.content_store import Piece
@@ -107,6 +108,8 @@ def save_stages(
             finished_at=finished_at,
             stages=scopes.dumps(entries[:MAX_STAGES]),
         )
+    if ended:
+        index_backlog.recheck(session_pk, invocation_id)
     change_notification.notify_after_commit()
     return True
 

@@ -87,6 +87,7 @@ _COLUMNS: dict[str, Callable[[Field], Q]] = {
     "events": _number_condition("last_seq"),
     "tokens": _number_condition("total_tokens"),
     "errors": _number_condition("error_count"),
+    "problems": _number_condition("problem_count"),
     "duration": _duration_condition,
     "updated": _age_condition("updated_at"),
     "created": _age_condition("created_at"),

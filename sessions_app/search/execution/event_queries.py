@@ -11,7 +11,7 @@ from django.db.models.lookups import GreaterThanOrEqual, LessThanOrEqual
 from sessions_app import scopes
 from sessions_app.events.conditions import MAY_NAME_TOOLS
 from sessions_app.events.kinds import EventKind
-from sessions_app.models import AgentSession, Event, Scope, StateChange
+from sessions_app.models import AgentSession, Event, Scope, SessionProblem, StateChange
 from sessions_app.search import event_index
 from sessions_app.search.execution.state_owners import owner_keys
 from sessions_app.search.execution.state_terms import written_key_term
@@ -22,7 +22,20 @@ from sessions_app.store import tokens
 from sessions_app.store.json_sql import COUNTS_AS_ERROR
 
 EVENT_FIELDS = frozenset(
-    {"kind", "author", "tool", "error", "key", "event", "invocation", "branch", "after", "before", "is"}
+    {
+        "kind",
+        "author",
+        "tool",
+        "error",
+        "key",
+        "event",
+        "invocation",
+        "branch",
+        "after",
+        "before",
+        "is",
+        "problem",
+    }
 )
 """Names of terms about events; of `is:` only `is:error`."""
 
@@ -58,6 +71,9 @@ class EventQuery:
             return self._word_condition(term.text, first, last)
         if isinstance(term, StateTerm):
             return self._state_condition(term, first, last)
+        if term.name == "problem":
+            problems = SessionProblem.objects.filter(session=self.session, code=term.value)
+            return Q(seq__in=problems.values("seq"))
         if term.name == "key":
             return self._state_condition(written_key_term(term.value), first, last)
         return _FIELD_CONDITIONS[term.name](term.value) if _is_of_events(term) else None

@@ -1,4 +1,4 @@
-"""Terms about the events of a session: kind, author, tool, error, branch, and the ids of events and invocations."""
+"""Terms about the events of a session: kind, author, tool, error, branch, problem, and ids."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sessions_app.search.execution.session_sets import FEW, SessionSet, sessions
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.query import Field
 
-TRAIT_NAMES = frozenset({"kind", "author", "tool", "error", "branch"})
+TRAIT_NAMES = frozenset({"kind", "author", "tool", "error", "branch", "problem"})
 """Names of the terms that compare a trait."""
 
 ID_COLUMNS = {"event": "event_id", "invocation": "invocation_id"}

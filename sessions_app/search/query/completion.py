@@ -31,6 +31,7 @@ class Vocabulary:
     users: Sequence[str] = ()
     tools: Sequence[str] = ()
     authors: Sequence[str] = ()
+    problems: Sequence[str] = ()
     tags: Sequence[str] = ()
     keys: Sequence[str] = ()
 
@@ -41,6 +42,7 @@ class Vocabulary:
             "user": self.users,
             "tool": self.tools,
             "author": self.authors,
+            "problem": self.problems,
             "tag": self.tags,
             "key": self.keys,
         }.get(name, CLOSED_VALUES.get(name, ()))

@@ -41,7 +41,7 @@ CLOSED_VALUES = {"kind": tuple(kind.value for kind in EventKind), "origin": ORIG
 
 TIMES = frozenset({"after", "before"})
 AGES = frozenset({"updated", "created"})
-MEASURES = frozenset({"events", "tokens", "errors", "duration"})
+MEASURES = frozenset({"events", "tokens", "errors", "problems", "duration"})
 """Terms that compare a number."""
 
 DESCRIPTIONS = {
@@ -56,6 +56,7 @@ DESCRIPTIONS = {
     "author": "with an event by this agent or user",
     "tool": "in which a tool was called",
     "error": "with this text in an error's code or message",
+    "problem": "with a problem of this code",
     "key": "in which an event wrote this state key",
     "event": "with the event of this id",
     "invocation": "with this invocation",
@@ -63,6 +64,7 @@ DESCRIPTIONS = {
     "events": "number of events",
     "tokens": "number of tokens",
     "errors": "number of errors",
+    "problems": "number of problems",
     "duration": "time from start to last event",
     "updated": "time since the last event",
     "created": "time since the start",

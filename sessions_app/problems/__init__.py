@@ -1,0 +1,13 @@
+"""Problems: what went wrong in a session, as facts with evidence and a remedy.
+
+A detector is a function from the evidence of one invocation to problems. The background indexer runs all detectors
+after appends and stores what they find (`indexing`); pages, search and API read the stored rows (`problem_queries`).
+
+An installed package adds a detector by an entry point of the group `devui.problems`, which names a detector made by
+`@detector` or a module with detectors. `examples/plugin/` has one.
+"""
+
+from sessions_app.problems.evidence import Evidence
+from sessions_app.problems.registry import Detector, Link, Problem, Severity, all_detectors, detector
+
+__all__ = ["Detector", "Evidence", "Link", "Problem", "Severity", "all_detectors", "detector"]

@@ -1,0 +1,111 @@
+"""Check of a tool call's arguments against the schema that the model saw. Pure.
+
+The schema is JSON Schema or the genai subset of OpenAPI (types in capitals, `nullable`). Only what is certain is
+refused: missing required properties, other JSON types, values outside an enum, and properties that
+`additionalProperties: false` excludes. Anything else (formats, ranges, unresolved references) counts as accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+MAX_DEPTH = 8
+MAX_ITEMS = 200
+"""Items of an array that are checked."""
+
+Schema = Mapping[str, Any]
+
+
+def refusal_of(args: Any, schema: Schema, path: str = "", root: Schema | None = None) -> str:
+    """Return why the schema refuses a value; empty if it accepts it, or if that is not certain."""
+    root = schema if root is None else root
+    schema = _resolve(schema, root)
+    if path.count(".") > MAX_DEPTH or (_allows_null(schema) and args is None):
+        return ""
+    alternatives = next((schema[name] for name in ("anyOf", "any_of", "oneOf") if schema.get(name)), None)
+    if isinstance(alternatives, list):
+        refusals = [refusal_of(args, each, path, root) for each in alternatives if isinstance(each, dict)]
+        return f"{_name(path)} matches none of its alternatives" if refusals and all(refusals) else ""
+    types = _types(schema)
+    if types and not any(_is_of(args, each) for each in types):
+        return f"{_name(path)} is {_type_of(args)}, not {' or '.join(types)}"
+    choices = schema.get("enum")
+    if isinstance(choices, list) and choices and args not in choices:
+        return f"{_name(path)} is not one of {', '.join(map(str, choices[:8]))}"
+    if isinstance(args, Mapping):
+        return _object_refusal(args, schema, path, root)
+    items = schema.get("items")
+    if isinstance(args, list) and isinstance(items, dict):
+        reasons = (refusal_of(item, items, f"{path}[{at}]", root) for at, item in enumerate(args[:MAX_ITEMS]))
+        return next(filter(None, reasons), "")
+    return ""
+
+
+def _object_refusal(args: Mapping[str, Any], schema: Schema, path: str, root: Schema) -> str:
+    required = schema.get("required")
+    missing = [name for name in required if name not in args] if isinstance(required, list) else []
+    if missing:
+        return f"{', '.join(f'{path}.{name}'.lstrip('.') for name in missing)} is missing"
+    properties = schema.get("properties")
+    properties = properties if isinstance(properties, dict) else {}
+    if schema.get("additionalProperties") is False and (
+        extra := [name for name in args if name not in properties]
+    ):
+        return f"{', '.join(f'{path}.{name}'.lstrip('.') for name in extra)} is no parameter"
+    reasons = (
+        refusal_of(args[name], each, f"{path}.{name}".lstrip("."), root)
+        for name, each in properties.items()
+        if name in args and isinstance(each, dict)
+    )
+    return next(filter(None, reasons), "")
+
+
+def _resolve(schema: Schema, root: Schema) -> Schema:
+    """Return the schema that a reference names; an empty one, which accepts everything, if it cannot be resolved."""
+    for _ in range(MAX_DEPTH):
+        reference = schema.get("$ref") or schema.get("ref")
+        if not isinstance(reference, str):
+            return schema
+        target: Any = root
+        for step in reference.removeprefix("#/").split("/"):
+            target = target.get(step) if isinstance(target, Mapping) else None
+        schema = target if isinstance(target, Mapping) else {}
+    return {}
+
+
+def _types(schema: Schema) -> Sequence[str]:
+    declared = schema.get("type")
+    names = declared if isinstance(declared, list) else [declared] if isinstance(declared, str) else []
+    return [name.lower() for name in names if isinstance(name, str) and name.lower() in _CHECKS]
+
+
+def _allows_null(schema: Schema) -> bool:
+    return schema.get("nullable") is True or "null" in _types(schema)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_CHECKS: dict[str, Callable[[Any], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: _is_number(value) and float(value).is_integer(),
+    "number": _is_number,
+    "array": lambda value: isinstance(value, list),
+    "object": lambda value: isinstance(value, Mapping),
+    "null": lambda value: value is None,
+}
+
+
+def _is_of(value: Any, name: str) -> bool:
+    return _CHECKS[name](value)
+
+
+def _type_of(value: Any) -> str:
+    return next((name for name in ("null", "boolean", *_CHECKS) if _is_of(value, name)), "a value")
+
+
+def _name(path: str) -> str:
+    return path or "the value"

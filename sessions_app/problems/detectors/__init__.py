@@ -1,0 +1,1 @@
+"""DevUI's own problem detectors, a module per concern. The registry loads every module of this package."""

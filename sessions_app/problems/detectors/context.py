@@ -1,0 +1,44 @@
+"""Detectors of problems with the context that a model gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sessions_app.problems.evidence import Evidence, ModelRequest
+from sessions_app.problems.registry import Link, Problem, detector
+
+
+@detector(
+    "lost-cache",
+    "Context cache was lost",
+    remedy="Keep what changes (times, state values) out of the instruction and at the end of the request: a cache"
+    " holds only while the beginning of the request stays the same.",
+)
+def lost_cache(evidence: Evidence) -> Iterator[Problem]:
+    """Find requests without cached tokens, right after one with them, whose beginning differs from it."""
+    previous = dict(evidence.previous_requests)
+    for request in evidence.requests:
+        before = previous.get(request.agent)
+        previous[request.agent] = request
+        if before is None or not before.cached_tokens or request.cached_tokens or not request.prompt_tokens:
+            continue
+        if changes := _changes(before, request):
+            yield Problem(
+                f"{request.agent} had {before.cached_tokens:,} cached tokens, then none, after"
+                f" {' and '.join(changes)} changed.",
+                agent=request.agent,
+                links=[
+                    Link("request", before.pk, f"request {before.number} with cache"),
+                    Link("request", request.pk, f"request {request.number} without"),
+                ],
+            )
+
+
+def _changes(before: ModelRequest, request: ModelRequest) -> list[str]:
+    """Return what differs at the beginning of two requests."""
+    same = {
+        "the model": before.model == request.model,
+        "the instruction": before.instruction == request.instruction,
+        "the tools": before.tools_sha == request.tools_sha,
+    }
+    return [name for name, is_same in same.items() if not is_same]

@@ -1,0 +1,38 @@
+"""Detectors of problems with memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sessions_app.events.content import is_failed_result
+from sessions_app.problems.evidence import Evidence
+from sessions_app.problems.registry import Link, Problem, Severity, detector, quote
+
+MEMORY_TOOL = "load_memory"
+"""Name of ADK's tool that searches memory."""
+
+
+@detector(
+    "nothing-remembered",
+    "Memory search found nothing",
+    severity=Severity.NOTE,
+    remedy="Check that earlier sessions of this user were added to memory (Memory lists what is stored) and that the"
+    " query uses their words.",
+)
+def nothing_remembered(evidence: Evidence) -> Iterator[Problem]:
+    """Find memory searches without a result."""
+    queries = {call.call_id: (call.args or {}).get("query") for call in evidence.calls if call.call_id}
+    for result in evidence.results:
+        if result.name != MEMORY_TOOL or result.response is None or is_failed_result(result.response):
+            continue
+        found = result.response.get("memories")
+        if found is None and isinstance(inner := result.response.get("result"), dict):
+            found = inner.get("memories")
+        if found == []:
+            query = queries.get(result.call_id) or ""
+            yield Problem(
+                f"The search in memory for “{quote(str(query))}” found nothing.",
+                result.seq,
+                result.agent,
+                [Link("event", result.seq, "result")],
+            )

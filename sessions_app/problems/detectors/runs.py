@@ -1,0 +1,68 @@
+"""Detectors of problems with runs: limits, errors and processes that ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sessions_app.models import Run, Trace
+from sessions_app.problems.evidence import Evidence
+from sessions_app.problems.failures import Cause, Source, failures_of
+from sessions_app.problems.registry import Link, Problem, Severity, detector, quote
+
+
+@detector(
+    "call-limit",
+    "Reached max_llm_calls",
+    severity=Severity.ERROR,
+    remedy="Look at the last calls: an agent in a loop repeats the same ones. If it needs more, raise"
+    " `max_llm_calls` in the RunConfig (Options at the message box).",
+)
+def call_limit(evidence: Evidence) -> Iterator[Problem]:
+    """Find runs that reached the limit of model calls."""
+    for failure in failures_of(evidence):
+        if failure.cause is Cause.CALL_LIMIT:
+            yield Problem(quote(failure.message, 300), failure.seq, failure.agent, failure.links)
+
+
+@detector(
+    "run-failed",
+    "Run failed",
+    severity=Severity.ERROR,
+    remedy="The traceback at the run names the line. If the agent's code is right, send the message again.",
+)
+def run_failed(evidence: Evidence) -> Iterator[Problem]:
+    """Find errors that ended a run and belong neither to a tool nor to a model."""
+    for failure in failures_of(evidence):
+        if failure.source is Source.RUN and failure.cause is Cause.OTHER:
+            yield Problem(quote(failure.message, 360), failure.seq, failure.agent, failure.links)
+
+
+@detector(
+    "crashed-run",
+    "Process ended during the run",
+    severity=Severity.ERROR,
+    remedy="Its last output may say why (the runtime's log in the terminal). Send the message again: events that were"
+    " stored are kept.",
+)
+def crashed_run(evidence: Evidence) -> Iterator[Problem]:
+    """Find runs whose process died."""
+    for run in evidence.runs:
+        if run.status == Run.Status.CRASHED:
+            text = quote(run.error, 300) or "The process of the run ended."
+            yield Problem(text, 0, "", [Link("run", run.pk)])
+
+
+@detector(
+    "ended-run",
+    "Run was ended before it finished",
+    severity=Severity.NOTE,
+    remedy="Somebody cancelled it, or the client of ADK's API disconnected. What was stored is kept.",
+)
+def ended_run(evidence: Evidence) -> Iterator[Problem]:
+    """Find runs that were cancelled, and invocations of other programs that were cut off."""
+    cancelled = [run for run in evidence.runs if run.status == Run.Status.CANCELLED]
+    for run in cancelled:
+        yield Problem(quote(run.error) or "The run was cancelled.", 0, "", [Link("run", run.pk)])
+    is_cut_off = bool(evidence.stages) and evidence.stages[-1].name == Trace.CUT_OFF
+    if is_cut_off and not evidence.runs:
+        yield Problem("The invocation was cut off.", 0, "", [Link("trace", evidence.invocation_id)])

@@ -1,0 +1,170 @@
+"""Detectors of problems with tools: toolsets, calls, arguments and results."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from sessions_app import scopes
+from sessions_app.models import Trace
+from sessions_app.problems.argument_schema import refusal_of
+from sessions_app.problems.evidence import Evidence, ResultForm, ToolCall
+from sessions_app.problems.failures import Cause, Source, failures_of
+from sessions_app.problems.registry import Link, Problem, Severity, detector, quote
+
+REPEATED_CALLS = 3
+"""Equal calls of one invocation from which they are reported."""
+
+EVENTS_LINKED = 4
+TOOLS_NAMED = 12
+FRAMEWORK_CALL = "adk_request_"
+"""Prefix of the calls with which ADK itself asks a person."""
+
+
+@detector(
+    "dead-toolset",
+    "Toolset failed to load",
+    severity=Severity.ERROR,
+    remedy="Check that the toolset's server starts, answers and accepts the credentials; the model ran without its"
+    " tools. ADK only logs this failure.",
+)
+def dead_toolset(evidence: Evidence) -> Iterator[Problem]:
+    """Find toolsets that raised while they listed their tools."""
+    for stage in evidence.stages:
+        if stage.name == Trace.LOST_TOOLSET:
+            agent = re.search(r" of agent (.+?): ", stage.of)
+            yield Problem(
+                f"{quote(stage.of, 360)}.".replace("..", "."),
+                agent=agent[1] if agent else "",
+                links=[Link("trace", evidence.invocation_id)],
+            )
+
+
+@detector(
+    "undeclared-tool",
+    "Called a tool that was not declared",
+    severity=Severity.ERROR,
+    remedy="Add the tool to the agent, or correct its name in the instruction. A toolset that failed to load also"
+    " takes its tools away.",
+)
+def undeclared_tool(evidence: Evidence) -> Iterator[Problem]:
+    """Find calls of tools that the model request did not declare."""
+    reported: set[str] = set()
+    for call in evidence.calls:
+        request = evidence.request_of(call.event_id)
+        if request is None or request.tools is None or call.name.startswith(FRAMEWORK_CALL):
+            continue
+        names = [tool.name for tool in request.tools if tool.name]
+        if call.name not in names:
+            reported.add(call.name)
+            yield Problem(
+                f"{call.agent} called {quote(call.name)}, but its request declares {_list_names(names)}.",
+                call.seq,
+                call.agent,
+                [_call_link(call), Link("request", request.pk, f"model request {request.number}")],
+            )
+    for failure in failures_of(evidence):
+        if failure.cause is Cause.UNKNOWN_TOOL and not any(name in failure.message for name in reported):
+            yield Problem(quote(failure.message), failure.seq, failure.agent, failure.links)
+
+
+@detector(
+    "refused-arguments",
+    "Arguments do not match the tool's schema",
+    remedy="Describe the parameters in the tool's docstring or schema more precisely; the model saw the schema in"
+    " the linked request.",
+)
+def refused_arguments(evidence: Evidence) -> Iterator[Problem]:
+    """Find calls whose arguments the declared schema refuses."""
+    for call in evidence.calls:
+        request = evidence.request_of(call.event_id)
+        tools = (request.tools or ()) if request else ()
+        schema = next((tool.schema for tool in tools if tool.name == call.name), None)
+        if request and schema and call.args is not None and (refusal := refusal_of(call.args, schema)):
+            yield Problem(
+                f"{quote(call.name)} was called with arguments that its schema refuses: {quote(refusal)}.",
+                call.seq,
+                call.agent,
+                [_call_link(call), Link("request", request.pk, f"model request {request.number}")],
+            )
+
+
+@detector(
+    "tool-error",
+    "Tool failed",
+    severity=Severity.ERROR,
+    remedy="Read the error at the linked event; the traceback of an exception is at its run. To let the model try"
+    " again, return the error, or add ADK's ReflectAndRetryToolPlugin.",
+)
+def tool_error(evidence: Evidence) -> Iterator[Problem]:
+    """Find results that report a failure, and exceptions of tools."""
+    for failure in failures_of(evidence):
+        if (
+            failure.source is Source.TOOL
+            and failure.cause is Cause.OTHER
+            and failure.form != ResultForm.RETRIED
+        ):
+            how = f"answered with {failure.form}" if failure.form else "raised an exception"
+            yield Problem(
+                f"{quote(failure.name)} {how}: {quote(failure.message)}",
+                failure.seq,
+                failure.agent,
+                failure.links,
+            )
+
+
+@detector(
+    "swallowed-exception",
+    "Exception of a tool was caught by a plug-in",
+    remedy="The tool raised and the retry plug-in answered the model instead, so the run succeeds. Fix the exception,"
+    " or its arguments if the model's are wrong.",
+)
+def swallowed_exception(evidence: Evidence) -> Iterator[Problem]:
+    """Find exceptions of tools that ADK's retry plug-in turned into results."""
+    for failure in failures_of(evidence):
+        if failure.form is ResultForm.RETRIED and failure.cause is Cause.OTHER:
+            text = f"{quote(failure.name)} raised {quote(failure.message)}"
+            yield Problem(text, failure.seq, failure.agent, failure.links)
+
+
+@detector(
+    "repeated-call",
+    "Same call again and again",
+    remedy="Return a result that tells the model what to do next, or say in the instruction when to stop. A lower"
+    " max_llm_calls in the RunConfig ends a loop earlier.",
+)
+def repeated_call(evidence: Evidence) -> Iterator[Problem]:
+    """Find calls that an agent repeats with the same arguments within an invocation."""
+    same: defaultdict[tuple[str, str, str], list[ToolCall]] = defaultdict(list)
+    for call in evidence.calls:
+        if call.args is not None and not call.name.startswith(FRAMEWORK_CALL):
+            same[call.agent, call.name, scopes.dumps(dict(sorted(call.args.items())))].append(call)
+    for (agent, name, args), calls in same.items():
+        if len(calls) >= REPEATED_CALLS:
+            text = f"{agent} called {quote(name)} {len(calls)} times with the same arguments: {quote(args)}."
+            yield Problem(text, 0, agent, [_call_link(call) for call in calls[:EVENTS_LINKED]])
+
+
+@detector(
+    "unused-tool",
+    "Tool never called",
+    severity=Severity.NOTE,
+    remedy="If a question needed the tool, say in the instruction or in its description when to use it.",
+)
+def unused_tool(evidence: Evidence) -> Iterator[Problem]:
+    """Find declared tools that no event of the session calls."""
+    for agent, names in evidence.unused_tools.items():
+        yield Problem(f"{agent} declares {_list_names(names)}, which this session never called.", agent=agent)
+
+
+def _call_link(call: ToolCall) -> Link:
+    return Link("event", call.seq, "call")
+
+
+def _list_names(names: Sequence[str]) -> str:
+    """Return names for a sentence, at most a dozen."""
+    if not names:
+        return "no tool"
+    shown = ", ".join(quote(name, 60) for name in names[:TOOLS_NAMED])
+    return f"{shown} and {len(names) - TOOLS_NAMED} more" if len(names) > TOOLS_NAMED else shown

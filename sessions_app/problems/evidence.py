@@ -1,0 +1,166 @@
+"""Evidence of one invocation for the problem detectors, as plain values; `evidence_queries` reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class EventEvidence:
+    """An event. `error_code` may be a finish reason; `finish_reason` is empty if it is usual."""
+
+    seq: int
+    event_id: str
+    agent: str
+    timestamp: float
+    error_code: str = ""
+    error_message: str = ""
+    finish_reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call that a model made. `args` is None if they are too large to be checked."""
+
+    seq: int
+    event_id: str
+    agent: str
+    call_id: str
+    name: str
+    args: Json | None
+
+
+class ResultForm(StrEnum):
+    """The form in which a tool's result reports a failure."""
+
+    ERROR = "an error in its result"
+    STATUS = "the status “error”"
+    MCP = "MCP’s isError"
+    RETRIED = "an exception, which the retry plug-in caught"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """A result of a tool. `form` is None if it reports no failure; `response` is None if it is large."""
+
+    seq: int
+    agent: str
+    call_id: str
+    name: str
+    response: Json | None
+    form: ResultForm | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredTool:
+    """A tool in a model request; `schema` is the JSON schema of its arguments, if it has one."""
+
+    name: str
+    schema: Json | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """A recorded model call.
+
+    Attributes:
+        instruction, contents: hashes of the instruction and of the list of contents.
+        tools: the declared tools; None if unknown. `tools_sha` is their hash.
+        max_output_tokens: the limit in its config; None: none.
+        finish_reason: of its last response.
+    """
+
+    pk: int
+    number: int
+    invocation_id: str
+    agent: str
+    model: str
+    event_ids: frozenset[str]
+    instruction: str
+    tools_sha: str
+    contents: str
+    tools: Sequence[DeclaredTool] | None
+    max_output_tokens: int | None
+    cached_tokens: int
+    prompt_tokens: int
+    finish_reason: str
+    error_type: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvidence:
+    """A run of the invocation that has ended, or waits."""
+
+    pk: str
+    status: str
+    error_type: str
+    error: str
+    last_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage of the trace: its name, and the agent, tool or error it names."""
+
+    name: str
+    of: str
+
+
+@dataclass(frozen=True, slots=True)
+class UntrackedChange:
+    """A key that was changed without an event, with its prefix."""
+
+    name: str
+    is_removed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TempKey:
+    """The last write of a `temp:` key in an invocation; `name` has the prefix."""
+
+    name: str
+    seq: int
+    invocation_id: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """All input of the problem detectors: one invocation, or the session as a whole if `invocation_id` is empty.
+
+    Of an invocation with very many events, the newest are read. Everything that only the recorder observes is empty
+    without it.
+
+    Attributes:
+        previous_requests: of each agent the last model request before this invocation.
+        earlier_temp: `temp:` keys written in earlier invocations, newest first.
+        unused_tools: of the session as a whole: by agent, the declared tools that were never called.
+    """
+
+    app_name: str
+    invocation_id: str = ""
+    events: Sequence[EventEvidence] = ()
+    calls: Sequence[ToolCall] = ()
+    results: Sequence[ToolResult] = ()
+    requests: Sequence[ModelRequest] = ()
+    previous_requests: Mapping[str, ModelRequest] = field(default_factory=dict)
+    runs: Sequence[RunEvidence] = ()
+    stages: Sequence[Stage] = ()
+    untracked: Sequence[UntrackedChange] = ()
+    earlier_temp: Sequence[TempKey] = ()
+    unused_tools: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def last_seq(self) -> int:
+        """The seq of the last event; 0 if there is none."""
+        return self.events[-1].seq if self.events else 0
+
+    def request_of(self, event_id: str) -> ModelRequest | None:
+        """Return the model request that produced an event, if it was recorded."""
+        return next((request for request in self.requests if event_id in request.event_ids), None)

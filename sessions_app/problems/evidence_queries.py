@@ -1,0 +1,393 @@
+"""Queries for the evidence of problems: bounded reads of the rows of some invocations of a session."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Max
+from django.db.models.functions import Length
+
+from sessions_app import scopes
+from sessions_app.events.content import RETRIED_ERROR, function_calls, function_responses
+from sessions_app.models import (
+    AgentSession,
+    Event,
+    ModelCall,
+    ModelPiece,
+    Run,
+    Scope,
+    SessionTrait,
+    TempWrite,
+    Trace,
+    UntrackedKey,
+)
+from sessions_app.problems.evidence import (
+    DeclaredTool,
+    EventEvidence,
+    Evidence,
+    ModelRequest,
+    ResultForm,
+    RunEvidence,
+    Stage,
+    TempKey,
+    ToolCall,
+    ToolResult,
+    UntrackedChange,
+)
+from sessions_app.problems.failures import FINISH_REASONS
+from sessions_app.traces.content_store import members_of
+
+EARLIER_EVENTS = 500
+"""Events before the batch that are read of its invocations."""
+
+LARGE_EVENT = 200_000
+"""Characters from which the arguments and results of an event are not read."""
+
+ROWS_READ = 500
+"""Newest rows of a kind that are read for a batch."""
+
+AGENTS_READ = 50
+TOOL_LISTS_READ = 20
+TOOL_LEVELS = 4
+
+TRANSFER = "transfer_to_agent"
+"""ADK adds this tool itself; not to call it means nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceBatch:
+    """The evidence of the invocations with events behind `start` up to `end`, and of the session as a whole."""
+
+    session_pk: int
+    start: int
+    end: int
+    version: int
+    evidence: list[Evidence]
+
+    @property
+    def invocation_ids(self) -> list[str]:
+        """The ids of its invocations; empty: the session as a whole."""
+        return [each.invocation_id for each in self.evidence]
+
+
+def read_batch(session: AgentSession, limit: int) -> EvidenceBatch:
+    """Read the evidence of the next events of a session. The number of queries is bounded."""
+    start = max(0, session.problems_seq)
+    events = list(_events(session).filter(seq__gt=start).order_by("seq")[:limit])
+    end = events[-1].seq if len(events) == limit else session.last_seq
+    ids = list(dict.fromkeys(event.invocation_id for event in events))
+    if start and ids:
+        earlier = _events(session).filter(seq__lte=start, invocation_id__in=ids).order_by("-seq")
+        events = [*reversed(earlier[:EARLIER_EVENTS]), *events]
+    return EvidenceBatch(
+        session.pk,
+        start,
+        end,
+        session.problems_version,
+        [*_evidence_of(session, events, [each for each in ids if each]), _session_evidence(session)],
+    )
+
+
+def _events(session: AgentSession) -> Any:
+    columns = ("seq", "event_id", "invocation_id", "author", "timestamp", "summary")
+    return Event.objects.filter(session=session).only(*columns)
+
+
+def _evidence_of(session: AgentSession, events: Sequence[Event], ids: Collection[str]) -> Iterator[Evidence]:
+    """Yield the evidence of invocations."""
+    of_batch = {"session": session.pk, "invocation_id__in": ids}
+    wires = _read_wires(events)
+    by_invocation: defaultdict[str, list[Event]] = defaultdict(list)
+    for event in events:
+        by_invocation[event.invocation_id].append(event)
+    requests = _read_requests(session, of_batch) if ids else {}
+    runs = _read_runs(Run.objects.filter(**of_batch)) if ids else {}
+    traces = _group(
+        Trace.objects.filter(**of_batch).values_list("invocation_id", "stages")[:ROWS_READ] if ids else ()
+    )
+    untracked = _group(
+        UntrackedKey.objects.filter(**of_batch)
+        .order_by("scope", "key", "-pk")
+        .values_list("invocation_id", "scope", "key", "value")[:ROWS_READ]
+        if ids
+        else ()
+    )
+    temp = _read_temp_keys(session)
+    for invocation_id in ids:
+        own = by_invocation[invocation_id]
+        yield Evidence(
+            app_name=session.app_name,
+            invocation_id=invocation_id,
+            events=[_event(event) for event in own],
+            calls=[call for event in own for call in _calls(event, wires)],
+            results=[result for event in own for result in _results(event, wires)],
+            requests=requests.get(invocation_id, ()),
+            previous_requests=_previous(requests, invocation_id),
+            runs=runs.get(invocation_id, ()),
+            stages=[_stage(stage) for (stages,) in traces[invocation_id] for stage in json.loads(stages)],
+            untracked=list(
+                {
+                    change.name: change
+                    for change in (
+                        UntrackedChange(scopes.PREFIX[Scope(scope)] + key, value is None)
+                        for scope, key, value in reversed(untracked[invocation_id])
+                    )
+                }.values()
+            ),
+            earlier_temp=[
+                key for key in temp if key.invocation_id != invocation_id and key.seq < own[-1].seq
+            ],
+        )
+
+
+def _session_evidence(session: AgentSession) -> Evidence:
+    """Return the evidence of the session as a whole: runs without an invocation, and tools that were never called."""
+    runs = _read_runs(Run.objects.filter(session=session, invocation_id=""))
+    return Evidence(
+        app_name=session.app_name, runs=runs.get("", ()), unused_tools=_read_unused_tools(session)
+    )
+
+
+def _group(rows: Iterable[tuple[Any, ...]]) -> defaultdict[str, list[tuple[Any, ...]]]:
+    grouped: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    for key, *rest in rows:
+        grouped[key].append(tuple(rest))
+    return grouped
+
+
+def _read_wires(events: Sequence[Event]) -> dict[int, dict[str, Any]]:
+    """Return the whole events that have calls or results, by seq, unless they are large."""
+    with_tools = [
+        event.pk for event in events if event.decoded_summary["calls"] or event.decoded_summary["results"]
+    ]
+    if not with_tools:
+        return {}
+    rows = Event.objects.filter(pk__in=with_tools).annotate(size=Length("data")).filter(size__lt=LARGE_EVENT)
+    return {seq: json.loads(data) for seq, data in rows.values_list("seq", "data")}
+
+
+def _event(event: Event) -> EventEvidence:
+    summary = event.decoded_summary
+    error = summary["error"] or {}
+    reasons = FINISH_REASONS.intersection(summary["flags"] or ())
+    return EventEvidence(
+        event.seq,
+        event.event_id,
+        event.author,
+        event.timestamp,
+        error.get("code", ""),
+        error.get("message", ""),
+        next(iter(reasons), ""),
+    )
+
+
+def _calls(event: Event, wires: Mapping[int, dict[str, Any]]) -> Iterator[ToolCall]:
+    whole = function_calls(wires.get(event.seq, {}))
+    for place, call in enumerate(event.decoded_summary["calls"] or ()):
+        args = whole[place].get("args") or {} if place < len(whole) else None
+        if args is not None and not isinstance(args, dict):
+            args = None
+        yield ToolCall(event.seq, event.event_id, event.author, call["id"], call["name"], args)
+
+
+def _results(event: Event, wires: Mapping[int, dict[str, Any]]) -> Iterator[ToolResult]:
+    whole = function_responses(wires.get(event.seq, {}))
+    for place, result in enumerate(event.decoded_summary["results"] or ()):
+        response = whole[place].get("response") if place < len(whole) else None
+        response = response if isinstance(response, dict) else None
+        form = _form_of(response) if result["failed"] else None
+        message = _message_of(response, form) if response and form else ""
+        yield ToolResult(
+            event.seq,
+            event.author,
+            result["id"],
+            result["name"],
+            response,
+            form,
+            message or (result["result"] if form else ""),
+        )
+
+
+def _form_of(response: Mapping[str, Any] | None) -> ResultForm:
+    response = response or {}
+    if response.get("response_type") == RETRIED_ERROR:
+        return ResultForm.RETRIED
+    if response.get("isError") or response.get("is_error"):
+        return ResultForm.MCP
+    return ResultForm.ERROR if response.get("error") or not response else ResultForm.STATUS
+
+
+def _message_of(response: Mapping[str, Any], form: ResultForm) -> str:
+    """Return the message of a failed result."""
+    if form is ResultForm.RETRIED:
+        parts = (response.get("error_type"), response.get("error_details"))
+        return ": ".join(part for part in parts if isinstance(part, str) and part)
+    if form is ResultForm.MCP:
+        content = response.get("content")
+        texts = (
+            [part.get("text") for part in content if isinstance(part, dict)]
+            if isinstance(content, list)
+            else []
+        )
+        return " ".join(text for text in texts if isinstance(text, str))
+    names = ("error",) if form is ResultForm.ERROR else ("error_message", "message", "report", "detail")
+    value = next((response[name] for name in names if response.get(name)), "")
+    if isinstance(value, dict):
+        value = value.get("message") or value
+    return value if isinstance(value, str) else scopes.dumps(value)
+
+
+def _stage(stage: Sequence[Any]) -> Stage:
+    return Stage(str(stage[0]), str(stage[2]) if len(stage) > 2 else "")
+
+
+def _read_runs(rows: Any) -> dict[str, list[RunEvidence]]:
+    ended = rows.exclude(status__in=Run.ACTIVE).order_by("-created_at")
+    columns = ended.values_list("invocation_id", "pk", "status", "error_type", "error", "last_seq")
+    runs = _group(columns[:ROWS_READ])
+    return {
+        invocation_id: [
+            RunEvidence(pk, status, error_type, error, last_seq or 0)
+            for pk, status, error_type, error, last_seq in reversed(own)
+        ]
+        for invocation_id, own in runs.items()
+    }
+
+
+def _read_temp_keys(session: AgentSession) -> list[TempKey]:
+    """Return the last write of each `temp:` key by invocation, newest first."""
+    writes = TempWrite.objects.filter(session=session).order_by().values_list("key", "invocation_id")
+    last = writes.annotate(last=Max("seq")).order_by("-last")[:ROWS_READ]
+    return [TempKey(scopes.TEMP_PREFIX + key, seq, invocation_id) for key, invocation_id, seq in last]
+
+
+REQUEST_COLUMNS = (
+    *("pk", "session_id", "number", "invocation_id", "agent", "model", "event_ids", "request", "response"),
+    *("cached_tokens", "prompt_tokens", "error_type", "error"),
+)
+
+
+def _read_requests(session: AgentSession, of_batch: Mapping[str, Any]) -> dict[str, list[ModelRequest]]:
+    """Return the model requests by invocation; under the empty id the last request of each agent before them."""
+    rows = ModelCall.objects.only(*REQUEST_COLUMNS)
+    calls = list(rows.filter(**of_batch).order_by("-pk")[:ROWS_READ])[::-1]
+    if not calls:
+        return {}
+    before = (
+        ModelCall.objects.filter(
+            session=session, pk__lt=calls[0].pk, agent__in={call.agent for call in calls}
+        )
+        .order_by()
+        .values("agent")
+        .annotate(last=Max("pk"))
+        .values_list("last", flat=True)
+    )
+    previous = list(rows.filter(pk__in=list(before[:AGENTS_READ])))
+    decoded = {call.pk: json.loads(call.request) for call in [*previous, *calls]}
+    tools = _read_tools(session.pk, [each.get("tools") or "" for each in decoded.values()])
+    requests: dict[str, list[ModelRequest]] = {
+        "": [_request(call, decoded[call.pk], tools) for call in previous]
+    }
+    for call in calls:
+        requests.setdefault(call.invocation_id, []).append(_request(call, decoded[call.pk], tools))
+    return requests
+
+
+def _request(
+    call: ModelCall, request: Mapping[str, Any], tools: Mapping[str, list[DeclaredTool]]
+) -> ModelRequest:
+    config = request.get("config") or {}
+    responses = json.loads(call.response or "[]")
+    sha = request.get("tools") or ""
+    return ModelRequest(
+        pk=call.pk,
+        number=call.number,
+        invocation_id=call.invocation_id,
+        agent=call.agent,
+        model=call.model,
+        event_ids=frozenset(json.loads(call.event_ids)),
+        instruction=request.get("system_instruction") or "",
+        tools_sha=sha,
+        contents=request.get("contents") or "",
+        tools=tools.get(sha) if sha else [],
+        max_output_tokens=config.get("max_output_tokens"),
+        cached_tokens=call.cached_tokens,
+        prompt_tokens=call.prompt_tokens,
+        finish_reason=str(responses[-1].get("finish_reason") or "") if responses else "",
+        error_type=call.error_type,
+        error=call.error,
+    )
+
+
+def _previous(requests: Mapping[str, Sequence[ModelRequest]], invocation_id: str) -> dict[str, ModelRequest]:
+    """Return the last request of each agent before an invocation."""
+    own = requests.get(invocation_id)
+    earlier = (request for each in requests.values() for request in each if own and request.pk < own[0].pk)
+    return {request.agent: request for request in sorted(earlier, key=lambda request: request.pk)}
+
+
+def _read_tools(session_pk: int, shas: Iterable[str]) -> dict[str, list[DeclaredTool]]:
+    """Return the declared tools of tool lists by hash. A list that is not stored any more is left out."""
+    roots = [sha for sha in dict.fromkeys(shas) if sha][-TOOL_LISTS_READ:]
+    bodies: dict[str, str] = {}
+    missing = roots
+    for _ in range(TOOL_LEVELS):
+        if not missing:
+            break
+        pieces = ModelPiece.objects.filter(session=session_pk, sha__in=missing[:ROWS_READ])
+        bodies.update(pieces.values_list("sha", "body"))
+        members = {name for sha in missing if (list_ := members_of(bodies.get(sha, ""))) for name in list_[1]}
+        missing = [name for name in members if name not in bodies]
+    return {root: tools for root in roots if (tools := _tools_in(root, bodies)) is not None}
+
+
+def _tools_in(sha: str, bodies: Mapping[str, str]) -> list[DeclaredTool] | None:
+    """Return the tools of a list piece; None if one of its pieces is missing."""
+    body = bodies.get(sha)
+    if body is None:
+        return None
+    if (list_ := members_of(body)) is None:
+        return [_tool(json.loads(body))]
+    tools: list[DeclaredTool] = []
+    for name in list_[1]:
+        if (own := _tools_in(name, bodies)) is None:
+            return None
+        tools += own
+    return tools
+
+
+def _tool(declaration: Mapping[str, Any]) -> DeclaredTool:
+    schema = declaration.get("parametersJsonSchema") or declaration.get("parameters")
+    return DeclaredTool(str(declaration.get("name") or ""), schema if isinstance(schema, dict) else None)
+
+
+def _read_unused_tools(session: AgentSession) -> dict[str, list[str]]:
+    """Return by agent the tools that its last request declares and that no event of the session calls.
+
+    Known only once all events that the problems cover are indexed.
+    """
+    if session.indexed_seq < session.last_seq:
+        return {}
+    last = (
+        ModelCall.objects.filter(session=session)
+        .order_by()
+        .values("agent")
+        .annotate(last=Max("pk"))
+        .values_list("last", flat=True)
+    )
+    calls = ModelCall.objects.filter(pk__in=list(last[:AGENTS_READ])).only("agent", "request", "session_id")
+    shas = {call.agent: json.loads(call.request).get("tools") or "" for call in calls}
+    tools = _read_tools(session.pk, shas.values())
+    if not tools:
+        return {}
+    traits = SessionTrait.objects.filter(session=session, name=SessionTrait.Name.TOOL)
+    called = {*traits.values_list("value", flat=True), "", TRANSFER}
+    unused = {
+        agent: [tool.name for tool in tools.get(sha, ()) if tool.name not in called]
+        for agent, sha in sorted(shas.items())
+    }
+    return {agent: names for agent, names in unused.items() if names}

@@ -1,0 +1,199 @@
+"""Failures of tools, models and runs in the evidence, each once, with its cause as far as its text states it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import lru_cache
+
+from sessions_app.events.content import ABORTED
+from sessions_app.problems.evidence import Evidence, ResultForm
+from sessions_app.problems.registry import Link
+
+
+class Source(StrEnum):
+    """What failed."""
+
+    TOOL = "tool"
+    MODEL = "model"
+    RUN = "run"
+
+
+class Cause(StrEnum):
+    """The cause that the text of a failure states; `OTHER` if it states none of these."""
+
+    AUTHENTICATION = "authentication"
+    QUOTA = "quota"
+    TIMEOUT = "timeout"
+    CALL_LIMIT = "call limit"
+    MISSING_KEY = "missing key"
+    UNKNOWN_TOOL = "unknown tool"
+    OTHER = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failure. `name` is the tool or model, `form` the form of a tool's result."""
+
+    source: Source
+    seq: int
+    agent: str
+    name: str
+    message: str
+    cause: Cause = Cause.OTHER
+    form: ResultForm | None = None
+    links: tuple[Link, ...] = field(default=())
+
+
+CRASHED = "crashed"
+FAILED = "failed"
+
+BLOCKED = frozenset(
+    (
+        *("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "JAILBREAK"),
+        *("IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "MODEL_ARMOR"),
+    )
+)
+"""Finish reasons, and block reasons of prompts, with which a model refuses content."""
+
+CUT = "MAX_TOKENS"
+OTHER_REASONS = frozenset(
+    (
+        *("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "LANGUAGE", "OTHER", "NO_IMAGE", "IMAGE_OTHER"),
+        *(
+            "TOO_MANY_TOOL_CALLS",
+            "MALFORMED_RESPONSE",
+            "MISSING_THOUGHT_SIGNATURE",
+            "BLOCK_REASON_UNSPECIFIED",
+        ),
+    )
+)
+FINISH_REASONS = BLOCKED | OTHER_REASONS | {CUT}
+
+_HTTP = r"(?:http|status|code|error|client|server)\W{0,12}(?:status|code|error)?\W{0,4}"
+_CAUSES = (
+    (Cause.CALL_LIMIT, re.compile(r"LlmCallsLimitExceededError|Max number of llm calls limit")),
+    (Cause.MISSING_KEY, re.compile(r"Context variable not found: `|KeyError: ['\"]+(?:temp|user|app):")),
+    (Cause.UNKNOWN_TOOL, re.compile(r"Tool '[^']*' not found|is not found in the tools_dict")),
+    (
+        Cause.QUOTA,
+        re.compile(
+            rf"RESOURCE_EXHAUSTED|RateLimitError|Too Many Requests|insufficient_quota|quota exceeded"
+            rf"|exceeded your current quota|{_HTTP}429\b",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        Cause.AUTHENTICATION,
+        re.compile(
+            rf"UNAUTHENTICATED|PERMISSION_DENIED|AuthenticationError|PermissionDenied|Unauthorized|\bForbidden\b"
+            rf"|invalid[_ ]api[_ ]key|API key not valid|incorrect api key|No API key was provided|API_KEY_INVALID"
+            rf"|Missing key inputs argument|invalid_grant|DefaultCredentialsError|default credentials were not found"
+            rf"|{_HTTP}40[13]\b",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        Cause.TIMEOUT,
+        re.compile(
+            rf"TimeoutError|DEADLINE_EXCEEDED|DeadlineExceeded|timed out|ReadTimeout|ConnectTimeout|TimeoutException"
+            rf"|Gateway Time-?out|{_HTTP}504\b",
+            re.IGNORECASE,
+        ),
+    ),
+)
+
+
+def cause_of(message: str) -> Cause:
+    """Return the cause that an error's type and message state."""
+    return next((cause for cause, pattern in _CAUSES if pattern.search(message)), Cause.OTHER)
+
+
+@lru_cache(maxsize=4)
+def failures_of(evidence: Evidence) -> tuple[Failure, ...]:
+    """Return the failures of an invocation. The same error at several places is one failure with all links."""
+    distinct: list[Failure] = []
+    for failure in _all_failures(evidence):
+        place = next((place for place, one in enumerate(distinct) if _is_same(one, failure)), None)
+        if place is None:
+            distinct.append(replace(failure, cause=cause_of(failure.message)))
+        else:
+            known = distinct[place]
+            links = dict.fromkeys((*known.links, *failure.links))
+            distinct[place] = replace(
+                known,
+                source=failure.source if known.source is Source.RUN else known.source,
+                name=known.name or failure.name,
+                agent=known.agent or failure.agent,
+                links=tuple(links),
+            )
+    return tuple(distinct)
+
+
+def _is_same(one: Failure, other: Failure) -> bool:
+    """Return whether two failures of different rows are one error: its text is part of the other's."""
+    if one.source is Source.TOOL and other.source is Source.TOOL:
+        return False
+    if one.source is other.source and one.seq and other.seq:
+        return False
+    whole = sorted((one.message, other.message), key=len)
+    plain = sorted((_plain(one.message), _plain(other.message)), key=len)
+    return any(len(shorter) > 2 and shorter in longer for shorter, longer in (whole, plain))
+
+
+@lru_cache(maxsize=1024)
+def _plain(message: str) -> str:
+    """Return a message without its error type and quotation marks."""
+    return re.sub(r"^\w+: ", "", message).strip("'\". ")[:300]
+
+
+def _all_failures(evidence: Evidence) -> Iterator[Failure]:
+    for result in evidence.results:
+        if result.form:
+            link = Link("event", result.seq, "result")
+            yield Failure(
+                Source.TOOL,
+                result.seq,
+                result.agent,
+                result.name,
+                result.message,
+                form=result.form,
+                links=(link,),
+            )
+    for event in evidence.events:
+        code = event.error_code
+        if (code or event.error_message) and code not in FINISH_REASONS and code != ABORTED:
+            message = ": ".join(filter(None, (code, event.error_message)))
+            is_of_model = evidence.request_of(event.event_id) is not None
+            source = Source.MODEL if is_of_model else Source.RUN
+            yield Failure(source, event.seq, event.agent, "", message, links=(Link("event", event.seq),))
+    for request in evidence.requests:
+        if request.error_type or request.error:
+            message = ": ".join(filter(None, (request.error_type, request.error)))
+            link = Link("request", request.pk, f"model request {request.number}")
+            yield Failure(Source.MODEL, 0, request.agent, request.model, message, links=(link,))
+    yield from _failures_of_runs(evidence)
+
+
+def _failures_of_runs(evidence: Evidence) -> Iterator[Failure]:
+    """Yield the error that ended a run. If a tool raised just before, it is that tool's."""
+    stage_error = next((stage.of for stage in evidence.stages if stage.name == FAILED), "")
+    tool = _raised_tool(evidence) if stage_error else ""
+    source = Source.TOOL if tool else Source.RUN
+    runs = [run for run in evidence.runs if run.status == FAILED]
+    for run in runs:
+        message = ": ".join(filter(None, (run.error_type, run.error)))
+        yield Failure(source, 0, "", tool, message, links=(Link("run", run.pk),))
+    if stage_error and not runs:
+        link = Link("trace", evidence.invocation_id)
+        yield Failure(source, 0, "", tool, stage_error, links=(link,))
+
+
+def _raised_tool(evidence: Evidence) -> str:
+    """Return the tool whose exception ended the invocation, if the recorder saw it."""
+    failed_tools = [stage.of for stage in evidence.stages if stage.name == "tool failed"]
+    answered = {result.call_id for result in evidence.results}
+    unanswered = {call.name for call in evidence.calls if call.call_id not in answered}
+    return next((name for name in reversed(failed_tools) if name in unanswered), "")

@@ -1,0 +1,1 @@
+"""Problems of sessions: detectors, storage, pages."""

@@ -1,0 +1,278 @@
+"""Each detector with a session of a real run that has the problem, and one that has not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from google.adk.agents.readonly_context import ReadonlyContext
+from google.adk.agents.run_config import RunConfig
+from google.adk.models.llm_response import LlmResponse
+from google.adk.plugins.reflect_retry_tool_plugin import ReflectAndRetryToolPlugin
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.load_memory_tool import load_memory_tool
+from google.adk.tools.tool_context import ToolContext
+from google.genai import types
+
+from tests.fake_models import ScriptedModel, call
+from tests.problems.agent_runs import codes_of, converse, find_problems
+
+pytestmark = pytest.mark.anywhere
+
+
+class DeadToolset(BaseToolset):
+    """A toolset whose server is not there."""
+
+    async def get_tools(self, readonly_context: ReadonlyContext | None = None) -> list[BaseTool]:
+        raise ConnectionError("Connection closed")
+
+
+def look(city: str, days: int = 1) -> dict[str, Any]:
+    """Look at the weather."""
+    return {"weather": "sunny"}
+
+
+def broken(city: str) -> dict[str, Any]:
+    """Look at the weather."""
+    raise ValueError(f"no station in {city}")
+
+
+def test_codes_are_unique_and_detectors_have_remedies():
+    from sessions_app.problems import all_detectors
+
+    assert len(all_detectors()) >= 20
+    assert all(each.title and each.remedy.endswith(".") for each in all_detectors().values())
+
+
+async def test_healthy_session_has_no_problem(store):
+    assert await codes_of(await converse([call("look", city="Rome")], "Sunny.", tools=[look])) == []
+
+
+async def test_toolset_that_failed_to_load(store):
+    session = await converse("Nothing to do.", tools=[DeadToolset()])
+    [problem] = await find_problems(session)
+    assert (problem.code, problem.severity, problem.agent) == ("dead-toolset", "error", "agent")
+    assert problem.text == "DeadToolset of agent agent: Connection closed."
+    assert json.loads(problem.links)[0][0] == "trace"
+
+
+async def test_declared_tool_that_is_never_called_is_a_note(store):
+    session = await converse("It is sunny.", tools=[look])
+    [problem] = await find_problems(session)
+    assert (problem.code, problem.severity) == ("unused-tool", "note")
+    assert "look" in problem.text
+    await session.arefresh_from_db()
+    assert session.problem_count == 0
+
+
+async def test_call_of_a_tool_that_is_not_declared(store):
+    session = await converse([call("book", city="Rome")], "Booked.", tools=[look])
+    problems = {problem.code: problem for problem in await find_problems(session)}
+    assert sorted(problems) == ["undeclared-tool", "unused-tool"]
+    assert problems["undeclared-tool"].seq == 2
+    assert "declares look" in problems["undeclared-tool"].text
+
+
+@pytest.mark.parametrize(
+    ("args", "reason"),
+    [
+        ({"city": 3}, "city is integer, not string"),
+        ({"city": "Rome", "days": "two"}, "days is string, not integer"),
+    ],
+)
+async def test_arguments_that_the_schema_refuses(store, args, reason):
+    session = await converse([call("look", **args)], "Sunny.", tools=[look])
+    refused = next(each for each in await find_problems(session) if each.code == "refused-arguments")
+    assert reason in refused.text
+
+
+async def test_missing_argument(store):
+    codes = await codes_of(await converse([call("look")], "Sunny.", tools=[look]))
+    assert codes == ["refused-arguments", "tool-error"]
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        ({"error": "no such city"}, "answered with an error in its result: no such city"),
+        ({"status": "error", "error_message": "no such city"}, "no such city"),
+        ({"isError": True, "content": [{"type": "text", "text": "no such city"}]}, "isError: no such city"),
+    ],
+)
+async def test_result_that_reports_a_failure(store, result, said):
+    def lookup(city: str) -> dict[str, Any]:
+        """Look."""
+        return result
+
+    session = await converse([call("lookup", city="Rome")], "No.", tools=[lookup])
+    [problem] = await find_problems(session)
+    assert (problem.code, problem.seq) == ("tool-error", 3)
+    assert said in problem.text
+
+
+async def test_exception_of_a_tool_is_one_problem(store):
+    session = await converse([call("broken", city="Rome")], "No.", tools=[broken])
+    [problem] = await find_problems(session)
+    assert problem.code == "tool-error"
+    assert problem.text.startswith("broken raised an exception: ValueError")
+
+
+async def test_exception_that_the_retry_plugin_caught(store):
+    session = await converse(
+        [call("broken", city="Rome")], "No.", tools=[broken], plugins=[ReflectAndRetryToolPlugin()]
+    )
+    [problem] = await find_problems(session)
+    assert problem.code == "swallowed-exception"
+    assert "ValueError: no station in Rome" in problem.text
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (RuntimeError("401 UNAUTHENTICATED. API key not valid."), "auth-error"),
+        (RuntimeError("429 RESOURCE_EXHAUSTED. You exceeded your current quota"), "quota-error"),
+        (TimeoutError("The read operation timed out"), "timeout"),
+        (RuntimeError("500 INTERNAL"), "model-error"),
+    ],
+)
+async def test_error_of_a_model_has_one_cause(store, error, code):
+    session = await converse(error)
+    [problem] = await find_problems(session)
+    assert (problem.code, problem.agent) == (code, "agent")
+    assert "request" in [kind for kind, _, _ in json.loads(problem.links)]
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("HTTP status 401 Unauthorized", "auth-error"),
+        ("Too Many Requests", "quota-error"),
+        ("connection timed out", "timeout"),
+        ("Room 401 is taken", "tool-error"),
+        ("429 rooms are free", "tool-error"),
+    ],
+)
+async def test_error_of_a_tool_has_the_cause_that_its_text_states(store, message, code):
+    def book(city: str) -> dict[str, Any]:
+        """Book."""
+        return {"error": message}
+
+    assert await codes_of(await converse([call("book", city="Rome")], "No.", tools=[book])) == [code]
+
+
+async def test_limit_of_model_calls(store):
+    turns = [[call("look", city=f"Rome {number}")] for number in range(4)]
+    session = await converse(*turns, tools=[look], run_config=RunConfig(max_llm_calls=2))
+    assert await codes_of(session) == ["call-limit"]
+
+
+async def test_same_call_again_and_again(store):
+    turns = [[call("look", city="Rome")] for _ in range(3)]
+    session = await converse(*turns, "Sunny.", tools=[look])
+    [problem] = await find_problems(session)
+    assert problem.code == "repeated-call"
+    assert 'look 3 times with the same arguments: {"city":"Rome"}' in problem.text
+    assert [target for _, target, _ in json.loads(problem.links)] == [2, 4, 6]
+
+
+async def test_two_equal_calls_are_no_problem(store):
+    turns = [[call("look", city="Rome")] for _ in range(2)]
+    assert await codes_of(await converse(*turns, "Sunny.", tools=[look])) == []
+
+
+async def test_state_changed_without_an_event(store):
+    def remember(tool_context: ToolContext) -> str:
+        """Remember."""
+        tool_context._invocation_context.session.state["cart"] = ["apple"]
+        return "done"
+
+    session = await converse([call("remember")], "Done.", tools=[remember])
+    [problem] = await find_problems(session)
+    assert problem.code == "untracked-state"
+    assert problem.text.startswith("cart was changed without an event")
+
+
+async def test_missing_instruction_key(store):
+    [problem] = await find_problems(await converse("Hi.", instruction="You serve {customer}."))
+    assert problem.code == "missing-key"
+    assert problem.text.startswith("customer has no value")
+
+
+async def test_temp_key_of_an_earlier_invocation(store):
+    def set_temp(tool_context: ToolContext) -> str:
+        """Set it."""
+        tool_context.state["temp:draft"] = "a"
+        return "done"
+
+    def read_temp(tool_context: ToolContext) -> str:
+        """Read it."""
+        return str(tool_context.state["temp:draft"])
+
+    session = await converse(
+        [call("set_temp")], "Done.", [call("read_temp")], tools=[set_temp, read_temp], messages=["one", "two"]
+    )
+    [problem] = await find_problems(session)
+    assert problem.code == "temp-read-later"
+    assert problem.text.startswith("temp:draft has no value")
+
+
+async def test_memory_search_without_a_result(store):
+    session = await converse([call("load_memory", query="birthday")], "No.", tools=[load_memory_tool])
+    [problem] = await find_problems(session)
+    assert (problem.code, problem.severity) == ("nothing-remembered", "note")
+    assert "“birthday”" in problem.text
+
+
+class ModelOf(ScriptedModel):
+    """Gives whole responses."""
+
+    async def generate_content_async(self, llm_request, stream=False):
+        """Yield the next response."""
+        turn = self.turns[self._said]
+        self._said += 1
+        yield turn
+
+
+def respond(text: str = "", reason: str = "STOP", cached: int = 0, **fields: Any) -> LlmResponse:
+    content = types.Content(role="model", parts=[types.Part(text=text)]) if text else None
+    usage = types.GenerateContentResponseUsageMetadata(
+        prompt_token_count=5000, candidates_token_count=5, cached_content_token_count=cached
+    )
+    return LlmResponse(
+        content=content, finish_reason=types.FinishReason(reason), usage_metadata=usage, **fields
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [("SAFETY", "safety-block"), ("MAX_TOKENS", "cut-answer"), ("MALFORMED_FUNCTION_CALL", "finish-reason")],
+)
+@pytest.mark.parametrize("text", ["An answer", ""])
+async def test_unusual_finish_reason(store, reason, code, text):
+    fields = {} if text else {"error_code": reason, "error_message": "why"}
+    model = ModelOf(turns=[respond(text, reason, **fields)])
+    session = await converse(
+        model=model, generate_content_config=types.GenerateContentConfig(max_output_tokens=64)
+    )
+    [problem] = await find_problems(session)
+    assert (problem.code, problem.seq) == (code, 2)
+    assert (reason in problem.text) is (code != "cut-answer")
+    assert ("max_output_tokens = 64" in problem.text) is (code == "cut-answer")
+
+
+async def test_changed_instruction_loses_the_cache(store):
+    times = iter(range(9))
+    model = ModelOf(turns=[respond("a", cached=4000), respond("b")])
+    session = await converse(
+        model=model, instruction=lambda context: f"It is {next(times)}.", messages=["one", "two"]
+    )
+    [problem] = await find_problems(session)
+    assert problem.code == "lost-cache"
+    assert problem.text == "agent had 4,000 cached tokens, then none, after the instruction changed."
+
+
+async def test_cache_lost_without_a_change_is_no_problem(store):
+    model = ModelOf(turns=[respond("a", cached=4000), respond("b")])
+    assert await codes_of(await converse(model=model, instruction="Be brief.", messages=["one", "two"])) == []
