@@ -35,6 +35,7 @@ urlpatterns = [
     page("sessions/id/<int:pk>/state/edit/", "state_edit.edit", "key-edit"),
     page("sessions/id/<int:pk>/state/remove/", "state_edit.remove", "key-remove"),
     page("sessions/id/<int:pk>/state/drift/", "state.session_drift", "session-drift"),
+    page("sessions/id/<int:pk>/problems/", "problems.problems", "session-problems"),
     page("sessions/id/<int:pk>/state/hints/", "lint_hints.hints", "session-hints"),
     page("sessions/id/<int:pk>/nested/<int:run>/", "nested_runs.events", "nested-events"),
     page(

@@ -38,9 +38,9 @@ async def _catch_up() -> None:
     while True:
         began = time.monotonic()
         pieces = await units_of_work.read(indexing.read_batches)
-        problem_batch = None if pieces else await units_of_work.read(problems.check_next)
-        if problem_batch:
-            await units_of_work.write(problems.store_batch, *problem_batch)
+        checked = None if pieces else await units_of_work.read(problems.check_next)
+        if checked:
+            await units_of_work.write(problems.store, checked)
         elif not pieces:
             return
         for piece in pieces:

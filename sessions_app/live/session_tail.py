@@ -8,7 +8,7 @@ Messages are JSON objects; `type` is one of
 - `marks`: html of the timeline's marks for runs that began or ended, one `<template>` per run; errors: html of the
   events at which they broke, which replaces those on the page
 - `nested`: html of the nested runs that changed, one `<template>` per run
-- `board`, `sessions`: mark: a page with another mark shows an outdated state or list of sessions
+- `board`, `sessions`, `problems`: mark: a page with another mark shows an outdated state, list of sessions or problems
 - `title`: name of the session
 - `gone`: the session was deleted; `reset`: the page knows events that the store does not
 - `beat`: heartbeat after a while without messages
@@ -105,6 +105,9 @@ class SessionTail:
     async def _send_marks(self, broadcast: SessionBroadcast, snapshot: Snapshot) -> None:
         await self._send_if_changed(broadcast, "board", snapshot.state_mark, {"mark": snapshot.state_mark})
         await self._send_if_changed(broadcast, "sessions", snapshot.list_mark, {"mark": snapshot.list_mark})
+        await self._send_if_changed(
+            broadcast, "problems", snapshot.problems_mark, {"mark": snapshot.problems_mark}
+        )
         await self._send_if_changed(broadcast, "title", snapshot.name, {"name": snapshot.name})
         if self._sent_marks.get("run") != snapshot.runs.mark:
             message = {"html": await broadcast.runs(snapshot), "active": bool(snapshot.runs.active)}

@@ -15,7 +15,7 @@ from django.template.loader import render_to_string
 from sessions_app import realms
 from sessions_app.events.conditions import IS_ERROR
 from sessions_app.live.streaming_text import TextStream
-from sessions_app.models import AgentSession, AppScope, Event, NestedRun, UntrackedKey, UserScope
+from sessions_app.models import AgentSession, AppScope, Event, NestedRun, SessionProblem, UntrackedKey, UserScope
 from sessions_app.presentation import visible_text
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.nested_runs import runs_changed_after
@@ -23,7 +23,6 @@ from sessions_app.timeline.run_marks import RunMark, SessionRuns, read_session_r
 from sessions_app.timeline.siblings import list_mark
 from sessions_app.timeline.state_board import state_mark
 from sessions_app.timeline.timeline_reader import BROKEN, read_timeline
-from sessions_app.traces.lost_toolsets import lost_toolsets
 
 TIMELINE = "devui/sessions/timeline/timeline.html"
 NESTED = "devui/sessions/timeline/nested_changes.html"
@@ -42,6 +41,7 @@ class Snapshot:
     last_seq: int
     state_mark: str
     list_mark: str
+    problems_mark: str
     runs: SessionRuns
     nested_changed_at: float = 0.0
 
@@ -54,6 +54,7 @@ class Snapshot:
             self.name,
             self.state_mark,
             self.list_mark,
+            self.problems_mark,
             self.runs.mark,
             self.nested_changed_at,
             *runs,
@@ -82,6 +83,7 @@ def read_snapshot(session_pk: int) -> Snapshot | None:
             row["last_seq"], row["user_version"], row["app_version"], row["untracked"], runs.running
         ),
         list_mark=list_mark(row["realm"], row["app_name"]),
+        problems_mark=f"{row['problem_count']}-{row['newest_problem'] or 0}",
         runs=runs,
         nested_changed_at=row["nested_changed_at"] or 0.0,
     )
@@ -116,14 +118,8 @@ def marks_html(session_pk: int, marks: Sequence[RunMark], cursor: int) -> tuple[
     session = AgentSession.objects.filter(pk=session_pk).first()
     errors = _errors_of(session, marks, cursor) if session else []
     invocation_ids = {event.invocation_id for event in errors}
-    toolsets = lost_toolsets(session, {mark.run.invocation_id for mark in marks} - {""}) if session else {}
     marks_to_show = [
-        replace(
-            mark,
-            with_traceback=mark.run.invocation_id not in invocation_ids,
-            lost_toolsets=toolsets.get(mark.run.invocation_id, ()),
-        )
-        for mark in marks
+        replace(mark, with_traceback=mark.run.invocation_id not in invocation_ids) for mark in marks
     ]
     html = render_to_string(f"{TIMELINE}#run-marks", {"marks": marks_to_show})
     return html, "".join(_event_html(session, event) for event in errors if session)
@@ -170,6 +166,9 @@ def _session_with_scopes(session_pk: int) -> Mapping[str, Any] | None:
                 .order_by("-changed_at")
                 .values("changed_at")[:1]
             ),
+            newest_problem=Subquery(
+                SessionProblem.objects.filter(session=OuterRef("pk")).order_by("-seq", "-pk").values("pk")[:1]
+            ),
         )
         .values(
             "realm",
@@ -182,6 +181,8 @@ def _session_with_scopes(session_pk: int) -> Mapping[str, Any] | None:
             "app_version",
             "untracked",
             "nested_changed_at",
+            "problem_count",
+            "newest_problem",
         )
         .first()
     )

@@ -138,6 +138,7 @@ class Evidence:
     without it.
 
     Attributes:
+        trace_pk: key of the trace that has the stages; 0: none.
         previous_requests: of each agent the last model request before this invocation.
         earlier_temp: `temp:` keys written in earlier invocations, newest first.
         unused_tools: of the session as a whole: by agent, the declared tools that were never called.
@@ -152,6 +153,7 @@ class Evidence:
     previous_requests: Mapping[str, ModelRequest] = field(default_factory=dict)
     runs: Sequence[RunEvidence] = ()
     stages: Sequence[Stage] = ()
+    trace_pk: int = 0
     untracked: Sequence[UntrackedChange] = ()
     earlier_temp: Sequence[TempKey] = ()
     unused_tools: Mapping[str, Sequence[str]] = field(default_factory=dict)

@@ -74,8 +74,11 @@ class EvidenceBatch:
         return [each.invocation_id for each in self.evidence]
 
 
-def read_batch(session: AgentSession, limit: int) -> EvidenceBatch:
-    """Read the evidence of the next events of a session. The number of queries is bounded."""
+def read_batch(session: AgentSession, limit: int, *, of_session: bool = True) -> EvidenceBatch:
+    """Read the evidence of the next events of a session. The number of queries is bounded.
+
+    With `of_session` False without that of the session as a whole.
+    """
     start = max(0, session.problems_seq)
     events = list(_events(session).filter(seq__gt=start).order_by("seq")[:limit])
     end = events[-1].seq if len(events) == limit else session.last_seq
@@ -88,7 +91,10 @@ def read_batch(session: AgentSession, limit: int) -> EvidenceBatch:
         start,
         end,
         session.problems_version,
-        [*_evidence_of(session, events, [each for each in ids if each]), _session_evidence(session)],
+        [
+            *_evidence_of(session, events, [each for each in ids if each]),
+            *([_session_evidence(session)] if of_session else ()),
+        ],
     )
 
 
@@ -107,7 +113,9 @@ def _evidence_of(session: AgentSession, events: Sequence[Event], ids: Collection
     requests = _read_requests(session, of_batch) if ids else {}
     runs = _read_runs(Run.objects.filter(**of_batch)) if ids else {}
     traces = _group(
-        Trace.objects.filter(**of_batch).values_list("invocation_id", "stages")[:ROWS_READ] if ids else ()
+        Trace.objects.filter(**of_batch).values_list("invocation_id", "pk", "stages")[:ROWS_READ]
+        if ids
+        else ()
     )
     untracked = _group(
         UntrackedKey.objects.filter(**of_batch)
@@ -128,7 +136,8 @@ def _evidence_of(session: AgentSession, events: Sequence[Event], ids: Collection
             requests=requests.get(invocation_id, ()),
             previous_requests=_previous(requests, invocation_id),
             runs=runs.get(invocation_id, ()),
-            stages=[_stage(stage) for (stages,) in traces[invocation_id] for stage in json.loads(stages)],
+            stages=[_stage(stage) for _, stages in traces[invocation_id] for stage in json.loads(stages)],
+            trace_pk=next((pk for pk, _ in traces[invocation_id]), 0),
             untracked=list(
                 {
                     change.name: change

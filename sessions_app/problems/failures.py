@@ -76,7 +76,12 @@ _HTTP = r"(?:http|status|code|error|client|server)\W{0,12}(?:status|code|error)?
 _CAUSES = (
     (Cause.CALL_LIMIT, re.compile(r"LlmCallsLimitExceededError|Max number of llm calls limit")),
     (Cause.MISSING_KEY, re.compile(r"Context variable not found: `|KeyError: ['\"]+(?:temp|user|app):")),
-    (Cause.UNKNOWN_TOOL, re.compile(r"Tool '[^']*' not found|is not found in the tools_dict")),
+    (
+        Cause.UNKNOWN_TOOL,
+        re.compile(
+            r"Tool '[^']*' not found|is not found in the tools_dict|failed as no tool with that name is available"
+        ),
+    ),
     (
         Cause.QUOTA,
         re.compile(
@@ -187,7 +192,7 @@ def _failures_of_runs(evidence: Evidence) -> Iterator[Failure]:
         message = ": ".join(filter(None, (run.error_type, run.error)))
         yield Failure(source, 0, "", tool, message, links=(Link("run", run.pk),))
     if stage_error and not runs:
-        link = Link("trace", evidence.invocation_id)
+        link = Link("trace", evidence.trace_pk)
         yield Failure(source, 0, "", tool, stage_error, links=(link,))
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import Counter
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from django.db import DatabaseError, transaction
-from django.db.models import Min, Q, Sum
+from django.db.models import Count, Min, Q, Sum
 
 from sessions_app.errors import DevUIError
 from sessions_app.models import AgentSession, SessionProblem, SessionTrait
@@ -34,66 +35,88 @@ MAX_STORED = 1_000
 """Problems stored of a session. Of the oldest ones beyond that only their number is kept."""
 
 
-def check_next() -> tuple[EvidenceBatch, list[SessionProblem]] | None:
+@dataclass(frozen=True, slots=True)
+class CheckedBatch:
+    """A batch, and the rows of the problems found at its events, in their order."""
+
+    batch: EvidenceBatch
+    rows: list[SessionProblem]
+
+
+def check_next() -> CheckedBatch | None:
     """Check the next events of the newest session that is behind. None if none is."""
     session = index_backlog.sessions_to_check().order_by("-pk").first()
-    if session is None:
-        return None
+    return check(session) if session else None
+
+
+def check(session: AgentSession, *, of_session: bool = True) -> CheckedBatch:
+    """Check the next events of a session, and the session as a whole. If that fails, it is logged."""
     try:
-        return check_session(session)
+        batch = read_batch(session, BATCH_EVENTS, of_session=of_session)
+        return CheckedBatch(batch, sorted(_find_problems(batch), key=lambda row: row.seq))
     except (DevUIError, DatabaseError):
         raise
     except FAILURES:
         log.exception("Session %s cannot be checked for problems: it is left out.", session.pk)
-        return EvidenceBatch(session.pk, session.last_seq, session.last_seq, session.problems_version, []), []
+        last = session.last_seq
+        return CheckedBatch(EvidenceBatch(session.pk, last, last, session.problems_version, []), [])
 
 
-def check_session(session: AgentSession) -> tuple[EvidenceBatch, list[SessionProblem]]:
-    """Check the next events of a session. Return the batch and the rows of the problems found at them."""
-    batch = read_batch(session, BATCH_EVENTS)
-    rows: list[SessionProblem] = []
-    for evidence in batch.evidence:
-        counts: dict[str, SessionProblem] = {}
-        numbers: Counter[str] = Counter()
-        for detector, problem in detect(evidence):
-            if 0 < problem.seq <= batch.start:
-                continue
-            numbers[detector.code] += 1
-            if numbers[detector.code] > SAME_STORED:
-                counts[detector.code].more += 1
-                continue
-            counts[detector.code] = _row(session.pk, evidence.invocation_id, detector, problem)
-            rows.append(counts[detector.code])
-    rows.sort(key=lambda row: row.seq)
-    return batch, rows
-
-
-def store_batch(batch: EvidenceBatch, rows: Iterable[SessionProblem]) -> bool:
+def store(checked: CheckedBatch) -> bool:
     """Store the problems of a batch. Return False, without a change, if the session changed meanwhile."""
+    batch = checked.batch
+    of_session = SessionProblem.objects.filter(session=batch.session_pk)
     with transaction.atomic():
-        of_session = SessionProblem.objects.filter(session=batch.session_pk)
-        replaced = Q(seq__gt=batch.start) | Q(seq=0, invocation_id__in=batch.invocation_ids)
-        of_session.filter(replaced).delete()
-        SessionProblem.objects.bulk_create(rows)
-        dropped = _drop_oldest(batch.session_pk)
-        _store_traits(batch.session_pk)
-        counted = of_session.exclude(severity=Severity.NOTE).aggregate(more=Sum("more", default=0))["more"]
-        number = of_session.exclude(severity=Severity.NOTE).count() + counted
-        is_current = _move_cursor(batch, number, dropped)
-        if not is_current:
-            transaction.set_rollback(True)
-        else:
+        known = of_session.filter(replaced_by(batch))
+        dropped = 0
+        if [_content(row) for row in known.order_by("seq", "pk")] != [_content(row) for row in checked.rows]:
+            known.delete()
+            SessionProblem.objects.bulk_create(checked.rows)
+            dropped = _drop_oldest(batch.session_pk)
+            _store_traits(batch.session_pk)
+        counted = of_session.exclude(severity=Severity.NOTE).aggregate(
+            rows=Count("pk"), more=Sum("more", default=0)
+        )
+        is_current = _move_cursor(batch, counted["rows"] + counted["more"], dropped)
+        if is_current:
             change_notification.notify_after_commit()
+        else:
+            transaction.set_rollback(True)
     return is_current
+
+
+def replaced_by(batch: EvidenceBatch) -> Q:
+    """Return the condition of the stored problems that a batch replaces."""
+    return Q(seq__gt=batch.start) | Q(seq=0, invocation_id__in=batch.invocation_ids)
 
 
 def check_all() -> int:
     """Check all sessions that are behind. Return the number of batches."""
     batches = 0
-    while found := check_next():
-        store_batch(*found)
+    while checked := check_next():
+        store(checked)
         batches += 1
     return batches
+
+
+def _find_problems(batch: EvidenceBatch) -> Iterator[SessionProblem]:
+    """Yield the rows of the problems of a batch, bounded for each invocation and code."""
+    for evidence in batch.evidence:
+        rows: defaultdict[str, list[SessionProblem]] = defaultdict(list)
+        for detector, problem in detect(evidence):
+            if 0 < problem.seq <= batch.start:
+                continue
+            same = rows[detector.code]
+            if len(same) < SAME_STORED:
+                same.append(_row(batch.session_pk, evidence.invocation_id, detector, problem))
+            else:
+                same[-1].more += 1
+        for same in rows.values():
+            yield from same
+
+
+def _content(row: SessionProblem) -> tuple[object, ...]:
+    return (row.code, row.severity, row.invocation_id, row.seq, row.agent, row.text, row.links, row.more)
 
 
 def _move_cursor(batch: EvidenceBatch, number: int, dropped: int) -> bool:

@@ -35,7 +35,7 @@ class Link:
     """A piece of evidence.
 
     Attributes:
-        kind: event (target: its seq), request (the key of a model call), trace (an invocation), run (its id).
+        kind: event (target: its seq), request (the key of a model call), trace (its key), run (its id).
         target: what it leads to.
         label: its words; empty: those of its kind.
     """
@@ -68,13 +68,20 @@ Check = Callable[[Evidence], Iterable[Problem]]
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """A detector: its code in search and API, its title, its remedy, and the function that finds problems."""
+    """A detector of problems.
+
+    Attributes:
+        code: its name in searches and the API.
+        repeats_error: its texts are errors that an event or a run shows itself, so the timeline shows only the title.
+        check: the function that finds problems.
+    """
 
     code: str
     title: str
     remedy: str
     severity: Severity
     check: Check
+    repeats_error: bool = False
 
     def __post_init__(self) -> None:
         """Check the types.
@@ -90,10 +97,15 @@ class Detector:
 
 
 def detector(
-    code: str, title: str, *, remedy: str, severity: Severity = Severity.WARNING
+    code: str,
+    title: str,
+    *,
+    remedy: str,
+    severity: Severity = Severity.WARNING,
+    repeats_error: bool = False,
 ) -> Callable[[Check], Detector]:
     """Make a detector of the decorated function."""
-    return lambda check: Detector(code, title, remedy, severity, check)
+    return lambda check: Detector(code, title, remedy, severity, check, repeats_error)
 
 
 @cache

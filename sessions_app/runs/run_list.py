@@ -10,7 +10,6 @@ from django.db.models import BooleanField, ExpressionWrapper, OuterRef, QuerySet
 
 from sessions_app.models import Event, Run
 from sessions_app.runs import rerun
-from sessions_app.traces.lost_toolsets import lost_toolsets_of_sessions
 
 MAX_ERROR_TYPES = 50
 
@@ -48,11 +47,10 @@ def error_types(chosen: str) -> list[str]:
 
 def build_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Return runs as the list shows them; `seconds` and `events` are None until a run has ended."""
-    lost_toolsets = lost_toolsets_of_sessions([(run.session_id, run.invocation_id) for run in runs])
-    return [_build_row(run, lost_toolsets.get((run.session_id, run.invocation_id), ())) for run in runs]
+    return [_build_row(run) for run in runs]
 
 
-def _build_row(run: Run, lost_toolsets: Sequence[str]) -> dict[str, Any]:
+def _build_row(run: Run) -> dict[str, Any]:
     summary = json.loads(run.message_summary or "{}")  # type: ignore[attr-defined]  # annotated by `all_runs`
     is_active = run.status in Run.ACTIVE
     return {
@@ -62,5 +60,4 @@ def _build_row(run: Run, lost_toolsets: Sequence[str]) -> dict[str, Any]:
         "can_repeat": not is_active and run.is_repeatable,  # type: ignore[attr-defined]  # as above
         "seconds": run.finished_at - run.started_at if run.finished_at and run.started_at else None,
         "events": None if run.last_seq is None or run.first_seq is None else run.last_seq - run.first_seq,
-        "lost_toolsets": lost_toolsets,
     }

@@ -6,10 +6,11 @@ the events that answer its calls. Every event is in exactly one row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sessions_app.models import Run
+from sessions_app.problems.problem_queries import ShownProblem
 from sessions_app.timeline.event_window import InvocationTotals
 from sessions_app.timeline.items import TimelineItem
 from sessions_app.timeline.lanes import lanes_at
@@ -40,7 +41,7 @@ class InvocationGroup:
         runs: its runs, except those that simply succeeded.
         first_runs: its first run with each code version.
         behind: runs without events that ended after this group.
-        lost_toolsets: toolsets that failed to load; `warned_run` is the run that shows the warning.
+        problems: its errors and warnings; in the last group of the invocation.
     """
 
     invocation_id: str
@@ -51,8 +52,7 @@ class InvocationGroup:
     runs: list[RunMark] = field(default_factory=list)
     first_runs: list[Run] = field(default_factory=list)
     behind: list[RunMark] = field(default_factory=list)
-    lost_toolsets: list[str] = field(default_factory=list)
-    warned_run: str = ""
+    problems: Sequence[ShownProblem] = ()
 
     @property
     def items(self) -> list[TimelineItem]:

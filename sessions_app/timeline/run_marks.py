@@ -51,14 +51,12 @@ class RunMark:
     Attributes:
         with_traceback: show the traceback, because no event beside it does.
         message: the user's message, if no event shows it.
-        lost_toolsets: toolsets that failed to load.
         is_attempt: one of several runs of an interrupted invocation, which are all shown.
     """
 
     run: Run
     with_traceback: bool = True
     message: str = ""
-    lost_toolsets: Sequence[str] = ()
     is_attempt: bool = False
 
     @classmethod

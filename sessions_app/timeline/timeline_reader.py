@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from sessions_app.events.conditions import HAS_CALLS, HAS_RESULTS
 from sessions_app.events.superseded_events import CompactedSpan, find_compacted_range, find_superseded_ranges
 from sessions_app.models import AgentSession, Event, Run
+from sessions_app.problems.problem_queries import problems_by_invocation
 from sessions_app.runs.questions import open_questions
 from sessions_app.sessions.lineage import forks_at
 from sessions_app.timeline import event_window as windows
@@ -23,7 +24,6 @@ from sessions_app.timeline.run_marks import (
     position_of,
     read_window_runs,
 )
-from sessions_app.traces.lost_toolsets import lost_toolsets
 
 BROKEN = (Run.Status.FAILED, Run.Status.CRASHED)
 
@@ -37,12 +37,13 @@ class Timeline:
     ahead: list[RunMark] = field(default_factory=list)
 
 
-def read_timeline(session: AgentSession, window: EventWindow) -> Timeline:
+def read_timeline(session: AgentSession, window: EventWindow, *, checks_problems: bool = False) -> Timeline:
     """Return the timeline of a window.
 
-    Queries: runs; changes, ghost keys, marks (and one per rewind), totals, forks, lost toolsets; where needed nested
+    Queries: runs; changes, ghost keys, marks (and one per rewind), totals, forks, problems; where needed nested
     runs, answers and bodies of waiting calls, the event before the window, calls before and answers after it, two for a
     compaction.
+    With `checks_problems` events that were not checked for problems yet are checked: at most twenty queries.
     """
     events = window.events
     runs = read_window_runs(session, events)
@@ -64,10 +65,12 @@ def read_timeline(session: AgentSession, window: EventWindow) -> Timeline:
         nested_runs=nested_runs_of(session, events),
     )
     groups = group_items(build_items(events, notes, _event_before(session, events[0])), totals)
-    toolsets_by_invocation = lost_toolsets(session, totals.keys())
+    problems = problems_by_invocation(session, totals.keys(), is_fresh=checks_problems)
+    for group in reversed(groups):
+        group.problems = problems.pop(group.invocation_id, ())
     for group in groups:
         own = [run for run in runs if run.invocation_id and run.invocation_id == group.invocation_id]
-        _add_runs(group, own, toolsets_by_invocation.get(group.invocation_id, []))
+        _add_runs(group, own)
     ahead: list[RunMark] = []
     for run in alone:
         holders = [group for group in groups if group.items[0].event.seq <= position_of(run)]
@@ -75,14 +78,11 @@ def read_timeline(session: AgentSession, window: EventWindow) -> Timeline:
     return Timeline(window, groups, ahead)
 
 
-def _add_runs(group: InvocationGroup, runs: list[Run], toolsets: list[str]) -> None:
+def _add_runs(group: InvocationGroup, runs: list[Run]) -> None:
     """Add an invocation's runs to its group. An error that one of its events shows is not repeated.
 
     If the invocation was interrupted and resumed, all its runs are listed in order.
     """
-    if toolsets:
-        group.lost_toolsets = toolsets
-        group.warned_run = runs[-1].pk if runs else ""
     is_asking = any(item.questions for item in group.items)
     shown_runs = {item.run.pk for item in group.items if item.run}
     if interrupted_invocations(runs):

@@ -21,10 +21,10 @@ from sessions_app.http import render_partial, wants_partial
 from sessions_app.models import AgentSession
 from sessions_app.paths import seg_reverse
 from sessions_app.presentation import durations
+from sessions_app.problems.problem_queries import problems_by_code
 from sessions_app.runs import agent_loading
 from sessions_app.sessions import listing, overview
 from sessions_app.store import units_of_work
-from sessions_app.traces.lost_toolsets import latest_trace, toolsets_of
 
 PAGE = "devui/agents/agent.html"
 CARD = "devui/agents/status.html"
@@ -76,19 +76,12 @@ def _agent_page(request: HttpRequest, app_name: str, problem: DevUIError | None)
         if tree
         else None,
         "path": path_taken,
-        "lost_toolsets": _lost_toolsets(sessions),
+        "problems": problems_by_code(sessions),
         "asked_for": request.GET.get("invocation", ""),
         "card_url": request.get_full_path(),
         "is_near": split_domain_port(request.get_host())[0] in LOCAL_HOST_NAMES,
     }
     return render_partial(request, PAGE, context, partial="agent-card")
-
-
-def _lost_toolsets(newest: list[AgentSession]) -> tuple[AgentSession, list[str]] | None:
-    """Return the session of the agent's last invocation and the toolsets that failed to load in it, or None."""
-    trace = latest_trace(newest)
-    toolsets = toolsets_of(trace) if trace else []
-    return (trace.session, toolsets) if trace and toolsets else None
 
 
 def _invocation_path(

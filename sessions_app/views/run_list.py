@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -14,6 +14,7 @@ from django.views.decorators.http import require_safe
 from sessions_app.forms.lists import RunQuery, RunWatch
 from sessions_app.http import render_partial
 from sessions_app.models import Run
+from sessions_app.problems.problem_queries import problems_of_runs
 from sessions_app.runs import run_list
 from sessions_app.sessions import list_updates, overview
 from sessions_app.store import pagination
@@ -32,7 +33,7 @@ def index(request: HttpRequest) -> HttpResponse:
     )
     context = {
         "page": page,
-        "rows": run_list.build_rows(page.rows),
+        "rows": _rows(page.rows),
         "watch": _url("run-changes", query, watch_parameters),
         "is_filtered": any(query[name] for name in RunQuery.FILTERS),
         "query": query,
@@ -57,7 +58,7 @@ def changes(request: HttpRequest) -> HttpResponse:
         shown_rows.after(changed, gone_ids, _row_mark), query["since"], arrived
     )
     context = {
-        "changed": run_list.build_rows(changed),
+        "changed": _rows(changed),
         "gone": gone_ids,
         "arrived": arrived,
         "many": list_updates.MOST_NEW,
@@ -66,6 +67,15 @@ def changes(request: HttpRequest) -> HttpResponse:
         "list": _url("runs", query),
     }
     return render(request, LIST + "#watch", context)
+
+
+def _rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Return runs as the list shows them, with the problems of their invocations."""
+    problems = problems_of_runs([(run.session_id, run.invocation_id) for run in runs])
+    return [
+        {**row, "problems": problems.get((row["run"].session_id, row["run"].invocation_id), ())}
+        for row in run_list.build_rows(runs)
+    ]
 
 
 def _row_mark(run: Run) -> str:

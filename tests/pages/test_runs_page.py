@@ -171,7 +171,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_runs(
         for m in range(10):
             create_run(Story(f"s{n}-{m}"), status="failed")
         # the apps and the errors of the filters, the runs with their sessions
-        with django_assert_num_queries(4):
+        with django_assert_num_queries(3):
             client.get("/runs/")
 
 

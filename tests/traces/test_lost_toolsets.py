@@ -15,6 +15,7 @@ from google.genai import types
 
 from sessions_app.adk import DjangoSessionService, Recorder
 from sessions_app.models import AgentSession
+from sessions_app.problems import indexing
 from sessions_app.runs import lifecycle as runs
 from sessions_app.store import units_of_work
 from sessions_app.timeline import event_window as windows
@@ -76,8 +77,11 @@ async def test_toolset_that_loads_is_no_warning(store):
 
 async def test_session_page_warns_of_lost_toolsets(store):
     session = await converse("Nothing to do.")
-    timeline = await units_of_work.read(lambda: read_timeline(session, windows.newest(session)))
-    assert [group.lost_toolsets for group in timeline.groups] == [[LOST]]
+    timeline = await units_of_work.read(
+        lambda: read_timeline(session, windows.newest(session), checks_problems=True)
+    )
+    [group] = timeline.groups
+    assert [problem.row.text for problem in group.problems] == [f"{LOST}."]
 
 
 async def test_pages_and_api_warn_of_lost_toolsets(store, async_client):
@@ -90,9 +94,10 @@ async def test_pages_and_api_warn_of_lost_toolsets(store, async_client):
         return run.pk
 
     run_id = await units_of_work.write(finished_run)
+    await units_of_work.write(indexing.check_all)
     for page in ("/runs/", f"/sessions/id/{session.pk}/", f"/agents/{APP}/"):
         response = await async_client.get(page)
         assert response.status_code == 200, page
-        assert LOST in parse(response.content).text, page
+        assert "Toolset failed to load" in parse(response.content).text, page
     answer = (await async_client.get(f"/api/v1/runs/{run_id}")).json()
     assert (answer["status"], answer["lost_toolsets"]) == ("done", [LOST])

@@ -13,6 +13,7 @@ from sessions_app.problems.registry import Link, Problem, Severity, detector, qu
     "auth-error",
     "Authentication failed",
     severity=Severity.ERROR,
+    repeats_error=True,
     remedy="Check the key or credentials in the agent's `.env`, and that they may use this model or service; then"
     " send the message again.",
 )
@@ -25,6 +26,7 @@ def auth_error(evidence: Evidence) -> Iterator[Problem]:
     "quota-error",
     "Quota or rate limit exceeded",
     severity=Severity.ERROR,
+    repeats_error=True,
     remedy="Wait and send the message again, raise the quota, or retry with `HttpRetryOptions` in the model's"
     " config.",
 )
@@ -37,6 +39,7 @@ def quota_error(evidence: Evidence) -> Iterator[Problem]:
     "timeout",
     "Timed out",
     severity=Severity.ERROR,
+    repeats_error=True,
     remedy="Check that the server answers, and raise the time-out of the tool, toolset or model if it is slow.",
 )
 def timeout(evidence: Evidence) -> Iterator[Problem]:
@@ -48,6 +51,7 @@ def timeout(evidence: Evidence) -> Iterator[Problem]:
     "model-error",
     "Model call failed",
     severity=Severity.ERROR,
+    repeats_error=True,
     remedy="Read the error, and the request that caused it; Preview sends a changed request.",
 )
 def model_error(evidence: Evidence) -> Iterator[Problem]:

@@ -14,6 +14,7 @@ from sessions_app.problems.registry import Link, Problem, Severity, detector, qu
     "call-limit",
     "Reached max_llm_calls",
     severity=Severity.ERROR,
+    repeats_error=True,
     remedy="Look at the last calls: an agent in a loop repeats the same ones. If it needs more, raise"
     " `max_llm_calls` in the RunConfig (Options at the message box).",
 )
@@ -28,6 +29,7 @@ def call_limit(evidence: Evidence) -> Iterator[Problem]:
     "run-failed",
     "Run failed",
     severity=Severity.ERROR,
+    repeats_error=True,
     remedy="The traceback at the run names the line. If the agent's code is right, send the message again.",
 )
 def run_failed(evidence: Evidence) -> Iterator[Problem]:
@@ -41,6 +43,7 @@ def run_failed(evidence: Evidence) -> Iterator[Problem]:
     "crashed-run",
     "Process ended during the run",
     severity=Severity.ERROR,
+    repeats_error=True,
     remedy="Its last output may say why (the runtime's log in the terminal). Send the message again: events that were"
     " stored are kept.",
 )
@@ -56,6 +59,7 @@ def crashed_run(evidence: Evidence) -> Iterator[Problem]:
     "ended-run",
     "Run was ended before it finished",
     severity=Severity.NOTE,
+    repeats_error=True,
     remedy="Somebody cancelled it, or the client of ADK's API disconnected. What was stored is kept.",
 )
 def ended_run(evidence: Evidence) -> Iterator[Problem]:
@@ -65,4 +69,4 @@ def ended_run(evidence: Evidence) -> Iterator[Problem]:
         yield Problem(quote(run.error) or "The run was cancelled.", 0, "", [Link("run", run.pk)])
     is_cut_off = bool(evidence.stages) and evidence.stages[-1].name == Trace.CUT_OFF
     if is_cut_off and not evidence.runs:
-        yield Problem("The invocation was cut off.", 0, "", [Link("trace", evidence.invocation_id)])
+        yield Problem("The invocation was cut off.", 0, "", [Link("trace", evidence.trace_pk)])

@@ -37,7 +37,7 @@ def dead_toolset(evidence: Evidence) -> Iterator[Problem]:
             yield Problem(
                 f"{quote(stage.of, 360)}.".replace("..", "."),
                 agent=agent[1] if agent else "",
-                links=[Link("trace", evidence.invocation_id)],
+                links=[Link("trace", evidence.trace_pk)],
             )
 
 
@@ -94,6 +94,7 @@ def refused_arguments(evidence: Evidence) -> Iterator[Problem]:
     "tool-error",
     "Tool failed",
     severity=Severity.ERROR,
+    repeats_error=True,
     remedy="Read the error at the linked event; the traceback of an exception is at its run. To let the model try"
     " again, return the error, or add ADK's ReflectAndRetryToolPlugin.",
 )
@@ -117,6 +118,7 @@ def tool_error(evidence: Evidence) -> Iterator[Problem]:
 @detector(
     "swallowed-exception",
     "Exception of a tool was caught by a plug-in",
+    repeats_error=True,
     remedy="The tool raised and the retry plug-in answered the model instead, so the run succeeds. Fix the exception,"
     " or its arguments if the model's are wrong.",
 )

@@ -9,6 +9,7 @@ import { fetchPart, throttle } from "../core/fragment.js";
 import "./inspector.js";
 import { declare } from "../core/shortcuts.js";
 import { GONE, Live } from "../core/live-socket.js";
+import { noteProblems } from "./problems.js";
 import * as rail from "./rail.js";
 import * as selection from "./selection.js";
 import * as timeline from "./timeline.js";
@@ -76,6 +77,7 @@ const HANDLERS = {
     if (mark !== page.dataset.listMark) refreshSiblings(mark);
     page.dataset.listMark = mark;
   },
+  problems: ({ mark }) => noteProblems(mark),
   title: ({ name }) => showName(name),
   reset: openEnd,
   gone: () => live.refuse(GONE),

@@ -1,0 +1,174 @@
+"""Reads of problems for pages and the API: stored rows, and those of events that were not checked yet."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Case, IntegerField, Value, When
+
+from sessions_app.models import AgentSession, SessionProblem
+from sessions_app.problems import indexing
+from sessions_app.problems.registry import Detector, Link, Severity, detector_of
+
+PROBLEMS_SHOWN = 200
+"""Problems of a session that a page lists."""
+
+MAX_ROWS = 500
+"""Rows read of a window of the timeline or a list of runs."""
+
+_RANKS = {severity: rank for rank, severity in enumerate(Severity)}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownProblem:
+    """A problem with the texts of its detector. `more` is the number of further ones like it."""
+
+    row: SessionProblem
+
+    @property
+    def detector(self) -> Detector:
+        """The detector that found it."""
+        return detector_of(self.row.code)
+
+    @property
+    def is_note(self) -> bool:
+        """Return whether it is only a note."""
+        return self.row.severity == Severity.NOTE
+
+    @property
+    def is_error(self) -> bool:
+        """Return whether it is an error."""
+        return self.row.severity == Severity.ERROR
+
+    @property
+    def links(self) -> list[Link]:
+        """The evidence."""
+        return [Link(kind, target, label) for kind, target, label in json.loads(self.row.links)]
+
+    @property
+    def repeats_error(self) -> bool:
+        """Return whether its text is the error that the timeline shows at an event or a run."""
+        is_shown = bool(self.row.seq) or any(link.kind == "run" for link in self.links)
+        return self.detector.repeats_error and is_shown
+
+
+@dataclass(frozen=True, slots=True)
+class SessionProblems:
+    """Problems of a session.
+
+    Attributes:
+        rows: errors first, then warnings and notes, each in the order of events.
+        more: number of problems that are not listed.
+        unchecked: number of events that were not checked yet.
+    """
+
+    rows: list[ShownProblem]
+    more: int = 0
+    unchecked: int = 0
+
+    @property
+    def count(self) -> int:
+        """Number of errors and warnings, including those not listed."""
+        return sum(1 + each.row.more for each in self.rows if not each.is_note) + self.more
+
+
+def problems_of(session: AgentSession, code: str = "", invocation_id: str = "") -> SessionProblems:
+    """Return the problems of a session. Its next unchecked events are checked, but the result is not stored."""
+    stored = SessionProblem.objects.filter(session=session)
+    fresh, unchecked = _check(session)
+    if fresh is not None:
+        stored = stored.exclude(indexing.replaced_by(fresh.batch))
+    if code:
+        stored = stored.filter(code=code)
+    if invocation_id:
+        stored = stored.filter(invocation_id=invocation_id)
+    rows = list(_in_order(stored)[: PROBLEMS_SHOWN + 1])
+    rows += [
+        row
+        for row in (fresh.rows if fresh else ())
+        if code in ("", row.code) and invocation_id in ("", row.invocation_id)
+    ]
+    rows.sort(key=lambda row: (_RANKS.get(Severity(row.severity), 0), row.seq))
+    beyond = 0 if code or invocation_id else session.problems_beyond
+    if len(rows) > PROBLEMS_SHOWN:
+        counted = stored.exclude(severity=Severity.NOTE).count()
+        beyond += max(0, counted - sum(row.severity != Severity.NOTE for row in rows[:PROBLEMS_SHOWN]))
+    return SessionProblems([ShownProblem(row) for row in rows[:PROBLEMS_SHOWN]], beyond, unchecked)
+
+
+def problems_by_invocation(
+    session: AgentSession, invocation_ids: Collection[str], *, is_fresh: bool = False
+) -> dict[str, list[ShownProblem]]:
+    """Return the errors and warnings of some invocations of a session.
+
+    Args:
+        session: the session.
+        invocation_ids: the ids.
+        is_fresh: check the next unchecked events, too.
+    """
+    rows = SessionProblem.objects.filter(session=session, invocation_id__in=invocation_ids)
+    fresh = _check(session, of_session=False)[0] if is_fresh else None
+    if fresh is not None:
+        rows = rows.exclude(indexing.replaced_by(fresh.batch))
+    grouped = _group(rows)
+    for row in fresh.rows if fresh else ():
+        if row.invocation_id in invocation_ids and row.severity != Severity.NOTE:
+            grouped[session.pk, row.invocation_id].append(ShownProblem(row))
+    return {invocation_id: problems for (_, invocation_id), problems in grouped.items()}
+
+
+def newest_by_invocation(session: AgentSession, most: int) -> dict[str, list[ShownProblem]]:
+    """Return the stored errors and warnings of the newest invocations that have any."""
+    rows = SessionProblem.objects.filter(session=session).exclude(invocation_id="")
+    by_invocation = {invocation_id: problems for (_, invocation_id), problems in _group(rows).items()}
+    return dict(list(by_invocation.items())[-most:])
+
+
+def problems_of_runs(invocations: Collection[tuple[int, str]]) -> dict[tuple[int, str], list[ShownProblem]]:
+    """Return the errors and warnings by session key and invocation id. One query."""
+    rows = SessionProblem.objects.filter(
+        session__in={session_pk for session_pk, _ in invocations},
+        invocation_id__in={invocation_id for _, invocation_id in invocations if invocation_id},
+    )
+    return _group(rows)
+
+
+def problems_by_code(sessions: Sequence[AgentSession]) -> list[dict[str, Any]]:
+    """Return the errors and warnings of some sessions by code: detector, sessions, key of the newest. One query."""
+    rows = SessionProblem.objects.filter(session__in=sessions).exclude(severity=Severity.NOTE)
+    counts: defaultdict[str, set[int]] = defaultdict(set)
+    for code, session_pk in rows.order_by().values_list("code", "session_id").distinct()[:MAX_ROWS]:
+        counts[code].add(session_pk)
+    newest = {session.pk: place for place, session in enumerate(sessions)}
+    return [
+        {
+            "detector": detector_of(code),
+            "sessions": len(pks),
+            "newest": sessions[min(newest[pk] for pk in pks)],
+        }
+        for code, pks in sorted(counts.items(), key=lambda item: -len(item[1]))
+    ]
+
+
+def _check(session: AgentSession, *, of_session: bool = True) -> tuple[indexing.CheckedBatch | None, int]:
+    """Check the next events of a session that is behind. Return also how many more were not checked."""
+    if session.problems_seq >= session.last_seq:
+        return None, 0
+    fresh = indexing.check(session, of_session=of_session)
+    return fresh, session.last_seq - fresh.batch.end
+
+
+def _in_order(rows: Any) -> Any:
+    ranks = [When(severity=severity, then=Value(rank)) for severity, rank in _RANKS.items()]
+    return rows.order_by(Case(*ranks, default=Value(0), output_field=IntegerField()), "seq", "pk")
+
+
+def _group(rows: Any) -> defaultdict[tuple[int, str], list[ShownProblem]]:
+    grouped: defaultdict[tuple[int, str], list[ShownProblem]] = defaultdict(list)
+    for row in rows.exclude(severity=Severity.NOTE).order_by("-seq", "-pk")[:MAX_ROWS][::-1]:
+        grouped[row.session_id, row.invocation_id].append(ShownProblem(row))
+    return grouped

@@ -1,0 +1,59 @@
+"""Problems of a session: the list, and the blocks that the timeline updates."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from sessions_app import paths
+from sessions_app.forms.query import QueryForm
+from sessions_app.http import render_partial, wants_partial
+from sessions_app.lookup import find_session
+from sessions_app.problems import Severity, problem_queries
+from sessions_app.problems.problem_queries import ShownProblem
+
+PAGE = "devui/problems/problems.html"
+TITLES = {Severity.ERROR: "Errors", Severity.WARNING: "Warnings", Severity.NOTE: "Notes"}
+
+INVOCATIONS_UPDATED = 50
+"""Newest invocations with problems whose blocks the timeline updates at once."""
+
+
+class ProblemQuery(QueryForm):
+    """Code or invocation of the listed problems."""
+
+    code = forms.CharField(required=False, strip=False)
+    invocation = forms.CharField(required=False, strip=False)
+
+
+@require_safe
+def problems(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show the problems of a session by severity; for the timeline their number and a block per invocation.
+
+    Raises:
+        SessionMissing: no such session.
+    """
+    session = find_session(pk)
+    if wants_partial(request, "problems"):
+        by_invocation = problem_queries.newest_by_invocation(session, INVOCATIONS_UPDATED)
+        return render(request, f"{PAGE}#live", {"session": session, "by_invocation": by_invocation})
+    query = ProblemQuery(request.GET).read()
+    found = problem_queries.problems_of(session, query["code"], query["invocation"])
+    context: dict[str, Any] = {
+        "session": session,
+        "found": found,
+        "code": query["code"],
+        "invocation_id": query["invocation"],
+        "all_url": paths.url_by_key("session-problems", pk),
+        "groups": [(TITLES[severity], list(rows)) for severity, rows in groupby(found.rows, _severity)],
+    }
+    return render_partial(request, PAGE, context, partial="list", target="dialog-content")
+
+
+def _severity(problem: ShownProblem) -> Severity:
+    return Severity(problem.row.severity)
