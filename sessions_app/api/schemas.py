@@ -60,6 +60,7 @@ class SessionOut(RowSchema):
     updated_at: float
     events: int
     errors: int
+    problems: int = Field(description="Errors and warnings among its problems.")
     tokens: int
     url: str = Field(description="The session's page.")
     stored_in: str = Field(description="Type of the store, and its file or server.")
@@ -87,6 +88,7 @@ class SessionOut(RowSchema):
             pinned=row.pinned_at is not None,
             events=row.last_seq,
             errors=row.error_count,
+            problems=row.problem_count,
             tokens=row.total_tokens,
             url=session_url(row),
             stored_in=str(place),

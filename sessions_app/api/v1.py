@@ -16,7 +16,7 @@ from ninja.responses import Status
 from pydantic import Field
 
 from sessions_app import realms
-from sessions_app.api import branches, session_actions, state, traces
+from sessions_app.api import branches, problems, session_actions, state, traces
 from sessions_app.api.schemas import (
     EventPage,
     NewRun,
@@ -42,6 +42,7 @@ from sessions_app.traces.lost_toolsets import lost_toolsets_of_sessions
 
 ERRORS = {404: Problem, 422: Problem}
 router = Router()
+router.add_router("", problems.router)
 router.add_router("", state.router)
 router.add_router("", branches.router)
 router.add_router("", session_actions.router)

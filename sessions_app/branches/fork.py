@@ -207,7 +207,7 @@ def _publish(new: AgentSession, source: AgentSession, place: SessionKey) -> None
         for table in moved:
             table.objects.filter(realm=new.realm).update(realm=place.realm)
         new.realm, new.updated_at = place.realm, time.time()
-        new.indexed_seq = NOT_INDEXED
+        new.indexed_seq = new.problems_seq = NOT_INDEXED
         try:
             with transaction.atomic():
                 new.save(force_update=True)

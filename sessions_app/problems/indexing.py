@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from django.db import DatabaseError, transaction
-from django.db.models import Count, Min, Q, Sum
+from django.db.models import Count, Max, Q, Sum
 
 from sessions_app.errors import DevUIError
 from sessions_app.models import AgentSession, SessionProblem, SessionTrait
@@ -73,7 +73,7 @@ def store(checked: CheckedBatch) -> bool:
             known.delete()
             SessionProblem.objects.bulk_create(checked.rows)
             dropped = _drop_oldest(batch.session_pk)
-            _store_traits(batch.session_pk)
+        _store_traits(batch.session_pk)
         counted = of_session.exclude(severity=Severity.NOTE).aggregate(
             rows=Count("pk"), more=Sum("more", default=0)
         )
@@ -141,7 +141,7 @@ def _store_traits(session_pk: int) -> None:
     """Keep one trait for each code of the session's problems, for searches."""
     problems = SessionProblem.objects.filter(session=session_pk)
     traits = SessionTrait.objects.filter(session=session_pk, name=SessionTrait.Name.PROBLEM)
-    seqs = dict(problems.order_by().values_list("code").annotate(Min("seq")))
+    seqs = dict(problems.order_by().values_list("code").annotate(Max("seq")))
     traits.exclude(value__in=seqs).delete()
     SessionTrait.objects.bulk_create(
         [

@@ -115,7 +115,7 @@ def session_row(session: AgentSession, hits: Mapping[int, Hit] | str = "") -> di
         if (duration := session.updated_at - session.created_at) > 0
         else "",
         "tokens": _tokens(session.total_tokens),
-        "errors": _errors(session.error_count),
+        "errors": SafeString(_errors(session.error_count) + _problems(session)),
         "updated": devui.moment(session.updated_at),
         **_pin_fields(is_pinned=session.pinned_at is not None),
     }
@@ -173,6 +173,20 @@ def _tag(name: str) -> SafeString:
 
 def _tokens(count: int) -> SafeString:
     return format_html('<span title="{}">{}</span>', f"{count:,}", devui.compact(count)) if count else EMPTY
+
+
+def _problems(session: AgentSession) -> SafeString:
+    """Return the number of problems, linked to their list. No more is said than errors if each error is one."""
+    if session.problem_count <= session.error_count:
+        return EMPTY
+    url = paths.url_by_key("session-problems", session.pk)
+    return format_html(
+        ' <a class="badge badge-warn" href="{0}" hx-get="{0}" hx-target="#dialog-content" title="{1}">{2}{3}</a>',
+        url,
+        devui.plural(session.problem_count, "problem,problems"),
+        devui.icon("warn", "problems"),
+        f"{session.problem_count:,}",
+    )
 
 
 def _errors(count: int) -> SafeString:

@@ -131,6 +131,7 @@ def _copy_owners(
         owner.realm = new_realm
         if isinstance(owner, AgentSession):
             owner.indexed_seq, owner.forked_from_id = NOT_INDEXED, None
+            owner.problems_seq, owner.problem_count, owner.problems_beyond = NOT_INDEXED, 0, 0
         owner.save(force_insert=True)
         keys[key] = owner.pk
     return keys

@@ -220,6 +220,7 @@ PLACES = {
     "edit a key": Place("key-edit", of_session("/sessions/id/{pk}/state/edit/")),
     "remove a key": Place("key-remove", of_session("/sessions/id/{pk}/state/remove/?key=count")),
     "drift": Place("session-drift", of_session("/sessions/id/{pk}/state/drift/")),
+    "problems": Place("session-problems", of_session("/sessions/id/{pk}/problems/")),
     "hints": Place("session-hints", of_session("/sessions/id/{pk}/state/hints/")),
     "history of a key": Place("key-history", history_of_a_key),
     "whole value": Place("state-whole-value", value_of_a_key),

@@ -71,6 +71,18 @@ for hint in lint(session).hints:
     assert printed == 'ambiguous-date user:trip has the date "03/04/2027".\n'
 
 
+def test_installed_detector_finds_empty_result(run: Run) -> None:
+    printed = run("""
+from sessions_app.problems import Evidence, all_detectors
+from sessions_app.problems.evidence import ToolResult
+
+results = [ToolResult(seq, "clerk", "c1", "look", answer) for seq, answer in ((3, {"result": ""}), (5, {"n": 1}))]
+for problem in all_detectors()["empty-result"].check(Evidence("travel", results=results)):
+    print(problem.seq, problem.text)
+""")
+    assert printed == "3 look answered with nothing.\n"
+
+
 def test_installed_importer_reads_chats(run: Run, tmp_path: Path) -> None:
     lines = [
         '{"chat": "c1", "user": "ann", "author": "user", "text": "Hi", "time": 1767225600}',

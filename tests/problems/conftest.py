@@ -1,24 +1,20 @@
-"""Agents that run on ADK's own Runner over a store whose threads end with the test."""
+"""Stores for sessions told event by event, and for agents that run on ADK's own Runner."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
-from google.adk.agents.base_agent import BaseAgent
-from google.adk.agents.run_config import RunConfig, StreamingMode
-from google.adk.apps import App
-from google.adk.events.event import Event
-from google.adk.runners import Runner
-from google.genai import types
 
-from sessions_app.adk import DjangoSessionService, Recorder
 from sessions_app.store import units_of_work
 from sessions_app.traces import outbox
-from tests.sessions.build import APP, USER
+from tests.timeline.story import Story
 
-Ask = Callable[..., Awaitable[list[Event]]]
+
+@pytest.fixture
+def story(db: None) -> Story:
+    """An empty session."""
+    return Story()
 
 
 @pytest.fixture
@@ -27,32 +23,3 @@ def store(transactional_db: None) -> Iterator[None]:
     yield
     outbox.close()
     units_of_work.close_pools()
-
-
-@pytest.fixture
-def ours(store: None) -> DjangoSessionService:
-    """DevUI's session service."""
-    return DjangoSessionService()
-
-
-@pytest.fixture
-async def ask(ours: DjangoSessionService) -> Ask:
-    """Run a turn of an agent on the session `s1`, which is made when it is not there, and return its events."""
-
-    async def ask(
-        agent: BaseAgent, text: str = "go", *, streaming: bool = False, **given: Any
-    ) -> list[Event]:
-        app = App(name=APP, root_agent=agent, plugins=given.pop("plugins", None) or [Recorder()])
-        config = RunConfig(streaming_mode=StreamingMode.SSE if streaming else StreamingMode.NONE)
-        runner = Runner(app=app, session_service=given.pop("service", ours), auto_create_session=True)
-        async with runner:
-            stream = runner.run_async(
-                user_id=USER,
-                session_id="s1",
-                new_message=types.Content(role="user", parts=[types.Part(text=text)]),
-                run_config=config,
-                **given,
-            )
-            return [event async for event in stream]
-
-    return ask

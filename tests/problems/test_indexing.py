@@ -1,0 +1,237 @@
+"""Storage of problems: the cursor, checks that are repeated, limits, deletion, search, pages and API."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from sessions_app.models import AgentSession, Run, SessionProblem, SessionTrait
+from sessions_app.plugins import PROBLEMS
+from sessions_app.problems import all_detectors, indexing, problem_queries
+from sessions_app.runs import lifecycle
+from sessions_app.search import execution
+from sessions_app.search import indexing as search_indexing
+from sessions_app.search.query import parse
+from sessions_app.sessions import deletion
+from tests.pages.html import parse as parse_html
+from tests.timeline.story import Story
+
+pytestmark = pytest.mark.django_db
+
+
+def answer(story: Story, call_id: str, response: dict[str, str]) -> None:
+    story.add({"functionResponse": {"id": call_id, "name": "look", "response": response}})
+
+
+def fail_tools(story: Story, count: int) -> None:
+    for number in range(count):
+        story.invocation = f"i{story.told}"
+        story.calls("look", f"c{number}", city=str(number))
+        answer(story, f"c{number}", {"error": f"no city {number}"})
+
+
+def index() -> None:
+    search_indexing.index_all()
+    indexing.check_all()
+
+
+def found_by(query: str) -> list[int]:
+    return sorted(
+        execution.Search(parse(query)).filter_rows(AgentSession.objects.all()).values_list("pk", flat=True)
+    )
+
+
+def rows_of(story: Story) -> list[tuple[str, int, str]]:
+    rows = SessionProblem.objects.filter(session=story.pk).order_by("seq", "pk")
+    return list(rows.values_list("code", "seq", "invocation_id"))
+
+
+def test_problem_is_stored_and_counted(story):
+    fail_tools(story, 2)
+    index()
+    assert rows_of(story) == [("tool-error", 2, "i0"), ("tool-error", 4, "i2")]
+    assert story.session.problem_count == 2
+    assert story.session.problems_seq == 4
+
+
+def test_events_are_checked_in_batches_with_the_start_of_their_invocation(story, monkeypatch):
+    monkeypatch.setattr(indexing, "BATCH_EVENTS", 3)
+    for _ in range(4):
+        story.calls("look", f"c{story.told}", city="Rome")
+        answer(story, f"c{story.told - 1}", {"error": "no"})
+    index()
+    assert rows_of(story) == [
+        ("repeated-call", 0, "i1"),
+        *[("tool-error", seq, "i1") for seq in (2, 4, 6, 8)],
+    ]
+    assert "4 times" in SessionProblem.objects.get(code="repeated-call").text
+
+
+def test_checking_again_changes_nothing(story):
+    fail_tools(story, 3)
+    index()
+    before = list(SessionProblem.objects.values_list("pk", flat=True))
+    AgentSession.objects.update(problems_seq=-1)
+    index()
+    assert list(SessionProblem.objects.values_list("pk", flat=True)) == before
+    assert story.session.problem_count == 3
+
+
+def test_end_of_a_run_is_checked_after_its_events(story):
+    story.asks("go")
+    index()
+    assert story.session.problem_count == 0
+    run = lifecycle.create_run(story.pk, {})
+    lifecycle.finish(run.pk, Run.Status.CRASHED, error="Its process ended.", invocation_id="i1")
+    index()
+    assert [code for code, _, _ in rows_of(story)] == ["crashed-run"]
+
+
+def test_run_that_never_began_is_a_problem_of_the_session():
+    story = Story()
+    run = lifecycle.create_run(story.pk, {})
+    lifecycle.end_queued(run.pk, Run.Status.FAILED, "AgentLoadError", "No module named 'x'")
+    index()
+    assert rows_of(story) == [("run-failed", 0, "")]
+
+
+def test_session_that_changed_meanwhile_is_checked_again(story):
+    fail_tools(story, 1)
+    checked = indexing.check_next()
+    assert checked is not None
+    run = lifecycle.create_run(story.pk, {})
+    lifecycle.finish(
+        run.pk, Run.Status.FAILED, error_type="ValueError", error="bad value", invocation_id="i0"
+    )
+    assert indexing.store(checked) is False
+    index()
+    assert [code for code, _, _ in rows_of(story)] == ["run-failed", "tool-error"]
+
+
+def test_ten_thousand_problems_are_bounded_and_counted(
+    story, client, monkeypatch, django_assert_max_num_queries
+):
+    monkeypatch.setattr(indexing, "MAX_STORED", 20)
+    fail_tools(story, 60)
+    index()
+    rows = SessionProblem.objects.filter(session=story.pk)
+    assert rows.count() == 20
+    assert rows.order_by("seq").first().seq == 82
+    assert (story.session.problem_count, story.session.problems_beyond) == (60, 40)
+    AgentSession.objects.update(problems_seq=-1)
+    index()
+    assert (story.session.problem_count, story.session.problems_beyond) == (60, 40)
+    with django_assert_max_num_queries(12):
+        page = client.get(f"/sessions/id/{story.pk}/problems/")
+    assert "40 more problems are not listed" in parse_html(page.content).text
+
+
+def test_many_problems_of_one_invocation_are_counted_in_one_row(story):
+    for number in range(30):
+        story.calls("look", f"c{number}", city=str(number))
+        answer(story, f"c{number}", {"error": "no"})
+    index()
+    assert len(rows_of(story)) == indexing.SAME_STORED
+    assert story.session.problem_count == 30
+
+
+def test_problems_go_with_their_session(story):
+    fail_tools(story, 1)
+    index()
+    deletion.delete_for_good(story.pk)
+    assert not SessionProblem.objects.exists()
+
+
+def test_search_finds_sessions_by_code_and_number(story):
+    other = Story("other")
+    other.says("fine")
+    fail_tools(story, 2)
+    index()
+    assert found_by("problem:tool-error") == found_by("problems>1") == [story.pk]
+    assert found_by("-problem:tool-error") == found_by("problems=0") == [other.pk]
+    [hit] = execution.Search(parse("problem:tool-error")).hits([story.session]).values()
+    assert hit.seq == 4
+
+
+def test_code_that_is_gone_is_not_found_any_more(story):
+    run = lifecycle.create_run(story.pk, {})
+    story.asks("go")
+    lifecycle.finish(run.pk, Run.Status.FAILED, error="no such thing", invocation_id="i1")
+    index()
+    Run.objects.update(status=Run.Status.DONE)
+    AgentSession.objects.update(problems_seq=-1)
+    index()
+    assert found_by("problem:run-failed") == []
+
+
+def test_rebuilding_the_index_checks_again(story):
+    fail_tools(story, 1)
+    index()
+    search_indexing.reset()
+    assert not SessionTrait.objects.exists()
+    index()
+    assert found_by("problem:tool-error") == [story.pk]
+
+
+def test_page_lists_problems_of_events_that_are_not_checked_yet(story, get):
+    fail_tools(story, 1)
+    page = get(f"/sessions/id/{story.pk}/problems/")
+    assert "Tool failed. look answered with an error in its result: no city 0" in page.text
+    assert page.one("p", "problem-links").one("a").attrs["href"].endswith("?seq=2")
+    assert not SessionProblem.objects.exists()
+
+
+def test_page_without_problems_says_so(story, get):
+    story.says("fine")
+    assert "No problems were found" in get(f"/sessions/id/{story.pk}/problems/").text
+
+
+def test_problems_of_one_code_and_of_one_invocation(story, get):
+    fail_tools(story, 2)
+    index()
+    assert len(get(f"/sessions/id/{story.pk}/problems/?invocation=i2").all("div", "problem")) == 1
+    assert not get(f"/sessions/id/{story.pk}/problems/?code=timeout").all("div", "problem")
+
+
+DETECTORS = """
+from sessions_app.problems import Problem, detector
+
+@detector("shouting", "Shouting", remedy="Whisper.")
+def shouting(evidence):
+    yield Problem("somebody shouts")
+
+@detector("broken", "Broken", remedy="None.")
+def broken(evidence):
+    raise ValueError("no such <key>")
+
+@detector("tool-error", "Taken", remedy="None.")
+def taken(evidence):
+    raise AssertionError
+"""
+
+
+@pytest.fixture
+def installed_detectors(install_plugin):
+    all_detectors.cache_clear()
+    install_plugin(PROBLEMS, "detectors_of_plugin", DETECTORS)
+    yield
+    all_detectors.cache_clear()
+
+
+def test_detectors_of_a_package(story, installed_detectors, caplog):
+    story.says("fine")
+    with caplog.at_level(logging.ERROR):
+        found = problem_queries.problems_of(story.session)
+    texts = {problem.row.code: problem.row.text for problem in found.rows}
+    assert texts["shouting"] == "somebody shouts"
+    assert texts["detector-failed"] == "The check broken raised ValueError: no such <key>"
+    assert "'tool-error' exists already" in caplog.text
+
+
+def test_damaged_event_does_not_stop_the_check(story, caplog):
+    story.calls("look", "c1")
+    answer(story, "c1", {"error": "no"})
+    story.session.events.update(data="{")
+    index()
+    assert story.session.problems_seq == 2
