@@ -38,11 +38,11 @@ async def _catch_up() -> None:
     while True:
         began = time.monotonic()
         pieces = await units_of_work.read(indexing.read_batches)
-        checked = None if pieces else await units_of_work.read(problems.check_next)
-        if checked:
-            await units_of_work.write(problems.store, checked)
-        elif not pieces:
-            return
         for piece in pieces:
             await units_of_work.write(indexing.store_batches, [piece])
+        checked = await units_of_work.read(problems.check_next)
+        if checked:
+            await units_of_work.write(problems.store, checked)
+        if not pieces and not checked:
+            return
         await asyncio.sleep(time.monotonic() - began)

@@ -22,8 +22,8 @@ def sessions() -> QuerySet[AgentSession]:
 
 
 def sessions_to_check() -> QuerySet[AgentSession]:
-    """Return the sessions with events that were not checked for problems yet."""
-    return AgentSession.objects.filter(UNCHECKED)
+    """Return the indexed sessions with events that were not checked for problems yet: checks use the index."""
+    return AgentSession.objects.filter(UNCHECKED).exclude(UNINDEXED)
 
 
 def recheck(session_pk: int, invocation_id: str) -> None:

@@ -54,7 +54,17 @@ FIELDS = (
         "user",
         "user_url",
     ),
-    *("rename_url", "events", "duration", "tokens", "errors", "updated", "pin_mark", "pin_act", "is_pinned"),
+    *(
+        "rename_url",
+        "events",
+        "duration",
+        "tokens",
+        "problems",
+        "updated",
+        "pin_mark",
+        "pin_act",
+        "is_pinned",
+    ),
 )
 """Fields of a row."""
 
@@ -115,7 +125,7 @@ def session_row(session: AgentSession, hits: Mapping[int, Hit] | str = "") -> di
         if (duration := session.updated_at - session.created_at) > 0
         else "",
         "tokens": _tokens(session.total_tokens),
-        "errors": SafeString(_errors(session.error_count) + _problems(session)),
+        "problems": _problems(session),
         "updated": devui.moment(session.updated_at),
         **_pin_fields(is_pinned=session.pinned_at is not None),
     }
@@ -176,20 +186,19 @@ def _tokens(count: int) -> SafeString:
 
 
 def _problems(session: AgentSession) -> SafeString:
-    """Return the number of problems, linked to their list. No more is said than errors if each error is one."""
-    if session.problem_count <= session.error_count:
+    """Return the number of problems, linked to their list; the number of errors if they were not checked yet."""
+    style, icon = ("danger", "error") if session.error_count else ("warn", "warn")
+    if session.problem_count:
+        return format_html(
+            '<a class="badge badge-{0}" href="{1}" hx-get="{1}" hx-target="#dialog-content" title="{2}">{3}{4}</a>',
+            style,
+            paths.url_by_key("session-problems", session.pk),
+            devui.plural(session.problem_count, "problem,problems"),
+            devui.icon(icon, "problems"),
+            f"{session.problem_count:,}",
+        )
+    if not session.error_count:
         return EMPTY
-    url = paths.url_by_key("session-problems", session.pk)
     return format_html(
-        ' <a class="badge badge-warn" href="{0}" hx-get="{0}" hx-target="#dialog-content" title="{1}">{2}{3}</a>',
-        url,
-        devui.plural(session.problem_count, "problem,problems"),
-        devui.icon("warn", "problems"),
-        f"{session.problem_count:,}",
+        '<span class="badge badge-danger">{}{}</span>', devui.icon("error"), f"{session.error_count:,}"
     )
-
-
-def _errors(count: int) -> SafeString:
-    if not count:
-        return EMPTY
-    return format_html('<span class="badge badge-danger">{}{}</span>', devui.icon("error"), f"{count:,}")

@@ -44,7 +44,7 @@ def test_row_shows_title_and_activity(get: Get):
     row = table(get("/sessions/"))[0]
     assert row["Session"] == "Weather in Paris? It is sunny."
     assert (row["App"], row["User"], row["Id"]) == ("weather", "ann", "s1")
-    assert (row["Events"], row["Tokens"], row["Errors"]) == ("3", "1.23k", "1")
+    assert (row["Events"], row["Tokens"], row["Problems"]) == ("3", "1.23k", "1")
 
 
 def test_custom_title_precedes_first_text(get: Get):

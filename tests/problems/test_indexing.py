@@ -190,8 +190,8 @@ def test_page_without_problems_says_so(story, get):
 def test_problems_of_one_code_and_of_one_invocation(story, get):
     fail_tools(story, 2)
     index()
-    assert len(get(f"/sessions/id/{story.pk}/problems/?invocation=i2").all("div", "problem")) == 1
-    assert not get(f"/sessions/id/{story.pk}/problems/?code=timeout").all("div", "problem")
+    assert len(get(f"/sessions/id/{story.pk}/problems/?invocation=i2").all("div", "found-problem")) == 1
+    assert not get(f"/sessions/id/{story.pk}/problems/?code=timeout").all("div", "found-problem")
 
 
 DETECTORS = """

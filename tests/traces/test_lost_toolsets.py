@@ -17,6 +17,7 @@ from sessions_app.adk import DjangoSessionService, Recorder
 from sessions_app.models import AgentSession
 from sessions_app.problems import indexing
 from sessions_app.runs import lifecycle as runs
+from sessions_app.search import indexing as search_indexing
 from sessions_app.store import units_of_work
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.timeline_reader import read_timeline
@@ -53,6 +54,12 @@ async def converse(*turns: Any, toolsets: tuple[BaseToolset, ...] = (DeadToolset
         async for _ in runner.run_async(user_id=USER, session_id="s1", new_message=message):
             pass
     return await units_of_work.read(AgentSession.objects.get)
+
+
+def index() -> None:
+    """Index and check all sessions, as the web process does."""
+    search_indexing.index_all()
+    indexing.check_all()
 
 
 def invocation_of(session: AgentSession) -> str:
@@ -94,7 +101,7 @@ async def test_pages_and_api_warn_of_lost_toolsets(store, async_client):
         return run.pk
 
     run_id = await units_of_work.write(finished_run)
-    await units_of_work.write(indexing.check_all)
+    await units_of_work.write(index)
     for page in ("/runs/", f"/sessions/id/{session.pk}/", f"/agents/{APP}/"):
         response = await async_client.get(page)
         assert response.status_code == 200, page

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('sessions_app', '0023_plain_help_texts'),
+        ('sessions_app', '0024_nested_runs'),
     ]
 
     operations = [
