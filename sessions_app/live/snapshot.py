@@ -167,7 +167,7 @@ def _session_with_scopes(session_pk: int) -> Mapping[str, Any] | None:
                 .values("changed_at")[:1]
             ),
             newest_problem=Subquery(
-                SessionProblem.objects.filter(session=OuterRef("pk")).order_by("-seq", "-pk").values("pk")[:1]
+                SessionProblem.objects.filter(session=OuterRef("pk")).order_by("-pk").values("pk")[:1]
             ),
         )
         .values(

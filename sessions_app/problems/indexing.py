@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from django.db import DatabaseError, transaction
-from django.db.models import Count, Max, Q, Sum
+from django.db.models import Count, Max, Q, QuerySet, Sum
 
 from sessions_app.errors import DevUIError
 from sessions_app.models import AgentSession, SessionProblem, SessionTrait
@@ -68,21 +68,27 @@ def store(checked: CheckedBatch) -> bool:
     of_session = SessionProblem.objects.filter(session=batch.session_pk)
     with transaction.atomic():
         known = of_session.filter(replaced_by(batch))
-        dropped = 0
-        if [_content(row) for row in known.order_by("seq", "pk")] != [_content(row) for row in checked.rows]:
-            known.delete()
-            SessionProblem.objects.bulk_create(checked.rows)
-            dropped = _drop_oldest(batch.session_pk)
+        has_news = [_content(row) for row in known.order_by("seq", "pk")] != [
+            _content(row) for row in checked.rows
+        ]
+        dropped = _replace(batch.session_pk, known, checked.rows) if has_news else 0
         _store_traits(batch.session_pk)
         counted = of_session.exclude(severity=Severity.NOTE).aggregate(
             rows=Count("pk"), more=Sum("more", default=0)
         )
         is_current = _move_cursor(batch, counted["rows"] + counted["more"], dropped)
-        if is_current:
-            change_notification.notify_after_commit()
-        else:
+        if not is_current:
             transaction.set_rollback(True)
+        elif has_news:
+            change_notification.notify_after_commit()
     return is_current
+
+
+def _replace(session_pk: int, known: QuerySet[SessionProblem], rows: list[SessionProblem]) -> int:
+    """Replace the known problems. Return the number of problems of the session that are not stored any more."""
+    known.delete()
+    SessionProblem.objects.bulk_create(rows)
+    return _drop_oldest(session_pk)
 
 
 def replaced_by(batch: EvidenceBatch) -> Q:

@@ -98,6 +98,7 @@ def test_run_that_never_began_is_a_problem_of_the_session():
 
 def test_session_that_changed_meanwhile_is_checked_again(story):
     fail_tools(story, 1)
+    search_indexing.index_all()
     checked = indexing.check_next()
     assert checked is not None
     run = lifecycle.create_run(story.pk, {})
