@@ -15,7 +15,15 @@ from django.template.loader import render_to_string
 from sessions_app import realms
 from sessions_app.events.conditions import IS_ERROR
 from sessions_app.live.streaming_text import TextStream
-from sessions_app.models import AgentSession, AppScope, Event, NestedRun, SessionProblem, UntrackedKey, UserScope
+from sessions_app.models import (
+    AgentSession,
+    AppScope,
+    Event,
+    NestedRun,
+    SessionProblem,
+    UntrackedKey,
+    UserScope,
+)
 from sessions_app.presentation import visible_text
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.nested_runs import runs_changed_after
