@@ -28,7 +28,7 @@ class Refused(Exception):
 
 
 class EvaluationOptions(TypedDict, total=False):
-    """How attempts are run and judged.
+    """Options of an evaluation: how attempts are run and judged.
 
     Attributes:
         metrics: names; None, the default, for those of the configuration.

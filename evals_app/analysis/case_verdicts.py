@@ -69,7 +69,7 @@ class CaseChange:
 
     @property
     def remedy(self) -> str:
-        """How many repetitions would decide an unclear case; "" if unknown or too many."""
+        """Advice on the repetitions that would decide an unclear case; "" if unknown or too many."""
         if not self.repetitions:
             return ""
         versions = "both versions" if self.of_both_runs else "this version"

@@ -54,7 +54,7 @@ _current_call: contextvars.ContextVar[_Call | None] = contextvars.ContextVar("de
 
 @dataclass(slots=True)
 class _Budget:
-    """What may still be stored for a call of the session. `size` is used by the outbox's thread only."""
+    """Remaining storage for a call of the session. `size` is used by the outbox's thread only."""
 
     events: int
     size: int
@@ -208,14 +208,14 @@ def note_call(invocation_id: str, call_id: str) -> None:
 def _bounded_state(state: Mapping[str, Any]) -> tuple[str, int]:
     """Return a state as JSON without credentials, and the number of keys that did not fit."""
     texts: dict[str, str] = {}
-    left = STATE_BYTES
+    remaining = STATE_BYTES
     for key, value in state.items():
         name = scopes.canonicalize_key(key)
         text = scopes.canonicalize(value, name).public
         if len(text) > VALUE_BYTES:
             text = scopes.dumps(f"{text[:VALUE_BYTES]}… ({len(text):,} characters)")
-        left -= len(name) + len(text)
-        if left < 0:
+        remaining -= len(name) + len(text)
+        if remaining < 0:
             break
         texts[name] = text
     pairs = ",".join(f"{scopes.dumps(name)}:{text}" for name, text in texts.items())

@@ -50,16 +50,16 @@ def read_nested_events(session: AgentSession, run: NestedRun, after: int = 0) ->
     more = events_of(run).filter(number__gt=page[-1].number).count() if has_more else 0
     inner = runs_inside(run) if any(event.decoded_summary["calls"] for event in page) else {}
     state = json.loads(run.state)
-    known = {key: scopes.dumps(value) for key, value in state.items()}
+    values = {key: scopes.dumps(value) for key, value in state.items()}
     if after:
         earlier = events_of(run).filter(number__lte=after, summary__contains=WITH_DELTA)
         for data in earlier.values_list("data", flat=True):
-            known |= {key: scopes.dumps(value) for key, value in _delta(data).items()}
+            values |= {key: scopes.dumps(value) for key, value in _delta(data).items()}
     is_last = run.finished_at is not None and not has_more
     return NestedEvents(
         session=session,
         run=run,
-        items=_items(run, page, known, inner),
+        items=_items(run, page, values, inner),
         state=None if after else state,
         next_number=page[-1].number if page else after,
         more=more,
@@ -68,9 +68,9 @@ def read_nested_events(session: AgentSession, run: NestedRun, after: int = 0) ->
 
 
 def _items(
-    run: NestedRun, rows: Sequence[NestedEvent], known: dict[str, str], inner: Heads
+    run: NestedRun, rows: Sequence[NestedEvent], values: dict[str, str], inner: Heads
 ) -> list[TimelineItem]:
-    """Return the items of nested events. `known` is the state before them."""
+    """Return the items of nested events. `values` is the state before them, by key."""
     items: list[TimelineItem] = []
     called_at: dict[str, float] = {}
     previous: Event | None = None
@@ -80,7 +80,7 @@ def _items(
         elapsed = elapsed_seconds(event, previous, called_at)
         items.append(
             TimelineItem(
-                event, _changes(row, known), elapsed, before=previous, nested_runs=inner, nested_url=url
+                event, _changes(row, values), elapsed, before=previous, nested_runs=inner, nested_url=url
             )
         )
         called_at.update(dict.fromkeys(event.decoded_summary.call_ids, event.timestamp))
@@ -105,17 +105,17 @@ def _as_event(run: NestedRun, row: NestedEvent) -> Event:
     )
 
 
-def _changes(row: NestedEvent, known: dict[str, str]) -> list[KeyChange]:
-    """Return the changes of an event, and note its values in `known`."""
+def _changes(row: NestedEvent, values: dict[str, str]) -> list[KeyChange]:
+    """Return the changes of an event, and put its new values into `values`."""
     changes: list[KeyChange] = []
     if not row.decoded_summary["delta"]:
         return changes
     for name, value in _delta(row.data).items():
         scope, key = scopes.scope_of(name)
-        old, new = known.get(name), scopes.dumps(value)
-        shown = (truncate(old, BRIEF_LENGTH), truncate(new, BRIEF_LENGTH))
-        changes.append(KeyChange(str(scope), key, *shown, note="", cause=ChangeCause.APPEND, writer=UNKNOWN))
-        known[name] = new
+        old, new = values.get(name), scopes.dumps(value)
+        texts = (truncate(old, BRIEF_LENGTH), truncate(new, BRIEF_LENGTH))
+        changes.append(KeyChange(str(scope), key, *texts, note="", cause=ChangeCause.APPEND, writer=UNKNOWN))
+        values[name] = new
     return changes
 
 

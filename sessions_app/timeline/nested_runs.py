@@ -65,13 +65,13 @@ def runs_changed_after(session_pk: int, changed_at: float) -> list[NestedHead]:
     seqs = {run.seq for run in changed}
     heads = _with_totals(rows.filter(seq__in=seqs).order_by("pk")[:RUNS_READ])
     parents = {head.run.ref: head.run.parent_ref for head in heads}
-    wanted: set[str] = set()
+    refs: set[str] = set()
     for run in changed:
         ref = run.ref
-        while ref and ref not in wanted:
-            wanted.add(ref)
+        while ref and ref not in refs:
+            refs.add(ref)
             ref = parents.get(ref, "")
-    return [head for head in heads if head.run.ref in wanted]
+    return [head for head in heads if head.run.ref in refs]
 
 
 def find_nested_run(session: AgentSession, pk: int) -> NestedRun:

@@ -80,8 +80,8 @@ def _answer(side: TurnSide | None) -> dict[str, Any] | None:
 
 
 def _first_pieces(pieces: Sequence[DiffPiece]) -> list[DiffPiece]:
-    shown, room = [], MAX_ANSWER
+    first_pieces, room = [], MAX_ANSWER
     for piece in pieces:
-        shown.append(DiffPiece(piece.text[:room], piece.differs))
+        first_pieces.append(DiffPiece(piece.text[:room], piece.differs))
         room = max(0, room - len(piece.text))
-    return shown
+    return first_pieces
