@@ -107,7 +107,7 @@ class Comparison:
     @property
     def regressions(self) -> list[str]:
         """Reasons for a regression, one sentence each; empty without one."""
-        sentences = [f"{case.key.id}: {case.because}" for case in self.of(Verdict.REGRESSED)]
+        sentences = [f"{case.key.label}: {case.because}" for case in self.of(Verdict.REGRESSED)]
         if self.whole.is_worse and self.whole.effect:
             points = abs(100 * self.whole.effect.mean)
             fell = f"the pass rate fell by {points:.1f} points over {self.whole.cases} cases"
@@ -172,7 +172,7 @@ class Comparison:
     def doubts(self) -> list[str]:
         """Reasons for doubt, one sentence each: flaky cases, and unclear ones that look worse."""
         return [
-            f"{case.key.id}: {case.reason}"
+            f"{case.key.label}: {case.reason}"
             for case in self.cases
             if case.verdict == Verdict.FLAKY or case.looks_worse
         ]

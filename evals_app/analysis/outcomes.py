@@ -18,6 +18,11 @@ class CaseKey(NamedTuple):
     id: str
     number: int = 1
 
+    @property
+    def label(self) -> str:
+        """The id, with the position of a case whose id occurs before it."""
+        return f"{self.id} ({self.number})" if self.number > 1 else self.id
+
 
 @dataclass(frozen=True)
 class Sameness:

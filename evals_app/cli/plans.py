@@ -76,7 +76,7 @@ def write_plan(planned: NewRun, options: dict[str, Any], out: Output) -> None:
             f"  With {repetitions}, {len(shortages)} of {cases} cannot be called regressed, even if they always fail:"
         )
     for shortage in shortages[:SHORTAGES_SHOWN]:
-        write(f"    {shorten(as_single_line(shortage.key.id), MAX_NAME_LENGTH)}: {shortage.remedy}")
+        write(f"    {shorten(as_single_line(shortage.key.label), MAX_NAME_LENGTH)}: {shortage.remedy}")
     if rest := shortages[SHORTAGES_SHOWN:]:
         write(f"    and {len(rest)} more")
 

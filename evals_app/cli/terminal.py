@@ -134,7 +134,7 @@ class Console:
             return
         if result.comparison.whole.refusal:
             self._line(result.comparison.whole.refusal)
-        doubts = [f"{case.key.id}: {case.reason}" for case in result.comparison.suspicious]
+        doubts = [f"{case.key.label}: {case.reason}" for case in result.comparison.suspicious]
         for doubt in [doubt for doubt in doubts if doubt not in result.fails][:MAX_SUSPICIONS]:
             self._line(shorten(as_single_line(doubt), MAX_DETAIL_LENGTH), "unclear", "33")
 

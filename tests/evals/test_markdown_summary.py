@@ -230,6 +230,11 @@ def test_dash_as_a_file_is_refused(store):
     assert "--json needs a file." in error_text
 
 
+def test_second_case_with_an_id_is_told_from_the_first():
+    second = replace(change("a", Verdict.REGRESSED), key=CaseKey("a", 2))
+    assert "- `a (2)`: " in as_markdown([judged(second)])
+
+
 def test_unclear_case_says_how_many_repetitions_decide():
     unclear = replace(change("a", Verdict.UNCLEAR, "It failed now."), repetitions=4, of_both_runs=True)
     summary = as_markdown([judged(unclear)])

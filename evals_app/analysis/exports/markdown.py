@@ -126,7 +126,7 @@ def _details(result: JudgedRun, address: str, title: str) -> Iterator[str]:
         for verdict in LISTED:
             cases = result.comparison.of(verdict)
             yield from _list(
-                str(verdict).capitalize(), [f"{code(case.key.id)}: {text(case.reason)}" for case in cases]
+                str(verdict).capitalize(), [f"{code(case.key.label)}: {text(case.reason)}" for case in cases]
             )
     yield "\n".join(_amounts(result))
     if links := _links(result, address):
