@@ -78,6 +78,9 @@ def group_items(items: Iterable[TimelineItem], totals: dict[str, InvocationTotal
             groups.append(InvocationGroup(name, [], whole, continued, gap=0.0 if continued else item.gap))
             item.gap = item.gap if continued else 0.0
             caller, chunks = {}, {}
+        if whole and item.elapsed and not item.is_user:
+            now = item.event.timestamp
+            item.elapsed = whole.pauses.work(now - item.elapsed, now)
         call_row = _find_call_row(item, caller)
         at = call_row.head.event.seq if call_row else 0
         item.lanes = lanes_at(item.event, speakers, item.before, transfers=item.after_transfer, at=at)

@@ -113,7 +113,8 @@ class TimelineItem:
     Attributes:
         event: the row; its `data` is not loaded.
         changes: the keys it wrote, `temp:` ghost keys last.
-        elapsed: seconds since the previous event of the invocation, or since the call that it answers.
+        elapsed: seconds since the previous event of the invocation, or since the call that it answers;
+            without pauses, except in events of a person.
         rewound_by, compacted_by: seq of the event that rewound or summarized it; 0: none.
         questions: its open questions.
         run: the run that broke at this event.

@@ -166,6 +166,27 @@ def test_the_time_until_somebody_resumes_is_no_time_of_the_invocation(story):
     assert (total.seconds, total.paused_seconds) == (3.5, 597.0)
 
 
+def test_event_after_a_resume_excludes_the_pause(story):
+    for began, ended in ((100.0, 103.0), (700.0, 701.0)):
+        run = begin(story)
+        story.says("so far", timestamp=began + 0.5)
+        story.says("and on", timestamp=ended)
+        lifecycle.finish(run.pk, Status.FAILED, invocation_id="i1")
+        Run.objects.filter(pk=run.pk).update(started_at=began, finished_at=ended)
+    assert [item.elapsed for item in timeline(story).groups[0].items] == [None, 2.5, 0.5, 0.5]
+
+
+def test_result_of_confirmed_call_excludes_the_wait_for_the_person(story):
+    story.add({"functionCall": {"id": "c1", "name": "pay", "args": {}}}, timestamp=100.0)
+    story.add(
+        {"functionCall": {"id": "c2", "name": "adk_request_confirmation", "args": {}}}, timestamp=100.5
+    )
+    story.answers("adk_request_confirmation", "c2", author="user", timestamp=160.5)
+    story.answers("pay", "c1", timestamp=161.0)
+    elapsed = {item.event.seq: item.elapsed for item in timeline(story).groups[0].items}
+    assert elapsed == {1: None, 2: 0.5, 3: 60.0, 4: 1.0}
+
+
 def test_run_of_dead_process_finds_its_events(story):
     story.says("before")
     run = begin(story)
