@@ -92,6 +92,8 @@ def report(runs: Sequence[EvalRun], gate: Gate, options: dict[str, Any], console
     if gate != NO_GATE:
         for result in results:
             console.write_gate_result(result)
+        if options.get("confirm"):
+            console.write_unrepeated_cases(results)
     return NOT_ALL_PASSED if any(result.fails for result in results) else 0
 
 

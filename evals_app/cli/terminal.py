@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evals_app.analysis import run_summary
+from evals_app.analysis.case_verdicts import MIN_CONFIRMING_HISTORY
 from evals_app.cli.ci_gate import GateResult
 from evals_app.cli.terminal_text import LineWriter, Output, as_single_line, pad_to_columns, shorten
 from evals_app.metrics.score_text import format_score
@@ -137,6 +138,16 @@ class Console:
         doubts = [f"{case.key.label}: {case.reason}" for case in result.comparison.suspicious]
         for doubt in [doubt for doubt in doubts if doubt not in result.fails][:MAX_SUSPICIONS]:
             self._line(shorten(as_single_line(doubt), MAX_DETAIL_LENGTH), "unclear", "33")
+
+    def write_unrepeated_cases(self, results: Sequence[GateResult]) -> None:
+        """Write why unclear cases were not repeated to confirm, if there are any."""
+        comparisons = [result.comparison for result in results if result.comparison]
+        cases = [case for comparison in comparisons for case in comparison.suspicious if not case.can_confirm]
+        if cases:
+            self._line(
+                f"Unclear cases that were not repeated: {len(cases)}. A case is repeated if it fell since the baseline"
+                f" and has {MIN_CONFIRMING_HISTORY} outcomes of other earlier runs."
+            )
 
     def write_death(self, how: str) -> None:
         """Write that the agent's process ended; progress is shown by the next one."""

@@ -59,6 +59,15 @@ def test_command_does_not_repeat_what_has_not_fallen(store, echo):
 
 
 @pytest.mark.anywhere
+def test_command_says_why_a_case_was_not_repeated(store, echo):
+    run_judged(echo)
+    code, out = run_judged(break_case(echo), "--baseline=previous", "--fail-on=regression", "--confirm=5")
+    assert code == 0
+    assert "Unclear cases that were not repeated: 1. A case is repeated if it fell since the baseline" in out
+    assert not EvalRun.objects.filter(source=rerun.CONFIRMATION).exists()
+
+
+@pytest.mark.anywhere
 def test_confirmation_without_baseline_or_with_wrong_number_is_refused(store, echo):
     assert "--confirm needs a baseline" in usage_error(echo, "s", "--confirm=5")
     assert "must be 1 to 100, not 0" in usage_error(echo, "s", "--confirm=0", "--baseline=previous")
