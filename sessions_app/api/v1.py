@@ -1,4 +1,4 @@
-"""DevUI's own API: sessions, events and runs; includes the routers of state, branches and traces.
+"""DevUI's own API: sessions, events and runs; includes the routers of state, branches, traces and nested runs.
 
 Sessions are identified by their primary key, since ids may hold any character. Lists are paginated by cursor, so every
 page costs the same and nothing is skipped while rows are added.
@@ -16,7 +16,7 @@ from ninja.responses import Status
 from pydantic import Field
 
 from sessions_app import realms
-from sessions_app.api import branches, problems, session_actions, state, traces
+from sessions_app.api import branches, nested_runs, problems, session_actions, state, traces
 from sessions_app.api.schemas import (
     EventPage,
     NewRun,
@@ -47,6 +47,7 @@ router.add_router("", state.router)
 router.add_router("", branches.router)
 router.add_router("", session_actions.router)
 router.add_router("", traces.router)
+router.add_router("", nested_runs.router)
 
 
 class SessionFilters(Schema):

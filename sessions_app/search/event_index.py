@@ -129,7 +129,8 @@ def write_entries(entries: Sequence[EventEntry]) -> None:
             )
             cursor.executemany(
                 f"INSERT INTO {_SESSION_TABLE} (id, words) VALUES (%s, %s::tsvector)"
-                " ON CONFLICT (id) DO UPDATE SET words = excluded.words",
+                # Words are added: an event that is indexed again may begin the row of many events.
+                f" ON CONFLICT (id) DO UPDATE SET words = {_SESSION_TABLE}.words || excluded.words",
                 [(key, tokens.tsvector_without_positions(words)) for key, words in session_words(entries)],
             )
 

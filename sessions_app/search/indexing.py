@@ -1,5 +1,7 @@
 """Writes the search indexes after appends: words and traits of events, and values of state.
 
+The text of nested runs is indexed at the event with their call, when they have ended.
+
 Each session has a cursor (see `index_backlog`), and searches scan the events behind it. So indexing costs an append
 nothing, and an event can be found as soon as it is stored. Out-of-order commits do not matter, because the seqs of a
 session have no gaps.
@@ -7,6 +9,7 @@ session have no gaps.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -15,8 +18,17 @@ from django.db import transaction
 from django.db.models import F
 
 from sessions_app.events import event_text
-from sessions_app.models import AgentSession, Event, Scope, SessionTrait, StateChange, StateValue
-from sessions_app.search import event_index, index_backlog
+from sessions_app.models import (
+    UNINDEXED_NESTED,
+    AgentSession,
+    Event,
+    NestedRun,
+    Scope,
+    SessionTrait,
+    StateChange,
+    StateValue,
+)
+from sessions_app.search import event_index, index_backlog, nested_text
 from sessions_app.store import json_sql, tokens
 
 BATCH_EVENTS = 64
@@ -25,13 +37,19 @@ BATCH_EVENTS = 64
 BATCH_SESSIONS = 16
 """Maximum number of sessions in one batch."""
 
+BATCH_NESTED = 16
+"""Maximum number of nested runs in one batch."""
+
 CHUNK = 500
 """Rows deleted in one transaction."""
 
 
 @dataclass(slots=True)
 class IndexBatch:
-    """Index entries of one session's events behind `start` up to `end`."""
+    """Index entries of one session's events behind `start` up to `end`.
+
+    `nested` are stored counts of nested runs by primary key: such a batch replaces entries of indexed events.
+    """
 
     session_pk: int
     start: int
@@ -39,6 +57,7 @@ class IndexBatch:
     words: list[event_index.EventEntry] = field(default_factory=list)
     traits: dict[event_text.Trait, int] = field(default_factory=dict)
     values: list[StateValue] = field(default_factory=list)
+    nested: dict[int, int] = field(default_factory=dict)
 
 
 def read_batches() -> list[IndexBatch]:
@@ -51,7 +70,7 @@ def read_batches() -> list[IndexBatch]:
         limit -= len(batch.words)
         if limit <= 0:
             break
-    return batches
+    return batches or _read_nested_batches()
 
 
 def store_batches(batches: Iterable[IndexBatch]) -> None:
@@ -120,11 +139,8 @@ def _read_batch(pk: int, start: int, last: int, limit: int) -> IndexBatch:
     rows = Event.objects.filter(session=pk, seq__gt=start, seq__lte=last).order_by("seq")
     events = list(rows.only(*event_text.COLUMNS)[:limit])
     batch = IndexBatch(pk, start, events[-1].seq if len(events) == limit else last)
-    earlier_words: set[str] = set()
+    batch.words = _entries(pk, events)
     for event in events:
-        words = tokens.tokenize(event_text.text_of_data(event.data))
-        ids = {"event": event.event_id, "invocation": event.invocation_id}
-        batch.words.append(event_index.make_entry(pk, event.seq, words, ids, earlier_words))
         traits = event_text.traits_of(event.kind, event.author, event.branch, event.summary)
         batch.traits.update(dict.fromkeys(traits, event.seq))
     changes = StateChange.objects.filter(session=pk, seq__gt=start, seq__lte=batch.end, removed=False)
@@ -134,6 +150,33 @@ def _read_batch(pk: int, start: int, last: int, limit: int) -> IndexBatch:
         {(value.scope, value.key_id, value.mark, value.owner_id): value for value in values}.values()
     )
     return batch
+
+
+def _read_nested_batches() -> list[IndexBatch]:
+    """Read the indexed events inside which nested runs have ended, to index their text there, too."""
+    waiting = NestedRun.objects.filter(UNINDEXED_NESTED, seq__lte=F("session__indexed_seq")).order_by("pk")
+    batches: dict[int, IndexBatch] = {}
+    events: dict[int, set[int]] = defaultdict(set)
+    for run in waiting.only("session_id", "seq", "stored_count")[:BATCH_NESTED]:
+        batch = batches.setdefault(run.session_id, IndexBatch(run.session_id, 0, 0))
+        batch.nested[run.pk] = run.stored_count
+        events[run.session_id].add(run.seq or 0)
+    for pk, batch in batches.items():
+        rows = Event.objects.filter(session=pk, seq__in=events[pk]).order_by("seq")
+        batch.words = _entries(pk, list(rows.only(*event_text.COLUMNS)))
+    return list(batches.values())
+
+
+def _entries(pk: int, events: list[Event]) -> list[event_index.EventEntry]:
+    """Return the entries of events of a session, with the text of the nested runs inside them."""
+    entries: list[event_index.EventEntry] = []
+    earlier_words: set[str] = set()
+    nested = nested_text.texts_of(pk, events)
+    for event in events:
+        text = "\n".join([event_text.text_of_data(event.data), *nested.get(event.seq, ())])
+        ids = {"event": event.event_id, "invocation": event.invocation_id}
+        entries.append(event_index.make_entry(pk, event.seq, tokens.tokenize(text), ids, earlier_words))
+    return entries
 
 
 def _state_values(change: StateChange) -> Iterator[StateValue]:
@@ -147,6 +190,10 @@ def _store_batch(batch: IndexBatch) -> None:
     """Write one batch. The session's row is updated last, so that an append to it hardly waits."""
     with transaction.atomic():
         event_index.write_entries(batch.words)
+        if batch.nested:
+            for pk, count in batch.nested.items():
+                NestedRun.objects.filter(pk=pk).update(indexed_count=count)
+            return
         SessionTrait.objects.bulk_create(
             [
                 SessionTrait(session_id=batch.session_pk, name=name, value=value, seq=seq)

@@ -28,6 +28,12 @@ def make_snippet(text: str, words: Iterable[str]) -> list[SnippetPart]:
     return [(re.sub(r"\s+", " ", piece), number % 2 == 1) for number, piece in enumerate(pieces) if piece]
 
 
+def has_match(text: str, words: Iterable[str]) -> bool:
+    """Tell whether a snippet of a text would have a match."""
+    pattern = _word_pattern(words)
+    return pattern is not None and pattern.search(text) is not None
+
+
 def _word_pattern(words: Iterable[str]) -> re.Pattern[str] | None:
     """Return a pattern of one group that matches any of the words, or phrases with any punctuation between words."""
     forms = [

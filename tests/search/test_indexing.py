@@ -11,12 +11,21 @@ from django.db import connection
 from pytest_django import DjangoAssertNumQueries
 
 from sessions_app.events import build_record
-from sessions_app.models import AgentSession, EventWords, SessionTrait, SessionWords, StateValue
+from sessions_app.models import (
+    AgentSession,
+    EventWords,
+    NestedEvent,
+    NestedRun,
+    SessionTrait,
+    SessionWords,
+    StateValue,
+)
 from sessions_app.search import execution, index_backlog, indexing
 from sessions_app.search.event_index import find_sessions as sessions_with
 from sessions_app.search.query import parse
 from sessions_app.sessions import purge, writes
 from sessions_app.store import json_sql, tokens
+from sessions_app.traces.nested_records import save_nested
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db
@@ -180,10 +189,65 @@ def test_previously_indexed_store_gets_owners_and_word_sessions():
     assert matches("-sunny") == matches("k never") == ["s2"]
 
 
-def test_idle_worker_needs_one_query(
+def test_idle_worker_needs_two_queries(
     django_assert_num_queries: DjangoAssertNumQueries,
 ):
     Story().says("sunny")
     indexing.index_all()
-    with django_assert_num_queries(1):
+    with django_assert_num_queries(2):
         assert indexing.read_batches() == []
+
+
+def nest(
+    story: Story, text: str, ref: str = "r1", call_id: str = "c1", finished_at: float | None = 2.0
+) -> None:
+    """Store a nested run with one event inside a call."""
+    wire = {"id": f"n-{ref}", "author": "helper", "content": {"parts": [{"text": text}]}, "timestamp": 1.0}
+    record = build_record(wire)
+    run = NestedRun(
+        ref=ref, call_id=call_id, agent="helper", started_at=1.0, changed_at=1.0, finished_at=finished_at
+    )
+    run.event_count = run.stored_count = 1
+    event = NestedEvent(
+        ref=ref, number=1, kind=record.kind, timestamp=1.0, summary=record.summary, data=record.data
+    )
+    save_nested(story.key, run, call_id, event)
+
+
+def test_text_of_a_nested_run_is_found_at_its_call():
+    story = Story()
+    story.says("hello")
+    story.calls("helper", "c1", city="Oslo")
+    nest(story, "the archive mentions fjords")
+    indexing.index_all()
+    assert indexed_sessions("fjords") == {story.pk}
+    assert matches("fjords") == ["s1"]
+    hits = execution.Search(parse("fjords")).hits([story.session])
+    assert hits[story.pk].seq == 2
+    assert ("fjords", True) in hits[story.pk].snippet
+
+
+def test_nested_run_that_ends_after_its_call_was_indexed_is_found():
+    story = Story()
+    story.calls("helper", "c1", city="Oslo")
+    story.says("goodbye")
+    indexing.index_all()
+    nest(story, "unfinished whales", finished_at=None)
+    indexing.index_all()
+    assert matches("whales") == []
+    NestedRun.objects.update(finished_at=3.0)
+    indexing.index_all()
+    assert matches("whales") == ["s1"]
+    assert indexed_sessions("goodbye") == {story.pk}
+    assert (matches("oslo"), matches("goodbye")) == (["s1"], ["s1"])
+    assert not indexing.read_batches()
+
+
+def test_indexing_anew_finds_nested_runs_again():
+    story = Story()
+    story.calls("helper", "c1")
+    nest(story, "fjords")
+    indexing.index_all()
+    indexing.reset()
+    indexing.index_all()
+    assert matches("fjords") == ["s1"]

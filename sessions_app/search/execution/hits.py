@@ -10,11 +10,11 @@ from django.db.models import Max
 from sessions_app import scopes
 from sessions_app.events import event_text
 from sessions_app.models import AgentSession, Event, Scope, StateChange
-from sessions_app.search import event_index
+from sessions_app.search import event_index, nested_text
 from sessions_app.search.execution import trait_terms
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.query import Field, Query, StateTerm, When
-from sessions_app.search.snippets import SnippetPart, make_snippet
+from sessions_app.search.snippets import SnippetPart, has_match, make_snippet
 from sessions_app.search.state_conditions import value_condition
 from sessions_app.store import tokens
 
@@ -33,7 +33,9 @@ class Hit:
 
 
 def find_hits(query: Query, sessions: Sequence[AgentSession], tail: UnindexedTail) -> dict[int, Hit]:
-    """Return the hit of each session that has one. At most four queries, and those of the unindexed tail."""
+    """Return the hit of each session that has one. At most four queries, those of the unindexed tail, and two for each
+    hit inside a nested run.
+    """
     places = _hit_seqs(query, [session.pk for session in sessions], tail)
     if not places:
         return {}
@@ -42,7 +44,9 @@ def find_hits(query: Query, sessions: Sequence[AgentSession], tail: UnindexedTai
         term.value for term in query.fields if term.name in trait_terms.TRAIT_NAMES and not term.negated
     ]
     return {
-        event.session_id: Hit(event.seq, event.kind, event.author, make_snippet(_hit_text(event), words))
+        event.session_id: Hit(
+            event.seq, event.kind, event.author, make_snippet(_hit_text(event, words), words)
+        )
         for event in _events_at(places)
     }
 
@@ -120,8 +124,11 @@ def _value_hits(term: StateTerm, pks: list[int]) -> dict[int, int]:
     return dict(matching.values_list("owner_id").annotate(Max("seq")))
 
 
-def _hit_text(event: Event) -> str:
-    """Return the text from which the snippet is made."""
-    if len(event.data) <= LARGE_EVENT:
-        return event_text.text_of_data(event.data)
-    return event_text.text_of_summary(event.summary)
+def _hit_text(event: Event, words: Sequence[str]) -> str:
+    """Return the text from which the snippet is made: the event's, or that of a nested run which has a match."""
+    is_large = len(event.data) > LARGE_EVENT
+    text = event_text.text_of_summary(event.summary) if is_large else event_text.text_of_data(event.data)
+    if has_match(text, words):
+        return text
+    nested = nested_text.texts_of(event.session_id, [event]).get(event.seq, ())
+    return next((each for each in nested if has_match(each, words)), text)
