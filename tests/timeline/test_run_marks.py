@@ -178,9 +178,7 @@ def test_event_after_a_resume_excludes_the_pause(story):
 
 def test_result_of_confirmed_call_excludes_the_wait_for_the_person(story):
     story.add({"functionCall": {"id": "c1", "name": "pay", "args": {}}}, timestamp=100.0)
-    story.add(
-        {"functionCall": {"id": "c2", "name": "adk_request_confirmation", "args": {}}}, timestamp=100.5
-    )
+    story.add({"functionCall": {"id": "c2", "name": "adk_request_confirmation", "args": {}}}, timestamp=100.5)
     story.answers("adk_request_confirmation", "c2", author="user", timestamp=160.5)
     story.answers("pay", "c1", timestamp=161.0)
     elapsed = {item.event.seq: item.elapsed for item in timeline(story).groups[0].items}
