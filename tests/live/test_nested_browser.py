@@ -1,0 +1,37 @@
+"""Nested runs in a real browser: they appear under their call and grow while they run."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.live.windows import event
+from tests.timeline.nested_story import add, nest, nested_call, text
+
+pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]
+
+
+def test_nested_run_appears_under_its_call_and_grows_while_it_is_open(open_page, story):
+    story.calls("helper", "c1")
+    page = open_page(story)
+    running = {"finished_at": None, "event_count": 1, "stored_count": 1}
+    run = nest(story, "r1", **running, changed_at=1.0)
+    nested = event(page, 1).locator("[data-nested=r1]")
+    expect(nested.locator("> summary")).to_contain_text("1 event of agent helper")
+    add(run, text("Paris?"), author="user")
+    nested.locator("> summary").click()
+    expect(nested.locator("article")).to_have_count(1)
+
+    add(run, nested_call("deep", "d1"))
+    nest(story, "r1", finished_at=None, event_count=2, stored_count=2, changed_at=2.0)
+    expect(nested.locator("article")).to_have_count(2)
+    nest(story, "r2", call_id="d1", parent="r1", agent="deep", changed_at=3.0)
+    inner = nested.locator("[data-nested=r2]")
+    expect(inner.locator("> summary")).to_contain_text("of agent deep")
+
+    add(run, text("Sunny"))
+    nest(story, "r1", event_count=3, stored_count=3, changed_at=4.0)
+    expect(nested.locator("article")).to_have_count(3)
+    expect(nested.locator("> summary")).not_to_contain_text("Running")
+    expect(nested.locator(".nested-next")).to_have_count(0)
+    assert page.locator(".nested [data-seq]").count() == 0
