@@ -164,6 +164,7 @@ def test_page_of_an_app_that_cannot_be_run_has_no_composer(story, runtime, get):
     page = get(f"/sessions/id/{gone.pk}/")
     assert not page.all("form", "console")
     assert "App 'imported' cannot be run" in page.one("div", "console-unavailable").text
+    assert "Send a message" not in page.one("main").text
     cards.save_failure("weather", "v1", {"type": "ImportError", "message": "no rain"})
     broken = get(f"/sessions/id/{story.pk}/").one("div", "console-unavailable")
     assert "ImportError: no rain" in broken.text
