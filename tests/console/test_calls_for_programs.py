@@ -97,7 +97,7 @@ def test_the_python_program_sends_the_same(tmp_path):
     assert base64.b64decode(body["newMessage"]["parts"][1]["inlineData"]["data"]) == b"hello"
 
 
-def test_a_server_with_a_login_is_called_with_the_token_of_the_environment(tmp_path):
+def test_snippet_reads_the_token_from_the_environment(tmp_path):
     draft = MessageDraft(text="hi")
     call = RequestSnippet.of(SESSION, draft, [], BASE, with_token=True)
     assert '-H "Authorization: Bearer $DEVUI_TOKEN"' in call.curl()

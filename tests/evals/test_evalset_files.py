@@ -246,7 +246,7 @@ def test_deeply_nested_json_is_refused_not_a_crash():
     ],
     ids=["json", "yaml"],
 )
-def test_numbers_that_json_does_not_have_are_warned_about_with_their_place(text, name):
+def test_numbers_unknown_to_json_are_warned_about_with_position(text, name):
     line = 3 if name.endswith("json") else 8
     [warning] = parse(text, name).warnings
     assert warning.startswith(f"Line {line}, column ")

@@ -199,7 +199,7 @@ def test_intended_process_end_blames_no_attempt(order):
     assert statuses(run) == ["pending"] * 3
 
 
-def test_a_process_that_dies_before_any_attempt_began_takes_its_runs_along(order):
+def test_runs_crash_if_the_process_dies_before_any_attempt(order):
     run = order()
     begin(run)
     assert writes.continue_without_process(PROCESS, DIED) == []

@@ -200,7 +200,7 @@ def test_a_run_is_compared_with_another_case_by_case():
     assert [item.what for item in baselines.what_changed(before, after)] == ["code", "evalset"]
 
 
-def test_different_thresholds_make_runs_incomparable_but_spelling_does_not():
+def test_different_thresholds_make_runs_incomparable():
     of = stored_runs.version(cases("a"))
     before = stored_runs.run(of, {"a": [passing()] * 5})
     spelled = {"criteria": {name: {"threshold": limit} for name, limit in stored_runs.CRITERIA.items()}}

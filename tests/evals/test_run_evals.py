@@ -77,7 +77,7 @@ def test_cases_repetitions_and_thresholds_are_chosen(store):
     assert json.loads(run.case_ids) == ["one_city", "no_station"]
 
 
-def test_the_configuration_beside_the_file_is_used_and_config_overrides_it(store, tmp_path):
+def test_option_config_overrides_the_file_beside_the_evalset(store, tmp_path):
     run_evals(EXAMPLE_AGENTS / "writer", "notes:code")
     assert EvalRun.objects.get().config_source == "writer/test_config.json"
     config = write(tmp_path, "mine.json", {"criteria": {"response_match_score": 0.2}})

@@ -227,7 +227,7 @@ def test_stores_that_cannot_be_merged_leave_a_comment_and_no_baseline(tmp_path, 
 def test_merge_that_crashes_leaves_a_comment_and_no_baseline(tmp_path, forge, stub):
     script(tmp_path, "merge_shards.sh", code=1, **github(forge, PATH=stub, STATUS="3"))
     assert not (tmp_path / "devui-evals/merged.sqlite3").exists()
-    assert [one["body"] for one in forge.comments] == [
+    assert [comment["body"] for comment in forge.comments] == [
         f"{MARKER}### Evals could not be merged\n\n    Traceback\n"
     ]
 

@@ -213,7 +213,7 @@ def test_a_session_of_another_origin_is_left_as_it_is(load, tmp_path):
     assert "is not from this source" in report.conflicts.lines[0]
 
 
-def test_a_session_with_other_content_is_a_conflict_and_is_not_overwritten(load, read, tmp_path):
+def test_session_with_other_content_is_a_reported_conflict(load, read, tmp_path):
     store = sqlite_store(tmp_path / "s.db", an_event(1, "mine"))
     load(store)
     execute(store, "UPDATE events SET event_data = ?", (json.dumps(an_event(1, "theirs")),))

@@ -60,7 +60,7 @@ def test_pictures_and_sounds_are_there_and_a_file_is_had_by_its_link(open_page, 
     assert (file.body(), file.headers["content-type"]) == (b"one,two\n", "text/plain; charset=utf-8")
 
 
-def test_a_picture_that_is_a_program_runs_nothing_in_the_page_or_by_itself(open_page, story):
+def test_svg_with_a_script_runs_nothing(open_page, story):
     story.add(inline(EVIL_SVG.replace(b"alert(1)", b"document.title = 'hacked'"), "image/svg+xml", "a.svg"))
     page = open_page(story)
     with page.context.expect_page() as opened:

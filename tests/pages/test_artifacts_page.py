@@ -270,7 +270,7 @@ def test_its_source_can_be_seen(get: Get):
 
 @pytest.mark.parametrize("name", ODD_NAMES)
 @pytest.mark.parametrize("prefix", ["", "user:"])
-def test_a_name_of_any_characters_has_a_page_that_downloads_and_deletes_it(
+def test_artifact_with_any_name_can_be_downloaded_and_deleted(
     get: Get, client: Client, name: str, prefix: str
 ):
     save(b"hello", prefix + name, "text/plain")

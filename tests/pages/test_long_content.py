@@ -60,7 +60,7 @@ SHIFTS = """() => {
 
 
 @pytest.mark.parametrize("path", ["/runs/", "/traces/", "/sessions/"])
-def test_a_list_does_not_move_when_its_times_are_shown_in_the_viewers_zone(page: Page, path: str):
+def test_list_does_not_move_when_times_become_local(page: Page, path: str):
     for number in range(20):
         story = Story(f"s{number}")
         story.asks(f"A question that goes on and on, the {number}th of them")

@@ -121,7 +121,7 @@ async def test_code_that_is_saved_while_it_is_loaded_is_loaded_again(supervise, 
     )
 
 
-async def test_an_agent_that_writes_code_whenever_it_is_loaded_runs_all_the_same(supervise, agents_dir: Path):
+async def test_agent_that_writes_code_while_loading_runs(supervise, agents_dir: Path):
     source = agents_dir / "talker" / "agent.py"
     stamp = "import time\nopen(__file__ + '.stamp.py', 'w').write(f'AT = {time.time_ns()}')\n"
     source.write_text(stamp + source.read_text())

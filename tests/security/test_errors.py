@@ -19,9 +19,9 @@ def root_of(address):
     return address.strip("/").split("/")[0]
 
 
-async def refusals(web, asked, **headers):
+async def refusals(web, question, **headers):
     """Yield what addresses answer each method with a body that means nothing, on an empty store."""
-    for address in asked:
+    for address in question:
         for method in METHODS:
             answer = await web.request(method, address, content="[null", headers={**GARBAGE, **headers})
             where = (method, address, answer.status_code, answer.text[:200])

@@ -30,9 +30,9 @@ def remember(city: str, tool_context: ToolContext) -> str:
     return "remembered"
 
 
-def helper(*turns: Any, name: str = "helper", **given: Any) -> AgentTool:
+def helper(*turns: Any, name: str = "helper", **fields: Any) -> AgentTool:
     """Return an agent as a tool."""
-    return AgentTool(LlmAgent(name=name, model=ScriptedModel.saying(*turns), **given))
+    return AgentTool(LlmAgent(name=name, model=ScriptedModel.saying(*turns), **fields))
 
 
 def caller(tools: list[Any], *turns: Any) -> LlmAgent:
