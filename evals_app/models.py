@@ -243,7 +243,7 @@ class EvalAttempt(models.Model):
         ]
 
     @property
-    def tried_before(self) -> list[dict[str, Any]]:
+    def earlier_tries(self) -> list[dict[str, Any]]:
         """The tries before, see `earlier`."""
         tries: list[dict[str, Any]] = json.loads(self.earlier)
         return tries

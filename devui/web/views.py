@@ -22,10 +22,10 @@ def home(request: HttpRequest) -> HttpResponse:
     The page polls its remote servers, and says when their agents have changed.
     """
     servers = remotes.all_remotes()
-    shown_mark = list_updates.mark_of(*remotes.list_app_names(servers))
+    agents_mark = list_updates.mark_of(*remotes.list_app_names(servers))
     if wants_partial(request, "remotes"):
-        page_mark = request.GET.get("shown", shown_mark)
-        context = {"remotes": servers, "shown": page_mark, "has_others": page_mark != shown_mark}
+        page_mark = request.GET.get("mark", agents_mark)
+        context = {"remotes": servers, "agents_mark": page_mark, "has_others": page_mark != agents_mark}
         return render(request, "devui/agents/remotes.html", context)
     agents, folder = overview.all_agents(), configured_folder()
     evalsets = evalsets_of(folder, *(agent.name for agent in agents if agent.in_folder))
@@ -33,7 +33,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "agents": [(agent, evalsets.get(agent.name, [])) for agent in agents],
         "folder": folder,
         "remotes": servers,
-        "shown": shown_mark,
+        "agents_mark": agents_mark,
         "next_check": next((agent.name for agent in agents if agent.is_asked_for), ""),
     }
     return render(request, "devui/home.html", context)

@@ -137,7 +137,7 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Used:
+class AttemptUsage:
     """Tokens of one model and their cost; None: unknown."""
 
     model: str
@@ -158,8 +158,8 @@ class Detail:
     repetitions: Repetitions | None = None
     checks: list[StateCheck] = field(default_factory=list)
     moment: Moment | None = None
-    used: list[Used] = field(default_factory=list)
-    judged_by: list[Used] = field(default_factory=list)
+    model_usage: list[AttemptUsage] = field(default_factory=list)
+    judge_usage: list[AttemptUsage] = field(default_factory=list)
     currency: str = prices.DEFAULT_CURRENCY
     replayed: ReplayComparison | None = None
 
@@ -199,8 +199,8 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
         repetitions=repetitions.of_case(run, attempt.case_index) if whole else None,
         checks=[check for verdict in overall for check in _checks(verdict)],
         moment=_moment(attempt, turns, actual, session_pk) if whole else None,
-        used=_used(attempt.by_model, table, at),
-        judged_by=_used(attempt.judge, table, at),
+        model_usage=_usage_by_model(attempt.by_model, table, at),
+        judge_usage=_usage_by_model(attempt.judge, table, at),
         currency=table.currency,
         replayed=compare_with_recording(attempt) if whole else None,
     )
@@ -217,9 +217,10 @@ def _whole_of(verdict: MetricVerdict, results: Sequence[MetricVerdict]) -> Metri
     return replace(verdict, of_turns=of_turns)
 
 
-def _used(by_model: str, table: prices.Prices, at: float) -> list[Used]:
+def _usage_by_model(by_model: str, table: prices.Prices, at: float) -> list[AttemptUsage]:
     return [
-        Used(model, tokens, table.cost({model: tokens}, at)) for model, tokens in json.loads(by_model).items()
+        AttemptUsage(model, tokens, table.cost({model: tokens}, at))
+        for model, tokens in json.loads(by_model).items()
     ]
 
 

@@ -76,7 +76,7 @@ def _turn_form(turn: Json, at: int, state: Any) -> Nested:
             {"origin": str(call.origin), "name": call.name, "args": json_text(call.args)}
             for call in expected_steps.calls_of(data)
         ],
-        "said": [
+        "responses": [
             {"origin": str(text.origin), "author": text.author, "text": text.text}
             for text in expected_steps.texts_of(data)
         ],
@@ -163,12 +163,12 @@ class AppliedForm:
     def _texts(self, at: int, form: Nested, base: Json | None) -> list[expected_steps.ExpectedText]:
         listed = expected_steps.texts_of(base)
         texts = []
-        for place, row in enumerate(form_rows(form, "said")):
+        for place, row in enumerate(form_rows(form, "responses")):
             origin = _origin(row, listed)
             old = listed[origin] if origin is not None else expected_steps.ExpectedText("", "")
             author = field_word(row, "author", old.author)
             if not author:
-                self.errors[f"turns.{at}.said.{place}.author"] = "Which agent says it?"
+                self.errors[f"turns.{at}.responses.{place}.author"] = "Which agent says it?"
             texts.append(expected_steps.ExpectedText(author, field_text(row, "text", old.text), origin))
         return texts
 
@@ -334,7 +334,7 @@ def _turn_fields(field: MakeField, at: int, row: Nested, base: Json) -> Fields:
         "user_rest": message_text.other_parts(old.get("user_content")),
         "answer_rest": message_text.other_parts(old.get("final_response")),
         "calls": _row_fields(field, row, "calls", where, ("origin", "name", "args")),
-        "said": _row_fields(field, row, "said", where, ("origin", "author", "text")),
+        "responses": _row_fields(field, row, "responses", where, ("origin", "author", "text")),
         "rubrics": _row_fields(field, row, "rubrics", where, RUBRIC),
     }
 

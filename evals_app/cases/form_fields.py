@@ -18,7 +18,7 @@ MAX_DEPTH = 8
 _LABELS = {
     "turns": "turn",
     "calls": "tool call",
-    "said": "intermediate response",
+    "responses": "intermediate response",
     "rubrics": "rubric",
     "case_id": "id",
     "user": "what the user says",
@@ -44,7 +44,7 @@ class FormField:
         return browser_text(self.value)
 
     @property
-    def hides(self) -> bool:
+    def has_invisible(self) -> bool:
         """True if the text has invisible characters."""
         return visible_text.escape_text(self.value) != self.value
 
@@ -136,12 +136,12 @@ def form_rows(data: Any, name: str) -> list[Nested]:
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
-def rearrange_rows(data: Nested, act: str, fresh: Mapping[str, Nested] | None = None) -> Nested:
+def rearrange_rows(data: Nested, action: str, fresh: Mapping[str, Nested] | None = None) -> Nested:
     """Return a form's data with a row added, removed or moved: `add:turns`, `drop:turns.1`, `up:turns.1`, `down:…`.
 
     An invalid action changes nothing. `fresh` has the initial data of new rows by the list's name.
     """
-    verb, _, path = act.partition(":")
+    verb, _, path = action.partition(":")
     parts = path.split(".")
     at = int(parts[-1]) if parts[-1].isdecimal() and len(parts[-1]) < 8 else -1
     moves = {"drop": None, "up": at - 1, "down": at + 1}

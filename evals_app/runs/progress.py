@@ -22,25 +22,25 @@ class RunProgress:
     Attributes:
         running: attempts in flight.
         waiting: attempts that have not started.
-        held_up: attempts in flight that wait to retry a model call.
+        waiting_count: attempts in flight that wait to retry a model call.
         seconds_left: estimated seconds for the rest; None: unknown.
         seconds: how long the run took over all its starts; None: it has not started.
         unfinished: attempts without an end in a run that has ended: resuming runs them.
         cut_off: those of them that were in flight.
         not_passed: attempts that failed, erred or could not be judged.
-        tried_again: attempts that ran more than once.
+        repeated_count: attempts that ran more than once.
     """
 
     run: EvalRun
     running: int = 0
     waiting: int = 0
-    held_up: int = 0
+    waiting_count: int = 0
     seconds_left: float | None = None
     seconds: float | None = None
     unfinished: int = 0
     cut_off: int = 0
     not_passed: int = 0
-    tried_again: int = 0
+    repeated_count: int = 0
 
     @property
     def can_resume(self) -> bool:
@@ -76,11 +76,11 @@ def progress_of(run: EvalRun) -> RunProgress:
     counts = run.attempts.aggregate(
         running=Count("pk", filter=Q(status=Status.RUNNING)),
         waiting=Count("pk", filter=Q(status=Status.PENDING)),
-        held_up=Count("pk", filter=Q(status=Status.RUNNING) & ~Q(waits_for="")),
+        waiting_count=Count("pk", filter=Q(status=Status.RUNNING) & ~Q(waits_for="")),
         unfinished=Count("pk", filter=attempt_status.UNFINISHED),
         cut_off=Count("pk", filter=attempt_status.UNFINISHED & Q(started_at__isnull=False)),
         not_passed=Count("pk", filter=attempt_status.NOT_PASSED),
-        tried_again=Count("pk", filter=Q(tries__gt=1)),
+        repeated_count=Count("pk", filter=Q(tries__gt=1)),
         mean=took,
     )
     mean = counts.pop("mean")

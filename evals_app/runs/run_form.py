@@ -45,7 +45,7 @@ class MetricField:
     """One metric of the form. `missing`: why it cannot run; `rest`: its criterion's fields without a form field."""
 
     metric: Metric
-    chosen: bool
+    is_chosen: bool
     threshold: float | None
     missing: str = ""
     rest: str = ""
@@ -79,25 +79,25 @@ class RunForm:
     limits: Mapping[str, Any] = field(default_factory=lambda: Limits().as_json())
 
     @property
-    def chosen(self) -> list[MetricField]:
+    def chosen_metrics(self) -> list[MetricField]:
         """Metrics that are chosen initially, and those that are computed without a model."""
         cheap = (MetricKind.EXACT, MetricKind.CUSTOM, MetricKind.OWN)
-        return [offer for offer in self.offers if offer.chosen or offer.metric.kind in cheap]
+        return [offer for offer in self.offers if offer.is_chosen or offer.metric.kind in cheap]
 
     @property
     def others(self) -> list[MetricField]:
         """The other metrics that can run."""
-        return [offer for offer in self.offers if offer not in self.chosen and not offer.missing]
+        return [offer for offer in self.offers if offer not in self.chosen_metrics and not offer.missing]
 
     @property
     def missing(self) -> list[MetricField]:
         """The metrics that cannot run."""
-        return [offer for offer in self.offers if offer not in self.chosen and offer.missing]
+        return [offer for offer in self.offers if offer not in self.chosen_metrics and offer.missing]
 
     @property
     def judges(self) -> bool:
         """Tell whether a judge model is used."""
-        return any(offer.chosen and offer.metric.uses_judge for offer in self.offers)
+        return any(offer.is_chosen and offer.metric.uses_judge for offer in self.offers)
 
     @property
     def models(self) -> tuple[tuple[str, str], ...]:
@@ -128,7 +128,7 @@ def build_form(
         _metric_field(metric, config, posted, missing.get(metric.name, ""), always)
         for metric, always in _offered_metrics(config, cases)
     ]
-    offers.sort(key=lambda offer: (offer.always, not offer.chosen))
+    offers.sort(key=lambda offer: (offer.always, not offer.is_chosen))
     scenarios = any(case.get("conversation_scenario") for case in cases)
     settings = config.data.get(criteria.SIMULATOR)
     simulator = [

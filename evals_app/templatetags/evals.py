@@ -29,8 +29,8 @@ def score_change(difference: float | None) -> str:
 
 
 @register.filter
-def took(run: EvalRun) -> float | None:
-    """`{{ run|took|duration }}`: seconds from start to end; None before the end."""
+def run_seconds(run: EvalRun) -> float | None:
+    """`{{ run|run_seconds|duration }}`: seconds from start to end; None before the end."""
     return run.finished_at - run.started_at if run.finished_at and run.started_at else None
 
 

@@ -63,7 +63,7 @@ class Page:
 async def edit(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
     """Show the form of a case: `?id=` to edit one, `?copy=` a copy of one, neither: an empty one.
 
-    A POST with `act=review` shows what it would change of the file, with `act=save` writes what was shown.
+    A POST with `action=review` shows what it would change of the file, with `action=save` writes what was shown.
 
     Raises:
         NotFound: no such evalset or case.
@@ -73,7 +73,7 @@ async def edit(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
         return await units_of_work.read(_open_form, request, app_name, evalset_id)
     page = await units_of_work.read(_read_posted_form, request.POST, app_name, evalset_id)
     review = page.review
-    if request.POST.get("act") == "save" and review and review.change:
+    if request.POST.get("action") == "save" and review and review.change:
         try:
             saved = await units_of_work.write(
                 case_review.save_reviewed, review.change, request.POST.get("seen", "")
@@ -142,11 +142,11 @@ def _read_posted_form(post: QueryDict, app_name: str, evalset_id: str) -> Page:
     data = parse_nested((name, post.get(name, "")) for name in post)
     raw, as_text = post.get("raw", "").replace("\r\n", "\n"), post.get("view") == "json"
     page = Page(opened, {}, data, raw, as_text)
-    act = post.get("act", "review")
+    action = post.get("action", "review")
     try:
         page = replace(page, base=case_review.base_case(evalset, opened))
-        if act.startswith(REARRANGING):
-            return replace(page, data=rearrange_rows(data, act, NEW_ROW_DEFAULTS))
+        if action.startswith(REARRANGING):
+            return replace(page, data=rearrange_rows(data, action, NEW_ROW_DEFAULTS))
         make = partial(case_review.parse_form, data=data, app_name=app_name)
         if as_text:
             make = partial(case_review.parse_json, text=raw)

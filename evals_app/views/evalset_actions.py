@@ -32,25 +32,26 @@ TITLES = {
 
 
 @dataclass(frozen=True)
-class FileAct:
+class FileAction:
     """An action on an evalset's file and its fields."""
 
-    act: str
+    name: str
     fields: Mapping[str, str]
 
     @classmethod
-    def of(cls, fields: QueryDict) -> FileAct:
+    def of(cls, fields: QueryDict) -> FileAction:
         """Read it.
 
         Raises:
-            BadInput: there is no such act.
+            BadInput: there is no such action.
         """
-        act = fields.get("act", "")
-        if act not in TITLES:
-            raise BadInput(f"Nothing is called {act!r}.", hint=f"Acts are {', '.join(TITLES)}.")
-        names = ("id", "at", "file_name", "file_text")
+        name = fields.get("action", "")
+        if name not in TITLES:
+            raise BadInput(f"{name!r} is no action on an evalset.", hint=f"Actions are {', '.join(TITLES)}.")
+        field_names = ("id", "at", "file_name", "file_text")
         return cls(
-            act, {name: fields.get(name, "").replace("\r\n", "\n") for name in names if name in fields}
+            name,
+            {key: fields.get(key, "").replace("\r\n", "\n") for key in field_names if key in fields},
         )
 
     def edit(self) -> Edit | None:
@@ -60,7 +61,7 @@ class FileAct:
             BadFile: the file whose cases are to be added cannot be used.
         """
         fields = self.fields
-        if self.act == "remove":
+        if self.name == "remove":
             at = fields.get("at", "")
             place = int(at) if at.isdecimal() and len(at) < 8 else None
             return partial(edits.remove_case, case_id=fields.get("id", ""), place=place)
@@ -72,16 +73,16 @@ class FileAct:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 async def change(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
-    """Show what `act` would change of an evalset's file; a POST with the mark of what was shown writes it.
+    """Show what `action` would change of an evalset's file; a POST with the mark of what was shown writes it.
 
     Raises:
         NotFound: no such evalset.
-        BadInput: there is no such act.
+        BadInput: there is no such action.
     """
     await units_of_work.write(library.refresh_known, app_name)
     if request.method != "POST":
-        return await units_of_work.read(_show, request, app_name, evalset_id, FileAct.of(request.GET))
-    action = FileAct.of(request.POST)
+        return await units_of_work.read(_show, request, app_name, evalset_id, FileAction.of(request.GET))
+    action = FileAction.of(request.POST)
     planned_change, has_changed = None, False
     try:
         action = await units_of_work.read(_with_file, request, action)
@@ -98,16 +99,16 @@ async def change(request: HttpRequest, app_name: str, evalset_id: str) -> HttpRe
     )
 
 
-def _with_file(request: HttpRequest, action: FileAct) -> FileAct:
+def _with_file(request: HttpRequest, action: FileAction) -> FileAction:
     """Return what is asked for with the file that was sent along."""
     file = request.FILES.get("file")
     if file is None:
         return action
     name = uploads.base_name(file.name or "")
-    return FileAct(action.act, {"file_name": name, "file_text": uploads.decode_upload(name, file.read())})
+    return FileAction(action.name, {"file_name": name, "file_text": uploads.decode_upload(name, file.read())})
 
 
-def _plan(app_name: str, evalset_id: str, action: FileAct) -> EvalsetChange | None:
+def _plan(app_name: str, evalset_id: str, action: FileAction) -> EvalsetChange | None:
     evalset = library.find_evalset(app_name, evalset_id)
     edit = action.edit()
     return file_changes.plan_change(evalset, edit) if edit else None
@@ -117,7 +118,7 @@ def _show(
     request: HttpRequest,
     app_name: str,
     evalset_id: str,
-    action: FileAct,
+    action: FileAction,
     error: DevUIError | None = None,
     planned_change: EvalsetChange | None = None,
     has_changed: bool = False,
@@ -131,7 +132,7 @@ def _show(
     context = {
         **change_context(planned_change, error),
         "evalset": evalset,
-        "title": TITLES[action.act],
+        "title": TITLES[action.name],
         "action": action,
         "fields": action.fields,
         "place": _place(evalset, action),
@@ -141,7 +142,7 @@ def _show(
     return render(request, CHANGE, context, status=error.status if error else 200)
 
 
-def _place(evalset: EvalSet, action: FileAct) -> int:
+def _place(evalset: EvalSet, action: FileAction) -> int:
     """Return where the case stands that is meant, from 1; 0 when none is."""
     try:
         return review.case_index(evalset, action.fields.get("id", ""), action.fields.get("at", "")) + 1

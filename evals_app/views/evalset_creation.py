@@ -57,7 +57,7 @@ async def new(request: HttpRequest) -> HttpResponse:
 
 
 def _new(request: HttpRequest, fields: QueryDict, error: DevUIError | None = None) -> HttpResponse:
-    context = {"given": fields, "apps": runnable_apps(), "error": error}
+    context = {"fields": fields, "apps": runnable_apps(), "error": error}
     return render(request, NEW, context, status=error.status if error else 200)
 
 
@@ -98,7 +98,7 @@ def _upload(
 ) -> HttpResponse:
     faults = [(name, error, error.problems if isinstance(error, BadFile) else []) for name, error in refused]
     context = {
-        "given": fields,
+        "fields": fields,
         "apps": runnable_apps(),
         "done": done,
         "refused": faults,
@@ -166,7 +166,7 @@ class CasesRequest:
 async def record(request: HttpRequest) -> HttpResponse:
     """Make cases of the sessions that `?session=` names; of one, the part from `?first=` to `?last=` if wanted.
 
-    A GET with `act=choose` shows the form again for another part; a POST shows what would be written, with the mark
+    A GET with `action=choose` shows the form again for another part; a POST shows what would be written, with the mark
     of what was shown it writes that.
 
     Raises:
@@ -178,7 +178,7 @@ async def record(request: HttpRequest) -> HttpResponse:
     sources = await units_of_work.read(_sources, wish)
     app_name = sources[0].session.app_name
     await units_of_work.write(library.refresh_known, app_name)
-    if request.method != "POST" or fields.get("act") == "choose":
+    if request.method != "POST" or fields.get("action") == "choose":
         return await units_of_work.read(_record, request, wish, sources)
     try:
         cases = []

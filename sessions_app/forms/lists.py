@@ -69,12 +69,12 @@ class SessionListQuery(SessionWatch):
 class SessionActionForm(forms.Form):
     """Action on the selected sessions of a list, or on one session.
 
-    `act` is one of `VERBS`; with a primary key (`pin:7`) it applies to that session only.
+    `action` is one of `VERBS`; with a primary key (`pin:7`) it applies to that session only.
     """
 
     VERBS = ("tag", "untag", "pin", "unpin", "delete", "export")
 
-    act = forms.CharField(max_length=40)
+    action = forms.CharField(max_length=40)
     tag = forms.CharField(required=False, max_length=200)
 
     def read(self, ticked: Sequence[str]) -> tuple[str, list[int], str]:
@@ -84,7 +84,7 @@ class SessionActionForm(forms.Form):
             BadInput: the action is unknown, or no sessions or too many are selected.
         """
         self.is_valid()
-        verb, _, key = str(self.cleaned_data.get("act", "")).partition(":")
+        verb, _, key = str(self.cleaned_data.get("action", "")).partition(":")
         try:
             pks = list(map(integer_key, [key] if key else ticked))
         except ValueError:

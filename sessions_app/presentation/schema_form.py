@@ -68,7 +68,7 @@ class FormField:
         keys: the keys of an object that is filled in as JSON.
         item: the control of a list's values, one per line.
         fields: the fields of a group.
-        text, chosen: its content; for a group its JSON.
+        text, selected_values: its content; for a group its JSON.
     """
 
     name: str
@@ -84,7 +84,7 @@ class FormField:
     is_required: bool = False
     is_deprecated: bool = False
     text: str = ""
-    chosen: tuple[str, ...] = ()
+    selected_values: tuple[str, ...] = ()
     error: str = ""
 
     @property
@@ -95,7 +95,7 @@ class FormField:
     @property
     def is_set(self) -> bool:
         """Tell whether it has any content."""
-        return bool(self.text.strip() or any(self.chosen)) or has_input(self.fields)
+        return bool(self.text.strip() or any(self.selected_values)) or has_input(self.fields)
 
     @property
     def is_wrong(self) -> bool:
@@ -126,7 +126,7 @@ def fill_fields(fields: Sequence[FormField], posted: PostedData) -> list[FormFie
         replace(
             field,
             text=posted.get(field.input_name, ""),
-            chosen=tuple(posted.getlist(field.input_name)),
+            selected_values=tuple(posted.getlist(field.input_name)),
             fields=tuple(fill_fields(field.fields, posted)),
         )
         for field in fields
@@ -187,13 +187,13 @@ def _parse_field(field: FormField) -> Any:
         ValueError: the content is invalid; its text is for the page.
     """
     text = field.text.replace("\r\n", "\n")
-    chosen = [value for value in field.chosen if value]
-    if not (chosen if field.kind == "choices" else text.strip()):
+    values = [value for value in field.selected_values if value]
+    if not (values if field.kind == "choices" else text.strip()):
         if field.is_required:
             raise ValueError("A value is needed here.")
         return None
     if field.kind == "choices":
-        return [_check_choice(value, field.choices) for value in chosen]
+        return [_check_choice(value, field.choices) for value in values]
     if field.kind == "list":
         return _parse_lines(field.item, text)
     if has_input(field.fields):

@@ -82,7 +82,7 @@ class RunMark:
         return position_of(self.run)
 
     @property
-    def is_told(self) -> bool:
+    def is_visible(self) -> bool:
         """Tell whether the run needs a mark, assuming that its question is open."""
         return self.is_attempt or needs_mark(self.run, is_asking=True)
 

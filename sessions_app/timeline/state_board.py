@@ -137,9 +137,9 @@ def read_board(
     mark = _mark_of(session, now, running)
     client_event = client_board.event if client_board and client_board.mark == mark else None
     pinned = frozenset(filter(None, map(_parse_watched, watched)))
-    looking = _BoardQuery(session, now, limit, pinned, like, parse_entry_id(begin))
+    query = _BoardQuery(session, now, limit, pinned, like, parse_entry_id(begin))
     moment = event.seq if event else session.last_seq
-    columns, changed = _stored_columns(looking, event, moment, client_event)
+    columns, changed = _stored_columns(query, event, moment, client_event)
     temp = read_ghosts(session, _invocation_at(event, running), moment, like)
     return Board(
         event.seq if event else None,
@@ -285,33 +285,33 @@ class _BoardQuery:
 
 
 def _stored_columns(
-    looking: _BoardQuery, event: Event | None, moment: int, client_event: Event | None
+    query: _BoardQuery, event: Event | None, moment: int, client_event: Event | None
 ) -> tuple[list[Column], int]:
     """Return the columns of the stored scopes, and the number of keys changed since."""
-    at = looking.at(event)
-    listed = {scope: looking.list_keys(at, scope, moment) for scope in SCOPES}
-    counts = {scope: looking.counts(at, scope, listed[scope]) for scope in SCOPES}
+    at = query.at(event)
+    listed = {scope: query.list_keys(at, scope, moment) for scope in SCOPES}
+    counts = {scope: query.counts(at, scope, listed[scope]) for scope in SCOPES}
     aside = frozenset[KeyAt]().union(*(keys.aside for keys in listed.values()))
-    entries = entries_of(looking.session, _fresh_keys(looking, listed, moment, client_event), moment, aside)
+    entries = entries_of(query.session, _fresh_keys(query, listed, moment, client_event), moment, aside)
     columns = [
-        _column(scope, listed[scope], counts[scope], entries, is_begun=bool(looking.begin_of(scope)))
+        _column(scope, listed[scope], counts[scope], entries, is_begun=bool(query.begin_of(scope)))
         for scope in SCOPES
     ]
     return columns, sum(each.changed for each in counts.values())
 
 
 def _fresh_keys(
-    looking: _BoardQuery, listed: Mapping[Scope, _ListedKeys], moment: int, client_event: Event | None
+    query: _BoardQuery, listed: Mapping[Scope, _ListedKeys], moment: int, client_event: Event | None
 ) -> list[KeyAt]:
     """Return the keys whose entries the client lacks, or that are marked as just written on either board."""
     keys = [key for keys in listed.values() for key in keys.keys]
     if client_event is None:
         return keys
-    at = looking.at(client_event)
+    at = query.at(client_event)
     had = {
         (scope, key.key_id): key.then
         for scope in SCOPES
-        for key in looking.list_keys(at, scope, client_event.seq).keys
+        for key in query.list_keys(at, scope, client_event.seq).keys
     }
     return [
         key

@@ -80,7 +80,7 @@ class ReachedStage:
     of: str
     at: float
     since_start: float
-    took: float
+    seconds: float
     paused: float = 0.0
 
 
@@ -241,8 +241,8 @@ def _stages(session: AgentSession, invocation_id: str, trace: Trace | None) -> l
     reached = []
     for place, (name, at, of) in enumerate(entries):
         before = entries[place - 1][1] if place else at
-        since_start, took = pauses.work(entries[0][1], at), pauses.work(before, at)
+        since_start, seconds = pauses.work(entries[0][1], at), pauses.work(before, at)
         reached.append(
-            ReachedStage(STAGES.get(name, name), of, at, since_start, took, pauses.between(before, at))
+            ReachedStage(STAGES.get(name, name), of, at, since_start, seconds, pauses.between(before, at))
         )
     return reached

@@ -87,7 +87,7 @@ def _error_context(form: SessionIdsForm, problem: DevUIError) -> dict[str, Any]:
     """Return the page's context with the sent fields and the error."""
     owner = {name: form.cleaned_data.get(name, "") for name in ("app", "user")}
     fields = {name: str(form.data.get(name, ""))[:ID_BYTES] for name in SessionIdsForm.base_fields}
-    return {**_page_context(MemoryQuery(owner).read()), "problem": problem, "sent": fields}
+    return {**_page_context(MemoryQuery(owner).read()), "problem": problem, "form_fields": fields}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -106,8 +106,8 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
             memory_entries.make_owner(entry.realm, entry.app_name, entry.user_id), entry.entry_id
         )
         return redirect(back)
-    [entry_view] = memory_list.build_rows([entry])
-    context = {"shown": entry_view, "back": back}
+    [row] = memory_list.build_rows([entry])
+    context = {"row": row, "back": back}
     return render_partial(request, DELETE, context, partial="question", target="dialog-content")
 
 
@@ -120,13 +120,13 @@ def _external_url(query: Mapping[str, Any]) -> str:
 def _search_context(query: Mapping[str, Any]) -> dict[str, Any]:
     owner = memory_entries.make_owner(query["realm"], query["app"], query["user"])
     matches = memory_entries.search(owner, query["q"], memory_entries.MAX_RESULTS)
-    return {"shown": memory_list.build_rows(matches), "is_search": True}
+    return {"entry_rows": memory_list.build_rows(matches), "is_search": True}
 
 
 def _list_context(query: Mapping[str, Any]) -> dict[str, Any]:
     entries = memory_list.filter_entries(query["realm"], query["app"], query["user"], query["session"])
     page = pagination.paginate(entries, "timestamp", query["before"])
-    return {"page": page, "shown": memory_list.build_rows(page.rows)}
+    return {"page": page, "entry_rows": memory_list.build_rows(page.rows)}
 
 
 def _count_entries(ids: Mapping[str, str]) -> int:

@@ -158,7 +158,7 @@ def _render_deletion(request: HttpRequest, result: deletion.DeletionResult) -> H
     if not _is_htmx(request):
         return HttpResponseRedirect(_next_url(request.POST.get("next")))
     context = {"done": result, "deleted": deletion.recent_batches(), "is_swapped": True}
-    return _trigger(render(request, f"{DELETED}#done", context), "look")
+    return _trigger(render(request, f"{DELETED}#done", context), "poll")
 
 
 def _render_views(
@@ -180,7 +180,7 @@ def _render_views(
 def _finish(request: HttpRequest) -> HttpResponse:
     """Close the dialog and refresh the list (htmx), or redirect."""
     if _is_htmx(request):
-        return _trigger(HttpResponse(status=204), "look", "done")
+        return _trigger(HttpResponse(status=204), "poll", "done")
     return HttpResponseRedirect(_next_url(request.POST.get("next")))
 
 

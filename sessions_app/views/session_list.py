@@ -46,7 +46,7 @@ def index(request: HttpRequest) -> HttpResponse:
     context = _page_context(
         request, page, progress, is_first=page.others.is_first or form.cleaned_data["top"]
     )
-    if wants_partial(request, "looking"):
+    if wants_partial(request, "scan-progress"):
         return _continue_search(request, form, filters, page, context)
     since = None
     if page.others.is_first:
@@ -116,7 +116,7 @@ def _continue_search(
     }
     if context["is_nothing"]:
         context["remarks"] = _remarks(request, filters.query, is_nothing=True)
-    return render(request, LIST + "#looking", context)
+    return render(request, LIST + "#scan-progress", context)
 
 
 def _filter_context(request: HttpRequest, form: SessionQuery) -> dict[str, Any]:

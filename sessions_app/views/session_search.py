@@ -77,18 +77,18 @@ def read_results(session: AgentSession, page: Mapping[str, Any], selected: Event
         selected=selected.seq if selected else 0,
         at=page["at"] or 0,
         stretch=(page["first"] or 0, page["last"] or 0),
-        counted=CountProgress(page["counted"] or 0, page["count"] or 0),
+        count_progress=CountProgress(page["counted"] or 0, page["count"] or 0),
         scan_positions=(page["down"] or 0, page["up"] or 0),
         part=RequestedPart(page["part"]) if page["part"] else None,
     )
     hits = session_search.find_hits(session, query, search)
-    counted = hits.counted or NOT_COUNTED
+    count_progress = hits.count_progress or NOT_COUNTED
     progress = {
         "event": selected.event_id if selected else "",
         "down": hits.earlier.place,
         "up": hits.later.place,
-        "counted": counted.to,
-        "count": counted.hits,
+        "counted": count_progress.to,
+        "count": count_progress.hits,
     }
     parameters = search_parameters(page)
     continue_url = f"?{urlencode(parameters | {name: value for name, value in progress.items() if value})}"

@@ -53,8 +53,8 @@ def event_call(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     session = find_session(pk)
     event = find_event(session, seq=seq)
     model_call = model_calls.call_of(event, session)
-    listed = model_calls.calls_of(session, event.invocation_id)
-    return _render_call(request, session, model_call, listed, event=event)
+    calls = model_calls.calls_of(session, event.invocation_id)
+    return _render_call(request, session, model_call, calls, event=event)
 
 
 @require_safe
@@ -113,8 +113,8 @@ def page(request: HttpRequest, pk: int) -> HttpResponse:
         "trace": trace,
         "session": session,
         "name": session.name,
-        "shown": waterfall.waterfall(session, trace.invocation_id),
-        "listed": model_calls.calls_of(session, trace.invocation_id),
+        "waterfall": waterfall.waterfall(session, trace.invocation_id),
+        "calls": model_calls.calls_of(session, trace.invocation_id),
     }
     return render(request, TRACE, context)
 
@@ -132,7 +132,7 @@ def event_trace(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     context = {
         "session": session,
         "name": session.name,
-        "shown": waterfall.waterfall(session, event.invocation_id),
+        "waterfall": waterfall.waterfall(session, event.invocation_id),
         "selected": event.seq,
         "beside": True,
     }
@@ -141,13 +141,13 @@ def event_trace(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
 
 
 def _render_call(
-    request: HttpRequest, session: AgentSession, call: ModelCall | None, listed: list[ModelCall], **more: Any
+    request: HttpRequest, session: AgentSession, call: ModelCall | None, calls: list[ModelCall], **more: Any
 ) -> HttpResponse:
     query = CallQuery(request.GET).read()
     context = {
         "session": session,
         "name": session.name,
-        "listed": listed,
+        "calls": calls,
         "call": call,
         **(_call_context(call, CONTENTS_MOST if query["contents"] else CONTENTS_SHOWN) if call else {}),
         **more,
@@ -162,7 +162,7 @@ def _call_context(call: ModelCall, limit: int) -> dict[str, Any]:
     added, removed = model_calls.tools_change(request, previous_request)
     return {
         "before": before,
-        "told": request,
+        "model_request": request,
         "instruction": model_calls.instruction_text(request.instruction),
         "instruction_lines": model_calls.instruction_change(request, previous_request),
         "stretches": [

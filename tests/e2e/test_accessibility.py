@@ -251,7 +251,7 @@ PLACES = {
     "simulated case": Place("eval-case", simulated_case),
     "reviewed case": Place("eval-case", reviewed_case),
     "change of an evalset": Place(
-        "evalset-change", address("/evals/weather/lookups/change/?act=remove&id=one_city")
+        "evalset-change", address("/evals/weather/lookups/change/?action=remove&id=one_city")
     ),
     "removal of an evalset": Place("evalset-delete", address("/evals/weather/lookups/delete/")),
     "plan of a run": Place("evalset-plan", address("/evals/weather/lookups/plan/")),

@@ -46,13 +46,13 @@ class Browser:
         return self._shown(url, response, status)
 
     async def send(
-        self, act: str = "", *, status: int = 200, press=("act", None), files=None, **typed
+        self, action: str = "", *, status: int = 200, press=("action", None), files=None, **typed
     ) -> Element:
         """Send the page's form by a button, with something else in some fields (`__` stands for a dot)."""
         form = self.page.all("form", css="case-form")[-1]
         sent = fields_of(form)
-        if press == ("act", None) and act:
-            sent["act"] = [act]
+        if press == ("action", None) and action:
+            sent["action"] = [action]
         elif press[1] is not None:
             sent[press[0]] = [press[1]]
         for name, value in typed.items():

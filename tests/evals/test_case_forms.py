@@ -111,8 +111,8 @@ def test_each_field_can_be_changed_without_changing_others():
         turns__0__answer="",
         turns__0__calls__0__name="g",
         turns__0__calls__0__args='{"y": [1, {"z": null}]}',
-        turns__0__said__0__author="sub",
-        turns__0__said__0__text="wait",
+        turns__0__responses__0__author="sub",
+        turns__0__responses__0__text="wait",
         turns__0__state='{"user:n": 2}',
         turns__0__rubrics__0__id="t",
         turns__0__rubrics__0__property="short",
@@ -164,16 +164,17 @@ def test_moved_turns_keep_fields_not_in_the_form():
 
 
 @pytest.mark.parametrize(
-    "act", ["drop:turns.9", "up:turns.0", "down:turns.0", "drop:", "up:nothing.1", "x:y", "add:turns.7.calls"]
+    "action",
+    ["drop:turns.9", "up:turns.0", "down:turns.0", "drop:", "up:nothing.1", "x:y", "add:turns.7.calls"],
 )
-def test_invalid_row_changes_nothing(act):
+def test_invalid_row_changes_nothing(action):
     data = form_data(case("a", turn("1")))
-    assert rearrange_rows(data, act) == data
+    assert rearrange_rows(data, action) == data
 
 
 def test_calls_of_recorded_events_are_edited_in_place():
     made = case("a", {**turn("x"), "intermediate_data": EVENTS})
-    data = form_data(made, turns__0__calls__0__args='{"a": 2}', turns__0__said__0__text="later")
+    data = form_data(made, turns__0__calls__0__args='{"a": 2}', turns__0__responses__0__text="later")
     data = rearrange_rows(rearrange_rows(data, "drop:turns.0.calls.1"), "add:turns.0.calls")
     data["turns"][0]["calls"][1]["name"] = "h"
     events = AppliedForm(data, made, "counter").case["conversation"][0]["intermediate_data"][
@@ -234,7 +235,7 @@ def test_any_plan_is_read_and_written_back_as_it_is(plan):
         ({"final_state": '{"a": NaN}'}, "final_state", "NaN is no number"),
         ({"turns__0__state": "[" * 100_000}, "turns.0.state", "No JSON"),
         ({"rubrics__0__id": "r"}, "rubrics.0.property", "judge"),
-        ({"turns__0__said__0__text": "x"}, "turns.0.said.0.author", "Which agent"),
+        ({"turns__0__responses__0__text": "x"}, "turns.0.responses.0.author", "Which agent"),
         ({"kind": "scenario"}, "starting_prompt", "simulated user"),
         ({"kind": "scenario", "persona": "own"}, "persona_json", "Describe the persona"),
     ],

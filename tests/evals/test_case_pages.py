@@ -177,7 +177,7 @@ async def test_concurrently_removed_case_is_restored_only_on_request(browser, pa
 
 async def test_older_file_is_converted_by_a_change(browser, folder):
     path = write(folder.path, "old.test.json", [*LEGACY, {"name": "gone", "data": []}])
-    page = await browser.get("/evals/counter/old.test/change/?act=remove&id=gone")
+    page = await browser.get("/evals/counter/old.test/change/?action=remove&id=gone")
     assert "converted to ADK's current format" in page.text
     await browser.save()
     assert [case["eval_id"] for case in json.loads(path.read_text())["eval_cases"]] == ["old"]
@@ -226,11 +226,11 @@ async def test_invalid_json_of_a_case_names_line_and_column(browser, path):
 
 
 async def test_a_case_is_removed(browser, path):
-    await browser.get(f"{SET}change/?act=remove&id=two&at=1")
+    await browser.get(f"{SET}change/?action=remove&id=two&at=1")
     await browser.save()
     assert [case["eval_id"] for case in json.loads(path.read_text())["eval_cases"]] == ["one"]
-    await browser.get(f"{SET}change/?act=remove&id=two", status=404)
-    await browser.get(f"{SET}change/?act=explode", status=400)
+    await browser.get(f"{SET}change/?action=remove&id=two", status=404)
+    await browser.get(f"{SET}change/?action=explode", status=400)
 
 
 async def test_evalset_is_created_and_its_file_removed(browser, folder):
@@ -344,7 +344,7 @@ async def test_an_upload_is_put_nowhere_else(web, folder, tmp_path):
 
 
 async def test_uploaded_cases_with_existing_ids_get_numbers(browser, path):
-    await browser.get(f"{SET}change/?act=add")
+    await browser.get(f"{SET}change/?action=add")
     file = SimpleUploadedFile(
         "more.yaml", b"eval_set_id: x\neval_cases:\n- {eval_id: one, conversation: []}\n"
     )

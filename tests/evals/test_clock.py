@@ -93,7 +93,7 @@ def test_run_continues_from_seconds_spent_after_process_death(store, folder, clo
     run, attempt = interrupted_run(folder, clock, Limits(seconds=600), 40.0, step)
     began, ended = attempt.started_at, attempt.started_at + 39.5
     assert (run.limits_seconds, run.spent_seconds, elapsed_seconds(run)) == pytest.approx((40, 40, 40))
-    [earlier] = run.attempts.first().tried_before
+    [earlier] = run.attempts.first().earlier_tries
     assert (earlier["started_at"], earlier["finished_at"]) == pytest.approx((began, ended))
     again = writes.claim_run(run.pk, PROCESS)
     assert again.started_at > ended

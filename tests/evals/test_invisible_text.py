@@ -69,7 +69,7 @@ async def test_evalset_forms_show_invisible_characters(web, folder):
         f"case/?copy={case_id}&view=json",
         "versions/",
         f"versions/?case={case_id}",
-        f"change/?act=remove&id={case_id}",
+        f"change/?action=remove&id={case_id}",
         "delete/",
     ):
         response = await web.get(f"/evals/counter/set/{page}")

@@ -118,7 +118,7 @@ def test_run_of_killed_process_is_resumed(store, gate):
         "c5": 1,
     }
     assert {name: attempts[name].finished_at for name in ended} == ended
-    assert [tried["error_type"] for tried in attempts["c2"].tried_before] == ["RuntimeGone"]
+    assert [tried["error_type"] for tried in attempts["c2"].earlier_tries] == ["RuntimeGone"]
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

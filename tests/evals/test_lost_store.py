@@ -59,7 +59,7 @@ async def test_attempt_that_lost_the_store_is_repeated_and_says_so(play, monkeyp
     attempt = await units_of_work.read(only_attempt, run)
     assert (run.status, run.passed, run.errors, run.finished) == (EvalRun.Status.DONE, 1, 0, 1)
     assert (attempt.status, attempt.tries, attempt.error_type) == ("passed", 2, "")
-    [lost] = attempt.tried_before
+    [lost] = attempt.earlier_tries
     assert (lost["status"], lost["error_type"]) == ("error", attempt_status.STORE_LOST)
     assert lost["error"] == "The store is away."
     assert lost["why"] == "The store failed while it was in flight."

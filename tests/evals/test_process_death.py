@@ -103,7 +103,7 @@ def test_in_flight_attempts_repeat_alone_and_pending_ones_wait(order):
         False,
         False,
     ]
-    [tried] = of(run)["a"].tried_before
+    [tried] = of(run)["a"].earlier_tries
     assert (tried["status"], tried["error_type"]) == ("error", attempt_status.PROCESS_GONE)
     assert tried["error"] == "The process that ran it ended (exit status 3)."
 
@@ -190,7 +190,7 @@ def test_intended_process_end_blames_no_attempt(order):
     writes.continue_without_process(PROCESS, DIED)
     begin(run, "a")
     writes.continue_without_process(PROCESS, ProcessDeath("It was ended to cancel run 7.", by_itself=False))
-    assert of(run)["a"].tried_before[-1]["error"] == "It was ended to cancel run 7."
+    assert of(run)["a"].earlier_tries[-1]["error"] == "It was ended to cancel run 7."
     begin(run, "a")
     session = create_session(SessionKey("", "counter", "u", "s"))
     talk = lifecycle.create_run(session.pk, {})

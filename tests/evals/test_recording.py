@@ -130,7 +130,7 @@ async def test_case_from_attempt_omits_state_of_adks_evaluation(browser, session
 
 async def test_unexpected_fields_are_omitted(browser, session, folder):
     await browser.get(f"/evals/record/?session={session.pk}")
-    sent = {"session": session.pk, "target": "set", "act": "review", "case_id": "bare"}
+    sent = {"session": session.pk, "target": "set", "action": "review", "case_id": "bare"}
     response = await browser.web.post("/evals/record/", sent)
     seen = browser._shown("/evals/record/", response, 200).one("button", name="seen").attrs["value"]
     await browser.web.post("/evals/record/", {**sent, "seen": seen})
@@ -221,7 +221,7 @@ async def test_unrecordable_session_is_refused(browser, query, status, why):
 async def test_reversed_range_and_empty_session_are_refused(browser, session):
     response = await browser.web.post(
         "/evals/record/",
-        {"session": session.pk, "first": "i3", "last": "i1", "target": "set", "act": "review"},
+        {"session": session.pk, "first": "i3", "last": "i1", "target": "set", "action": "review"},
     )
     assert response.status_code == 400
     assert "ends before it begins" in response.content.decode()
@@ -231,11 +231,11 @@ async def test_reversed_range_and_empty_session_are_refused(browser, session):
         "This session has no messages yet" in (await browser.get(f"/evals/record/?session={empty.pk}")).text
     )
     response = await browser.web.post(
-        "/evals/record/", {"session": empty.pk, "target": "set", "act": "review"}
+        "/evals/record/", {"session": empty.pk, "target": "set", "action": "review"}
     )
     assert response.status_code == 400
     response = await browser.web.post(
-        "/evals/record/", {"session": [session.pk, empty.pk], "target": "set", "act": "review"}
+        "/evals/record/", {"session": [session.pk, empty.pk], "target": "set", "action": "review"}
     )
     assert response.status_code == 400
     assert "in session &#x27;empty&#x27; makes a turn" in response.content.decode()

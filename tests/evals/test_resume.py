@@ -85,7 +85,7 @@ async def test_resuming_keeps_ended_attempts_and_marks_in_flight_ones(crashed_ru
     assert {name: attempt.tries for name, attempt in after.items()} == {"c0": 1, "c1": 2, "c2": 1}
     assert after["c0"].finished_at == before["c0"].finished_at
     assert after["c1"].stopped_because == after["c2"].stopped_because == after["c1"].error == ""
-    [tried] = after["c1"].tried_before
+    [tried] = after["c1"].earlier_tries
     assert (tried["try"], tried["status"], tried["why"]) == (1, "error", rerun.WAS_IN_FLIGHT)
     assert tried["realm"] != after["c1"].realm
     assert tried["session"] != after["c1"].session_id is not None
@@ -124,7 +124,7 @@ async def test_another_try_starts_in_a_world_of_its_own(play, folder):
     def realms():
         return set(AgentSession.objects.values_list("realm", flat=True))
 
-    assert await units_of_work.read(realms) == {attempt.realm, attempt.tried_before[0]["realm"]}
+    assert await units_of_work.read(realms) == {attempt.realm, attempt.earlier_tries[0]["realm"]}
 
 
 async def test_only_failed_and_erred_attempts_are_retried(play, folder):
@@ -149,8 +149,8 @@ async def test_only_failed_and_erred_attempts_are_retried(play, folder):
     assert sorted(requests) == ["break", "miss"]
     assert (run.passed, run.failed, run.errors, run.finished) == (3, 0, 0, 3)
     attempts = await units_of_work.read(by_case, run)
-    assert [item["status"] for item in attempts["c1"].tried_before] == ["failed"]
-    assert [item["error"] for item in attempts["c2"].tried_before] == ["on fire"]
+    assert [item["status"] for item in attempts["c1"].earlier_tries] == ["failed"]
+    assert [item["error"] for item in attempts["c2"].earlier_tries] == ["on fire"]
     assert await units_of_work.read(attempts["c1"].results.filter(invocation=None).count) == 5
 
 
@@ -531,5 +531,5 @@ async def test_events_of_a_try_that_was_left_behind_stay_in_its_own_world(play, 
     def events(realm):
         return Event.objects.filter(session__realm=realm).count()
 
-    assert await units_of_work.read(events, attempt.tried_before[0]["realm"]) == 1  # what the user said
+    assert await units_of_work.read(events, attempt.earlier_tries[0]["realm"]) == 1  # what the user said
     assert await units_of_work.read(events, attempt.realm) == 2

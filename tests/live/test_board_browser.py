@@ -121,7 +121,7 @@ def test_pinned_point_in_time_is_compared_by_the_slider(open_page, session_story
     expect(title(page)).to_have_text("Event 10 → event 30")
     expect(page.locator('.entry[data-key="n"]')).to_contain_text("10 → 30")
     expect(slider).to_have_attribute("aria-valuetext", "event 30 of 40")
-    expect(page.locator("[data-held]")).to_be_visible()
+    expect(page.locator("[data-base]")).to_be_visible()
     page.get_by_role("button", name="Compare other points in time with this one").click()
     expect(title(page)).to_have_text("State at event 30")
 

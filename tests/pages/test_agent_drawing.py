@@ -84,13 +84,13 @@ def test_a_drawing_has_room_for_so_much():
     many = {"name": "root", "tools": [{"name": f"t{n}"} for n in range(30)], "sub_agents": []}
     many["sub_agents"] = [{"name": f"a{n}", "type": "LlmAgent"} for n in range(200)]
     drawing = draw(prepare_description(many))
-    assert (len(drawing.boxes), drawing.left_out) == (MAX_BOXES, 231 - MAX_BOXES)
+    assert (len(drawing.boxes), drawing.omitted_count) == (MAX_BOXES, 231 - MAX_BOXES)
 
 
 def test_drawing_counts_tools_that_it_omits():
     tools = [{"name": f"tool_{number}"} for number in range(100)]
     drawing = draw(prepare_description({"name": "lead", "tools": tools}))
-    assert drawing.left_out == 100 - MAX_TOOLS
+    assert drawing.omitted_count == 100 - MAX_TOOLS
     assert len([box for box in drawing.boxes if box.shape == "tool"]) == MAX_TOOLS
 
 

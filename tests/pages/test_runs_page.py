@@ -37,7 +37,7 @@ def test_runs_of_one_session_are_distinguished_by_message(get: Get):
     create_run(story, at=1.0, first_seq=0)
     create_run(story, at=2.0, first_seq=2)
     create_run(story, at=3.0)
-    questions = [cell.all("bdi", css="run-asked") for cell in get("/runs/").all("td", css="session-cell")]
+    questions = [cell.all("bdi", css="run-message") for cell in get("/runs/").all("td", css="session-cell")]
     assert [[question.text for question in each] for each in questions] == [[], ["And <b>now</b>?"], []]
 
 

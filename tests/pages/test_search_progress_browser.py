@@ -32,7 +32,7 @@ def page(open_window: OpenWindow, server: str, monkeypatch: pytest.MonkeyPatch) 
 TELLING = """() => {
   window.told = [];
   const look = () => {
-    const text = document.getElementById("looked")?.textContent.trim();
+    const text = document.getElementById("scan-status")?.textContent.trim();
     if (text && text !== window.told.at(-1)) window.told.push(text);
   };
   new MutationObserver(look).observe(document.body, { subtree: true, childList: true, characterData: true });
@@ -45,7 +45,7 @@ def test_rows_appear_as_found_until_the_scan_ends(page: Page):
     page.evaluate(TELLING)
     page.locator("[data-search]").fill("title:rare")
     expect(page.locator("#session-rows .row-link")).to_have_count(10)
-    expect(page.locator("#looking")).to_have_text("")
+    expect(page.locator("#scan-progress")).to_have_text("")
     expect(page).to_have_url(re.compile(r"/sessions/\?q=title%3Arare[^~]*$"))
     assert page.evaluate("window.told") == [
         "Scanning sessions.",
@@ -73,12 +73,12 @@ def test_search_without_results_says_so_at_the_end(page: Page):
 def test_new_search_ends_the_previous_scan(page: Page, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(windowed_scan, "FIRST_WINDOW", 1)
     page.goto("/sessions/?q=title%3Arare")
-    expect(page.locator("#looking progress")).to_be_visible()
+    expect(page.locator("#scan-progress progress")).to_be_visible()
     page.locator("[data-search]").fill("session:s7")
     expect(page.locator("#session-rows .id-cell")).to_have_text(
         ["s79", "s78", "s77", "s76", "s75", "s74", "s73", "s72", "s71", "s70", "s7"]
     )
-    expect(page.locator("#looking progress")).to_have_count(0)
+    expect(page.locator("#scan-progress progress")).to_have_count(0)
     page.go_back()
     expect(page.locator("#session-rows .id-cell").first).to_have_text("s190")
     page.go_forward()

@@ -29,32 +29,32 @@ def tags(story: Story) -> list[str]:
 def test_several_sessions_are_tagged_and_untagged_at_once(client: Client):
     first, second, other = Story("s1"), Story("s2"), Story("s3")
     ticked = {"session": [first.pk, second.pk], "tag": "Bug"}
-    response = client.post(ACTIONS, {"act": "tag", "next": "/sessions/?app=weather", **ticked})
+    response = client.post(ACTIONS, {"action": "tag", "next": "/sessions/?app=weather", **ticked})
     assert (response.status_code, response["Location"]) == (302, "/sessions/?app=weather")
     assert (tags(first), tags(second), tags(other)) == (["bug"], ["bug"], [])
-    client.post(ACTIONS, {"act": "untag", "session": [first.pk], "tag": "bug"})
+    client.post(ACTIONS, {"action": "untag", "session": [first.pk], "tag": "bug"})
     assert (tags(first), tags(second)) == ([], ["bug"])
 
 
 def test_row_button_applies_to_its_row_only(client: Client):
     first, second = Story("s1"), Story("s2")
-    client.post(ACTIONS, {"act": f"pin:{first.pk}", "session": [second.pk]})
+    client.post(ACTIONS, {"action": f"pin:{first.pk}", "session": [second.pk]})
     assert first.session.pinned_at
     assert second.session.pinned_at is None
-    client.post(ACTIONS, {"act": f"unpin:{first.pk}"})
+    client.post(ACTIONS, {"action": f"unpin:{first.pk}"})
     assert first.session.pinned_at is None
 
 
 def test_action_with_scripts_refreshes_the_list(client: Client):
     story = Story("s1")
-    response = client.post(ACTIONS, {"act": f"pin:{story.pk}"}, headers=SCRIPT)
+    response = client.post(ACTIONS, {"action": f"pin:{story.pk}"}, headers=SCRIPT)
     assert response.status_code == 204
-    assert "look" in json.loads(response["HX-Trigger"])
+    assert "poll" in json.loads(response["HX-Trigger"])
 
 
 def test_with_scripts_a_deletion_answers_its_undo(client: Client):
     story = Story("s1")
-    response = client.post(ACTIONS, {"act": f"delete:{story.pk}"}, headers=SCRIPT)
+    response = client.post(ACTIONS, {"action": f"delete:{story.pk}"}, headers=SCRIPT)
     answer = parse(response.content)
     toast = answer.one("div", css="toast")
     assert "Deleted 1 session" in toast.text
@@ -68,11 +68,11 @@ def test_with_scripts_a_deletion_answers_its_undo(client: Client):
 def test_sessions_with_a_run_are_named_and_left_alone(client: Client):
     busy, idle = Story("busy"), Story("idle")
     run = runs.create_run(busy.pk, {})
-    ticked = {"act": "delete", "session": [busy.pk, idle.pk]}
+    ticked = {"action": "delete", "session": [busy.pk, idle.pk]}
     toast = parse(client.post(ACTIONS, ticked, headers=SCRIPT).content).one("div", css="toast")
     assert "Deleted 1 session" in toast.text
     assert f"Skipped: busy: run {run.id} is queued" in toast.text
-    refused = client.post(ACTIONS, {"act": "delete", "session": [busy.pk]})
+    refused = client.post(ACTIONS, {"action": "delete", "session": [busy.pk]})
     assert refused.status_code == 409
     assert run.id in parse(refused.content).one("h1").text
 
@@ -81,11 +81,11 @@ def test_sessions_with_a_run_are_named_and_left_alone(client: Client):
     "body",
     [
         {},
-        {"act": "tag", "tag": "bug"},
-        {"act": "burn", "session": ["1"]},
-        {"act": "pin:x"},
-        {"act": "pin:-1"},
-        {"act": "pin", "session": ["1", "x"]},
+        {"action": "tag", "tag": "bug"},
+        {"action": "burn", "session": ["1"]},
+        {"action": "pin:x"},
+        {"action": "pin:-1"},
+        {"action": "pin", "session": ["1", "x"]},
     ],
 )
 def test_an_act_that_means_no_session_is_refused(client: Client, body: dict[str, object]):
@@ -95,14 +95,14 @@ def test_an_act_that_means_no_session_is_refused(client: Client, body: dict[str,
 
 
 def test_too_many_sessions_at_once_are_refused(client: Client):
-    response = client.post(ACTIONS, {"act": "pin", "session": [str(n) for n in range(1, 502)]})
+    response = client.post(ACTIONS, {"action": "pin", "session": [str(n) for n in range(1, 502)]})
     assert response.status_code == 400
     assert "501 sessions are too many at once" in parse(response.content).one("h1").text
 
 
 def test_undo_is_refused_if_id_was_reused(client: Client, get: Get):
     story = Story("s1")
-    client.post(ACTIONS, {"act": f"delete:{story.pk}"})
+    client.post(ACTIONS, {"action": f"delete:{story.pk}"})
     action = get("/sessions/").one("details", css="deleted").one("form").attrs["action"]
     Story("s1")
     response = client.post(action)
@@ -219,7 +219,7 @@ async def test_exported_sessions_can_be_imported_again(async_client: AsyncClient
         return [first.pk, second.pk]
 
     pks = await units_of_work.write(create_sessions)
-    response = await async_client.post(ACTIONS, {"act": "export", "session": pks})
+    response = await async_client.post(ACTIONS, {"action": "export", "session": pks})
     content = b"".join([chunk async for chunk in response])
     (tmp_path / "sessions.jsonl").write_bytes(content)
 
@@ -234,19 +234,19 @@ async def test_exported_sessions_can_be_imported_again(async_client: AsyncClient
 
 def test_attempts_are_not_exported(client: Client):
     attempt = Story("s1", realm="eval/r/c/1")
-    response = client.post(ACTIONS, {"act": "export", "session": [attempt.pk]})
+    response = client.post(ACTIONS, {"action": "export", "session": [attempt.pk]})
     assert response.status_code == 404
 
 
 def test_a_script_asks_first_whether_an_export_is_refused(client: Client):
     story, attempt = Story("s1"), Story("s2", realm="eval/r/c/1")
-    ready = client.post(ACTIONS, {"act": "export", "session": [story.pk, attempt.pk]}, headers=SCRIPT)
+    ready = client.post(ACTIONS, {"action": "export", "session": [story.pk, attempt.pk]}, headers=SCRIPT)
     assert (ready.status_code, "export-ready" in json.loads(ready["HX-Trigger"])) == (204, True)
-    refused = client.post(ACTIONS, {"act": "export", "session": [attempt.pk]}, headers=SCRIPT)
+    refused = client.post(ACTIONS, {"action": "export", "session": [attempt.pk]}, headers=SCRIPT)
     assert refused.status_code == 404
     assert "HX-Trigger" not in refused
     assert "None of these sessions can be exported" in refused.content.decode()
-    many = client.post(ACTIONS, {"act": "export", "session": range(1, 502)}, headers=SCRIPT)
+    many = client.post(ACTIONS, {"action": "export", "session": range(1, 502)}, headers=SCRIPT)
     assert (many.status_code, "the maximum is 500" in many.content.decode()) == (400, True)
 
 
@@ -257,7 +257,7 @@ def test_a_row_shows_how_long_the_session_took(get: Get):
 
 def test_the_address_of_a_deleted_session_offers_to_bring_it_back(client: Client, get: Get):
     first, second = Story("s1"), Story("s2")
-    client.post(ACTIONS, {"act": "delete", "session": [first.pk, second.pk]})
+    client.post(ACTIONS, {"action": "delete", "session": [first.pk, second.pk]})
     for address in ("/sessions/weather/ann/s1/", f"/sessions/id/{first.pk}/"):
         offer = get(address, status=404).one("form", css="notice")
         assert "It was deleted with 1 more" in offer.text

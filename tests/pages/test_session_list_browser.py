@@ -151,7 +151,7 @@ def test_many_are_deleted_at_once_and_come_back_together(page: Page, stories: di
     page.goto("/sessions/")
     page.get_by_role("checkbox", name="Select Which tea is it?").check()
     page.get_by_role("checkbox", name="Select How is the weather?").check()
-    expect(page.locator("[data-ticked]")).to_have_text("2 ticked")
+    expect(page.locator("[data-selected-count]")).to_have_text("2 selected")
     page.locator("#session-actions").get_by_role("button", name="Delete").click()
     expect(rows(page)).to_have_count(1)
     toast = page.locator(".toast")

@@ -15,7 +15,7 @@ from tests.timeline.story import Story
 
 EVENTS = 30
 TYPED = {"text", "search", "number"}
-BY_ITSELF = ("load", "look", "toggle once", "intersect once", "change from:")
+BY_ITSELF = ("load", "poll", "toggle once", "intersect once", "change from:")
 """When a script looks for what is newer or deeper, or fits what is typed: nothing that a person asks for."""
 
 PAGES = {

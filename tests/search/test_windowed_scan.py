@@ -167,7 +167,7 @@ def test_without_scripts_a_link_continues_the_scan(get: Get):
     progress = []
     while address:
         page = get(address)
-        progress += [line.text for line in page.all("div", css="looking")]
+        progress += [line.text for line in page.all("div", css="scan-progress")]
         on = [link for link in page.all("a", rel="next") if "Continue" in link.text]
         address = f"/sessions/{on[0].attrs['href']}" if on else ""
     assert len(progress) == 3

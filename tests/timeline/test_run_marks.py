@@ -136,10 +136,10 @@ def test_a_resumed_run_that_is_done_is_news_of_its_invocation(story):
     lifecycle.record_invocation(second.pk, "i1")
     lifecycle.finish(second.pk, Status.DONE)
     [mark], _ = changed_marks(read_session_runs(story.pk).newest, known)
-    assert (mark.run.pk, mark.is_told) == (second.pk, True)
+    assert (mark.run.pk, mark.is_visible) == (second.pk, True)
     create_run(story, "b", Status.DONE)
     marks, _ = changed_marks(read_session_runs(story.pk).newest, {})
-    assert [mark.is_told for mark in marks] == [True, True, False]
+    assert [mark.is_visible for mark in marks] == [True, True, False]
 
 
 def test_waiting_for_a_person_is_no_time_of_the_invocation(story, get):

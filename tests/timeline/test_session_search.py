@@ -310,9 +310,11 @@ def test_long_search_reports_progress_and_continues(long):
     rome, counts, hits = parse("rome"), [], None
     while hits is None or not hits.is_all:
         hits = session_search.find_hits(
-            long.session, rome, HitsRequest(counted=hits.counted if hits else session_search.NOT_COUNTED)
+            long.session,
+            rome,
+            HitsRequest(count_progress=hits.count_progress if hits else session_search.NOT_COUNTED),
         )
-        counts.append((hits.counted.to, hits.counted.hits))
+        counts.append((hits.count_progress.to, hits.count_progress.hits))
     assert counts[:4] == [(3, 0), (6, 0), (9, 1), (12, 1)]
     assert counts[-1] == (40, 2)
     assert (hits.count, hits.capped) == (2, False)
@@ -373,10 +375,12 @@ def test_cached_hits_are_not_searched_again(long, get):
         long.session,
         rome,
         HitsRequest(
-            selected=20, counted=session_search.CountProgress(6, 0), part=session_search.RequestedPart.COUNT
+            selected=20,
+            count_progress=session_search.CountProgress(6, 0),
+            part=session_search.RequestedPart.COUNT,
         ),
     )
-    assert (count.counted, count.earlier, count.later) == (
+    assert (count.count_progress, count.earlier, count.later) == (
         (9, 1),
         session_search.HitsBeside(),
         session_search.HitsBeside(),
@@ -384,7 +388,11 @@ def test_cached_hits_are_not_searched_again(long, get):
     later = session_search.find_hits(
         long.session, rome, HitsRequest(selected=29, part=session_search.RequestedPart.LATER)
     )
-    assert (later.counted, later.earlier, later.later.seqs) == ((0, 0), session_search.HitsBeside(), [30])
+    assert (later.count_progress, later.earlier, later.later.seqs) == (
+        (0, 0),
+        session_search.HitsBeside(),
+        [30],
+    )
     earlier = get(page_of(long, "?q=rome&seq=10&part=earlier"), target="search-results").one(
         "p", css="search-hits"
     )

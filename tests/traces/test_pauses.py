@@ -76,7 +76,7 @@ def test_stages_name_pauses_and_exclude_them():
     stages = waterfall.waterfall(story.session, "i1").stages
     assert [round(stage.since_start, 3) for stage in stages] == [0, 0.1, 0.2, 0.2, 0.3, 0.4]
     assert [round(stage.paused, 3) for stage in stages] == [0, 0, 0, 756, 0, 0]
-    assert stages[3].took == 0
+    assert stages[3].seconds == 0
 
 
 def test_waiting_run_ends_with_its_question(get):

@@ -81,7 +81,7 @@ def attempt_facts(attempt: EvalAttempt) -> dict[str, Any]:
         "id": attempt.pk,
         "case": attempt.case_id,
         "session": attempt.session_id,
-        "earlier": attempt.tried_before,
+        "earlier": attempt.earlier_tries,
         "by_model": json.loads(attempt.by_model),
         "judges": json.loads(attempt.judge),
         "error": _error(attempt.error_type, attempt.error, attempt.traceback),

@@ -110,7 +110,7 @@ def _realms_of(stored: StoredRun) -> Iterator[str]:
     """Yield the realms of a run's attempts and of their earlier tries."""
     for _, attempt in stored.attempts():
         yield attempt.realm
-        yield from (tried["realm"] for tried in attempt.tried_before)
+        yield from (tried["realm"] for tried in attempt.earlier_tries)
 
 
 def _copy_attempts(part: StoredRun, run: EvalRun) -> None:
@@ -123,7 +123,7 @@ def _copy_attempts(part: StoredRun, run: EvalRun) -> None:
     for key, attempt in part.attempts():
         earlier = [
             {**tried, "realm": new_realms[tried["realm"]], "session": sessions.get(tried.get("session") or 0)}
-            for tried in attempt.tried_before
+            for tried in attempt.earlier_tries
         ]
         attempt.run_id, attempt.realm = run.pk, new_realms[attempt.realm]
         attempt.session_id = sessions.get(attempt.session_id or 0)

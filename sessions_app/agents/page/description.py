@@ -126,7 +126,7 @@ class _DescriptionBuilder:
             "instructions": list(self._instructions(node)),
             "hooks": list(self._hooks(node.get("callbacks") or {})),
             "facts": {**(node.get("model_config") or {}), **(node.get("settings") or {})},
-            "given": _context_of(node),
+            "code_context": _context_of(node),
         }
         for what in ("sub_agents", "nodes"):
             prepared[what] = [self.node(child) for child in node.get(what) or []]
@@ -152,7 +152,7 @@ class _DescriptionBuilder:
             **tool,
             "anchor": f"tool-{next(self.numbers)}",
             "at": source_location(tool.get("at"), self.root),
-            "given": CONTEXTS["tool"] if tool.get("context") else None,
+            "code_context": CONTEXTS["tool"] if tool.get("context") else None,
             "agent": self.node(tool["agent"]) if tool.get("agent") else None,
         }
 
@@ -165,7 +165,7 @@ class _DescriptionBuilder:
                     "text": text,
                     "provider": provider,
                     "at": source_location(node.get(f"{name}_provider_at"), self.root),
-                    "given": CONTEXTS["read-only"],
+                    "code_context": CONTEXTS["read-only"],
                 }
 
     def _hooks(self, callbacks: dict[str, list[Any]]) -> Iterator[Node]:
@@ -177,7 +177,12 @@ class _DescriptionBuilder:
                 else {**function, "at": source_location(function.get("at"), self.root)}
                 for function in functions
             ]
-            yield {"name": hook, "given": CONTEXTS[kind], "answer": answer, "functions": described_functions}
+            yield {
+                "name": hook,
+                "code_context": CONTEXTS[kind],
+                "answer": answer,
+                "functions": described_functions,
+            }
 
 
 def _context_of(node: Node) -> CodeContext | None:

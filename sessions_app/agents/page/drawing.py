@@ -129,11 +129,11 @@ class Connection:
 
 @dataclass(slots=True)
 class Drawing:
-    """The drawing. `left_out` counts boxes that did not fit into it."""
+    """The drawing. `omitted_count` counts boxes that did not fit into it."""
 
     boxes: list[Box] = field(default_factory=list)
     lines: list[Connection] = field(default_factory=list)
-    left_out: int = 0
+    omitted_count: int = 0
 
     @property
     def width(self) -> int:
@@ -182,7 +182,7 @@ class _DrawingBuilder:
             return None
         below = [self._tool(tool, box) for tool in (node.get("tools") or [])[:MAX_TOOLS]]
         below += [self.node(child, box) for child in node.get("sub_agents") or []]
-        self.drawing.left_out += max(0, len(node.get("tools") or []) - MAX_TOOLS)
+        self.drawing.omitted_count += max(0, len(node.get("tools") or []) - MAX_TOOLS)
         below += self._workflow(node, box)
         box.on_path = bool(box.step) or any(child.on_path for child in below if child)
         return box
@@ -213,7 +213,7 @@ class _DrawingBuilder:
 
     def _box(self, box: Box, above: Box | None) -> Box | None:
         if len(self.drawing.boxes) >= MAX_BOXES:
-            self.drawing.left_out += 1
+            self.drawing.omitted_count += 1
             return None
         self.drawing.boxes.append(box)
         if above is not None:

@@ -14,7 +14,7 @@ from sessions_app.search.query import Query
 from sessions_app.timeline.session_search.scan import LONG_SCAN_S, ScanResult, SessionSearch
 
 MAX_COUNTED = 10_000
-"""Maximum number of hits that are counted."""
+"""Maximum number of hits that are count_progress."""
 
 MAX_NEIGHBORS = 20
 """Hits on either side of the selected event that are returned for fast stepping."""
@@ -49,7 +49,7 @@ class HitsRequest:
         selected: seq of the selected event, 0 if there is none.
         at: seq from which the next hit is searched if no event is selected.
         stretch: range of seqs whose hits are listed.
-        counted: progress of counting.
+        count_progress: progress of counting.
         scan_positions: progress of the search before and after the selected event (`HitsBeside.place`).
         part: the requested part; None: all.
     """
@@ -57,7 +57,7 @@ class HitsRequest:
     selected: int = 0
     at: int = 0
     stretch: tuple[int, int] = (0, 0)
-    counted: CountProgress = NOT_COUNTED
+    count_progress: CountProgress = NOT_COUNTED
     scan_positions: tuple[int, int] = (0, 0)
     part: RequestedPart | None = None
 
@@ -102,10 +102,10 @@ class SessionHits:
     Attributes:
         query: the query.
         count: number of hits so far; `capped`: there are more than the maximum.
-        number: number of the selected hit, from 1; 0 if none is selected or it was not counted.
+        number: number of the selected hit, from 1; 0 if none is selected or it was not count_progress.
         earlier, later: the hits before and after the selected event.
         among: seqs of the hits in the requested range.
-        counted: progress of counting, for the next request; None if all were counted at once.
+        count_progress: progress of counting, for the next request; None if all were counted at once.
         is_all: counting is complete or has reached the maximum.
         last_seq: seq of the session's last event.
     """
@@ -117,7 +117,7 @@ class SessionHits:
     earlier: HitsBeside
     later: HitsBeside
     among: list[int]
-    counted: CountProgress | None
+    count_progress: CountProgress | None
     is_all: bool
     last_seq: int
 
@@ -145,7 +145,7 @@ class SessionHits:
         return scopes.dumps(self.words)
 
     @property
-    def left_out(self) -> list[str]:
+    def ignored_terms(self) -> list[str]:
         """The terms of the query that do not apply to events."""
         return [str(term) for term in execution.session_terms(self.query)]
 
@@ -153,17 +153,17 @@ class SessionHits:
 def find_hits(session: AgentSession, query: Query, request: HitsRequest = EVERYTHING) -> SessionHits:
     """Return the requested part of a query's hits in a session."""
     search = SessionSearch(session, query, LONG_SCAN_S if request.part else None)
-    counted, earlier, later = request.counted, HitsBeside(), HitsBeside()
-    hits: ScanResult[int] = ScanResult([], counted.to, is_whole=False)
+    count_progress, earlier, later = request.count_progress, HitsBeside(), HitsBeside()
+    hits: ScanResult[int] = ScanResult([], count_progress.to, is_whole=False)
     if request.wants(RequestedPart.COUNT):
-        hits = search.seqs_after(counted.to, MAX_COUNTED + 1 - counted.hits)
-    if hits.is_whole and not counted.to:
+        hits = search.seqs_after(count_progress.to, MAX_COUNTED + 1 - count_progress.hits)
+    if hits.is_whole and not count_progress.to:
         return _from_all_hits(session, query, hits.rows, request)
     if request.wants(RequestedPart.EARLIER):
         earlier = _earlier(search, session.last_seq, request.before, request.scan_positions[0])
     if request.wants(RequestedPart.LATER):
         later = _later(search, request.behind, request.scan_positions[1])
-    count = counted.hits + len(hits.rows)
+    count = count_progress.hits + len(hits.rows)
     return SessionHits(
         query=query,
         count=min(max(count, len({*earlier.seqs, *later.seqs})), MAX_COUNTED),
@@ -172,7 +172,7 @@ def find_hits(session: AgentSession, query: Query, request: HitsRequest = EVERYT
         earlier=earlier,
         later=later,
         among=_hits_between(search, request.stretch),
-        counted=CountProgress(hits.to, count),
+        count_progress=CountProgress(hits.to, count),
         is_all=hits.is_whole or count > MAX_COUNTED,
         last_seq=session.last_seq,
     )
@@ -190,7 +190,7 @@ def _from_all_hits(session: AgentSession, query: Query, seqs: list[int], request
         earlier=earlier,
         later=later,
         among=seqs[bisect_left(seqs, first) : bisect_right(seqs, last)],
-        counted=None,
+        count_progress=None,
         is_all=True,
         last_seq=session.last_seq,
     )

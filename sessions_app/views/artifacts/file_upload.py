@@ -91,7 +91,7 @@ def _render_form(request: HttpRequest, form: Upload, fields: Mapping[str, str]) 
     artifact_versions.refuse_read_only(fields["realm"])
     context = {
         "form": form,
-        "given": fields,
+        "fields": fields,
         "is_version": bool(fields["name"]) and _file_exists(fields),
         "most": MAX_BYTES,
         "apps": overview.app_names(),

@@ -16,13 +16,13 @@ function prepare(figure) {
   let scale = 1;
   let isOwn = false;
 
-  function show(wanted) {
+  function zoomTo(newScale) {
     const [x, y] = [pane.scrollLeft + pane.clientWidth / 2, pane.scrollTop + pane.clientHeight / 2];
-    const grown = between(SMALLEST, wanted, LARGEST) / scale;
-    scale *= grown;
+    const factor = between(SMALLEST, newScale, LARGEST) / scale;
+    scale *= factor;
     svg.setAttribute("width", width * scale);
     svg.setAttribute("height", height * scale);
-    pane.scrollTo(x * grown - pane.clientWidth / 2, y * grown - pane.clientHeight / 2);
+    pane.scrollTo(x * factor - pane.clientWidth / 2, y * factor - pane.clientHeight / 2);
     pane.toggleAttribute("data-pans", pane.scrollWidth > pane.clientWidth || pane.scrollHeight > pane.clientHeight);
   }
 
@@ -34,13 +34,13 @@ function prepare(figure) {
   for (const button of figure.querySelectorAll("[data-zoom]")) {
     button.addEventListener("click", () => {
       isOwn = true;
-      show(zooms[button.dataset.zoom]());
+      zoomTo(zooms[button.dataset.zoom]());
     });
   }
   new ResizeObserver(() => {
     if (isOwn) return;
     figure.querySelector(".drawing-tools").hidden = whole() === 1;
-    show(Math.max(READABLE, asWide()));
+    zoomTo(Math.max(READABLE, asWide()));
   }).observe(pane);
   letDrag(pane);
 }

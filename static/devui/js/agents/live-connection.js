@@ -16,7 +16,7 @@ let socket = null;
 let answer = null; // the element that the agent's words go into until its turn is complete
 let finalText = ""; // what of them is final
 
-/* --- What was said --- */
+/* --- Transcript --- */
 
 function show(words, kind) {
   const line = document.createElement("li");
@@ -42,8 +42,8 @@ function endTurn() {
 }
 
 function bytesOf(base64) {
-  const decoded = atob(base64.replaceAll("-", "+").replaceAll("_", "/"));
-  return Uint8Array.from(decoded, (sign) => sign.charCodeAt(0));
+  const binary = atob(base64.replaceAll("-", "+").replaceAll("_", "/"));
+  return Uint8Array.from(binary, (sign) => sign.charCodeAt(0));
 }
 
 function handleEvent(event) {
@@ -51,8 +51,8 @@ function handleEvent(event) {
   if (event.interrupted) sound.stop();
   for (const part of event.content?.parts ?? []) handlePart(part, event);
   if (event.inputTranscription?.finished) show(event.inputTranscription.text ?? "", "mine");
-  const heard = event.outputTranscription;
-  if (heard?.text) showAgentText(heard.text, !heard.finished);
+  const transcription = event.outputTranscription;
+  if (transcription?.text) showAgentText(transcription.text, !transcription.finished);
   if (event.turnComplete || event.interrupted) endTurn();
 }
 

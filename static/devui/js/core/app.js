@@ -10,7 +10,7 @@ import "./theme.js";
 import { showTimes } from "./times.js";
 
 const TICK = 30_000;
-const LOOK = 2_000;
+const POLL_PAUSE = 2_000;
 
 showCurrent();
 showTimes();
@@ -20,12 +20,12 @@ document.addEventListener("htmx:load", ({ detail: { elt } }) => {
   showCurrent(elt);
 });
 
-/* Lists on screen look whether they have changed, as long as somebody sees them. */
+/* Poll the lists on screen for changes while the page is visible. */
 setInterval(() => {
-  if (document.visibilityState === "visible") document.body.dispatchEvent(new Event("look"));
-}, LOOK);
+  if (document.visibilityState === "visible") document.body.dispatchEvent(new Event("poll"));
+}, POLL_PAUSE);
 
-/* A filter that is not set does not stand in the address. */
+/* Leave empty filters out of the address. */
 document.addEventListener("htmx:configRequest", (event) => {
   if (!event.target.matches("form.filters")) return;
   for (const [name, value] of [...event.detail.formData]) {
@@ -37,14 +37,14 @@ document.addEventListener("change", (event) => {
   if (event.target.matches("[data-submit]")) event.target.form.requestSubmit();
 });
 
-/* An impatient second click sends a form no second time. */
-let sent = new WeakSet();
+/* A second click must not send a form again. */
+let sentForms = new WeakSet();
 document.addEventListener("submit", (event) => {
   const form = event.target;
   if (event.defaultPrevented || !form.matches("[method=post]:not([data-repeats])")) return;
-  if (sent.has(form)) event.preventDefault();
-  sent.add(form);
+  if (sentForms.has(form)) event.preventDefault();
+  sentForms.add(form);
 });
 addEventListener("pageshow", () => {
-  sent = new WeakSet();
+  sentForms = new WeakSet();
 });

@@ -9,8 +9,8 @@ try {
 // Reload on Back or Forward before the page's modules have loaded; otherwise only the address would change.
 {
   const page = () => location.href.split("#")[0];
-  const loaded = page();
-  const early = () => page() !== loaded && location.reload();
+  const loadedPage = page();
+  const early = () => page() !== loadedPage && location.reload();
   addEventListener("popstate", early);
   document.addEventListener("DOMContentLoaded", () => removeEventListener("popstate", early));
 }

@@ -6,9 +6,9 @@ import { declare } from "./shortcuts.js";
 import { showTimes } from "./times.js";
 
 const SEARCH_WAIT = 120;
-const MOST_OF_A_SECTION = 8;
-const MOST_UNASKED = 20;
-const HERE = "On this page";
+const MAX_PER_SECTION = 8;
+const MAX_WITHOUT_QUERY = 20;
+const PAGE_SECTION = "On this page";
 const PAGE_STEP = 8;
 
 /**
@@ -62,7 +62,7 @@ function nameElement(text) {
 function commandsHere() {
   return [...document.querySelectorAll("[data-command]")].filter(isUsable).map((element) => {
     const text = element.dataset.command || element.getAttribute("aria-label") || element.textContent.trim();
-    const base = entry(HERE, "next", text, () => element.click());
+    const base = entry(PAGE_SECTION, "next", text, () => element.click());
     const icon = element.querySelector("svg");
     return { ...base, content: [icon ?? base.content[0], base.content[1]] };
   });
@@ -128,14 +128,14 @@ function show() {
   const sections = Map.groupBy(matchingEntries(query), ({ section }) => section);
   const parts = [];
   shown = [];
-  for (const [name, entries] of sections) parts.push(sectionOf(name, entries, query ? MOST_OF_A_SECTION : MOST_UNASKED));
+  for (const [name, entries] of sections) parts.push(sectionOf(name, entries, query ? MAX_PER_SECTION : MAX_WITHOUT_QUERY));
   list.replaceChildren(...parts);
   showTimes(list);
   list.hidden = !shown.length;
   input.setAttribute("aria-expanded", String(!list.hidden));
   status.textContent = shown.length ? "" : "Nothing is called that.";
-  const kept = hasMoved ? shown.findIndex((one) => isSame(one, selected)) : -1;
-  select(Math.max(0, kept), { scroll: hasMoved });
+  const index = hasMoved ? shown.findIndex((one) => isSame(one, selected)) : -1;
+  select(Math.max(0, index), { scroll: hasMoved });
 }
 
 const isSame = (one, other) => one.section === other?.section && one.text === other.text && one.href === other.href;

@@ -10,17 +10,17 @@ function findControl(piece, control) {
   return controlsOf(piece).find((candidate) => candidate.tagName === control.tagName && labelOf(candidate) === labelOf(control));
 }
 
-const saved = new Map();
+const focusStates = new Map();
 
 document.addEventListener("htmx:oobBeforeSwap", ({ detail: { target } }) => {
   const focused = controlsOf(target).find((control) => control === document.activeElement);
   const sheet = target.querySelector(":popover-open")?.id;
   const isOpen = Boolean(target.querySelector("details.menu[open]"));
-  if (target.id && (focused || sheet || isOpen)) saved.set(target.id, { focused, sheet, isOpen });
+  if (target.id && (focused || sheet || isOpen)) focusStates.set(target.id, { focused, sheet, isOpen });
 });
 
 document.addEventListener("htmx:oobAfterSwap", () => {
-  for (const [id, { focused, sheet, isOpen }] of saved) {
+  for (const [id, { focused, sheet, isOpen }] of focusStates) {
     const piece = document.getElementById(id);
     if (!piece) continue;
     if (sheet) document.getElementById(sheet)?.showPopover();
@@ -28,5 +28,5 @@ document.addEventListener("htmx:oobAfterSwap", () => {
     if (menu && isOpen) menu.open = true;
     if (focused) findControl(piece, focused)?.focus({ preventScroll: true });
   }
-  saved.clear();
+  focusStates.clear();
 });

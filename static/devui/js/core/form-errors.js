@@ -3,7 +3,7 @@
 /** Mark the fields that a `data-problem-for` in the element `problems` names. Return the fields with their messages. */
 export function markErrors(form, problems) {
   clearMarks(form);
-  const marked = [];
+  const errorFields = [];
   for (const message of problems.querySelectorAll("[data-problem-for]")) {
     const field = [...form.elements].find((each) => each.name && each.name === message.dataset.problemFor);
     if (!field || field.type === "file") continue;
@@ -12,9 +12,9 @@ export function markErrors(form, problems) {
     for (let details = field.closest("details"); details && form.contains(details); details = details.parentElement.closest("details")) {
       details.open = true;
     }
-    marked.push({ field, message });
+    errorFields.push({ field, message });
   }
-  return marked;
+  return errorFields;
 }
 
 /** Remove all marks. */

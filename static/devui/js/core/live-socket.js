@@ -4,10 +4,10 @@ const FIRST_WAIT = 400;
 const LONGEST_WAIT = 10_000;
 const SILENCE = 45_000;
 /** Close reason of a deleted session; the socket does not reconnect. */
-export const GONE = "deleted";
+export const DELETED = "deleted";
 const REFUSALS = new Map([
   [4400, "the server did not accept the cursor"],
-  [4404, GONE],
+  [4404, DELETED],
 ]);
 
 /** Live connection. States: connecting, live, offline (reconnects), refused (does not). */

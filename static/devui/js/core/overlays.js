@@ -26,9 +26,9 @@ dialog.addEventListener("close", () => {
 document.addEventListener("done", () => dialog.close());
 
 /* A click beside a dialog closes it, but not one that began in it, as when text is marked. */
-let pressed = null;
+let pressedElement = null;
 document.addEventListener("pointerdown", (event) => {
-  pressed = event.target;
+  pressedElement = event.target;
 });
 
 document.addEventListener("click", (event) => {
@@ -41,7 +41,7 @@ document.addEventListener("click", (event) => {
     }
   }
   if (event.target.closest("[data-show-help]")) showHelp();
-  if (event.target instanceof HTMLDialogElement && event.target === pressed) event.target.close();
+  if (event.target instanceof HTMLDialogElement && event.target === pressedElement) event.target.close();
   if (event.target.closest("a, button")) event.target.closest(":popover-open")?.hidePopover();
   for (const menu of document.querySelectorAll("details.menu[open]")) {
     if (!menu.contains(event.target) || event.target.closest(".menu-list a")) menu.open = false;

@@ -35,8 +35,8 @@ export function remember(name, text) {
 /** Return the list of texts stored under a name; anything else counts as an empty list. */
 export function recallList(name) {
   try {
-    const kept = JSON.parse(recall(name) || "[]");
-    return Array.isArray(kept) ? kept.filter((text) => typeof text === "string") : [];
+    const texts = JSON.parse(recall(name) || "[]");
+    return Array.isArray(texts) ? texts.filter((text) => typeof text === "string") : [];
   } catch {
     return [];
   }

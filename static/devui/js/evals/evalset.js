@@ -7,22 +7,22 @@ import { showTimes } from "../core/times.js";
 /* --- Cases: one is loaded when it is opened; the button says what it will run, and rests when nothing can. --- */
 
 const runLabel = document.querySelector("[data-run-label]");
-const shown = document.getElementById("evalset-file");
+const fileSection = document.getElementById("evalset-file");
 
 const boxes = () => [...document.querySelectorAll(".case > input[name=case]")];
 
 function sayWhatRuns() {
   if (!runLabel) return;
   const all = boxes(); // there is none while the file cannot be run
-  const chosen = all.filter((box) => box.checked).length;
+  const checkedCount = all.filter((box) => box.checked).length;
   runLabel.closest("button").disabled = !all.length;
   for (const why of document.querySelectorAll("[data-why-not]")) why.hidden = all.length > 0;
   if (!all.length) return;
-  const total = Number(shown.querySelector("[data-cases]").dataset.cases);
-  const found = Number(document.querySelector("[data-cases-with]:checked")?.dataset.casesWith ?? 0);
+  const total = Number(fileSection.querySelector("[data-cases]").dataset.cases);
+  const matchCount = Number(document.querySelector("[data-cases-with]:checked")?.dataset.casesWith ?? 0);
   const whole = total === 1 ? "the case" : `all ${total.toLocaleString("en")} cases`;
-  const some = chosen || found;
-  runLabel.textContent = some ? `Run ${some.toLocaleString("en")} of ${total.toLocaleString("en")} cases` : `Run ${whole}`;
+  const count = checkedCount || matchCount;
+  runLabel.textContent = count ? `Run ${count.toLocaleString("en")} of ${total.toLocaleString("en")} cases` : `Run ${whole}`;
 }
 
 async function fill(details) {
@@ -41,7 +41,7 @@ document.addEventListener("change", (event) => {
 });
 sayWhatRuns();
 
-/* --- The file: what is shown follows it; a form that is open says that it has changed, and keeps what was written. --- */
+/* --- The file: what is fileSection follows it; a form that is open says that it has changed, and keeps what was written. --- */
 
 const disk = document.getElementById("disk");
 
@@ -50,31 +50,31 @@ async function follow() {
   const html = await fetchPart(location.href, "evalset-file");
   if (html === null) return;
   const nameOf = (item) => item.querySelector(".case-name").textContent;
-  const items = () => [...shown.querySelectorAll(".case")];
-  const ticked = new Set(boxes().filter((box) => box.checked).map((box) => box.value));
+  const items = () => [...fileSection.querySelectorAll(".case")];
+  const checkedIds = new Set(boxes().filter((box) => box.checked).map((box) => box.value));
   const open = new Set(items().filter((item) => item.querySelector("details").open).map(nameOf));
   const focused = document.activeElement?.closest("#evalset-file .case");
   const focusedName = focused ? nameOf(focused) : "";
-  const [typed, takesFound] = [document.getElementById("cases-with")?.value, document.querySelector("[data-cases-with]")?.checked];
-  keepFocus(shown, () => { shown.innerHTML = html; });
+  const [searchText, runsMatches] = [document.getElementById("cases-with")?.value, document.querySelector("[data-cases-with]")?.checked];
+  keepFocus(fileSection, () => { fileSection.innerHTML = html; });
   const search = document.getElementById("cases-with");
-  if (search && typed !== undefined) search.value = typed;
+  if (search && searchText !== undefined) search.value = searchText;
   const whole = document.querySelector("[data-cases-with]");
-  if (whole && takesFound) whole.checked = true;
+  if (whole && runsMatches) whole.checked = true;
   for (const item of items()) {
     const box = item.querySelector("input[name=case]");
-    if (box) box.checked = ticked.has(box.value);
+    if (box) box.checked = checkedIds.has(box.value);
     if (open.has(nameOf(item))) item.querySelector("details").open = true;
     if (focusedName && nameOf(item) === focusedName) item.querySelector("summary").focus({ preventScroll: true });
   }
-  showTimes(shown);
+  showTimes(fileSection);
   sayWhatRuns();
 }
 
 function take(message) {
   if (message.type !== "file") return;
   disk.dataset.digest = message.digest;
-  if (shown) follow();
+  if (fileSection) follow();
   else disk.hidden = false;
 }
 
@@ -88,7 +88,7 @@ if (disk) {
 
 document.addEventListener("htmx:afterSettle", (event) => {
   const button = event.detail.requestConfig?.elt;
-  if (event.detail.target.id !== "case-fields" || button?.name !== "act") return;
+  if (event.detail.target.id !== "case-fields" || button?.name !== "action") return;
   const [verb, path] = button.value.split(":");
   const parts = path.split(".");
   if (verb === "add") parts.push(lastRow(path));

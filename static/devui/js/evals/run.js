@@ -29,15 +29,15 @@ function addressOf(attempt) {
 }
 
 async function show(attempt, { push = true } = {}) {
-  if (push && attempt !== page.dataset.shown) history.pushState(null, "", addressOf(attempt));
-  page.dataset.shown = attempt;
+  if (push && attempt !== page.dataset.attemptShown) history.pushState(null, "", addressOf(attempt));
+  page.dataset.attemptShown = attempt;
   mark();
   if (!attempt) {
     pane.replaceChildren();
     return;
   }
   const html = await fetchPart(addressOf(attempt), "attempt");
-  if (html === null || page.dataset.shown !== attempt) return;
+  if (html === null || page.dataset.attemptShown !== attempt) return;
   const open = new Set([...pane.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent));
   const first = !pane.childElementCount;
   if (!push && isBeingWritten()) return;
@@ -57,8 +57,8 @@ const isBeingWritten = () => [...pane.querySelectorAll("textarea, input:not([typ
 function mark() {
   for (const row of page.querySelectorAll("tr[aria-current]")) row.removeAttribute("aria-current");
   for (const link of page.querySelectorAll("a[aria-current]")) link.removeAttribute("aria-current");
-  if (!page.dataset.shown) return;
-  for (const link of page.querySelectorAll(`[data-attempt="${CSS.escape(page.dataset.shown)}"]`)) {
+  if (!page.dataset.attemptShown) return;
+  for (const link of page.querySelectorAll(`[data-attempt="${CSS.escape(page.dataset.attemptShown)}"]`)) {
     link.setAttribute("aria-current", "true");
     link.closest("tr.case")?.setAttribute("aria-current", "true");
   }
@@ -89,7 +89,7 @@ if (page) {
   declare("In this run", [
     { keys: ["j"], does: "Next attempt", work: () => step(1) },
     { keys: ["k"], does: "Previous attempt", work: () => step(-1) },
-    { keys: ["Escape"], does: "Close the attempt", when: () => page.dataset.shown, work: () => show("") },
+    { keys: ["Escape"], does: "Close the attempt", when: () => page.dataset.attemptShown, work: () => show("") },
   ]);
   mark();
 }
@@ -190,7 +190,7 @@ async function apply(message) {
     showSummary(message.summary);
     announce();
   }
-  if (message.attempts.map(String).includes(page.dataset.shown)) show(page.dataset.shown, { push: false });
+  if (message.attempts.map(String).includes(page.dataset.attemptShown)) show(page.dataset.attemptShown, { push: false });
 }
 
 const address = () => {

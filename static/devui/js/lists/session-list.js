@@ -1,9 +1,9 @@
-// Session list: ticked rows, actions on them, and keys.
+// Session list: selected rows, actions on them, and keys.
 
 import { declare } from "../core/shortcuts.js";
 
 const form = document.getElementById("session-actions");
-const ticked = new Set();
+const selectedKeys = new Set();
 let lastTicked = null;
 
 const boxes = () => [...document.querySelectorAll("main .pick input[name=session]")];
@@ -12,16 +12,16 @@ const boxOf = (row) => row?.querySelector(".pick input[name=session]");
 const linkOf = (row) => row?.querySelector(".row-link");
 const focusedRow = () => rowOf(document.activeElement?.closest("main tbody tr > *"));
 
-/** Store which rows are ticked. */
+/** Store which rows are selected. */
 function keepTicked() {
-  for (const box of boxes()) ticked[box.checked ? "add" : "delete"](box.value);
+  for (const box of boxes()) selectedKeys[box.checked ? "add" : "delete"](box.value);
   showTicked();
 }
 
 function showTicked() {
   const all = boxes();
-  const count = all.filter((box) => ticked.has(box.value)).length;
-  form.querySelector("[data-ticked]").textContent = `${count} ticked`;
+  const count = all.filter((box) => selectedKeys.has(box.value)).length;
+  form.querySelector("[data-selected-count]").textContent = `${count} selected`;
   const head = document.querySelector("[data-tick-all]");
   if (!head) return;
   head.checked = count > 0 && count === all.length;
@@ -52,7 +52,7 @@ form.addEventListener("reset", () => {
   setTimeout(keepTicked);
 });
 
-/* Escape, or a tag that was put on, leaves what is done with the ticked rows for the row that one came from. */
+/* Escape, or a saved tag, moves the focus from the actions back to the row. */
 const field = form.elements.tag;
 let returnFocus = "";
 
@@ -76,56 +76,56 @@ form.addEventListener("keydown", (event) => {
   form.reset();
 });
 
-/* A row that is shown anew stays ticked. */
+/* Keep replaced rows selected. */
 document.addEventListener("htmx:load", ({ detail: { elt } }) => {
-  for (const box of elt.querySelectorAll(".pick input[name=session]")) box.checked = ticked.has(box.value);
+  for (const box of elt.querySelectorAll(".pick input[name=session]")) box.checked = selectedKeys.has(box.value);
   showTicked();
 });
 
-/* A look that goes on adds to what the page shows by now. A new search ends it. */
+/* A continued scan adds to the rows on the page. A new search ends it. */
 document.addEventListener("htmx:configRequest", ({ detail: { elt, parameters } }) => {
-  const asks = elt.id === "looking" && document.getElementById("watch")?.getAttribute("hx-get");
-  const watched = new URLSearchParams(asks ? asks.split("?")[1] : "");
-  for (const name of ["rows", "since", "new_count"]) if (watched.has(name)) parameters.set(name, watched.get(name));
+  const watchUrl = elt.id === "scan-progress" && document.getElementById("watch")?.getAttribute("hx-get");
+  const parametersOfWatch = new URLSearchParams(watchUrl ? watchUrl.split("?")[1] : "");
+  for (const name of ["rows", "since", "new_count"]) if (parametersOfWatch.has(name)) parameters.set(name, parametersOfWatch.get(name));
 });
 
-let look = null;
+let scanRequest = null;
 document.addEventListener("htmx:beforeSend", ({ detail: { elt, xhr } }) => {
-  if (elt.id === "looking") look = xhr;
+  if (elt.id === "scan-progress") scanRequest = xhr;
 });
 
-/* The next look may be due while the search waits for its answer, so this happens at both ends. */
+/* The next scan request may start while the search waits for its response, so abort at both ends. */
 for (const name of ["htmx:beforeRequest", "htmx:beforeSwap"]) {
   document.addEventListener(name, ({ detail: { target } }) => {
-    if (target.id === "sessions") look?.abort();
+    if (target.id === "sessions") scanRequest?.abort();
   });
 }
 
 let mayExport = false;
 
-/* Everything happens without leaving the page. An export that is refused would leave it, so it is asked for first. */
+/* Act without leaving the page. An export may be refused, so ask first and download then. */
 form.addEventListener("submit", (event) => {
   if (event.submitter?.formMethod === "get") return; // it leads to a page of its own
-  const act = event.submitter?.value ?? "tag";
-  if (act === "export" && mayExport) {
+  const action = event.submitter?.value ?? "tag";
+  if (action === "export" && mayExport) {
     mayExport = false;
     return;
   }
   event.preventDefault();
-  const values = new URLSearchParams({ act, tag: field.value });
-  if (!act.includes(":")) for (const box of boxes()) if (box.checked) values.append("session", box.value);
-  if (act.startsWith("delete")) leave(act);
+  const values = new URLSearchParams({ action, tag: field.value });
+  if (!action.includes(":")) for (const box of boxes()) if (box.checked) values.append("session", box.value);
+  if (action.startsWith("delete")) moveFocusFrom(action);
   send(values);
 });
 
 function send(values) {
-  const sent = { act: values.get("act"), tag: values.get("tag"), session: values.getAll("session") };
-  window.htmx.ajax("POST", form.action, { source: "#toasts", target: "#toasts", swap: "beforeend", values: sent });
+  const fields = { action: values.get("action"), tag: values.get("tag"), session: values.getAll("session") };
+  window.htmx.ajax("POST", form.getAttribute("action"), { source: "#toasts", target: "#toasts", swap: "beforeend", values: fields });
 }
 
 /** Move the focus to a remaining row when the focused row is removed. */
-function leave(act) {
-  const key = act.split(":")[1];
+function moveFocusFrom(action) {
+  const key = action.split(":")[1];
   const isGoing = (row) => (key ? boxOf(row).value === key : boxOf(row).checked);
   const rows = boxes().map(rowOf);
   const at = rows.indexOf(focusedRow());
@@ -144,25 +144,25 @@ document.addEventListener("sessions-back", () => {
   window.htmx.ajax("GET", location.pathname + location.search, { source: "#sessions", target: "#sessions" });
 });
 
-/** Apply an action to the ticked rows, or to the focused row. */
-function act(verb) {
+/** Apply an action to the selected rows, or to the focused row. */
+function run(verb) {
   const row = focusedRow();
-  if (hasTicked()) form.querySelector(`button[value="${verb}"]`).click();
+  if (hasSelection()) form.querySelector(`button[value="${verb}"]`).click();
   else row.querySelector(`.row-actions button[value^="${verb}"], .row-actions button[value^="un${verb}"]`).click();
 }
 
-const hasTicked = () => boxes().some((box) => box.checked);
+const hasSelection = () => boxes().some((box) => box.checked);
 const isOnRow = () => boxOf(focusedRow());
-const hasTarget = () => hasTicked() || isOnRow();
+const hasTarget = () => hasSelection() || isOnRow();
 
 declare("Sessions", [
   { keys: ["x"], does: "Tick the session", when: isOnRow, work: () => tick(isOnRow(), !isOnRow().checked, false) },
   { keys: ["X"], does: "Tick all from the last one to it", when: isOnRow, work: () => tick(isOnRow(), true, true) },
   { keys: ["e"], does: "Rename the session", when: isOnRow, work: () => focusedRow().querySelector(".row-actions a").click() },
-  { keys: ["p"], does: "Pin it, or those that are ticked", when: hasTarget, work: () => act("pin") },
-  { keys: ["t"], does: "Tag those that are ticked", when: hasTicked, work: focusTag },
-  { keys: ["#", "Delete"], does: "Delete it, or those that are ticked; this can be undone", when: hasTarget, work: () => act("delete") },
-  { keys: ["Escape"], does: "Untick all", when: hasTicked, work: () => form.reset() },
+  { keys: ["p"], does: "Pin it, or the selected sessions", when: hasTarget, work: () => run("pin") },
+  { keys: ["t"], does: "Tag the selected sessions", when: hasSelection, work: focusTag },
+  { keys: ["#", "Delete"], does: "Delete it, or the selected sessions; this can be undone", when: hasTarget, work: () => run("delete") },
+  { keys: ["Escape"], does: "Untick all", when: hasSelection, work: () => form.reset() },
 ]);
 
 keepTicked();

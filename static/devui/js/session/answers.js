@@ -12,9 +12,9 @@ function placeErrors(form, problems) {
     const error = document.createElement("span");
     error.className = "error-text small";
     error.id = `answer-problem-${++number}`;
-    error.dataset.told = field.getAttribute("aria-describedby") ?? "";
+    error.dataset.descriptionIds = field.getAttribute("aria-describedby") ?? "";
     error.append(...message.childNodes);
-    field.setAttribute("aria-describedby", `${error.id} ${error.dataset.told}`.trim());
+    field.setAttribute("aria-describedby", `${error.id} ${error.dataset.descriptionIds}`.trim());
     (field.closest(".checks") ?? field).after(error);
     message.remove();
   }
@@ -24,9 +24,9 @@ function placeErrors(form, problems) {
 /** Clear the errors. */
 function clearErrors(form) {
   clearMarks(form);
-  for (const error of form.querySelectorAll("[data-told]")) {
+  for (const error of form.querySelectorAll("[data-description-ids]")) {
     for (const field of form.querySelectorAll(`[aria-describedby~="${error.id}"]`)) {
-      if (error.dataset.told) field.setAttribute("aria-describedby", error.dataset.told);
+      if (error.dataset.descriptionIds) field.setAttribute("aria-describedby", error.dataset.descriptionIds);
       else field.removeAttribute("aria-describedby");
     }
     error.remove();

@@ -17,10 +17,10 @@ function fold(names) {
 
 function widen(column, width) {
   const [least, most] = LIMITS[column];
-  const wanted = Math.round(Math.min(most, Math.max(least, width)));
-  page.style.setProperty(`--${column}-width`, `${wanted}px`);
-  page.querySelector(`[data-splits=${column}]`).setAttribute("aria-valuenow", wanted);
-  remember(NAMES.width(column), String(wanted));
+  const pixels = Math.round(Math.min(most, Math.max(least, width)));
+  page.style.setProperty(`--${column}-width`, `${pixels}px`);
+  page.querySelector(`[data-splits=${column}]`).setAttribute("aria-valuenow", pixels);
+  remember(NAMES.width(column), String(pixels));
 }
 
 const widthOf = (column) => document.getElementById(`column-${column}`).getBoundingClientRect().width;
@@ -69,7 +69,7 @@ for (const splitter of page.querySelectorAll("[data-splits]")) {
   splitter.setAttribute("aria-valuemin", least);
   splitter.setAttribute("aria-valuemax", most);
   splitter.setAttribute("aria-valuenow", Math.round(widthOf(column)));
-  const kept = Number(recall(NAMES.width(column)));
-  if (kept) widen(column, kept);
+  const storedWidth = Number(recall(NAMES.width(column)));
+  if (storedWidth) widen(column, storedWidth);
 }
 fold(recall(NAMES.folded).split(" ").filter((name) => name in LIMITS));

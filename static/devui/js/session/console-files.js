@@ -1,4 +1,4 @@
-// Files attached to a message: chosen, dropped or pasted, with a preview. Images are drawn, not loaded: the
+// Files attached to a message: chosen, dropped or pastedFiles, with a preview. Images are drawn, not loaded: the
 // content security policy allows no images without an address.
 
 import { showError } from "../core/toasts.js";
@@ -27,28 +27,28 @@ export function dropFiles() {
 
 /** Attach more files, up to the limits. */
 function add(more) {
-  const wanted = [...files, ...more];
+  const newFiles = [...files, ...more];
   const most = { files: Number(form.dataset.mostFiles), bytes: Number(form.dataset.mostBytes) };
   const empty = more.find((file) => !file.size);
   if (empty) showError(`${empty.name} is empty.`, "A folder cannot be sent; choose the files in it.");
-  else if (wanted.length > most.files) showError(`${wanted.length} files are too many for one message.`, `${most.files} is the most.`);
-  else if (sizeOf(wanted) > most.bytes) showError(`The files have ${sized(sizeOf(wanted))} together.`, `${sized(most.bytes)} is the most for one message.`);
-  else return set(wanted);
+  else if (newFiles.length > most.files) showError(`${newFiles.length} files are too many for one message.`, `${most.files} is the most.`);
+  else if (sizeOf(newFiles) > most.bytes) showError(`The files have ${formatBytes(sizeOf(newFiles))} together.`, `${formatBytes(most.bytes)} is the most for one message.`);
+  else return set(newFiles);
   return set(files);
 }
 
-function set(wanted) {
-  files = wanted;
-  const held = new DataTransfer();
-  for (const file of files) held.items.add(file);
-  input.files = held.files;
+function set(newFiles) {
+  files = newFiles;
+  const transfer = new DataTransfer();
+  for (const file of files) transfer.items.add(file);
+  input.files = transfer.files;
   list.hidden = !files.length;
   list.replaceChildren(...files.map(item), ...(files.length ? [total()] : []));
 }
 
-const sizeOf = (some) => some.reduce((sum, file) => sum + file.size, 0);
+const sizeOf = (list) => list.reduce((sum, file) => sum + file.size, 0);
 
-function sized(bytes) {
+function formatBytes(bytes) {
   const units = ["B", "kB", "MB"];
   let number = bytes;
   while (number >= 1000 && units.length > 1) {
@@ -61,7 +61,7 @@ function sized(bytes) {
 function item(file) {
   const entry = document.createElement("li");
   const name = Object.assign(document.createElement("bdi"), { className: "truncate", textContent: file.name });
-  const facts = Object.assign(document.createElement("span"), { className: "faint small nowrap", textContent: sized(file.size) });
+  const facts = Object.assign(document.createElement("span"), { className: "faint small nowrap", textContent: formatBytes(file.size) });
   const remove = document.getElementById("remove-file").content.firstElementChild.cloneNode(true);
   remove.setAttribute("aria-label", `Remove ${file.name}`);
   remove.addEventListener("click", () => {
@@ -75,7 +75,7 @@ function item(file) {
 
 function total() {
   const most = Number(form.dataset.mostBytes);
-  const text = `${files.length} of ${form.dataset.mostFiles} files, ${sized(sizeOf(files))} of ${sized(most)}`;
+  const text = `${files.length} of ${form.dataset.mostFiles} files, ${formatBytes(sizeOf(files))} of ${formatBytes(most)}`;
   return Object.assign(document.createElement("li"), { className: "faint small", textContent: text });
 }
 
@@ -102,8 +102,8 @@ async function thumbnail(file) {
 
 async function beginning(file) {
   const text = await file.slice(0, TEXT_READ).text();
-  const shown = text.length > TEXT_SHOWN ? `${text.slice(0, TEXT_SHOWN)}…` : text;
-  return Object.assign(document.createElement("code"), { className: "truncate", textContent: shown.replace(/\s+/g, " ") });
+  const start = text.length > TEXT_SHOWN ? `${text.slice(0, TEXT_SHOWN)}…` : text;
+  return Object.assign(document.createElement("code"), { className: "truncate", textContent: start.replace(/\s+/g, " ") });
 }
 
 const carriesFiles = (event) => event.dataTransfer?.types.includes("Files");
@@ -111,14 +111,14 @@ const carriesFiles = (event) => event.dataTransfer?.types.includes("Files");
 if (form) {
   form.toggleAttribute("data-scripted", true);
   input.addEventListener("change", () => {
-    const chosen = [...input.files];
-    add(chosen.filter((file) => !files.includes(file)));
+    const inputFiles = [...input.files];
+    add(inputFiles.filter((file) => !files.includes(file)));
   });
   form.addEventListener("paste", (event) => {
-    const pasted = [...(event.clipboardData?.files ?? [])];
-    if (!pasted.length) return;
+    const pastedFiles = [...(event.clipboardData?.files ?? [])];
+    if (!pastedFiles.length) return;
     event.preventDefault();
-    add(pasted);
+    add(pastedFiles);
   });
   zone.addEventListener("dragover", (event) => {
     if (!carriesFiles(event)) return;

@@ -4,7 +4,7 @@ import { copyCall } from "./console-call.js";
 import { fetchPart } from "../core/fragment.js";
 import { NAMES, recall, remember } from "../core/storage.js";
 
-const KEPT = /^(config\.|run_config$)/;
+const STORED_FIELDS = /^(config\.|run_config$)/;
 
 /** Add the options to a form. Return the functions that the page needs. */
 export function keepOptions(form) {
@@ -37,25 +37,25 @@ export function keepOptions(form) {
 
   /** Options that are set, by name; a name may have several values. State is not stored: it would be written again unasked. */
   function chosen(isKept = false) {
-    const found = {};
+    const values = {};
     for (const [key, value] of new FormData(form)) {
       if (typeof value !== "string" || !value.trim()) continue;
-      if (KEPT.test(key) || (!isKept && key === "state_delta")) (found[key] ??= []).push(value);
+      if (STORED_FIELDS.test(key) || (!isKept && key === "state_delta")) (values[key] ??= []).push(value);
     }
-    return found;
+    return values;
   }
 
-  function kept() {
+  function storedOptions() {
     try {
-      const found = JSON.parse(recall(name) || "{}");
-      return found && typeof found === "object" ? found : {};
+      const options = JSON.parse(recall(name) || "{}");
+      return options && typeof options === "object" ? options : {};
     } catch {
       return {};
     }
   }
 
   function fill() {
-    const { values } = kept();
+    const { values } = storedOptions();
     for (const [key, texts] of Object.entries(values ?? {})) {
       for (const field of form.elements) {
         if (field.name !== key || !Array.isArray(texts)) continue;
@@ -100,7 +100,7 @@ export function keepOptions(form) {
     show(panel.hidden);
   });
 
-  const { streaming: streamed, values } = kept();
+  const { streaming: streamed, values } = storedOptions();
   if (typeof streamed === "boolean") streaming.checked = streamed;
   if (Object.keys(values ?? {}).length) load();
 

@@ -7,8 +7,8 @@ import { NAMES, recallList, rememberList } from "../core/storage.js";
 import { focusFirstError, markErrors } from "../core/form-errors.js";
 import { toEnd } from "./timeline.js";
 
-const MOST_KEPT = 50;
-const SENT = "Sent";
+const MAX_MESSAGES = 50;
+const SENT_TEXT = "Sent";
 
 const form = document.querySelector("[data-console]");
 const message = form?.elements.namedItem("message");
@@ -33,32 +33,32 @@ const storedMessages = () => recallList(NAMES.messages(form.dataset.app));
 
 /** Recall the previous or next message; within a message of several lines the arrows move the caret. */
 function goThrough(step) {
-  const kept = storedMessages();
+  const messages = storedMessages();
   const isAtEdge = step < 0 ? !message.value.slice(0, message.selectionStart).includes("\n")
     : !message.value.slice(message.selectionEnd).includes("\n");
   const next = place + step;
-  if (!isAtEdge || next > 0 || -next > kept.length) return false;
+  if (!isAtEdge || next > 0 || -next > messages.length) return false;
   if (place === 0) unsent = message.value;
   place = next;
-  message.value = place ? kept.at(place) : unsent;
+  message.value = place ? messages.at(place) : unsent;
   message.setSelectionRange(message.value.length, message.value.length);
   return true;
 }
 
 function storeMessage(text) {
-  if (text.trim()) rememberList(NAMES.messages(form.dataset.app), [...storedMessages().filter((each) => each !== text), text].slice(-MOST_KEPT));
+  if (text.trim()) rememberList(NAMES.messages(form.dataset.app), [...storedMessages().filter((each) => each !== text), text].slice(-MAX_MESSAGES));
 }
 
 /* --- Sending: a form gives its run an id, so that what is sent twice runs once --- */
 
 const runs = document.getElementById("runs");
 const state = document.getElementById("console-state");
-let runsTold = false;
+let hasRunState = false;
 
 if (runs) {
   new MutationObserver(() => {
-    runsTold = true;
-    if (state?.textContent === SENT) state.textContent = "";
+    hasRunState = true;
+    if (state?.textContent === SENT_TEXT) state.textContent = "";
   }).observe(runs, { childList: true });
 }
 
@@ -69,7 +69,7 @@ function renewId() {
 
 document.addEventListener("htmx:beforeRequest", (event) => {
   if (event.detail.elt !== form) return;
-  runsTold = false;
+  hasRunState = false;
   state.textContent = "Sending…";
 });
 
@@ -79,7 +79,7 @@ document.addEventListener("htmx:afterRequest", (event) => {
   state.textContent = "";
   if (xhr.status < 200 || xhr.status >= 400) return;
   renewId();
-  if (!runsTold) state.textContent = SENT;
+  if (!hasRunState) state.textContent = SENT_TEXT;
   storeMessage(message.value);
   place = 0;
   message.value = unsent = "";

@@ -20,14 +20,14 @@ const isNow = () => board()?.dataset.at === "0";
 let hidden = recallList(HIDDEN);
 
 const load = throttle(BETWEEN, async () => {
-  const aim = board()?.dataset.mark;
-  if (!isNow() || aim === mark) return;
+  const boardMark = board()?.dataset.mark;
+  if (!isNow() || boardMark === mark) return;
   const html = await fetchPart(page.dataset.hints, "hints");
   if (html === null) return;
   const fresh = document.createElement("template");
   fresh.innerHTML = html;
   fragment = fresh.content;
-  mark = aim;
+  mark = boardMark;
   show();
 });
 
@@ -35,13 +35,13 @@ const load = throttle(BETWEEN, async () => {
 function show() {
   const place = board();
   if (!place) return;
-  const wanted = new Map(isNow() ? [...fragment.querySelectorAll(".hints")].map((hints) => [hints.dataset.for, hints]) : []);
+  const hintsByKey = new Map(isNow() ? [...fragment.querySelectorAll(".hints")].map((hints) => [hints.dataset.for, hints]) : []);
   for (const entry of place.querySelectorAll(".columns .entry:not([data-untracked])")) {
-    const shown = entry.querySelector(":scope > .hints");
-    const hints = wanted.get(entry.dataset.key) && visibleHints(wanted.get(entry.dataset.key));
-    if (!hints) shown?.remove();
-    else if (!shown || markup.get(shown) !== hints.outerHTML) {
-      shown?.remove();
+    const current = entry.querySelector(":scope > .hints");
+    const hints = hintsByKey.get(entry.dataset.key) && visibleHints(hintsByKey.get(entry.dataset.key));
+    if (!hints) current?.remove();
+    else if (!current || markup.get(current) !== hints.outerHTML) {
+      current?.remove();
       markup.set(hints, hints.outerHTML);
       entry.append(hints);
       window.htmx.process(hints);
@@ -94,10 +94,10 @@ whenChanged(HIDDEN, () => {
   show();
 });
 
-function look() {
+function scheduleLoad() {
   show();
   if (isNow() && board().dataset.mark !== mark) load();
 }
 
-document.addEventListener("board:shown", look);
-look();
+document.addEventListener("board:shown", scheduleLoad);
+scheduleLoad();

@@ -5,7 +5,7 @@ import { showTimes } from "../core/times.js";
 
 const place = document.getElementById("inspection");
 
-let shown = "";
+let markup = "";
 
 /**
  * Show the inspector of an address.
@@ -18,8 +18,8 @@ export const inspect = runLatest(async (url, { isOther = false } = {}) => {
   const html = await fetchPart(url, "inspection");
   if (html === null) return; // what is on the page is about another event still
   place.removeAttribute("aria-busy");
-  if (html === shown) return;
-  shown = html;
+  if (html === markup) return;
+  markup = html;
   place.innerHTML = html;
   window.htmx.process(place);
   showTimes(place);

@@ -143,9 +143,9 @@ document.addEventListener("click", ({ target }) => {
 });
 
 const clickOn = (selector) => {
-  const found = document.querySelector(selector);
-  found?.click();
-  return Boolean(found);
+  const element = document.querySelector(selector);
+  element?.click();
+  return Boolean(element);
 };
 
 declare("In this session", [

@@ -5,7 +5,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const STEP = 7;
 
 /** Extend the lanes of new events through the rows before them, up to the agent's previous event. */
-export function leadOn(events) {
+export function connectLanes(events) {
   for (const event of events) if (event.matches(".has-lanes")) leadTo(event);
 }
 

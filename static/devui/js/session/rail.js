@@ -33,10 +33,10 @@ export function show() {
 /** Add ticks for errors in events that arrived after the page was loaded. */
 export function noteErrors() {
   const path = ticks.querySelector("path");
-  const noted = path.getAttribute("d");
+  const drawn = path.getAttribute("d");
   const seqs = [...document.querySelectorAll("#events .event.is-error[data-seq]")].map(seqOf);
-  const fresh = seqs.map((seq) => `M0 ${seq}h1`).filter((tick) => !noted.includes(tick));
-  if (fresh.length) path.setAttribute("d", noted + fresh.join(""));
+  const fresh = seqs.map((seq) => `M0 ${seq}h1`).filter((tick) => !drawn.includes(tick));
+  if (fresh.length) path.setAttribute("d", drawn + fresh.join(""));
 }
 
 function place(first, number, total) {
@@ -53,14 +53,14 @@ const seqAt = (y) => {
   return Math.max(1, Math.round(share * timeline.lastKnown()));
 };
 
-let wanted = 0;
+let targetSeq = 0;
 let timer = 0;
 
-function aim(y) {
-  wanted = seqAt(y);
+function aimAt(y) {
+  targetSeq = seqAt(y);
   const { top, height } = rail.getBoundingClientRect();
   bubble.hidden = false;
-  bubble.textContent = wanted.toLocaleString("en");
+  bubble.textContent = targetSeq.toLocaleString("en");
   bubble.style.top = `${Math.min(height - 12, Math.max(12, y - top))}px`;
   clearTimeout(timer);
   timer = setTimeout(go, DRAG_PAUSE);
@@ -68,8 +68,8 @@ function aim(y) {
 
 function go() {
   clearTimeout(timer);
-  if (wanted >= timeline.lastKnown()) document.dispatchEvent(new CustomEvent("timeline:wanted", { detail: "end" }));
-  else timeline.goTo(wanted);
+  if (targetSeq >= timeline.lastKnown()) document.dispatchEvent(new CustomEvent("timeline:go-to-end", { detail: "end" }));
+  else timeline.goTo(targetSeq);
 }
 
 rail.addEventListener("pointerdown", (event) => {
@@ -77,9 +77,9 @@ rail.addEventListener("pointerdown", (event) => {
   event.preventDefault();
   rail.setPointerCapture(event.pointerId);
   rail.focus({ preventScroll: true });
-  aim(event.clientY);
+  aimAt(event.clientY);
 });
-rail.addEventListener("pointermove", (event) => rail.hasPointerCapture(event.pointerId) && aim(event.clientY));
+rail.addEventListener("pointermove", (event) => rail.hasPointerCapture(event.pointerId) && aimAt(event.clientY));
 rail.addEventListener("pointerup", (event) => {
   if (!rail.hasPointerCapture(event.pointerId)) return;
   bubble.hidden = true;

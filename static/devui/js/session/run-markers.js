@@ -8,8 +8,8 @@ export function markRuns(html, showsTheEnd) {
   let added = false;
   for (const update of parse(html).querySelectorAll("template")) {
     const { run, invocation, after } = update.dataset;
-    for (const shown of list().querySelectorAll(`[data-run="${CSS.escape(run)}"]`)) {
-      (shown.closest(".run-alone") ?? shown).remove();
+    for (const marker of list().querySelectorAll(`[data-run="${CSS.escape(run)}"]`)) {
+      (marker.closest(".run-alone") ?? marker).remove();
     }
     showTimes(update.content);
     if (update.content.querySelector(".run-alone")) added = placeAlone(update.content, Number(after), showsTheEnd) || added;

@@ -100,9 +100,9 @@ function turnTo(seq) {
   selected = seq;
   mark();
   showView(seq ? "detail" : "timeline");
-  const shown = seq && timeline.eventOf(seq);
-  if (shown) timeline.reveal(shown);
-  if (shown && isFocusFree()) shown.querySelector(".event-seq").focus({ preventScroll: true });
+  const event = seq && timeline.eventOf(seq);
+  if (event) timeline.reveal(event);
+  if (event && isFocusFree()) event.querySelector(".event-seq").focus({ preventScroll: true });
 }
 
 /** Reload the inspector and the board after a change. */
@@ -209,8 +209,8 @@ document.addEventListener("change", (event) => {
 });
 
 /* An event by its number, typed into the palette. */
-offer((typed) => {
-  const seq = Number(/^(?:#|event\s*)?(\d+)$/i.exec(typed)?.[1]);
+offer((query) => {
+  const seq = Number(/^(?:#|event\s*)?(\d+)$/i.exec(query)?.[1]);
   const last = timeSlider.last();
   if (!(seq >= 1 && seq <= last)) return [];
   return [entry("In this session", "clock", `Event ${seq} of ${last}`, () => select(seq))];

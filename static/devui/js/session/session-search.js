@@ -13,7 +13,7 @@ const MIN_PAUSE = 300;
 const PAUSE_FACTOR = 4;
 /** Milliseconds before an unfinished search continues. */
 const COUNT_PAUSE = 60;
-const HIGHLIGHT = "found";
+const HIGHLIGHT = "search-hit";
 const MOST_RANGES = 2000;
 
 const form = document.getElementById("session-search");
@@ -125,7 +125,7 @@ async function refresh(purpose = "search-results") {
   const fresh = await fetchHits({}, purpose);
   if (!fresh) return false;
   place.replaceChildren(fresh);
-  place.dataset.asked = searchParams();
+  place.dataset.query = searchParams();
   mark();
   if (isCounting()) continueCount();
   return true;
@@ -134,13 +134,13 @@ async function refresh(purpose = "search-results") {
 /** Fetch the hits; null without a response, or if the query has changed since. */
 async function fetchHits(parameters, purpose) {
   const { first, last } = timeline.list().dataset;
-  const about = () => `${searchParams()} ${selection.selectedSeq()}`;
-  const before = about();
+  const searchState = () => `${searchParams()} ${selection.selectedSeq()}`;
+  const before = searchState();
   const query = new URLSearchParams(location.search);
-  const known = { first, last, at: timeline.onScreen()[0], ...previousCount(), ...parameters };
-  for (const [name, value] of Object.entries(known)) query.set(name, value);
+  const position = { first, last, at: timeline.onScreen()[0], ...previousCount(), ...parameters };
+  for (const [name, value] of Object.entries(position)) query.set(name, value);
   const html = await fetchPart(`${location.pathname}?${query}`, "search-results", purpose);
-  if (html === null || about() !== before) return null;
+  if (html === null || searchState() !== before) return null;
   const fresh = document.createElement("template");
   fresh.innerHTML = html;
   return fresh.content;
@@ -149,7 +149,7 @@ async function fetchHits(parameters, purpose) {
 /** Reuse the count of an earlier response to the same query. */
 function previousCount() {
   const { counted, count } = result()?.dataset ?? {};
-  return counted && place.dataset.asked === searchParams() ? { counted, count } : {};
+  return counted && place.dataset.query === searchParams() ? { counted, count } : {};
 }
 
 const isCounting = () => "counting" in (result()?.dataset ?? {});
@@ -161,14 +161,14 @@ function continueCount() {
   counting = setTimeout(async () => {
     if (!isCounting()) return;
     const fresh = (await fetchHits({ part: "count" }, "count"))?.querySelector("[data-hits]");
-    const shown = result();
-    if (!fresh || !shown) return;
-    for (const name of ["earlier", "later", "down", "up"]) fresh.dataset[name] = shown.dataset[name];
-    if (announcedText(fresh) === announcedText(shown)) {
-      for (const name of ["counted", "count"]) shown.dataset[name] = fresh.dataset[name];
-      shown.querySelector("progress").value = fresh.querySelector("progress").value;
+    const previous = result();
+    if (!fresh || !previous) return;
+    for (const name of ["earlier", "later", "down", "up"]) fresh.dataset[name] = previous.dataset[name];
+    if (announcedText(fresh) === announcedText(previous)) {
+      for (const name of ["counted", "count"]) previous.dataset[name] = fresh.dataset[name];
+      previous.querySelector("progress").value = fresh.querySelector("progress").value;
     } else {
-      shown.replaceWith(fresh);
+      previous.replaceWith(fresh);
     }
     mark();
     continueCount();
@@ -191,7 +191,7 @@ function refreshSoon() {
   }, pause);
 }
 
-for (const name of ["timeline:heard", "timeline:loaded", "timeline:replaced"]) {
+for (const name of ["timeline:new-events", "timeline:loaded", "timeline:replaced"]) {
   document.addEventListener(name, refreshSoon);
 }
 new MutationObserver(refreshSoon).observe(view, { subtree: true, attributeFilter: ["aria-current"] });
@@ -253,9 +253,9 @@ async function makeSteps() {
   const [way, cursor] = steps > 0 ? ["later", "up"] : ["earlier", "down"];
   const seqs = JSON.parse(result().dataset[way]);
   if (!seqs.length) return loadHits(way, cursor);
-  const made = Math.min(Math.abs(steps), seqs.length);
-  steps -= Math.sign(steps) * made;
-  await open(seqs[made - 1]);
+  const stepCount = Math.min(Math.abs(steps), seqs.length);
+  steps -= Math.sign(steps) * stepCount;
+  await open(seqs[stepCount - 1]);
   return !steps || refresh("steps");
 }
 
@@ -269,9 +269,9 @@ async function loadHits(way, cursor) {
 
 async function open(seq) {
   if (seq !== selection.selectedSeq()) {
-    const shown = document.querySelector("input[name=view]:checked");
+    const view = document.querySelector("input[name=view]:checked");
     const opened = selection.select(seq);
-    shown.checked = true; // on a narrow screen one goes from hit to hit in the timeline, not in the details
+    view.checked = true; // on a narrow screen one goes from hit to hit in the timeline, not in the details
     await opened;
   }
   const event = timeline.eventOf(seq);

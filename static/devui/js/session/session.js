@@ -8,7 +8,7 @@ import "./console.js";
 import { fetchPart, throttle } from "../core/fragment.js";
 import "./inspector.js";
 import { declare } from "../core/shortcuts.js";
-import { GONE, Live } from "../core/live-socket.js";
+import { DELETED, Live } from "../core/live-socket.js";
 import { noteProblems } from "./problems.js";
 import * as rail from "./rail.js";
 import * as selection from "./selection.js";
@@ -24,14 +24,14 @@ const page = document.getElementById("session");
 const state = document.querySelector("[data-live]");
 const pause = document.getElementById("pause");
 const announcer = document.getElementById("announcer");
-const runTeller = document.getElementById("run-announcer");
+const runAnnouncer = document.getElementById("run-announcer");
 const search = document.querySelector(".sibling-search");
 
 const WORDS = { connecting: "connecting", live: "live", offline: "offline", paused: "paused", refused: "not live" };
 
 let title = document.title;
 
-let heard = timeline.lastKnown();
+let newestSeq = timeline.lastKnown();
 let isPaused = false;
 let hasRows = timeline.showsTheEnd();
 
@@ -43,7 +43,7 @@ function address() {
   const url = new URL(page.dataset.socket, location.href);
   url.protocol = url.protocol.replace("http", "ws");
   hasRows = wantsRows() && !isPaused;
-  url.searchParams.set("after", hasRows ? timeline.lastShown() : heard);
+  url.searchParams.set("after", hasRows ? timeline.lastShown() : newestSeq);
   if (!hasRows) url.searchParams.set("rows", "0");
   return url.href;
 }
@@ -52,7 +52,7 @@ function showState(name, why) {
   const shown = isPaused && name === "live" ? "paused" : name;
   state.dataset.live = shown;
   state.querySelector("[data-connection]").textContent = why || WORDS[shown];
-  if (why === GONE) showGone();
+  if (why === DELETED) showGone();
   if (name === "live") selection.catchUp();
 }
 
@@ -80,7 +80,7 @@ const HANDLERS = {
   problems: ({ mark }) => noteProblems(mark),
   title: ({ name }) => showName(name),
   reset: openEnd,
-  gone: () => live.refuse(GONE),
+  gone: () => live.refuse(DELETED),
 };
 
 /** Return the status of the session's run in the words of the page. */
@@ -95,9 +95,9 @@ let announcedRun = runText();
 
 /** Announce the run's status to screen readers when it has changed. */
 function announceRun() {
-  const told = runText();
-  if (told !== announcedRun) runTeller.textContent = told;
-  announcedRun = told;
+  const text = runText();
+  if (text !== announcedRun) runAnnouncer.textContent = text;
+  announcedRun = text;
 }
 
 function showName(name) {
@@ -133,7 +133,7 @@ document.addEventListener("part:refused", (event) => {
   const { status, text } = event.detail;
   if (status !== 404 || !(isGone || text.includes('data-code="session_not_found"'))) return;
   event.preventDefault();
-  live.refuse(GONE);
+  live.refuse(DELETED);
 });
 addEventListener("htmx:responseError", (event) => {
   if (isGone && event.detail.xhr.status === 404) event.stopPropagation();
@@ -144,10 +144,10 @@ let wantedBoard = "";
 function takeEvents({ cursor, last, count, html, pending }) {
   const wasFollowing = timeline.isFollowing();
   const isNext = timeline.isNext({ cursor, count });
-  heard = Math.max(heard, last);
-  selection.setLast(heard);
+  newestSeq = Math.max(newestSeq, last);
+  selection.setLast(newestSeq);
   announce(count);
-  document.dispatchEvent(new CustomEvent("timeline:heard"));
+  document.dispatchEvent(new CustomEvent("timeline:new-events"));
   if (isPaused) {
     timeline.count(count);
     return;
@@ -204,7 +204,7 @@ async function openEnd() {
 
 /** Update the page after it moved to another place in the session. */
 function settleIn() {
-  heard = Math.max(heard, timeline.lastKnown());
+  newestSeq = Math.max(newestSeq, timeline.lastKnown());
   selection.mark();
   rail.noteErrors();
   rail.show();
@@ -225,7 +225,7 @@ async function togglePause() {
     showState("live", "");
     return;
   }
-  await timeline.catchUp(heard);
+  await timeline.catchUp(newestSeq);
   live.connect();
   refreshBoard();
 }
@@ -247,7 +247,7 @@ declare("In this session", [{ keys: ["G"], does: "Go to the end and follow", wor
 document.addEventListener("timeline:renewed", ({ detail }) => detail === selection.selectedSeq() && selection.refresh());
 document.addEventListener("timeline:replaced", settleIn);
 document.addEventListener("timeline:loaded", settleIn);
-document.addEventListener("timeline:wanted", goToEnd);
+document.addEventListener("timeline:go-to-end", goToEnd);
 
 /* The whole session by keys, and an event by its number. */
 const goToStart = () => timeline.goTo(1);

@@ -11,10 +11,10 @@ const place = document.getElementById("board");
 
 let address = location.href;
 let isLoading = false;
-let loaded = Promise.resolve();
+let loading = Promise.resolve();
 
 /** True if the page's board is incomplete: the whole board is loaded, not the differences. */
-let isLacking = false;
+let isIncomplete = false;
 
 const board = () => place.querySelector(".board");
 
@@ -27,8 +27,8 @@ const board = () => place.querySelector(".board");
  */
 export function show(url, { live = false } = {}) {
   address = url;
-  loaded = load(live);
-  return loaded;
+  loading = load(live);
+  return loading;
 }
 
 /** Reload the board of the same point in time. */
@@ -37,9 +37,9 @@ export const renew = (options) => show(address, options);
 const load = runLatest(async (live) => {
   isLoading = true;
   const html = await answer(addressFrom(address));
-  isLoading = isLacking = false;
-  if (html !== null) put(html, live);
-  if (isLacking) load(live);
+  isLoading = isIncomplete = false;
+  if (html !== null) replaceBoard(html, live);
+  if (isIncomplete) load(live);
 });
 
 /** Prefetched responses by address. */
@@ -59,38 +59,38 @@ export function prepare(steps) {
 }
 
 async function answer(url) {
-  const prepared = await ahead.get(url);
+  const prefetched = await ahead.get(url);
   ahead.delete(url);
-  return prepared ?? fetchPart(url, "board");
+  return prefetched ?? fetchPart(url, "board");
 }
 
 /** Return the address with the board that the page has, or will have: the one at the event `at`. */
 function addressFrom(url, at = board()?.dataset.at) {
-  const asking = new URL(url, location.href);
+  const requestUrl = new URL(url, location.href);
   const { mark, like, begin } = board()?.dataset ?? {};
-  const isSame = (name, value) => value === (asking.searchParams.get(name) ?? "");
+  const isSame = (name, value) => value === (requestUrl.searchParams.get(name) ?? "");
   const isSameSearch = isSame("key", like) && isSame("begin", begin);
-  if (Number(at) && isSameSearch && !isLacking && !asking.searchParams.has("diff")) {
-    asking.searchParams.set("known_event", at);
-    asking.searchParams.set("mark", mark);
+  if (Number(at) && isSameSearch && !isIncomplete && !requestUrl.searchParams.has("diff")) {
+    requestUrl.searchParams.set("known_event", at);
+    requestUrl.searchParams.set("mark", mark);
   }
-  for (const name of watched.names()) asking.searchParams.append("watch", name);
-  return asking.href;
+  for (const name of watched.names()) requestUrl.searchParams.append("watch", name);
+  return requestUrl.href;
 }
 
-function put(html, live) {
+function replaceBoard(html, live) {
   const fresh = document.createElement("template");
   fresh.innerHTML = html;
   const now = board();
   const next = fresh.content.querySelector(".board");
   const isPatch = now?.dataset.at !== undefined && next.dataset.at !== undefined;
   const scroller = () => place.querySelector(".columns, .board > .entries");
-  const scrolled = scroller()?.scrollTop ?? 0;
+  const scrollTop = scroller()?.scrollTop ?? 0;
   if (isPatch) patch(now, next, live);
   else {
     place.replaceChildren(fresh.content);
     settle(place);
-    if (scroller()) scroller().scrollTop = scrolled;
+    if (scroller()) scroller().scrollTop = scrollTop;
   }
   finish(live);
 }
@@ -122,10 +122,10 @@ function patchList(list, next, live) {
     const [old, entry] = [had.get(id), fresh.get(id)];
     if (old && (!entry || old.dataset.version === entry.dataset.version)) entries.push(old);
     else if (entry) entries.push(takePlace(list, entry, old, live));
-    else isLacking = true;
+    else isIncomplete = true;
   }
-  const kept = new Set(entries);
-  for (const old of had.values()) if (!kept.has(old)) old.remove();
+  const newEntries = new Set(entries);
+  for (const old of had.values()) if (!newEntries.has(old)) old.remove();
   let at = list.firstElementChild;
   for (const entry of entries) {
     if (entry === at) at = at.nextElementSibling;
@@ -190,7 +190,7 @@ function finish(live) {
   document.dispatchEvent(new CustomEvent("board:shown"));
 }
 
-/* --- What is asked of a moment whose board is on its way is asked of it, and not of the one before --- */
+/* --- Wait for the board that is loading before following a link of its head --- */
 
 const nameOf = (link) => link.getAttribute("aria-label");
 
@@ -200,12 +200,12 @@ function holdBack(event) {
   event.preventDefault();
   event.stopImmediatePropagation();
   const isSame = (other) => nameOf(other) === nameOf(link) || other.pathname === link.pathname;
-  loaded.then(() => [...place.querySelectorAll(".board-head .actions > a")].find(isSame)?.click());
+  loading.then(() => [...place.querySelectorAll(".board-head .actions > a")].find(isSame)?.click());
 }
 
 document.addEventListener("click", holdBack, { capture: true });
 
-/* --- Keys found by their names, where there are more than are shown --- */
+/* --- Search for keys that are not shown --- */
 
 const TYPING_PAUSE = 200;
 let typing = 0;
@@ -276,7 +276,7 @@ declare("In this session", [{ keys: ["b"], does: "Board as wide as the page, sco
 /** Load watched keys that are beyond the shown ones. */
 function complete() {
   if (!place.querySelector(".board-more > *") || !watched.isAnyMissing()) return;
-  isLacking = true;
+  isIncomplete = true;
   renew();
 }
 

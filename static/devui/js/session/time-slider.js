@@ -2,7 +2,7 @@
 
 const axis = document.querySelector(".time-slider");
 const slider = axis.querySelector("input[type=range]");
-const marker = axis.querySelector("[data-held]");
+const marker = axis.querySelector("[data-base]");
 const compareButton = axis.querySelector("[data-hold]");
 const announcer = document.getElementById("time-announcer");
 
@@ -45,8 +45,8 @@ function showComparedPoint() {
 /** Announce the selected event and the keys it wrote to screen readers. */
 export function announce(seq) {
   const changed = [...document.querySelectorAll("#board .entry.is-changed .change-key")].map((key) => key.textContent);
-  const wrote = changed.length ? `, which wrote ${changed.slice(0, 5).join(", ")}` : "";
-  announcer.textContent = `${document.getElementById("board-title")?.textContent.trim() ?? ""}${seq ? wrote : ""}`;
+  const writes = changed.length ? `, which wrote ${changed.slice(0, 5).join(", ")}` : "";
+  announcer.textContent = `${document.getElementById("board-title")?.textContent.trim() ?? ""}${seq ? writes : ""}`;
 }
 
 /** Call `move` with the seq of an event when the slider moves. */

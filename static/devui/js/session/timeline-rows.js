@@ -1,6 +1,6 @@
 // Timeline rows on the page: each event once, results beside their calls. Rows are added and removed at both ends.
 
-import { leadOn } from "./lanes.js";
+import { connectLanes } from "./lanes.js";
 import { showTimes } from "../core/times.js";
 
 export const list = () => document.getElementById("events");
@@ -25,12 +25,12 @@ export function parse(html) {
 /** Append later events that the server rendered, up to `end`. Return the new rows. */
 export function addBelow(fresh, end) {
   const added = prepare(fresh);
-  const came = added.flatMap((row) => [...row.querySelectorAll("[data-seq]")]);
+  const newEvents = added.flatMap((row) => [...row.querySelectorAll("[data-seq]")]);
   list().append(...groupsOf(fresh));
   list().dataset.last = end;
   if (!first()) list().dataset.first = 1;
   tidy(added);
-  leadOn(came);
+  connectLanes(newEvents);
   return added;
 }
 
@@ -43,10 +43,10 @@ export function addAbove(fresh, start) {
 }
 
 /** Remove rows at the top. A result that is newer than the remaining rows goes back to a row of its own. */
-export function dropAbove(doomed) {
-  const kept = rows()[doomed.length];
-  const end = kept ? headSeq(kept) - 1 : last();
-  for (const row of doomed) {
+export function dropAbove(removedRows) {
+  const next = rows()[removedRows.length];
+  const end = next ? headSeq(next) - 1 : last();
+  for (const row of removedRows) {
     for (const event of row.querySelectorAll("[data-seq]")) if (seqOf(event) > end) putBack(event, row);
     row.remove();
   }
@@ -55,24 +55,24 @@ export function dropAbove(doomed) {
 }
 
 /** Remove rows at the bottom. */
-export function dropBelow(doomed) {
-  const start = Math.min(...doomed.flatMap((row) => [...row.querySelectorAll("[data-seq]")].map(seqOf)));
-  for (const row of doomed) row.remove();
+export function dropBelow(removedRows) {
+  const start = Math.min(...removedRows.flatMap((row) => [...row.querySelectorAll("[data-seq]")].map(seqOf)));
+  for (const row of removedRows) row.remove();
   list().dataset.last = start - 1;
   removeStray();
 }
 
 /** Return the rows that can be removed at one end so that `most` events stay. Rows that are near stay. */
 export function spare(side, most, isNear) {
-  const doomed = [];
+  const removedRows = [];
   let left = events().length;
   const candidates = side === "top" ? rows() : rows().reverse();
   for (const row of candidates) {
     if (left <= most || isNear(row)) break;
     left -= row.querySelectorAll("[data-seq]").length;
-    doomed.push(row);
+    removedRows.push(row);
   }
-  return side === "top" ? doomed : doomed.reverse();
+  return side === "top" ? removedRows : removedRows.reverse();
 }
 
 /** Replace events that have changed. Return their seqs. */

@@ -23,20 +23,20 @@ const unseenButton = document.getElementById("unseen");
 
 let following = false;
 let unseen = 0;
-let known = Number(rows.list().dataset.cursor);
+let knownSeq = Number(rows.list().dataset.cursor);
 let loading = "";
 
 export const isFollowing = () => following;
 /** The seq of the session's last event that this page knows of. */
-export const lastKnown = () => known;
+export const lastKnown = () => knownSeq;
 /** The seq of the last event on the page. */
 export const lastShown = () => rows.last();
 /** Whether the session's last event is on the page. */
-export const showsTheEnd = () => rows.last() >= known;
+export const showsTheEnd = () => rows.last() >= knownSeq;
 
 /** Set the seq of the session's last event. */
 export function hear(last) {
-  known = Math.max(known, last);
+  knownSeq = Math.max(knownSeq, last);
   offer();
 }
 
@@ -68,7 +68,7 @@ export function take({ html, cursor, count }) {
 export async function catchUp(last) {
   const wasAtEnd = isAtEnd();
   hear(last);
-  if (wasAtEnd && known - rows.last() > MOST_EVENTS) {
+  if (wasAtEnd && knownSeq - rows.last() > MOST_EVENTS) {
     await openEnd();
     return;
   }
@@ -87,7 +87,7 @@ export function replace(html) {
   place.innerHTML = html;
   window.htmx.process(place);
   showTimes(place);
-  known = Math.max(known, Number(rows.list().dataset.cursor));
+  knownSeq = Math.max(knownSeq, Number(rows.list().dataset.cursor));
   following = false;
   setLoading("");
   setUnseen(0);
@@ -196,7 +196,7 @@ async function load(side) {
   if (!Number(first)) return false;
   keepInPlace(() => (isOlder ? rows.addAbove(fresh, first) : rows.addBelow(fresh, last)));
   trim(isOlder ? "bottom" : "top");
-  known = Math.max(known, Number(cursor));
+  knownSeq = Math.max(knownSeq, Number(cursor));
   offer();
   document.dispatchEvent(new CustomEvent("timeline:loaded"));
   noteScroll();
@@ -220,9 +220,9 @@ function trim(side) {
     const place = row.getBoundingClientRect();
     return place.bottom > top - margin && place.top < bottom + margin;
   };
-  const doomed = rows.spare(side, MOST_EVENTS, isNear);
-  if (!doomed.length) return;
-  keepInPlace(() => (side === "top" ? rows.dropAbove(doomed) : rows.dropBelow(doomed)));
+  const removedRows = rows.spare(side, MOST_EVENTS, isNear);
+  if (!removedRows.length) return;
+  keepInPlace(() => (side === "top" ? rows.dropAbove(removedRows) : rows.dropBelow(removedRows)));
 }
 
 let isTrimming = false;

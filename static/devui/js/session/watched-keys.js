@@ -23,7 +23,7 @@ function toggle(name) {
   keys = isWatched ? keys.filter((key) => key !== name) : [...keys, name].slice(-MOST);
   rememberList(STORE, keys);
   show();
-  say(isWatched ? `${plain(name)} is no longer watched` : `${plain(name)} is watched`);
+  announce(isWatched ? `${plain(name)} is no longer watched` : `${plain(name)} is watched`);
 }
 
 /**
@@ -70,22 +70,22 @@ function pinned(name, live) {
   button.setAttribute("aria-label", `No longer watch ${plain(name)}`);
   if (live && last.has(name) && last.get(name) !== text) {
     item.classList.add("is-fresh");
-    say(text ? `${plain(name)} is now ${text.slice(0, 80)}` : `${plain(name)} has no value`);
+    announce(text ? `${plain(name)} is now ${text.slice(0, 80)}` : `${plain(name)} has no value`);
   }
   last.set(name, text);
   return item;
 }
 
-let unsaid = [];
-let saying = 0;
+let pendingTexts = [];
+let announceTimer = 0;
 
 /** Announce a text politely, together with texts that follow shortly after. */
-function say(text) {
-  unsaid.push(text);
-  saying ||= setTimeout(() => {
-    announcer.textContent = unsaid.slice(-3).join(". ");
-    unsaid = [];
-    saying = 0;
+function announce(text) {
+  pendingTexts.push(text);
+  announceTimer ||= setTimeout(() => {
+    announcer.textContent = pendingTexts.slice(-3).join(". ");
+    pendingTexts = [];
+    announceTimer = 0;
   }, 300);
 }
 
