@@ -149,7 +149,7 @@ class Comparison:
                 "Nothing is decided. Compare with another run, or run the evalset again.",
             )
         if self.whole.refusal:
-            return Advice("info", self.whole.refusal, "No case is called regressed or fixed.")
+            return Advice("info", self.whole.refusal, "No case is reported as regressed or fixed.")
         return Advice("ok", "No case is worse than chance explains.", "You need not do anything.")
 
     @property

@@ -107,7 +107,7 @@ class CallPair:
         """The match in words."""
         return {
             Fit.SAME: "same",
-            Fit.ARGS: "other arguments" if self.wrong else "arguments ignored",
+            Fit.ARGS: "different arguments" if self.wrong else "arguments ignored",
             Fit.MISSING: "missing",
             Fit.EXTRA: "not expected" if self.wrong else "extra, allowed",
         }[self.fit]

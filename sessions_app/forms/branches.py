@@ -51,7 +51,7 @@ class ForkForm(forms.Form):
             ("live", "Live: the current user: and app: state, shared with other sessions"),
             (
                 "own",
-                "Its own: a copy of user: and app: as of this event, in an isolated namespace with empty memory",
+                "Isolated: a copy of user: and app: as of this event, in an isolated namespace with empty memory",
             ),
         ],
         initial="live",

@@ -47,7 +47,7 @@ SIGNALS = {
     "compaction": "compaction",
     "route": "route",
     "requestedAuthConfigs": "credentials wanted",
-    "requestedToolConfirmations": "confirmation wanted",
+    "requestedToolConfirmations": "confirmation requested",
     "renderUiWidgets": "UI widgets",
     "setModelResponse": "model response set",
 }

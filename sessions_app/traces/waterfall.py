@@ -27,12 +27,12 @@ MAX_DEPTH = 12
 
 STAGES = {
     "queued": "queued",
-    "taken": "taken by a process",
+    "taken": "picked up by a process",
     "loaded": "session loaded",
     "context ready": "message stored, context built",
     "agent": "agent begins",
     "request ready": "instruction, contents and tools prepared",
-    "first answer": "first of the answer",
+    "first answer": "first part of the answer",
     "answer": "model answered",
     "model failed": "model failed",
     Trace.LOST_TOOLSET: "toolset failed to load",

@@ -185,7 +185,6 @@ def _preview(form: KeyEditForm, current: StateChange | None) -> Context:
         "old": old,
         "new": new,
         "is_same": old == new,
-        "is_brief": brief,
         "lines": [] if brief else value_diff.diff_lines(old, new),
     }
 

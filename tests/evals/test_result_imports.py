@@ -147,7 +147,7 @@ def test_data_that_adk_lacks_is_unknown_and_no_price_problem(store, agent, clien
 
     values = {figure.one("dt").text: figure.one("dd").text for figure in figures.all(css="figure")}
     assert values["Cost"] == "unknown adk web keeps no prices"
-    assert values["Took"] == "unknown"
+    assert values["Duration"] == "unknown"
     assert not figures.all("a")
 
 

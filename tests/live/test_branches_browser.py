@@ -46,7 +46,7 @@ def test_a_plan_can_be_left_and_nothing_has_happened(open_page, story):
     page = open_page(story)
     open_event(page, 4)
     page.get_by_role("link", name="Rewind to before this invocation").click()
-    page.get_by_role("link", name="Leave it").click()
+    page.get_by_role("link", name="Cancel").click()
     expect(page.locator("#dialog[open]")).to_have_count(0)
     assert story.session.last_seq == 4
 

@@ -21,7 +21,7 @@ def keys(page: Element) -> dict[str, str]:
 def test_page_without_drift_says_so(get: Get):
     story = Story()
     story.says("a", delta={"n": 1})
-    assert "Nothing has drifted" in get(f"/sessions/id/{story.pk}/state/drift/").text
+    assert "No drift" in get(f"/sessions/id/{story.pk}/state/drift/").text
 
 
 def test_a_page_names_every_key_with_its_values_its_cause_and_its_writer(get: Get):
@@ -31,7 +31,7 @@ def test_a_page_names_every_key_with_its_values_its_cause_and_its_writer(get: Ge
     writes.edit_state(story.key, {}, removed=["gone"])
     page = get(f"/sessions/id/{story.pk}/state/drift/")
     shown = keys(page)
-    assert "Nothing has drifted" in page.text
+    assert "No drift" in page.text
     assert (
         page.one("h2", id="explained-title").text
         == "3 keys set by something other than this session's events"

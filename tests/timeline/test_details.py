@@ -97,7 +97,7 @@ def test_every_field_of_adks_actions_has_a_label():
     descriptions = {action.name: action.description for action in actions}
     assert descriptions["transferToAgent"] == "transfer to: other"
     assert descriptions["transferReason"] == "reason of the transfer: knows more"
-    assert descriptions["requestedToolConfirmations"] == "confirmation wanted"
+    assert descriptions["requestedToolConfirmations"] == "confirmation requested"
 
 
 def test_objects_and_lists_are_shown_as_json():

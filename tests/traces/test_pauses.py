@@ -93,7 +93,7 @@ def test_waiting_run_ends_with_its_question(get):
             finished_at=began + 0.2,
         )
     assert [
-        cell.text.strip() for cell in get("/runs/").all("td") if cell.attrs.get("data-label") == "Took"
+        cell.text.strip() for cell in get("/runs/").all("td") if cell.attrs.get("data-label") == "Duration"
     ] == [
         "200 ms",
         "200 ms",

@@ -15,10 +15,10 @@ from sessions_app.errors import BadInput
 
 LIVE, RECORDED, FAIL = "live", "recorded", "fail"
 
-MODEL_CHOICES = ((LIVE, "live: they are asked"), (RECORDED, "recorded: they answer as they did"))
+MODEL_CHOICES = ((LIVE, "live: call the models"), (RECORDED, "recorded: return the recorded answers"))
 TOOL_CHOICES = (
     (LIVE, "live: they are called"),
-    (RECORDED, "recorded: their results are given again"),
+    (RECORDED, "recorded: return the recorded results"),
     (FAIL, "fail: a call ends the attempt"),
 )
 

@@ -235,4 +235,4 @@ opener.addEventListener("click", (event) => {
   open();
 });
 
-declare("Everywhere", [{ keys: ["Mod+k"], does: "Go to a page or session, or do something here", work: open }]);
+declare("Everywhere", [{ keys: ["Mod+k"], does: "Go to a page or session, or run a command", work: open }]);

@@ -63,4 +63,4 @@ function closeMenus() {
   return menus.length > 0;
 }
 
-declare("Everywhere", [{ keys: ["Escape"], does: "Close what is open", work: closeMenus }]);
+declare("Everywhere", [{ keys: ["Escape"], does: "Close the open dialog or menu", work: closeMenus }]);

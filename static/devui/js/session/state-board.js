@@ -271,7 +271,7 @@ function widen() {
 }
 
 place.addEventListener("click", (event) => event.target.closest("button[data-wide]") && widen());
-declare("In this session", [{ keys: ["b"], does: "Board as wide as the page, scopes side by side", work: widen }]);
+declare("In this session", [{ keys: ["b"], does: "Widen or narrow the state board", work: widen }]);
 
 /** Load watched keys that are beyond the shown ones. */
 function complete() {

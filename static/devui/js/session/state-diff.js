@@ -38,5 +38,5 @@ document.addEventListener("submit", (event) => {
 });
 
 declare("In this session", [
-  { keys: ["d"], does: "Compare other points in time with this one, or no longer", work: hold },
+  { keys: ["d"], does: "Start or stop comparing with this point in time", work: hold },
 ]);
