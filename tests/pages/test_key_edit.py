@@ -256,7 +256,7 @@ def test_removal_is_described_and_appended(client: Client, get: Get, story: Stor
     assert f"Remove {name}?" in page.one("h1").text
     text = page.one("div", "notice-info").text
     assert "cannot remove a key" in text
-    assert "ADK's own session services would keep the key with None" in text
+    assert "ADK's own session services would keep it with the value None" in text
     seen = page.one("input", name="seen_position").attrs["value"]
     response = client.post(url, {"seen_position": seen})
     assert (response.status_code, response["Location"]) == (303, "/sessions/weather/ann/s1/?seq=1")

@@ -211,7 +211,7 @@ def test_a_session_is_added_by_the_agents_own_process(
     answer = client.post("/memory/add/", NAMED)
     assert process.asked == [("PATCH", "/apps/weather/users/ann/memory", b'{"session_id": "s1"}')]
     assert answer["Location"] == "/memory/?app=weather&user=ann&session=s1&added=0"
-    assert "Nothing was new" in get(answer["Location"]).one("p", css="memory-added").text
+    assert "No new entries" in get(answer["Location"]).one("p", css="memory-added").text
 
 
 def test_incomplete_form_is_refused(store: None, client: Client, process: Process):

@@ -33,10 +33,10 @@ export function show() {
 /** Add ticks for errors in events that arrived after the page was loaded. */
 export function noteErrors() {
   const path = ticks.querySelector("path");
-  const drawn = path.getAttribute("d");
+  const pathData = path.getAttribute("d");
   const seqs = [...document.querySelectorAll("#events .event.is-error[data-seq]")].map(seqOf);
-  const fresh = seqs.map((seq) => `M0 ${seq}h1`).filter((tick) => !drawn.includes(tick));
-  if (fresh.length) path.setAttribute("d", drawn + fresh.join(""));
+  const fresh = seqs.map((seq) => `M0 ${seq}h1`).filter((tick) => !pathData.includes(tick));
+  if (fresh.length) path.setAttribute("d", pathData + fresh.join(""));
 }
 
 function place(first, number, total) {
