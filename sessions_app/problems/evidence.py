@@ -70,7 +70,8 @@ class ModelRequest:
     """A recorded model call.
 
     Attributes:
-        instruction, contents: hashes of the instruction and of the list of contents.
+        instruction: hash of the instruction.
+        contents: hashes of the contents, if it may have lost its cache or is the request before; else None.
         tools: the declared tools; None if unknown. `tools_sha` is their hash.
         max_output_tokens: the limit in its config; None: none.
         finish_reason: of its last response.
@@ -84,7 +85,7 @@ class ModelRequest:
     event_ids: frozenset[str]
     instruction: str
     tools_sha: str
-    contents: str
+    contents: Sequence[str] | None
     tools: Sequence[DeclaredTool] | None
     max_output_tokens: int | None
     cached_tokens: int

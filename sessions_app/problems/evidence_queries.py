@@ -40,6 +40,7 @@ from sessions_app.problems.evidence import (
 )
 from sessions_app.problems.failures import FINISH_REASONS
 from sessions_app.traces.content_store import members_of
+from sessions_app.traces.model_calls import leaf_names
 
 EARLIER_EVENTS = 500
 """Events before the batch that are read of its invocations."""
@@ -49,6 +50,9 @@ LARGE_EVENT = 200_000
 
 ROWS_READ = 500
 """Newest rows of a kind that are read for a batch."""
+
+CACHES_READ = 5
+"""Lost caches of a batch whose contents are compared."""
 
 AGENTS_READ = 50
 TOOL_LISTS_READ = 20
@@ -297,17 +301,41 @@ def _read_requests(session: AgentSession, of_batch: Mapping[str, Any]) -> dict[s
     )
     previous = list(rows.filter(pk__in=list(before[:AGENTS_READ])))
     decoded = {call.pk: json.loads(call.request) for call in [*previous, *calls]}
+    contents = _read_contents(_without_cache([*previous, *calls]), decoded)
     tools = _read_tools(session.pk, [each.get("tools") or "" for each in decoded.values()])
     requests: dict[str, list[ModelRequest]] = {
-        "": [_request(call, decoded[call.pk], tools) for call in previous]
+        "": [_request(call, decoded[call.pk], tools, contents) for call in previous]
     }
     for call in calls:
-        requests.setdefault(call.invocation_id, []).append(_request(call, decoded[call.pk], tools))
+        requests.setdefault(call.invocation_id, []).append(_request(call, decoded[call.pk], tools, contents))
     return requests
 
 
+def _without_cache(calls: Iterable[ModelCall]) -> list[ModelCall]:
+    """Return the calls without cached tokens after one of the same agent with them, each after that one."""
+    last: dict[str, ModelCall] = {}
+    pairs: list[ModelCall] = []
+    for call in calls:
+        before = last.get(call.agent)
+        last[call.agent] = call
+        if before and before.cached_tokens and not call.cached_tokens:
+            pairs += [before, call]
+    return pairs[: 2 * CACHES_READ]
+
+
+def _read_contents(
+    calls: Iterable[ModelCall], requests: Mapping[int, Mapping[str, Any]]
+) -> dict[int, list[str]]:
+    """Return the hashes of the contents of calls, by key of the call."""
+    shas = {call.pk: requests[call.pk].get("contents") for call in calls}
+    return {call.pk: leaf_names(call.session_id, sha) for call in calls if (sha := shas[call.pk])}
+
+
 def _request(
-    call: ModelCall, request: Mapping[str, Any], tools: Mapping[str, list[DeclaredTool]]
+    call: ModelCall,
+    request: Mapping[str, Any],
+    tools: Mapping[str, list[DeclaredTool]],
+    contents: Mapping[int, Sequence[str]],
 ) -> ModelRequest:
     config = request.get("config") or {}
     responses = json.loads(call.response or "[]")
@@ -321,7 +349,7 @@ def _request(
         event_ids=frozenset(json.loads(call.event_ids)),
         instruction=request.get("system_instruction") or "",
         tools_sha=sha,
-        contents=request.get("contents") or "",
+        contents=contents.get(call.pk),
         tools=tools.get(sha) if sha else [],
         max_output_tokens=config.get("max_output_tokens"),
         cached_tokens=call.cached_tokens,

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Case, IntegerField, Value, When
+from django.db.models import Case, Count, IntegerField, Sum, Value, When
 
 from sessions_app.models import AgentSession, SessionProblem
 from sessions_app.problems import indexing
@@ -62,18 +62,13 @@ class SessionProblems:
 
     Attributes:
         rows: errors first, then warnings and notes, each in the order of events.
-        more: number of problems that are not listed.
+        more: number of errors and warnings that are not listed.
         unchecked: number of events that were not checked yet.
     """
 
     rows: list[ShownProblem]
     more: int = 0
     unchecked: int = 0
-
-    @property
-    def count(self) -> int:
-        """Number of errors and warnings, including those not listed."""
-        return sum(1 + each.row.more for each in self.rows if not each.is_note) + self.more
 
 
 def problems_of(session: AgentSession, code: str = "", invocation_id: str = "") -> SessionProblems:
@@ -86,18 +81,23 @@ def problems_of(session: AgentSession, code: str = "", invocation_id: str = "") 
         stored = stored.filter(code=code)
     if invocation_id:
         stored = stored.filter(invocation_id=invocation_id)
-    rows = list(_in_order(stored)[: PROBLEMS_SHOWN + 1])
-    rows += [
+    rows = list(_in_order(stored)[:PROBLEMS_SHOWN])
+    counted = stored.exclude(severity=Severity.NOTE).aggregate(rows=Count("pk"), more=Sum("more", default=0))
+    fresh_rows = [
         row
         for row in (fresh.rows if fresh else ())
         if code in ("", row.code) and invocation_id in ("", row.invocation_id)
     ]
-    rows.sort(key=lambda row: (_RANKS.get(Severity(row.severity), 0), row.seq))
-    beyond = 0 if code or invocation_id else session.problems_beyond
-    if len(rows) > PROBLEMS_SHOWN:
-        counted = stored.exclude(severity=Severity.NOTE).count()
-        beyond += max(0, counted - sum(row.severity != Severity.NOTE for row in rows[:PROBLEMS_SHOWN]))
-    return SessionProblems([ShownProblem(row) for row in rows[:PROBLEMS_SHOWN]], beyond, unchecked)
+    number = counted["rows"] + counted["more"] + _count(fresh_rows)
+    number += 0 if code or invocation_id else session.problems_beyond
+    rows = sorted([*rows, *fresh_rows], key=lambda row: (_RANKS.get(Severity(row.severity), 0), row.seq))
+    shown = rows[:PROBLEMS_SHOWN]
+    return SessionProblems([ShownProblem(row) for row in shown], number - _count(shown), unchecked)
+
+
+def _count(rows: Sequence[SessionProblem]) -> int:
+    """Return the number of errors and warnings that rows stand for."""
+    return sum(1 + row.more for row in rows if row.severity != Severity.NOTE)
 
 
 def problems_by_invocation(

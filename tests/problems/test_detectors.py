@@ -273,6 +273,22 @@ async def test_changed_instruction_loses_the_cache(store):
     assert problem.text == "agent had 4,000 cached tokens, then none, after the instruction changed."
 
 
+async def test_changed_history_loses_the_cache(store):
+    def forget_first(callback_context: Any, llm_request: Any) -> None:
+        if len(llm_request.contents) > 2:
+            del llm_request.contents[0]
+
+    model = ModelOf(turns=[respond("a", cached=4000), respond("b")])
+    session = await converse(
+        model=model, instruction="Be brief.", messages=["one", "two"], before_model_callback=forget_first
+    )
+    [problem] = await find_problems(session)
+    assert (
+        problem.text
+        == "agent had 4,000 cached tokens, then none, after content 1 of the conversation changed."
+    )
+
+
 async def test_cache_lost_without_a_change_is_no_problem(store):
     model = ModelOf(turns=[respond("a", cached=4000), respond("b")])
     assert await codes_of(await converse(model=model, instruction="Be brief.", messages=["one", "two"])) == []

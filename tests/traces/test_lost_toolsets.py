@@ -21,7 +21,7 @@ from sessions_app.search import indexing as search_indexing
 from sessions_app.store import units_of_work
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.timeline_reader import read_timeline
-from sessions_app.traces.lost_toolsets import latest_trace, lost_toolsets, toolsets_of
+from sessions_app.traces.lost_toolsets import lost_toolsets_of_sessions
 from tests.fake_models import ScriptedModel, call
 from tests.pages.html import parse
 from tests.sessions.build import APP, USER, create
@@ -56,6 +56,10 @@ async def converse(*turns: Any, toolsets: tuple[BaseToolset, ...] = (DeadToolset
     return await units_of_work.read(AgentSession.objects.get)
 
 
+def lost_in(session: AgentSession) -> dict[tuple[int, str], list[str]]:
+    return lost_toolsets_of_sessions([(session.pk, invocation_of(session))])
+
+
 def index() -> None:
     """Index and check all sessions, as the web process does."""
     search_indexing.index_all()
@@ -69,17 +73,12 @@ def invocation_of(session: AgentSession) -> str:
 async def test_toolset_that_fails_to_load_is_recorded_once(store):
     session = await converse([call("look")], "Nothing found.")
 
-    def lost() -> dict[str, list[str]]:
-        return lost_toolsets(session, {invocation_of(session)})
-
-    assert list((await units_of_work.read(lost)).values()) == [[LOST]]
+    assert list((await units_of_work.read(lost_in, session)).values()) == [[LOST]]
 
 
 async def test_toolset_that_loads_is_no_warning(store):
     session = await converse("Nothing to do.", toolsets=())
-    trace = await units_of_work.read(latest_trace, [session])
-    assert trace is not None
-    assert toolsets_of(trace) == []
+    assert await units_of_work.read(lost_in, session) == {}
 
 
 async def test_session_page_warns_of_lost_toolsets(store):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import zip_longest
 
 from sessions_app.problems.evidence import Evidence, ModelRequest
 from sessions_app.problems.registry import Link, Problem, detector
@@ -41,4 +42,15 @@ def _changes(before: ModelRequest, request: ModelRequest) -> list[str]:
         "the instruction": before.instruction == request.instruction,
         "the tools": before.tools_sha == request.tools_sha,
     }
-    return [name for name, is_same in same.items() if not is_same]
+    changes = [name for name, is_same in same.items() if not is_same]
+    if before.contents is not None and request.contents is not None:
+        number = next(
+            (
+                place
+                for place, (old, new) in enumerate(zip_longest(before.contents, request.contents), start=1)
+                if old is not None and old != new
+            ),
+            0,
+        )
+        changes += [f"content {number:,} of the conversation"] if number else []
+    return changes
