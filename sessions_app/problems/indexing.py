@@ -161,7 +161,7 @@ def _store_traits(session_pk: int) -> None:
 
 
 def _row(session_pk: int, invocation_id: str, detector: Detector, problem: Problem) -> SessionProblem:
-    links = [[link.kind, link.target, link.label] for link in problem.links[:MAX_LINKS]]
+    links = [[link.kind, link.target, quote(link.label)] for link in problem.links[:MAX_LINKS]]
     return SessionProblem(
         session_id=session_pk,
         code=detector.code,

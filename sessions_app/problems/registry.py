@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from itertools import islice
 
 from sessions_app.plugins import FAILURES, PROBLEMS, import_modules, load_plugins, objects_in, require_texts
 from sessions_app.problems.evidence import Evidence
@@ -18,6 +19,9 @@ log = logging.getLogger(__name__)
 MAX_TEXT = 400
 MAX_LINKS = 8
 MAX_CODE = 64
+MAX_PROBLEMS = 10_000
+"""Problems that a detector may report of an invocation."""
+
 OWN_DETECTORS = "sessions_app.problems.detectors"
 FAILED = "detector-failed"
 
@@ -61,6 +65,8 @@ class Problem:
             TypeError: a field has another type.
         """
         require_texts(self, "text", "agent")
+        if not isinstance(self.seq, int) or not all(isinstance(link, Link) for link in self.links):
+            raise TypeError(f"seq or links of {type(self).__name__} have another type: {self.seq!r}")
 
 
 Check = Callable[[Evidence], Iterable[Problem]]
@@ -140,7 +146,7 @@ def detect(evidence: Evidence) -> Iterator[tuple[Detector, Problem]]:
     """Yield the problems that all detectors find. A detector that raises is logged and reported as a note."""
     for each in all_detectors().values():
         try:
-            problems = list(each.check(evidence))
+            problems = [_checked(problem) for problem in islice(each.check(evidence), MAX_PROBLEMS)]
         except FAILURES as error:
             log.exception("The problem detector %r failed.", each.code)
             problems, each = (
@@ -149,6 +155,17 @@ def detect(evidence: Evidence) -> Iterator[tuple[Detector, Problem]]:
             )
         for problem in problems:
             yield each, problem
+
+
+def _checked(problem: object) -> Problem:
+    """Return what a detector yielded, if it is a problem.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(problem, Problem):
+        raise TypeError(f"A detector yields Problem objects, not {type(problem).__name__}.")
+    return problem
 
 
 def quote(text: str, limit: int = 200) -> str:

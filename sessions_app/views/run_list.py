@@ -79,7 +79,9 @@ def _rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _row_mark(run: Run) -> str:
-    return list_updates.mark_of(run.status, bool(run.cancel_requested_at), run.error)
+    return list_updates.mark_of(
+        run.status, bool(run.cancel_requested_at), run.error, run.session.problem_count
+    )
 
 
 def _url(route: str, query: Mapping[str, Any], more: Mapping[str, str] | None = None) -> str:

@@ -225,7 +225,13 @@ def _row_mark(session: AgentSession) -> str:
     tags = listing.tag_names(session)
     is_pinned = session.pinned_at is not None
     return list_updates.mark_of(
-        session.revision, session.title, status, expiry.age_of(session), is_pinned, *tags
+        session.revision,
+        session.title,
+        session.problem_count,
+        status,
+        expiry.age_of(session),
+        is_pinned,
+        *tags,
     )
 
 

@@ -195,6 +195,18 @@ def test_problems_of_one_code_and_of_one_invocation(story, get):
     assert not get(f"/sessions/id/{story.pk}/problems/?code=timeout").all("div", "found-problem")
 
 
+def test_lists_on_screen_get_the_number_of_problems_later(story, client, get):
+    run = lifecycle.create_run(story.pk, {})
+    fail_tools(story, 1)
+    lifecycle.finish(run.pk, Run.Status.DONE, invocation_id="i0")
+    watches = [get(path).one("div", id="watch").attrs["hx-get"] for path in ("/sessions/", "/runs/")]
+    assert [client.get(watch).status_code for watch in watches] == [204, 204]
+    index()
+    for watch in watches:
+        badge = parse_html(client.get(watch).content).one("a", "badge")
+        assert badge.attrs["href"].startswith(f"/sessions/id/{story.pk}/problems/")
+
+
 DETECTORS = """
 from sessions_app.problems import Problem, detector
 
@@ -205,6 +217,15 @@ def shouting(evidence):
 @detector("broken", "Broken", remedy="None.")
 def broken(evidence):
     raise ValueError("no such <key>")
+
+@detector("endless", "Endless", remedy="None.")
+def endless(evidence):
+    while True:
+        yield Problem("again")
+
+@detector("odd", "Odd", remedy="None.")
+def odd(evidence):
+    yield "a text"
 
 @detector("tool-error", "Taken", remedy="None.")
 def taken(evidence):
@@ -224,9 +245,11 @@ def test_detectors_of_a_package(story, installed_detectors, caplog):
     story.says("fine")
     with caplog.at_level(logging.ERROR):
         found = problem_queries.problems_of(story.session)
-    texts = {problem.row.code: problem.row.text for problem in found.rows}
-    assert texts["shouting"] == "somebody shouts"
-    assert texts["detector-failed"] == "The check broken raised ValueError: no such <key>"
+    texts = [problem.row.text for problem in found.rows]
+    assert "somebody shouts" in texts
+    assert "The check broken raised ValueError: no such <key>" in texts
+    assert "The check odd raised TypeError: A detector yields Problem objects, not str." in texts
+    assert texts.count("again") == indexing.SAME_STORED * 2
     assert "'tool-error' exists already" in caplog.text
 
 
