@@ -382,6 +382,7 @@ def test_run_that_is_repeated_has_the_same_shard(store):
 
 def test_every_table_of_a_session_is_copied_or_made_anew():
     made_anew = {
+        "SessionProblem",
         "SessionTrait",
         "DeletedSession",
         "ImportedSession",

@@ -19,7 +19,7 @@ def test_every_name_is_listed_once_in_order(django_assert_num_queries):
         story.add(delta={"city": "Paris", "k" * 2000: "too long to be typed"})
         labels.tag([story.pk], "bug")
     indexing.index_all()
-    with django_assert_num_queries(8):
+    with django_assert_num_queries(9):
         known = vocabulary.read_vocabulary()
     assert (known.apps, known.users, known.tags) == (["weather", "writer"], ["ann"], ["bug"])
     assert known.tools == ["get_weather"]
