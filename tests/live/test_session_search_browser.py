@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Request, Response, Route, expect
 
-from sessions_app.timeline.session_search import scan
+from sessions_app.timeline.session_search import hits, scan
 from tests.live.windows import event
 from tests.timeline.story import Story
 
@@ -35,6 +36,11 @@ def marked_texts(page: Page) -> list[str]:
         "[...(CSS.highlights.get('found') ?? [])].map(range => range.toString())"
     )
     return texts
+
+
+def answer_handled(page: Page) -> None:
+    """Return when the page has handled the answers that it has: another one is handled after them."""
+    page.evaluate("fetch(location.href).then(response => response.text())")
 
 
 def test_a_search_counts_marks_and_leads_from_hit_to_hit(open_page, session_story):
@@ -145,6 +151,55 @@ def test_events_that_come_live_join_the_count_and_the_hits(open_page, session_st
     session_story.says("the last needle")
     expect(hit_counter(page)).to_have_text("6 hits")
     expect(page.locator("#events [data-seq='203'].is-hit")).to_be_visible()
+
+
+def test_words_are_highlighted_in_a_window_that_comes_late(open_page, story):
+    for text in ("hay", "needle"):
+        story.says(text)
+    page = open_page(story, "?q=needle&only=1")
+    expect(hit_counter(page)).to_have_text("1 hit")
+    windows: list[Route] = []
+
+    def is_for(target: str) -> Callable[[Request | Response], bool]:
+        return lambda what: getattr(what, "request", what).headers.get("hx-target") == target
+
+    def hold_windows(route: Route) -> None:
+        if route.request.headers.get("hx-target") == "window":
+            windows.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/sessions/**", hold_windows)
+    with page.expect_response(is_for("search-results")):
+        page.get_by_label("only hits").uncheck()
+    with page.expect_response(is_for("search-results")), page.expect_request(is_for("window")):
+        story.says("the last needle")
+    expect(hit_counter(page)).to_have_text("2 hits")
+    with page.expect_response(is_for("search-results")):
+        windows[-1].continue_()
+    answer_handled(page)
+    assert marked_texts(page) == ["needle", "needle"]
+
+
+def test_late_count_does_not_replace_newer_hits(open_page, session_story, monkeypatch):
+    monkeypatch.setattr(scan, "FIRST_BATCH", 10)
+    monkeypatch.setattr(scan, "SCAN_S", 0.0)
+    monkeypatch.setattr(hits, "LONG_SCAN_S", 60.0)
+    page = open_page(session_story)
+    counts: list[Route] = []
+    page.route(re.compile("part=count"), lambda route: counts.append(route))
+    with page.expect_request(re.compile("part=count")):
+        box(page).fill("needle")
+    page.evaluate("0")  # by then the route has got the request
+    late = counts[0].fetch()
+    assert "4 hits" in late.text()
+    monkeypatch.setattr(scan, "SCAN_S", 60.0)
+    session_story.says("one more needle")
+    expect(hit_counter(page)).to_have_text("5 hits")
+    with page.expect_response(re.compile("part=count")):
+        counts[0].fulfill(response=late)
+    answer_handled(page)
+    expect(hit_counter(page)).to_have_text("5 hits")
 
 
 def test_terms_are_completed_and_chips_applied(open_page, session_story):

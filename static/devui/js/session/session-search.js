@@ -160,9 +160,9 @@ function continueCount() {
   clearTimeout(counting);
   counting = setTimeout(async () => {
     if (!isCounting()) return;
-    const fresh = (await fetchHits({ part: "count" }, "count"))?.querySelector("[data-hits]");
     const previous = result();
-    if (!fresh || !previous) return;
+    const fresh = (await fetchHits({ part: "count" }, "count"))?.querySelector("[data-hits]");
+    if (!fresh || previous !== result()) return; // the hits were refreshed meanwhile, and this count may be older
     for (const name of ["earlier", "later", "down", "up"]) fresh.dataset[name] = previous.dataset[name];
     if (announcedText(fresh) === announcedText(previous)) {
       for (const name of ["counted", "count"]) previous.dataset[name] = fresh.dataset[name];

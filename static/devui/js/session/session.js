@@ -199,7 +199,7 @@ function announce(count) {
 
 /** Show the newest events and follow. */
 async function openEnd() {
-  if (await timeline.openEnd()) settleIn();
+  if (await timeline.openEnd()) document.dispatchEvent(new CustomEvent("timeline:replaced"));
 }
 
 /** Update the page after it moved to another place in the session. */
