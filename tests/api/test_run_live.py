@@ -16,7 +16,14 @@ from websockets.exceptions import InvalidStatus
 from devui.supervisor import Supervisor
 from sessions_app.runs import runtime_client as runs
 from tests import forked_processes
-from tests.api.live_sockets import LIVE_AGENTS, closing_of, ended_run, next_agent_text, text_message
+from tests.api.live_sockets import (
+    LIVE_AGENTS,
+    PATIENCE_S,
+    closing_of,
+    ended_run,
+    next_agent_text,
+    text_message,
+)
 from tests.store import store_url
 
 Open = Callable[..., Any]
@@ -39,7 +46,8 @@ def dial(http_client: httpx.AsyncClient) -> Open:
     def opened(session_id: str, more: str = "", **how: Any) -> Any:
         host = f"{http_client.base_url.host}:{http_client.base_url.port}"
         query = f"app_name=parrot&user_id=ann&session_id={session_id}{more}"
-        return connect(f"ws://{host}/run_live?{query}", proxy=None, **how)
+        # The handshake ends once the agent's process has started, which may take longer than the client's own 10 s.
+        return connect(f"ws://{host}/run_live?{query}", proxy=None, open_timeout=PATIENCE_S, **how)
 
     return opened
 

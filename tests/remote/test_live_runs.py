@@ -59,7 +59,7 @@ async def here(web: httpx.AsyncClient) -> AsyncIterator[str]:
 
 def dial(here: str, session_id: str = "s1", more: str = "", app: str = "parrot@far", **how: Any) -> Any:
     query = f"app_name={app}&user_id=ann&session_id={session_id}&modalities=TEXT{more}"
-    return connect(f"ws://{here}/run_live?{query}", proxy=None, **how)
+    return connect(f"ws://{here}/run_live?{query}", proxy=None, open_timeout=60, **how)
 
 
 def texts() -> list[str]:
