@@ -33,7 +33,7 @@ def hit_counter(page: Page) -> Locator:
 
 def marked_texts(page: Page) -> list[str]:
     texts: list[str] = page.evaluate(
-        "[...(CSS.highlights.get('found') ?? [])].map(range => range.toString())"
+        "[...(CSS.highlights.get('search-hit') ?? [])].map(range => range.toString())"
     )
     return texts
 
