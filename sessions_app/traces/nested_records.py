@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from django.db import connection
 from django.db.models import QuerySet
 
 from sessions_app.events.conditions import HAS_CALLS
 from sessions_app.ids import SessionKey
-from sessions_app.models import AgentSession, Event, NestedEvent, NestedRun
+from sessions_app.models import Event, NestedEvent, NestedRun
 from sessions_app.store import change_notification
+from sessions_app.store.statements import insert_sql
 
 CALLS_SCANNED = 200
 """Newest events with calls that are searched for the call of a nested run. It is usually the newest one."""
@@ -19,6 +21,18 @@ CUT_OFF = "Cut off: the call was cancelled, or the process ended."
 """Error of a nested run that ended without notice."""
 
 _UPDATED = ("finished_at", "changed_at", "error", "event_count", "stored_count", "total_tokens")
+_EVENT_FIELDS = [field.attname for field in NestedEvent._meta.concrete_fields if not field.primary_key]
+
+_FIND_SESSION = (
+    "SELECT id FROM sessions_app_agentsession"
+    " WHERE realm = %s AND app_name = %s AND user_id = %s AND session_id = %s"
+)
+_FIND_RUN = "SELECT id, seq FROM sessions_app_nestedrun WHERE session_id = %s AND ref = %s"
+_UPDATE_RUN = (
+    "UPDATE sessions_app_nestedrun SET seq = %s, finished_at = %s, changed_at = %s, error = %s,"
+    " event_count = %s, stored_count = %s, total_tokens = %s WHERE id = %s"
+)
+_INSERT_EVENT = f"{insert_sql(NestedEvent)} ON CONFLICT DO NOTHING"
 
 
 def save_nested(key: SessionKey, run: NestedRun, top_call_id: str, event: NestedEvent | None = None) -> bool:
@@ -32,23 +46,24 @@ def save_nested(key: SessionKey, run: NestedRun, top_call_id: str, event: Nested
         top_call_id: the call of one of the session's own events inside which the run is.
         event: an event of the run, without its session.
     """
-    session_pk = AgentSession.objects.filter(**key._asdict()).values_list("pk", flat=True).first()
-    if session_pk is None:
-        return True
-    stored = NestedRun.objects.filter(session=session_pk, ref=run.ref)
-    row = stored.values("seq").first()
-    if row is None:
-        run.pk, run.session_id = None, session_pk
-        run.seq = _find_call(session_pk, run, top_call_id)
-        run.save(force_insert=True)
-    else:
-        values: dict[str, Any] = {name: getattr(run, name) for name in _UPDATED}
-        if row["seq"] is None:
-            values["seq"] = _find_call(session_pk, run, top_call_id)
-        stored.update(**values)
-    if event is not None:
-        event.pk, event.session_id = None, session_pk
-        NestedEvent.objects.bulk_create([event], ignore_conflicts=True)
+    with connection.cursor() as cursor:  # plain SQL: this runs with every nested event
+        cursor.execute(_FIND_SESSION, key)
+        session = cursor.fetchone()
+        if session is None:
+            return True
+        [session_pk] = session
+        cursor.execute(_FIND_RUN, (session_pk, run.ref))
+        row = cursor.fetchone()
+        if row is None:
+            run.pk, run.session_id = None, session_pk
+            run.seq = _find_call(session_pk, run, top_call_id)
+            run.save(force_insert=True)
+        else:
+            seq = _find_call(session_pk, run, top_call_id) if row[1] is None else row[1]
+            cursor.execute(_UPDATE_RUN, (seq, *(getattr(run, name) for name in _UPDATED), row[0]))
+        if event is not None:
+            event.session_id = session_pk
+            cursor.execute(_INSERT_EVENT, [getattr(event, name) for name in _EVENT_FIELDS])
     change_notification.notify_after_commit()
     return True
 

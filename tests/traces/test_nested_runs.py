@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
+from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.callback_context import CallbackContext
+from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.llm_agent import LlmAgent
+from google.adk.events.event import Event as AdkEvent
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.tool_context import ToolContext
+from google.genai import types
 
 from sessions_app.adk import nested_runs
 from sessions_app.branches.fork import NewFork, fork
@@ -236,3 +241,26 @@ async def test_fork_copies_the_nested_runs_of_the_events_it_copies(ask):
     assert [event.data for event in await events_of(copied[0])] == [
         event.data for event in await events_of(first)
     ]
+
+
+class Talker(BaseAgent):
+    """Says the same again and again."""
+
+    times: int
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[AdkEvent, None]:
+        content = types.Content(role="model", parts=[types.Part(text="again")])
+        for _ in range(self.times):
+            yield AdkEvent(author=self.name, invocation_id=ctx.invocation_id, content=content)
+
+
+@pytest.mark.soak
+async def test_nested_run_of_ten_thousand_events_is_bounded_and_does_not_disturb_the_session(ask):
+    events = await ask(
+        caller([AgentTool(Talker(name="talker", times=10_000))], call("talker", "c1", request="x"), "done")
+    )
+    assert events[-1].content.parts[0].text == "done"
+    [run] = await stored()
+    assert (run.event_count, run.stored_count) == (10_001, nested_runs.EVENTS_MOST)
+    assert run.finished_at is not None
+    assert len(await events_of(run)) == nested_runs.EVENTS_MOST
