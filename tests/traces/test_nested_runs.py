@@ -20,6 +20,7 @@ from google.genai import types
 from sessions_app.adk import nested_runs
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.models import AgentSession, Event, ModelCall, NestedEvent, NestedRun
+from sessions_app.sessions import purge
 from sessions_app.store import units_of_work
 from sessions_app.traces.nested_records import CUT_OFF
 from sessions_app.traces.outbox import outbox
@@ -264,3 +265,12 @@ async def test_nested_run_of_ten_thousand_events_is_bounded_and_does_not_disturb
     assert (run.event_count, run.stored_count) == (10_001, nested_runs.EVENTS_MOST)
     assert run.finished_at is not None
     assert len(await events_of(run)) == nested_runs.EVENTS_MOST
+
+
+async def test_purge_removes_nested_runs_with_their_session(ask):
+    await ask(caller([helper("inside")], call("helper", "c1", request="x"), "done"))
+    assert await stored()
+    report = await units_of_work.read(lambda: purge.purge(purge.PurgeFilter(older_than_s=-1.0)))
+    assert report.sessions == 1
+    assert not await units_of_work.read(NestedEvent.objects.exists)
+    assert not await units_of_work.read(NestedRun.objects.exists)
