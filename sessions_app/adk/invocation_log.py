@@ -28,6 +28,7 @@ from sessions_app.adk.lost_toolsets import report_lost_toolsets
 from sessions_app.adk.mirror import MirroredSessionService
 from sessions_app.adk.model_calls import OpenCall
 from sessions_app.adk.nested_runs import NestedRuns
+from sessions_app.adk.run_log import RunLog
 from sessions_app.adk.service import DjangoSessionService
 from sessions_app.ids import SessionKey
 from sessions_app.models import Trace
@@ -56,7 +57,13 @@ class InvocationLog:
     """Log of an active invocation."""
 
     def __init__(
-        self, key: SessionKey, invocation_id: str, root_agent: str, *, is_live: bool = False
+        self,
+        key: SessionKey,
+        invocation_id: str,
+        root_agent: str,
+        *,
+        is_live: bool = False,
+        keep_logs: bool = True,
     ) -> None:
         self.key = key
         self.invocation_id = invocation_id
@@ -71,6 +78,7 @@ class InvocationLog:
         self._calls: dict[int, tuple[EventActions, OpenCall]] = {}
         self._lost_toolsets: set[str] = set()
         self.nested_runs = NestedRuns(key, invocation_id)
+        self.run_log = RunLog(key, invocation_id, self._watch.now) if keep_logs else None
 
     def note_stage(self, name: str, of: str = "", at: float | None = None) -> None:
         """Note a stage of an agent or a tool."""
@@ -184,6 +192,8 @@ class InvocationLog:
 
     def _send_remaining(self) -> None:
         self.nested_runs.close_all()
+        if self.run_log:
+            self.run_log.close()
         calls = [call for _, call in self._calls.values()]
         for call in dict.fromkeys([*calls, *self._live.values()]):
             is_open = call.finished_at is None
@@ -232,7 +242,8 @@ report_lost_toolsets(_note_lost_toolset)
 class InvocationLogs:
     """Logs of the active invocations, by id. The oldest are dropped, since an invocation may end without notice."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keep_logs: bool = True) -> None:
+        self._keep_logs = keep_logs
         self._by_id: OrderedDict[str, InvocationLog] = OrderedDict()
 
     def open(self, context: InvocationContext) -> InvocationLog | None:
@@ -249,7 +260,7 @@ class InvocationLogs:
         if key is None:
             return None
         root, is_live = context.agent.name if context.agent else "", context.live_request_queue is not None
-        log = InvocationLog(key, context.invocation_id, root, is_live=is_live)
+        log = InvocationLog(key, context.invocation_id, root, is_live=is_live, keep_logs=self._keep_logs)
         _current_log.set(log)
         if task := asyncio.current_task():
             log.task, log.on_task_end = task, partial(self._abort, log)

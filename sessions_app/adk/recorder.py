@@ -27,7 +27,7 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from sessions_app.adk import nested_runs, provenance
+from sessions_app.adk import nested_runs, provenance, run_log
 from sessions_app.adk.delta_writers import (
     WatchedDelta,
     WatchedInvocation,
@@ -81,6 +81,7 @@ class Recorder(BasePlugin):
         on_chunk: called with every streamed chunk; without it chunks are not recorded.
         keep_temp: record `temp:` values as ghost keys, shown during their invocation.
         keep_calls: record model requests and responses, and the stages of runs.
+        keep_logs: with `keep_calls`, record log records and printed text of runs.
         name: the plug-in's name, unique in an App.
     """
 
@@ -90,6 +91,7 @@ class Recorder(BasePlugin):
         on_chunk: ChunkSink | None = None,
         keep_temp: bool = True,
         keep_calls: bool = True,
+        keep_logs: bool = True,
         name: str = "devui_recorder",
     ) -> None:
         super().__init__(name=name)
@@ -97,7 +99,7 @@ class Recorder(BasePlugin):
         self._on_chunk = on_chunk
         self._keep_temp = keep_temp
         self._invocations = WatchedInvocations()
-        self._logs = InvocationLogs()
+        self._logs = InvocationLogs(keep_logs=keep_logs)
         self._keep_calls = keep_calls
 
     @_harmless
@@ -127,6 +129,7 @@ class Recorder(BasePlugin):
     def before_agent_callback(self, *, agent: BaseAgent, callback_context: CallbackContext) -> None:
         """From here on the agent's `before_agent_callback`s write."""
         self._invocations[callback_context.invocation_id].agents[agent.name] = agent
+        run_log.note_agent(agent.name)
         self._hand_to_callbacks(callback_context, "before_agent_callback")
         if log := self._log(callback_context):
             log.note_stage("agent", agent.name)
@@ -173,6 +176,7 @@ class Recorder(BasePlugin):
         if call_id:
             invocation.calls[call_id] = delta
         nested_runs.note_call(tool_context.invocation_id, call_id)
+        run_log.note_tool(tool_context.agent_name, tool.name, call_id)
         if log := self._log(tool_context):
             log.note_stage("tool", tool.name)
 
@@ -181,6 +185,7 @@ class Recorder(BasePlugin):
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, result: dict[str, Any]
     ) -> None:
         """From here on the agent's `after_tool_callback`s write."""
+        run_log.note_agent(tool_context.agent_name)
         self._hand_to_callbacks(tool_context, "after_tool_callback")
         if log := self._log(tool_context):
             log.note_stage("tool ended", tool.name)
@@ -190,6 +195,7 @@ class Recorder(BasePlugin):
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, error: Exception
     ) -> None:
         """From here on the agent's `on_tool_error_callback`s write."""
+        run_log.note_agent(tool_context.agent_name)
         self._hand_to_callbacks(tool_context, "on_tool_error_callback")
         if log := self._log(tool_context):
             log.note_stage("tool failed", tool.name)
@@ -215,6 +221,8 @@ class Recorder(BasePlugin):
             if self._on_chunk is not None:
                 self._on_chunk(invocation_context.session, event)
             return
+        if log and log.run_log:
+            log.run_log.last_event_id = event.id
         writers = _writers(self._invocations[invocation_context.invocation_id], event)
         provenance.note_event(event.id, EventNotes(writers, self._keep_temp))
 

@@ -11,6 +11,7 @@ from sessions_app.models.apps import AgentCard, AppSettings
 from sessions_app.models.artifacts import Artifact, MemoryEntry
 from sessions_app.models.imports import ImportedScope, ImportedSession, ImportSource, MirroredSession
 from sessions_app.models.indexes import EventWords, SessionTrait, SessionWords, StateValue
+from sessions_app.models.logs import LogRecord
 from sessions_app.models.nested import UNINDEXED_NESTED, NestedEvent, NestedRun
 from sessions_app.models.problems import SessionProblem
 from sessions_app.models.runs import Run, RuntimeProcess
@@ -59,6 +60,7 @@ __all__ = [
     "ImportSource",
     "ImportedScope",
     "ImportedSession",
+    "LogRecord",
     "MemoryEntry",
     "MirroredSession",
     "ModelCall",

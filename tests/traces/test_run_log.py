@@ -1,0 +1,190 @@
+"""Log records and printed text of a run, stored by the recorder."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+from typing import Any
+
+import pytest
+from google.adk.agents.llm_agent import LlmAgent
+
+from sessions_app.adk import Recorder, run_log
+from sessions_app.ids import SessionKey
+from sessions_app.models import LogRecord
+from sessions_app.store import units_of_work
+from sessions_app.traces import log_records, outbox
+from tests.fake_models import ScriptedModel, call
+from tests.sessions.build import APP, USER
+
+log = logging.getLogger("shop.stock")
+
+
+async def stored() -> list[LogRecord]:
+    await outbox.outbox().wait_written()
+    rows = LogRecord.objects.exclude(logger__startswith="google_adk").order_by("pk")
+    return await units_of_work.read(lambda: list(rows))
+
+
+def agent_with(tool: Any, *, name: str = "ann") -> LlmAgent:
+    return LlmAgent(name=name, model=ScriptedModel.saying(call(tool.__name__), "done"), tools=[tool])
+
+
+def look() -> str:
+    """Look into the stock."""
+    print("two", "items")
+    print("no such item", file=sys.stderr)
+    log.warning("stock of %s is low", "tea")
+    return "2"
+
+
+async def test_log_records_and_printed_lines_are_stored_with_their_tool(ask):
+    events = await ask(agent_with(look))
+    rows = await stored()
+    assert [(row.source, row.level, row.logger, row.message) for row in rows] == [
+        ("stdout", logging.INFO, "", "two items"),
+        ("stderr", logging.WARNING, "", "no such item"),
+        ("log", logging.WARNING, "shop.stock", "stock of tea is low"),
+    ]
+    [function_call] = events[0].get_function_calls()
+    for row in rows:
+        assert (row.agent, row.tool, row.call_id) == ("ann", "look", function_call.id)
+        assert row.after_event_id == events[0].id
+
+
+async def test_everything_is_still_printed(ask, capsys):
+    await ask(agent_with(look))
+    assert "two items\n" in capsys.readouterr().out
+
+
+async def test_record_that_a_handler_prints_is_stored_once(ask):
+    handler = logging.StreamHandler(sys.stderr)
+    log.addHandler(handler)
+    try:
+        await ask(agent_with(look))
+    finally:
+        log.removeHandler(handler)
+    assert [row.message for row in await stored()].count("stock of tea is low") == 1
+
+
+async def test_text_after_the_last_tool_names_no_tool(ask):
+    def say_goodbye(**_: Any) -> None:
+        print("goodbye")
+
+    agent = agent_with(look)
+    agent.after_agent_callback = say_goodbye
+    await ask(agent)
+    last = (await stored())[-1]
+    assert (last.message, last.agent, last.tool) == ("goodbye", "ann", "")
+
+
+async def test_credentials_are_removed(ask):
+    def leak() -> str:
+        """Print a key."""
+        print("token=sk-abcdefghijklmnopqrstuvwxyz0123456789")
+        return ""
+
+    await ask(agent_with(leak))
+    [row] = await stored()
+    assert "sk-abc" not in row.message
+
+
+async def test_flood_is_bounded_and_the_note_counts_what_was_dropped(ask, monkeypatch):
+    monkeypatch.setattr(run_log, "MAX_RECORDS", 50)
+
+    def flood() -> str:
+        """Print much."""
+        for number in range(1_000):
+            print("line", number)
+        return ""
+
+    await ask(agent_with(flood))
+    rows = await stored()
+    assert len(rows) == 51
+    assert rows[-1].message.startswith("950 further records were dropped")
+
+
+async def test_long_line_and_odd_characters_are_stored(ask):
+    def shout() -> str:
+        """Print a long line and characters that no column can hold."""
+        print("a" * (run_log.MAX_MESSAGE + 5))
+        print("nul \0 and half \ud800")
+        return ""
+
+    await ask(agent_with(shout))
+    lines = [row.message for row in await stored()]
+    assert [len(line) for line in lines[:2]] == [run_log.MAX_MESSAGE, 5]
+    assert lines[2].startswith("nul ")
+
+
+async def test_record_that_cannot_be_formatted_is_stored_as_far_as_possible(ask, monkeypatch):
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # pytest's handler would raise
+
+    def confuse() -> str:
+        """Log with arguments that do not fit."""
+        log.error("%d items", "many")
+        return ""
+
+    await ask(agent_with(confuse))
+    assert (await stored())[0].message == "%d items (cannot be formatted: TypeError)"
+
+
+async def test_thread_that_prints_after_its_run_belongs_to_it(ask):
+    may_print = threading.Event()
+    threads: list[Any] = []
+
+    def start() -> str:
+        """Start work that ends later."""
+
+        def work() -> None:
+            may_print.wait(10)
+            print("late")
+
+        threads.append(asyncio.get_running_loop().create_task(asyncio.to_thread(work)))
+        return ""
+
+    await ask(agent_with(start))
+    may_print.set()
+    await asyncio.gather(*threads)
+    assert [row.message for row in await stored()] == ["late"]
+
+
+async def test_thread_without_context_belongs_to_the_only_active_run(ask):
+    def start() -> str:
+        """Print in a thread."""
+        thread = threading.Thread(target=print, args=("from a thread",))
+        thread.start()
+        thread.join()
+        return ""
+
+    await ask(agent_with(start))
+    assert [row.message for row in await stored()] == ["from a thread"]
+
+
+async def test_text_between_runs_belongs_to_none(ask):
+    await ask(agent_with(look))
+    print("nobody's")
+    log.error("nobody's")
+    assert len(await stored()) == 3
+
+
+async def test_recorder_can_leave_logs_out(ask):
+    await ask(agent_with(look), plugins=[Recorder(keep_logs=False)])
+    assert await stored() == []
+
+
+async def test_session_that_is_gone_takes_no_records(ask, ours):
+    await ask(agent_with(look))
+    rows = await stored()
+    key = SessionKey("", APP, USER, "s1")
+    await ours.delete_session(app_name=APP, user_id=USER, session_id="s1")
+    assert await stored() == []
+    await units_of_work.read(lambda: log_records.save_log_records(key, rows))
+    assert await stored() == []
+
+
+@pytest.mark.parametrize(("level", "name"), [(5, "debug"), (20, "info"), (35, "warning"), (99, "critical")])
+def test_level_has_the_name_that_it_reaches(level, name):
+    assert log_records.level_name(level) == name
