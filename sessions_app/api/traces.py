@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from django.http import HttpRequest
 from ninja import P, QueryEx, Router, Schema
@@ -15,11 +15,12 @@ from sessions_app.errors import EventMissing
 from sessions_app.lookup import find_event, find_session
 from sessions_app.models import ModelCall, Span, Trace
 from sessions_app.store import pagination, units_of_work
-from sessions_app.traces import model_calls, waterfall
+from sessions_app.traces import log_records, model_calls, waterfall
 
 router = Router(tags=["traces"])
 
 ERRORS = {400: Problem, 404: Problem, 422: Problem}
+Level = Literal["", "debug", "info", "warning", "error", "critical"]
 CALLS = "/sessions/{int:session}/model-calls"
 
 Invocation = QueryEx[str | None, P(description="Only calls of this invocation.")]
@@ -119,6 +120,28 @@ class WholeTrace(TraceOut):
     spans: list[SpanOut]
 
 
+class LogRecordOut(RowSchema):
+    """A log record, or a line that code printed, during an invocation."""
+
+    id: int
+    at: float
+    level: int = Field(description="Python's number: 20 is INFO, 30 WARNING, 40 ERROR.")
+    source: str = Field(description="log, stdout or stderr.")
+    logger: str
+    agent: str
+    tool: str
+    call_id: str
+    after_event_id: str = Field(description="Last event of the invocation before it; empty: none.")
+    message: str
+
+
+class LogPage(Schema):
+    """Log records of an invocation, oldest first. `next` is the cursor of the next page; null: there is none."""
+
+    items: list[LogRecordOut]
+    next: int | None
+
+
 class TracePage(Schema):
     """Traces, newest first."""
 
@@ -163,6 +186,23 @@ async def list_traces(
 async def get_trace(request: HttpRequest, trace: int) -> WholeTrace:
     """Return the trace of an invocation with its stages and spans."""
     return await units_of_work.read(_whole_trace, trace)
+
+
+@router.get("/traces/{int:trace}/log", response={200: LogPage, 404: Problem, 422: Problem})
+async def list_log_records(
+    request: HttpRequest,
+    trace: int,
+    level: QueryEx[Level, P(description="Lowest level; empty: all.")] = "",
+    after: QueryEx[int, P(ge=0, description="Cursor: `next` of the page before.")] = 0,
+) -> LogPage:
+    """List what was logged and printed during an invocation, oldest first."""
+    return await units_of_work.read(_log_page, trace, level, after)
+
+
+def _log_page(pk: int, level: str, after: int) -> LogPage:
+    trace = waterfall.find_trace(pk)
+    page = log_records.read_page(trace.session, trace.invocation_id, log_records.LEVELS.get(level, 0), after)
+    return LogPage(items=[LogRecordOut.from_row(row) for row in page.records], next=page.next_pk)
 
 
 def _call_page(session: int, invocation: str | None, event: str | None, limit: int, before: str) -> CallPage:

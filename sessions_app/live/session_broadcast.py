@@ -80,6 +80,11 @@ class SessionBroadcast(Broadcast[SessionView]):
         key = ("nested", snapshot.nested_changed_at, changed_at)
         return await self.read_once(key, snapshots.nested_html, self.session_pk, changed_at)
 
+    async def log(self, snapshot: Snapshot, after_pk: int) -> str:
+        """Return the HTML of the numbers of log records that changed after a record."""
+        key = ("log", snapshot.last_record, after_pk)
+        return await self.read_once(key, snapshots.log_html, self.session_pk, after_pk)
+
     async def _view_of(self, snapshot: Snapshot | None) -> SessionView:
         if snapshot is None:
             return SessionView(None, "", ())

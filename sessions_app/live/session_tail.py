@@ -8,6 +8,7 @@ Messages are JSON objects; `type` is one of
 - `marks`: html of the timeline's marks for runs that began or ended, one `<template>` per run; errors: html of the
   events at which they broke, which replaces those on the page
 - `nested`: html of the nested runs that changed, one `<template>` per run
+- `log`: html of the numbers of log records that changed, one `<template>` per event
 - `board`, `sessions`, `problems`: mark: a page with another mark shows an outdated state, list of sessions or problems
 - `title`: name of the session
 - `gone`: the session was deleted; `reset`: the page knows events that the store does not
@@ -32,6 +33,9 @@ SendText = Callable[[str], Awaitable[None]]
 NESTED_RECENT_S = 30.0
 """Age of changes of nested runs that a new socket is sent: its page may have been rendered before them."""
 
+LOG_RECENT = 100
+"""Newest primary keys of log records that count as news for a new socket, for the same reason."""
+
 HEARTBEAT_S = 15.0
 """Seconds between heartbeats. A page that receives nothing for three times as long reconnects."""
 
@@ -51,6 +55,7 @@ class SessionTail:
         self._sent_marks: dict[str, str] = {"pending": ""}
         self._known_runs: dict[str, str] = {}
         self._nested_changed_at = 0.0
+        self._last_record = -1
         self._last_sent = time.monotonic()
 
     async def run(self) -> None:
@@ -119,6 +124,16 @@ class SessionTail:
             html, errors = await broadcast.marks(marks, cursor)
             await self._send(to_json({"type": "marks", "html": html, "errors": errors}))
         await self._send_nested(broadcast, snapshot)
+        await self._send_log(broadcast, snapshot)
+
+    async def _send_log(self, broadcast: SessionBroadcast, snapshot: Snapshot) -> None:
+        """Send changed numbers of log records; to a new socket those of the newest ones, which its page may lack."""
+        if not self.rows or snapshot.last_record == self._last_record:
+            return
+        since = self._last_record if self._last_record >= 0 else snapshot.last_record - LOG_RECENT
+        self._last_record = snapshot.last_record
+        if html := await broadcast.log(snapshot, since):
+            await self._send(to_json({"type": "log", "html": html}))
 
     async def _send_nested(self, broadcast: SessionBroadcast, snapshot: Snapshot) -> None:
         changed_at = snapshot.nested_changed_at

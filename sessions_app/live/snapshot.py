@@ -19,6 +19,7 @@ from sessions_app.models import (
     AgentSession,
     AppScope,
     Event,
+    LogRecord,
     NestedRun,
     SessionProblem,
     UntrackedKey,
@@ -31,9 +32,11 @@ from sessions_app.timeline.run_marks import RunMark, SessionRuns, read_session_r
 from sessions_app.timeline.siblings import list_mark
 from sessions_app.timeline.state_board import state_mark
 from sessions_app.timeline.timeline_reader import BROKEN, read_timeline
+from sessions_app.traces.log_records import log_counts_after
 
 TIMELINE = "devui/sessions/timeline/timeline.html"
 NESTED = "devui/sessions/timeline/nested_changes.html"
+LOG = "devui/sessions/timeline/log_changes.html"
 CONSOLE = "devui/sessions/console/console.html"
 
 MAX_ERRORS = 5
@@ -52,6 +55,7 @@ class Snapshot:
     problems_mark: str
     runs: SessionRuns
     nested_changed_at: float = 0.0
+    last_record: int = 0
 
     @property
     def mark(self) -> tuple[object, ...]:
@@ -65,6 +69,7 @@ class Snapshot:
             self.problems_mark,
             self.runs.mark,
             self.nested_changed_at,
+            self.last_record,
             *runs,
         )
 
@@ -94,6 +99,7 @@ def read_snapshot(session_pk: int) -> Snapshot | None:
         problems_mark=f"{row['problem_count']}-{row['newest_problem'] or 0}",
         runs=runs,
         nested_changed_at=row["nested_changed_at"] or 0.0,
+        last_record=row["last_record"] or 0,
     )
 
 
@@ -139,6 +145,13 @@ def nested_html(session_pk: int, changed_at: float) -> str:
     return render_to_string(NESTED, {"heads": heads}) if heads else ""
 
 
+def log_html(session_pk: int, after_pk: int) -> str:
+    """Return the HTML of the numbers of log records that changed after a record, a template each."""
+    session = AgentSession.objects.filter(pk=session_pk).first()
+    counts = log_counts_after(session, after_pk) if session else {}
+    return render_to_string(LOG, {"counts": counts, "session_pk": session_pk}) if counts else ""
+
+
 def _errors_of(session: AgentSession, marks: Sequence[RunMark], cursor: int) -> list[Event]:
     broken = {mark.run.invocation_id for mark in marks if mark.run.status in BROKEN} - {""}
     if not broken:
@@ -177,6 +190,9 @@ def _session_with_scopes(session_pk: int) -> Mapping[str, Any] | None:
             newest_problem=Subquery(
                 SessionProblem.objects.filter(session=OuterRef("pk")).order_by("-pk").values("pk")[:1]
             ),
+            last_record=Subquery(
+                LogRecord.objects.filter(session=OuterRef("pk")).order_by("-pk").values("pk")[:1]
+            ),
         )
         .values(
             "realm",
@@ -191,6 +207,7 @@ def _session_with_scopes(session_pk: int) -> Mapping[str, Any] | None:
             "nested_changed_at",
             "problem_count",
             "newest_problem",
+            "last_record",
         )
         .first()
     )

@@ -39,4 +39,7 @@ class LogRecord(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["session", "ref", "number"], name="log_record_identity")
         ]
-        indexes = [models.Index(fields=["session", "invocation_id", "id"], name="log_of_invocation")]
+        indexes = [
+            models.Index(fields=["session", "invocation_id", "id"], name="log_of_invocation"),
+            models.Index(fields=["session", "id"], name="log_of_session"),
+        ]

@@ -8,7 +8,7 @@ from typing import Any
 from django import template
 
 from sessions_app.models import ModelCall, Trace
-from sessions_app.traces import waterfall
+from sessions_app.traces import log_records, waterfall
 
 register = template.Library()
 
@@ -29,6 +29,12 @@ def first_seconds(call: ModelCall) -> float | None:
 def trace_seconds(trace: Trace) -> float | None:
     """Seconds that an invocation worked, without waiting; None if unfinished."""
     return waterfall.working_seconds(trace)
+
+
+@register.filter
+def log_level(level: int) -> str:
+    """`{{ record.level|log_level }}`: name of a log level."""
+    return log_records.level_name(level)
 
 
 @register.filter

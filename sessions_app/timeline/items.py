@@ -17,6 +17,7 @@ from sessions_app.timeline.event_window import InvocationTotals
 from sessions_app.timeline.key_changes import KeyChange
 from sessions_app.timeline.lanes import Lanes
 from sessions_app.timeline.nested_runs import Heads
+from sessions_app.traces.log_records import LogCount
 
 MAX_CHANGES = 8
 """State keys shown in a row; the inspector shows all."""
@@ -128,6 +129,7 @@ class TimelineItem:
         takes_back: first and last seq that its rewind takes back.
         lanes: lanes of the agents, if the invocation has several.
         nested_runs: what agents did inside its calls.
+        log: number of log records after it; None: there are none.
         nested_url: for an event of a nested run the URL of its JSON; empty for an event of the session.
     """
 
@@ -148,6 +150,7 @@ class TimelineItem:
     takes_back: tuple[int, int] | None = None
     lanes: Lanes | None = None
     nested_runs: Heads = field(default_factory=dict)
+    log: LogCount | None = None
     nested_url: str = ""
 
     @property
@@ -327,6 +330,7 @@ class WindowNotes:
     answers_after: dict[str, int] = field(default_factory=dict)
     covers: dict[int, tuple[int, int]] = field(default_factory=dict)
     nested_runs: Mapping[int, Heads] = field(default_factory=dict)
+    log_counts: Mapping[int, LogCount] = field(default_factory=dict)
 
 
 def _run_broken_at(event: Event, runs: Sequence[Run]) -> Run | None:
@@ -368,6 +372,7 @@ def build_items(
             covers=notes.covers.get(event.seq),
             takes_back=notes.marks.taken_back_by(event.seq),
             nested_runs=notes.nested_runs.get(event.seq, {}),
+            log=notes.log_counts.get(event.seq),
         )
         called_at.update(dict.fromkeys(summary.call_ids, event.timestamp))
         calls.update(calls_of(event))

@@ -24,6 +24,7 @@ from sessions_app.timeline.run_marks import (
     position_of,
     read_window_runs,
 )
+from sessions_app.traces.log_records import count_by_event
 
 BROKEN = (Run.Status.FAILED, Run.Status.CRASHED)
 
@@ -40,9 +41,9 @@ class Timeline:
 def read_timeline(session: AgentSession, window: EventWindow, *, checks_problems: bool = False) -> Timeline:
     """Return the timeline of a window.
 
-    Queries: runs; changes, ghost keys, marks (and one per rewind), totals, forks, problems; where needed nested
-    runs, answers and bodies of waiting calls, the event before the window, calls before and answers after it, two for a
-    compaction.
+    Queries: runs; changes, ghost keys, marks (and one per rewind), totals, forks, log records,
+    problems; where needed nested runs, answers and bodies of waiting calls, the event before the window, calls before
+    and answers after it, two for a compaction.
     With `checks_problems` events that were not checked for problems yet are checked: at most twenty queries.
     """
     events = window.events
@@ -63,6 +64,7 @@ def read_timeline(session: AgentSession, window: EventWindow, *, checks_problems
         answers_after=_answers_after(session, window),
         covers=_compacted_seqs(session, events),
         nested_runs=nested_runs_of(session, events),
+        log_counts=count_by_event(session, events),
     )
     groups = group_items(build_items(events, notes, _event_before(session, events[0])), totals)
     problems = problems_by_invocation(session, totals.keys(), is_fresh=checks_problems)

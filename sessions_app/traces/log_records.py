@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Count, Max, Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from sessions_app.ids import SessionKey
-from sessions_app.models import AgentSession, LogRecord
+from sessions_app.models import AgentSession, Event, LogRecord
 from sessions_app.store import change_notification
 
 PAGE_SIZE = 500
 """Records of a page."""
+
+PART_SIZE = 100
+"""Records shown below an event; the page of the log has all."""
+
+EVENTS_SENT = 100
+"""Maximum events in one message to a live page."""
+
+USER = "user"
+"""Author of a message to the agent."""
 
 LEVELS = {
     "debug": logging.DEBUG,
@@ -24,19 +33,17 @@ LEVELS = {
 }
 """Lowest number of each level."""
 
+_IS_WARNING = Q(level__gte=logging.WARNING, level__lt=logging.ERROR)
+_IS_ERROR = Q(level__gte=logging.ERROR)
+
 
 @dataclass(frozen=True, slots=True)
 class LogCount:
-    """Number of records and of warnings among them, and the highest level."""
+    """Number of records, and of warnings and errors among them."""
 
     records: int
     warnings: int
-    level: int
-
-    @property
-    def level_name(self) -> str:
-        """Name of the highest level."""
-        return level_name(self.level)
+    errors: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +72,49 @@ def read_page(session: AgentSession, invocation_id: str, level: int = 0, after_p
     return LogPage(page, page[-1].pk if len(records) > PAGE_SIZE else None)
 
 
+def read_page_after_event(session: AgentSession, event: Event) -> LogPage:
+    """Return the first records that came after an event of their invocation. One query.
+
+    Records before the first event that the recorder saw belong to the user's message.
+    """
+    ids = [event.event_id, ""] if event.author == USER else [event.event_id]
+    records = records_of(session, event.invocation_id).filter(after_event_id__in=ids)[: PART_SIZE + 1]
+    page = list(records[:PART_SIZE])
+    return LogPage(page, page[-1].pk if len(records) > PART_SIZE else None)
+
+
 def records_of(session: AgentSession, invocation_id: str, level: int = 0) -> QuerySet[LogRecord]:
     """Return the records of an invocation from a level on, in order."""
     rows = LogRecord.objects.filter(session=session, invocation_id=invocation_id, level__gte=level)
     return rows.order_by("pk")
+
+
+def count_by_event(session: AgentSession, events: Iterable[Event]) -> dict[int, LogCount]:
+    """Return the number of records after each of some events, by seq. One query."""
+    by_id = {(event.invocation_id, event.event_id): event.seq for event in events}
+    for event in events:
+        if event.author == USER:
+            by_id.setdefault((event.invocation_id, ""), event.seq)
+    counts = count_records(session, {invocation_id for invocation_id, _ in by_id})
+    return {by_id[key]: count for key, count in counts.items() if key in by_id}
+
+
+def log_counts_after(session: AgentSession, after_pk: int) -> dict[int, LogCount]:
+    """Return the numbers of records that changed after a record, by seq of the event. At most three queries."""
+    changed = set(
+        LogRecord.objects.filter(session=session, pk__gt=after_pk)
+        .order_by()
+        .values_list("invocation_id", "after_event_id")
+        .distinct()[:EVENTS_SENT]
+    )
+    if not changed:
+        return {}
+    events = Event.objects.filter(
+        session=session, invocation_id__in={invocation for invocation, _ in changed}
+    )
+    named = Q(event_id__in={event_id for _, event_id in changed} - {""}) | Q(author=USER)
+    rows = events.filter(named).only("seq", "event_id", "invocation_id", "author").order_by("seq")
+    return count_by_event(session, list(rows))
 
 
 def count_records(session: AgentSession, invocation_ids: Collection[str]) -> dict[tuple[str, str], LogCount]:
@@ -76,7 +122,11 @@ def count_records(session: AgentSession, invocation_ids: Collection[str]) -> dic
     rows = (
         LogRecord.objects.filter(session=session, invocation_id__in=invocation_ids)
         .values_list("invocation_id", "after_event_id")
-        .annotate(Count("pk"), Count("pk", filter=Q(level__gte=logging.WARNING)), Max("level"))
+        .annotate(
+            records=Count("pk"),
+            warnings=Count("pk", filter=_IS_WARNING),
+            errors=Count("pk", filter=_IS_ERROR),
+        )
         .order_by()
     )
     return {(invocation, event): LogCount(*counts) for invocation, event, *counts in rows}
@@ -90,7 +140,7 @@ def count_invocation(session: AgentSession, invocation_id: str) -> LogCount | No
     return LogCount(
         sum(each.records for each in counts),
         sum(each.warnings for each in counts),
-        max(each.level for each in counts),
+        sum(each.errors for each in counts),
     )
 
 

@@ -151,6 +151,11 @@ def find_trace(pk: int) -> Trace:
     return trace
 
 
+def trace_of(session: AgentSession, invocation_id: str) -> Trace | None:
+    """Return the trace of an invocation; None if it was not recorded."""
+    return Trace.objects.filter(session=session, invocation_id=invocation_id).first()
+
+
 def waterfall(session: AgentSession, invocation_id: str) -> Waterfall:
     """Return the trace of an invocation; empty if none was recorded."""
     rows = Span.objects.filter(session=session, invocation_id=invocation_id).order_by("started_ns", "pk")

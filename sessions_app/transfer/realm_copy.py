@@ -21,6 +21,7 @@ from sessions_app.models import (
     AgentSession,
     AppScope,
     Event,
+    LogRecord,
     ModelCall,
     ModelPiece,
     NestedEvent,
@@ -50,7 +51,7 @@ OWNERS: dict[Scope, type[AgentSession | UserScope | AppScope]] = {
 
 SESSION_TABLES = (
     *(Event, SessionTag, TempWrite, UntrackedKey),
-    *(Trace, ModelCall, ModelPiece, Span, NestedRun, NestedEvent),
+    *(Trace, ModelCall, ModelPiece, Span, NestedRun, NestedEvent, LogRecord),
 )
 """Tables with a session and without other keys."""
 

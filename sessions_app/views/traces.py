@@ -16,7 +16,7 @@ from sessions_app.lookup import find_event, find_session
 from sessions_app.models import AgentSession, ModelCall
 from sessions_app.sessions import overview
 from sessions_app.store import pagination
-from sessions_app.traces import model_calls, waterfall
+from sessions_app.traces import log_records, model_calls, waterfall
 from sessions_app.traces.request_contents import describe_content
 from sessions_app.views.event import json_response
 
@@ -115,6 +115,7 @@ def page(request: HttpRequest, pk: int) -> HttpResponse:
         "name": session.name,
         "waterfall": waterfall.waterfall(session, trace.invocation_id),
         "calls": model_calls.calls_of(session, trace.invocation_id),
+        "log": log_records.count_invocation(session, trace.invocation_id),
     }
     return render(request, TRACE, context)
 
@@ -134,6 +135,7 @@ def event_trace(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
         "name": session.name,
         "waterfall": waterfall.waterfall(session, event.invocation_id),
         "selected": event.seq,
+        "log": log_records.count_invocation(session, event.invocation_id),
         "beside": True,
     }
     part = "#body" if wants_partial(request, "trace") else ""

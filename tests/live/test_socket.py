@@ -10,10 +10,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app.live import consumers, page_socket, session_tail, snapshot
-from sessions_app.models import NestedRun, Run
+from sessions_app.models import LogRecord, NestedRun, Run
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import writes
 from sessions_app.store import change_listener, units_of_work
+from sessions_app.traces.log_records import save_log_records
 from sessions_app.traces.nested_records import save_nested
 from tests.live.conftest import PATIENCE, foreign_writer, seqs_in, watching
 from tests.timeline.story import Story
@@ -250,6 +251,33 @@ async def test_poll_needs_four_queries_and_batch_a_constant_number(story):
     for number in range(60):
         await units_of_work.write(story.says, f"event {number}", delta={"x": number})
     assert await units_of_work.read(costs, snapshot.read_events_after, story.pk, 0) == short <= 9
+
+
+async def test_number_of_log_records_reaches_the_page_while_a_tool_runs(story):
+    await units_of_work.write(story.calls, "helper", "c1")
+    event = await units_of_work.read(lambda: Event.objects.get(session=story.pk, seq=1))
+
+    async def log(number: int) -> None:
+        record = LogRecord(
+            invocation_id=event.invocation_id,
+            ref="r1",
+            number=number,
+            at=1.0,
+            level=30,
+            source="log",
+            after_event_id=event.event_id,
+            message="slow",
+        )
+        await units_of_work.write(save_log_records, story.key, [record])
+
+    async with watching(story.pk) as page:
+        await page.until_event(1)
+        for number in (1, 2):
+            await log(number)
+            message = await page.until(lambda message: message["type"] == "log")
+            noun = "log record" if number == 1 else "log records"
+            assert f"{number} {noun} <" in " ".join(message["html"].split())
+            assert 'data-seq="1"' in message["html"]
 
 
 async def test_nested_run_reaches_the_page_while_it_runs(story):

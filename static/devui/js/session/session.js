@@ -68,6 +68,7 @@ const HANDLERS = {
     document.title = active ? `● ${title}` : title;
   },
   marks: ({ html, errors }) => isPaused || timeline.markRuns(html, errors),
+  log: ({ html }) => isPaused || timeline.showLog(html),
   nested: ({ html }) => isPaused || timeline.showNestedRuns(html),
   board: ({ mark }) => {
     wantedBoard = mark;

@@ -4,6 +4,7 @@ import { searchParams } from "./search-params.js";
 import { fetchPart } from "../core/fragment.js";
 import { isPlainClick } from "../core/shortcuts.js";
 import * as rows from "./timeline-rows.js";
+import * as logCounts from "./log-counts.js";
 import * as nestedRuns from "./nested-runs.js";
 import { markRuns as putMarks } from "./run-markers.js";
 import * as scrollAnchor from "./scroll-anchor.js";
@@ -150,6 +151,11 @@ export function markRuns(html, errors) {
     document.dispatchEvent(new CustomEvent("timeline:renewed", { detail: seq }));
   }
   if (putMarks(html, showsTheEnd()) && following) toEnd();
+}
+
+/** Show how much was logged after events. */
+export function showLog(html) {
+  keepInPlace(() => logCounts.show(html));
 }
 
 /** Show what agents do inside calls. */

@@ -1,0 +1,62 @@
+"""Log records of invocations: a page for each invocation, and the part of the session page below an event."""
+
+from __future__ import annotations
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from sessions_app.forms.query import QueryForm
+from sessions_app.http import render_partial
+from sessions_app.lookup import find_event, find_session
+from sessions_app.traces import log_records, waterfall
+
+PAGE = "devui/traces/log.html"
+PART = "devui/traces/log_part.html"
+
+
+class LogQuery(QueryForm):
+    """Selects records from a level on, behind a primary key."""
+
+    level = forms.ChoiceField(required=False, choices=[(name, name) for name in ("", *log_records.LEVELS)])
+    after = forms.IntegerField(required=False, min_value=0)
+
+
+@require_safe
+def page(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show the log of an invocation.
+
+    Raises:
+        NotFound: no such trace.
+    """
+    trace = waterfall.find_trace(pk)
+    query = LogQuery(request.GET).read()
+    level = log_records.LEVELS.get(query["level"], 0)
+    context = {
+        "trace": trace,
+        "session": trace.session,
+        "name": trace.session.name,
+        "query": query,
+        "levels": list(log_records.LEVELS),
+        "log": log_records.read_page(trace.session, trace.invocation_id, level, query["after"] or 0),
+        "count": log_records.count_invocation(trace.session, trace.invocation_id),
+    }
+    return render_partial(request, PAGE, context, partial="records")
+
+
+@require_safe
+def of_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
+    """Show the first records that came after an event and before the next one of its invocation.
+
+    Raises:
+        SessionMissing: no such session.
+        EventMissing: no such event.
+    """
+    session = find_session(pk)
+    event = find_event(session, seq=seq)
+    context = {
+        "log": log_records.read_page_after_event(session, event),
+        "trace": waterfall.trace_of(session, event.invocation_id),
+    }
+    return render(request, PART, context)

@@ -1,0 +1,128 @@
+"""Log records on pages: their number below events, the log of an invocation, the API."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sessions_app.models import Event, LogRecord, Trace
+from sessions_app.traces import log_records
+from tests.pages.html import parse
+from tests.timeline.session_page import event, session_path
+from tests.timeline.story import Story
+
+
+def log(story: Story, seq: int, *messages: str, level: int = 20, **columns: Any) -> list[LogRecord]:
+    """Store records after an event."""
+    row = Event.objects.get(session=story.pk, seq=seq)
+    first = LogRecord.objects.count() + 1
+    records = [
+        LogRecord(
+            **{
+                "invocation_id": row.invocation_id,
+                "ref": "r",
+                "number": number,
+                "at": 10.0,
+                "level": level,
+                "source": "log",
+                "logger": "shop",
+                "after_event_id": row.event_id,
+                "message": message,
+                **columns,
+            }
+        )
+        for number, message in enumerate(messages, first)
+    ]
+    log_records.save_log_records(story.key, records)
+    return records
+
+
+@pytest.fixture
+def trace(story: Story) -> Trace:
+    """The trace of an invocation with a question and an answer."""
+    story.asks("how many?")
+    story.says("two")
+    row = Event.objects.get(session=story.pk, seq=1)
+    return Trace.objects.create(
+        session_id=story.pk, invocation_id=row.invocation_id, started_at=1.0, root_agent="ann"
+    )
+
+
+def test_event_shows_the_number_of_its_records_and_the_worst(story, trace, client):
+    log(story, 2, "fine", "fine, too")
+    log(story, 2, "slow", level=30)
+    log(story, 2, "broken", level=40)
+    page = parse(client.get(session_path(story)).content)
+    summary = event(page, 2).one("details", "log").one("summary")
+    assert summary.text == "4 log records 1 error 1 warning"
+    assert not event(page, 1).all("details", "log")
+
+
+def test_records_before_the_first_event_stand_at_the_users_message(story, trace, client):
+    log(story, 2, "loading", after_event_id="")
+    page = parse(client.get(session_path(story)).content)
+    assert event(page, 1).one("details", "log").one("summary").text == "1 log record"
+    part = parse(client.get(f"/sessions/id/{story.pk}/events/1/log/").content)
+    assert "loading" in part.text
+
+
+def test_part_below_an_event_shows_its_records_only(story, trace, client):
+    log(story, 1, "early")
+    log(story, 2, "<script>late</script>")
+    part = parse(client.get(f"/sessions/id/{story.pk}/events/2/log/").content)
+    assert [item.one("pre").text for item in part.all("li", "log-record")] == ["<script>late</script>"]
+    assert part.one("a", href=f"/traces/{trace.pk}/log/")
+
+
+def test_log_is_filtered_by_level_and_paged(story, trace, client, monkeypatch):
+    monkeypatch.setattr(log_records, "PAGE_SIZE", 2)
+    log(story, 1, "one", "two", "three")
+    log(story, 2, "slow", level=30)
+    page = parse(client.get(f"/traces/{trace.pk}/log/").content)
+    assert [pre.text for pre in page.all("pre")] == ["one", "two"]
+    following = parse(client.get(f"/traces/{trace.pk}/log/" + page.one("a", rel="next")["href"]).content)
+    assert [pre.text for pre in following.all("pre")] == ["three", "slow"]
+    warnings = parse(client.get(f"/traces/{trace.pk}/log/?level=warning").content)
+    assert [pre.text for pre in warnings.all("pre")] == ["slow"]
+
+
+def test_empty_log_says_so(story, trace, client):
+    assert "Nothing was logged" in parse(client.get(f"/traces/{trace.pk}/log/").content).one("main").text
+    log(story, 1, "fine")
+    page = parse(client.get(f"/traces/{trace.pk}/log/?level=error").content)
+    assert "No record of this level. 1 record of other levels." in page.one("main").text
+
+
+@pytest.mark.parametrize("query", ["?level=loud", "?after=-1", "?after=x"])
+def test_invalid_query_is_refused(trace, client, query):
+    assert client.get(f"/traces/{trace.pk}/log/{query}").status_code == 400
+
+
+def test_trace_links_to_its_log(story, trace, client):
+    log(story, 2, "slow", level=30)
+    page = parse(client.get(f"/traces/{trace.pk}/").content)
+    assert page.one("a", href=f"/traces/{trace.pk}/log/").text == "1 record"
+    assert page.one("a", href=f"/traces/{trace.pk}/log/?level=warning").text == "1 warning"
+
+
+def test_api_lists_records_page_by_page(story, trace, client, monkeypatch):
+    monkeypatch.setattr(log_records, "PAGE_SIZE", 1)
+    log(story, 2, "fine", "slow", level=30)
+    first = json.loads(client.get(f"/api/v1/traces/{trace.pk}/log").content)
+    assert [item["message"] for item in first["items"]] == ["fine"]
+    second = json.loads(client.get(f"/api/v1/traces/{trace.pk}/log?after={first['next']}").content)
+    assert [item["message"] for item in second["items"]] == ["slow"]
+    assert second["next"] is None
+    assert json.loads(client.get(f"/api/v1/traces/{trace.pk}/log?level=error").content)["items"] == []
+    assert client.get(f"/api/v1/traces/{trace.pk}/log?level=loud").status_code == 422
+
+
+def test_records_of_many_events_are_counted_in_one_query(story, trace, django_assert_num_queries):
+    log(story, 1, "a")
+    log(story, 2, "b", "c")
+    events = list(Event.objects.filter(session=story.pk))
+    with django_assert_num_queries(1):
+        counts = log_records.count_by_event(events[0].session, events)
+    assert {seq: count.records for seq, count in counts.items()} == {1: 1, 2: 2}
