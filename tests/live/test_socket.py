@@ -10,7 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app.live import consumers, page_socket, session_tail, snapshot
-from sessions_app.models import LogRecord, NestedRun, Run
+from sessions_app.models import Event, LogRecord, NestedRun, Run
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import writes
 from sessions_app.store import change_listener, units_of_work
