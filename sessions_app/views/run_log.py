@@ -8,7 +8,6 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from sessions_app.forms.query import QueryForm
-from sessions_app.http import render_partial
 from sessions_app.lookup import find_event, find_session
 from sessions_app.traces import log_records, waterfall
 
@@ -42,7 +41,7 @@ def page(request: HttpRequest, pk: int) -> HttpResponse:
         "log": log_records.read_page(trace.session, trace.invocation_id, level, query["after"] or 0),
         "count": log_records.count_invocation(trace.session, trace.invocation_id),
     }
-    return render_partial(request, PAGE, context, partial="records")
+    return render(request, PAGE, context)
 
 
 @require_safe
