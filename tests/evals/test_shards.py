@@ -384,7 +384,6 @@ def test_every_table_of_a_session_is_copied_or_made_anew():
     made_anew = {
         "SessionProblem",
         "SessionTrait",
-        "SessionProblem",
         "DeletedSession",
         "ImportedSession",
         "MirroredSession",
