@@ -65,6 +65,13 @@ def trace(page: Page) -> None:
     expect(page.locator(".bar-row").first).to_be_visible()
 
 
+def log(page: Page) -> None:
+    """Run an agent, which logs nothing, and open its log."""
+    trace(page)
+    page.goto(f"{page.url}log/")
+    expect(page.get_by_text("Nothing was logged")).to_be_visible()
+
+
 def model_call(page: Page) -> None:
     trace(page)
     page.locator(".call-list a").first.click()
@@ -240,6 +247,7 @@ PLACES = {
     "forget": Place("memory-delete", deletion_of_a_memory),
     "traces": Place("traces", address("/traces/")),
     "trace": Place("trace", trace),
+    "log": Place("trace-log", log),
     "model call": Place("model-call", model_call),
     "model call of an event": Place("event-model-call", of_session("/sessions/id/{pk}/events/2/model/")),
     "what the model sees": Place("event-seen", of_session("/sessions/id/{pk}/events/2/seen/")),
@@ -267,7 +275,7 @@ PLACES = {
 
 NO_PAGES = {
     "agent-check", "app-menu", "import-offers", "query-completions", "session-completions", "state-value",
-    "session-changes", "run-changes", "nested-events",  # parts of pages
+    "session-changes", "run-changes", "nested-events", "event-log",  # parts of pages
     "evalset-file",
     "event-json", "event-blob", "model-call-json", "eval-run-export", "session-export", "eval-case-export",  # data
     "nested-event-json",
