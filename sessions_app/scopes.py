@@ -22,6 +22,9 @@ from sessions_app.redaction import redact, redact_text
 APP_PREFIX = "app:"
 USER_PREFIX = "user:"
 TEMP_PREFIX = "temp:"
+EVALUATION_KEY = "__llm_request_key__"
+"""Key that ADK's evaluation writes anew into state and responses for each model call; it is not the agent's."""
+
 PREFIX = {Scope.SESSION: "", Scope.USER: USER_PREFIX, Scope.APP: APP_PREFIX}
 
 KEY_ID_BYTES = 200

@@ -11,13 +11,14 @@ from typing import Any
 from evals_app.analysis import repetitions, run_summary
 from evals_app.analysis.repetitions import Repetitions
 from evals_app.cases import version_contents
-from evals_app.metrics import expected_state, invocations
+from evals_app.metrics import invocations
 from evals_app.metrics.alignment import CallPair, MatchRules, align
 from evals_app.metrics.causes import TRAJECTORY
 from evals_app.metrics.metric import label_of
 from evals_app.models import EvalAttempt, MetricResult
 from evals_app.runs import prices
 from evals_app.runs.replay.comparison import ReplayComparison, compare_with_recording
+from sessions_app import scopes
 from sessions_app.events.conditions import HAS_CALLS
 from sessions_app.models import Event, Trace
 from sessions_app.presentation import text_diff, value_diff
@@ -254,7 +255,7 @@ def _moment(
     if event is None:
         return None
     found_state = history.state_at(event.session, event).merge_scopes()
-    found_state.pop(expected_state.EVALUATION_KEY, None)
+    found_state.pop(scopes.EVALUATION_KEY, None)
     return Moment(turn.number, pair, event.seq, found_state)
 
 

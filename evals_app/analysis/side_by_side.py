@@ -19,7 +19,7 @@ from evals_app.analysis.outcomes import CaseKey, Outcomes
 from evals_app.analysis.repetitions import Scores
 from evals_app.analysis.run_summary import Column
 from evals_app.cases import version_contents
-from evals_app.metrics import expected_state, invocations
+from evals_app.metrics import invocations
 from evals_app.metrics.alignment import CallPair, align
 from evals_app.models import EvalAttempt, EvalRun
 from sessions_app import scopes
@@ -257,7 +257,7 @@ def _compare_states(before: Side | None, after: Side | None, redact: Redact) -> 
     if len(sessions) < 2 or sessions[0] is None or sessions[1] is None:
         return None
     difference = session_comparison.state_difference(sessions[0], sessions[1])
-    keys = [pair for pair in difference.keys if pair.key != expected_state.EVALUATION_KEY]
+    keys = [pair for pair in difference.keys if pair.key != scopes.EVALUATION_KEY]
     return StateChanges(
         [_state_key(pair, redact) for pair in keys[:MAX_KEYS]], max(0, len(keys) - MAX_KEYS), difference.same
     )

@@ -32,7 +32,6 @@ from evals_app.engine.model_retry import Retries, RetryPlugin
 from evals_app.engine.replay import NotRecorded, ReplayPlugin, create_replay
 from evals_app.files.schema import DEFAULT_USER
 from evals_app.metrics.catalog import ADK_METRICS
-from evals_app.metrics.expected_state import EVALUATION_KEY
 from evals_app.metrics.own import ReachedStates
 from evals_app.models import EvalAttempt
 from evals_app.runs import writes
@@ -45,6 +44,7 @@ from sessions_app.adk.service import DjangoSessionService
 from sessions_app.errors import BadInput, DevUIError, StoreFault
 from sessions_app.models import AgentSession
 from sessions_app.runs.agent_exit import AgentExited
+from sessions_app.scopes import EVALUATION_KEY
 from sessions_app.sessions.writes import UntrackedChange
 from sessions_app.store import retry, units_of_work
 from sessions_app.traces.outbox import outbox

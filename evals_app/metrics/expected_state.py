@@ -12,9 +12,6 @@ from typing import Any
 
 Json = Mapping[str, Any]
 
-EVALUATION_KEY = "__llm_request_key__"
-"""Key that ADK's evaluation writes anew for each model call; it is not part of the agent's state."""
-
 MISSING = object()
 
 

@@ -187,6 +187,9 @@ def _response(response: LlmResponse, pieces: list[Piece]) -> dict[str, Any]:
         for name in LlmResponse.model_fields
         if name != "content" and (value := getattr(response, name, None)) is not None
     }
+    metadata = fields.pop("custom_metadata", {})
+    if agents := {name: value for name, value in metadata.items() if name != scopes.EVALUATION_KEY}:
+        fields["custom_metadata"] = agents
     fields = {name: content_store.make_storable(_to_json(value)) for name, value in fields.items()}
     if response.content is not None:
         fields["content"] = _store_content(response.content, pieces)

@@ -26,13 +26,13 @@ from evals_app.engine.model_retry import join_responses
 from evals_app.engine.replay import recording
 from evals_app.engine.replay.recording import RecordedCall, Recording, ToolResult
 from evals_app.engine.replay.tool_results import NotRecorded, RecordedResults, call_text
-from evals_app.metrics.expected_state import EVALUATION_KEY
 from evals_app.models import EvalAttempt
 from evals_app.runs.replay.policy import FAIL, LIVE, RECORDED, ReplayPolicy
 from evals_app.runs.replay.recorded_runs import recorded_session
 from evals_app.runs.replay.request_diff import compare_requests
 from sessions_app.adk.model_calls import request_json
 from sessions_app.adk.recorder import Recorder
+from sessions_app.scopes import EVALUATION_KEY
 from sessions_app.store import units_of_work
 
 CONTROL_TOOLS = frozenset(("transfer_to_agent", "exit_loop", "set_model_response", "finish_task"))
