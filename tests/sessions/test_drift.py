@@ -22,9 +22,9 @@ from sessions_app.models import (
 )
 from sessions_app.sessions import writes
 from sessions_app.state import drift, history
-from sessions_app.state.diff import points
+from sessions_app.state.diff.points import FEW_KEYS
 from sessions_app.state.drift import DriftCause
-from tests.timeline.story import Story
+from tests.timeline.story import Story, many_keys
 
 pytestmark = pytest.mark.django_db
 
@@ -161,11 +161,10 @@ def test_recreated_session_starts_without_old_state(how):
     assert [(row.value, row.cause) for row in rows] == [("7", "seed")]
 
 
-def test_write_too_far_back_is_reported_as_unknown(monkeypatch):
-    monkeypatch.setattr(drift, "WRITES_SEARCHED", 5)
+def test_write_too_far_back_is_reported_as_unknown():
     story, other = Story("s1"), Story("s2")
     story.says("a", delta={"app:n": 1})
-    for number in range(6):
+    for number in range(drift.WRITES_SEARCHED + 1):
         other.says("x", delta={"app:n": 10 + number})
     [entry] = drift.find_drift(story.session).keys
     assert (entry.folded, entry.is_known, entry.why) == (None, False, DriftCause.OTHER_SESSION)
@@ -255,24 +254,21 @@ def test_a_session_without_state_has_no_drift(how):
     assert drift.find_drift(AgentSession.objects.get(pk=session.pk), **how).keys == []
 
 
-@pytest.mark.parametrize("few", [0, 5_000])
-def test_limit_bounds_checked_keys_with_foreign_ones_first(monkeypatch, few):
-    monkeypatch.setattr(points, "FEW_KEYS", few)
-    monkeypatch.setattr(drift, "PAGE", 2)
-    story = Story("s1", {f"seed{number}": number for number in range(9)})
+@pytest.mark.parametrize("number", [drift.PAGE + 1, FEW_KEYS + 1])
+def test_limit_bounds_checked_keys_with_foreign_ones_first(number):
+    story = Story("s1", many_keys(number=number))
     story.says("a", delta={"own": 1})
-    SessionState.objects.filter(key="seed8").update(value="80")
+    SessionState.objects.filter(key="z0500").update(value="80")
     report = drift.find_drift(story.session, most=3)
-    assert [entry.key for entry in report.keys if entry.why == drift.DriftCause.FOREIGN] == ["seed8"]
-    assert len(report.keys) + report.unread == 9
+    assert [entry.key for entry in report.keys if entry.why == drift.DriftCause.FOREIGN] == ["z0500"]
+    assert len(report.keys) + report.unread == number
     assert report.unread > 0
     assert drift.find_drift(story.session).unread == 0
 
 
-def test_drift_is_found_behind_many_candidate_keys(monkeypatch):
-    monkeypatch.setattr(drift, "PAGE", 2)
+def test_drift_is_found_behind_many_candidate_keys():
     story, other = Story("s1"), Story("s2")
-    same = {f"user:a{number}": number for number in range(9)}
+    same = {f"user:a{number}": number for number in range(drift.PAGE + 1)}
     story.says("mine", delta={**same, "user:z": 1})
     other.says("the same again", delta={**same, "user:z": 2})
     report = drift.find_drift(story.session, most=1)

@@ -12,12 +12,11 @@ from sessions_app import scopes
 from sessions_app.events.attribution import Writer
 from sessions_app.models import Run
 from sessions_app.sessions import writes
-from sessions_app.state.diff import points
 from sessions_app.state.history import WRITES_COUNTED
 from sessions_app.timeline.board_entries import BoardEntry
 from sessions_app.timeline.key_changes import BRIEF_LENGTH, writer_text
 from sessions_app.timeline.state_board import Board, ClientBoard, read_board
-from tests.timeline.story import Story
+from tests.timeline.story import Story, many_keys
 
 
 def names(shown: Board) -> list[str]:
@@ -323,10 +322,10 @@ def test_reader_with_outdated_board_gets_all_of_it(session_story):
     assert not [entry for entry in news.entries if entry.same]
 
 
-@pytest.mark.parametrize("few", [0, 5_000])
-def test_hidden_keys_are_counted_at_any_number(session_story, monkeypatch, few):
-    monkeypatch.setattr(points, "FEW_KEYS", few)
-    session_story.says("d", delta={f"k{number}": number for number in range(9)} | {"user:unit": "C"})
+@pytest.mark.parametrize("others", [{}, many_keys()], ids=["few keys", "very many keys"])
+def test_hidden_keys_are_counted_at_any_number(session_story, others):
+    written = {f"k{number}": number for number in range(9)} | {"user:unit": "C"}
+    session_story.says("d", delta=written | others)
     writes.edit_state(session_story.key, {"k3": 3}, removed=["k1"])
     session_story.told += 1
     session_story.says("e", delta={"k7": "here", "user:new": 1})
@@ -342,10 +341,10 @@ def test_hidden_keys_are_counted_at_any_number(session_story, monkeypatch, few):
         ]
 
 
-@pytest.mark.parametrize("few", [0, 5_000])
-def test_keys_are_found_by_part_of_their_name(session_story, monkeypatch, few):
-    monkeypatch.setattr(points, "FEW_KEYS", few)
-    session_story.says("d", delta={"unit_price": 1, "a%b": 1, "a_b": 1, "temp:unit": 1}, keep_temp=True)
+@pytest.mark.parametrize("others", [{}, many_keys()], ids=["few keys", "very many keys"])
+def test_keys_are_found_by_part_of_their_name(session_story, others):
+    written = {"unit_price": 1, "a%b": 1, "a_b": 1, "temp:unit": 1}
+    session_story.says("d", delta=written | others, keep_temp=True)
     board = read_board(session_story.session, session_story.event(4), like="UNIT")
     assert names(board) == ["unit_price", "user:unit", "temp:unit"]
     assert board.tabs()[0] == ("all", 3)
