@@ -118,7 +118,7 @@ def _refresh_file(pk: int) -> dict[str, Any]:
     return {"digest": evalset.digest, "gone": evalset.gone}
 
 
-def changes(run_id: str, cursor: int) -> dict[str, Any] | None:
+def changes(run_id: str, cursor: int, *, page_size: int = case_matrix.PAGE) -> dict[str, Any] | None:
     """Return the changes of a run after a revision; None without any.
 
     Keys: type (`run`, or `end` when no change follows), cursor, rows [{id, html}], many (more cases changed than a page
@@ -130,7 +130,7 @@ def changes(run_id: str, cursor: int) -> dict[str, Any] | None:
     if run.revision <= cursor and run.active:
         return None
     changed = case_matrix.changed_since(run, cursor)
-    many = len(changed) > case_matrix.PAGE
+    many = len(changed) > page_size
     rows = [] if many else case_matrix.rows_of(run, changed)
     return {
         "type": "run" if run.active else "end",

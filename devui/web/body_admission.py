@@ -22,7 +22,16 @@ from django.utils.module_loading import import_string
 
 from devui import embed
 from devui.web import error_responses
-from devui.web.body_limits import PARSED_FACTOR, RETRY_S, TOO_MANY_BODIES, LimitedBody, Quota, Receive
+from devui.web.body_limits import (
+    GRACE_S,
+    MIN_RATE,
+    PARSED_FACTOR,
+    RETRY_S,
+    TOO_MANY_BODIES,
+    LimitedBody,
+    Quota,
+    Receive,
+)
 from devui.web.error_responses import Problem
 from devui.web.login.guard import is_public
 from devui.web.origins import AsgiScope
@@ -52,6 +61,7 @@ class BodyAdmission:
         max_text: most bytes of any other body.
         quota: bytes that all bodies together may hold.
         drain_s: seconds for which the rest of a refused body is read.
+        grace_s, min_rate: see `LimitedBody`.
     """
 
     def __init__(
@@ -63,6 +73,8 @@ class BodyAdmission:
         max_total: int = 0,
         max_anonymous: int = MAX_ANONYMOUS,
         drain_s: float = DRAIN_S,
+        grace_s: float = GRACE_S,
+        min_rate: int = MIN_RATE,
     ) -> None:
         self.django = django
         self.max_form = max_form or settings.DEVUI_MAX_BODY
@@ -70,6 +82,7 @@ class BodyAdmission:
         largest = max(self.max_form, self.max_text * PARSED_FACTOR)
         self.quota = Quota(max(max_total or settings.DEVUI_MAX_BODIES, largest))
         self.drain_s = drain_s
+        self.grace_s, self.min_rate = grace_s, min_rate
         self._visitors = Quota(max_anonymous)
         self._refused = Quota(max_anonymous)
         self._judge = _build_guard_chain([*settings.DEVUI_GUARDS, *embed.ANSWERS])
@@ -114,11 +127,14 @@ class BodyAdmission:
     def _body(self, request: ASGIRequest, receive: Receive) -> LimitedBody:
         length = request.META.get("CONTENT_LENGTH", "")
         announced = int(length) if length.isdecimal() else 0
+        max_bytes, factor = self.max_text, PARSED_FACTOR
         if is_public(request):
-            return LimitedBody(receive, self.quota, MAX_LOGIN_FORM, announced)
-        if request.content_type == "multipart/form-data" and not error_responses.is_api(request):
-            return LimitedBody(receive, self.quota, self.max_form, announced)
-        return LimitedBody(receive, self.quota, self.max_text, announced, PARSED_FACTOR)
+            max_bytes, factor = MAX_LOGIN_FORM, 1
+        elif request.content_type == "multipart/form-data" and not error_responses.is_api(request):
+            max_bytes, factor = self.max_form, 1
+        return LimitedBody(
+            receive, self.quota, max_bytes, announced, factor, grace_s=self.grace_s, min_rate=self.min_rate
+        )
 
     async def _refuse(
         self, answer: HttpResponseBase, receive: Receive, send: Send, *, is_read: bool = False

@@ -79,6 +79,7 @@ class LimitedBody:
         max_bytes: largest size.
         announced: Content-Length; 0 if missing.
         factor: share of the quota per byte.
+        grace_s, min_rate: seconds that every body may take, and least bytes per second of a longer one.
         problem: the limit that it exceeded, after which it is not read further; None if none.
         is_complete: the whole body was received.
     """
@@ -88,6 +89,8 @@ class LimitedBody:
     max_bytes: int
     announced: int = 0
     factor: int = 1
+    grace_s: float = GRACE_S
+    min_rate: int = MIN_RATE
     problem: Problem | None = None
     is_complete: bool = False
     _received: int = 0
@@ -100,7 +103,7 @@ class LimitedBody:
         if not self._fits():
             return DISCONNECTED
         try:
-            async with asyncio.timeout_at(self._begun + GRACE_S + self._received / MIN_RATE):
+            async with asyncio.timeout_at(self._begun + self.grace_s + self._received / self.min_rate):
                 message = await self.source()
         except TimeoutError:
             self.problem = TOO_SLOW

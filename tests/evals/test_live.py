@@ -11,7 +11,6 @@ from asgiref.testing import ApplicationCommunicator
 from channels.routing import URLRouter
 
 from evals_app import live
-from evals_app.analysis import case_matrix
 from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
@@ -174,11 +173,10 @@ async def test_an_evalset_that_does_not_exist_is_followed_no_further(web):
         assert (await socket.receive_output(timeout=PATIENCE))["type"] == "websocket.close"
 
 
-async def test_a_page_asks_for_its_own_cases_when_more_changed_than_it_shows(run, monkeypatch):
-    monkeypatch.setattr(case_matrix, "PAGE", 2)
+async def test_a_page_asks_for_its_own_cases_when_more_changed_than_it_shows(run):
     await units_of_work.write(writes.request_cancel, run.id)
     await units_of_work.write(writes.finish_run, run.id, EvalRun.Status.CANCELLED)
-    changes = await units_of_work.read(live.changes, run.id, run.revision)
+    changes = await units_of_work.read(live.changes, run.id, run.revision, page_size=2)
     assert (changes["type"], changes["many"], changes["rows"]) == ("end", True, [])
     assert len(changes["attempts"]) == 3
     assert "3 cancelled" in changes["summary"]

@@ -31,10 +31,14 @@ pytestmark = pytest.mark.usefixtures("store")
 
 
 @pytest.fixture
-def admission() -> BodyAdmission:
-    """DevUI with room for one large body of JSON."""
+def admission(request: pytest.FixtureRequest) -> BodyAdmission:
+    """DevUI with room for one large body of JSON, and the test's own limits of time."""
     return BodyAdmission(
-        get_asgi_application(), max_form=LARGE, max_text=LARGE, max_total=LARGE * body_limits.PARSED_FACTOR
+        get_asgi_application(),
+        max_form=LARGE,
+        max_text=LARGE,
+        max_total=LARGE * body_limits.PARSED_FACTOR,
+        **getattr(request, "param", {}),
     )
 
 
@@ -203,8 +207,8 @@ async def _until(holds: Any) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_slow_body_is_refused(data, admission, address, monkeypatch):
-    monkeypatch.setattr(body_limits, "GRACE_S", 0.2)
+@pytest.mark.parametrize("admission", [{"grace_s": 0.2}], indirect=True, ids=["little time"])
+async def test_slow_body_is_refused(data, admission, address):
     async with connect(address) as client:
         await client.ask("POST", SESSIONS, b"{", **JSON, Content_Length=str(LARGE))
         answer = await client.answer()
@@ -212,8 +216,8 @@ async def test_slow_body_is_refused(data, admission, address, monkeypatch):
     await _until(lambda: admission.quota._sum == 0)
 
 
-async def test_slow_form_gets_an_error_page(data, address, monkeypatch):
-    monkeypatch.setattr(body_limits, "GRACE_S", 0.2)
+@pytest.mark.parametrize("admission", [{"grace_s": 0.2}], indirect=True, ids=["little time"])
+async def test_slow_form_gets_an_error_page(data, admission, address):
     async with connect(address) as client:
         form = {"Content_Type": "application/x-www-form-urlencoded", "Accept": "text/html"}
         await client.ask("POST", "/runs/start/1/", b"a", **form, Content_Length="2000")
@@ -223,9 +227,8 @@ async def test_slow_form_gets_an_error_page(data, address, monkeypatch):
     assert b"Request body too slow" in answer.body
 
 
-async def test_steadily_sent_body_may_take_longer(data, address, monkeypatch):
-    monkeypatch.setattr(body_limits, "GRACE_S", 0.2)
-    monkeypatch.setattr(body_limits, "MIN_RATE", 10)
+@pytest.mark.parametrize("admission", [{"grace_s": 0.2, "min_rate": 10}], indirect=True, ids=["slow rate"])
+async def test_steadily_sent_body_may_take_longer(data, admission, address):
     body = b"x" * 1000  # good for 100 s
     async with connect(address) as client:
         await client.ask("POST", "/run", body, **JSON, Content_Length=str(len(body) + 1))

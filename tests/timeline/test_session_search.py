@@ -90,11 +90,13 @@ def test_hits_are_counted_and_lead_round_in_both_directions(session_story):
     )
 
 
-def test_count_is_bounded_and_says_so(session_story, monkeypatch, get):
-    monkeypatch.setattr(hits, "MAX_COUNTED", 2)
-    result = session_search.find_hits(session_story.session, parse("paris"), HitsRequest(selected=4))
-    assert (result.count, result.capped, result.number) == (2, True, 0)
-    assert "2+ hits" in get(page_of(session_story, "?q=paris")).one("div", id="search-results").text
+def test_count_is_bounded_and_says_so(session_story, get):
+    counted = session_search.CountProgress(1, hits.MAX_COUNTED - 1)
+    request = HitsRequest(selected=4, count_progress=counted)
+    result = session_search.find_hits(session_story.session, parse("paris"), request)
+    assert (result.count, result.capped, result.number) == (hits.MAX_COUNTED, True, 0)
+    query = f"?q=paris&counted={counted.to}&count={counted.hits}"
+    assert "10,000+ hits" in get(page_of(session_story, query)).one("div", id="search-results").text
 
 
 def test_hits_are_marked_in_the_timeline_and_for_scripts(session_story, get):
@@ -267,9 +269,8 @@ def test_only_unindexed_events_are_scanned(story, django_assert_max_num_queries)
 
 @pytest.mark.parametrize("stretch", [1, 2, 7])
 def test_hits_are_the_same_for_any_batch_size(session_story, monkeypatch, stretch):
-    monkeypatch.setattr(scan, "FIRST_BATCH", stretch)
     monkeypatch.setattr(time_budget, "_now", lambda: 0.0)
-    search = session_search.SessionSearch(session_story.session, parse("rome"))
+    search = session_search.SessionSearch(session_story.session, parse("rome"), first_batch=stretch)
     assert search.seqs_after(0, 9).rows == [5, 6, 8]
     assert search.seqs_after(5, 1).rows == [6]
     assert search.seqs_before(9, 9).rows == [8, 6, 5]
@@ -433,17 +434,8 @@ def test_neighbouring_hits_are_prefetched(session_story):
     ).later.seqs == [8]
 
 
-def test_hits_are_listed_for_a_page_and_not_for_a_session(session_story, monkeypatch):
-    monkeypatch.setattr(hits, "MAX_COUNTED", 1)
-    monkeypatch.setattr(hits, "MAX_LISTED_RANGE", 3)
-    assert session_search.find_hits(
-        session_story.session, parse("paris"), HitsRequest(stretch=(1, 4))
-    ).among == [
-        1,
-        2,
-        4,
-    ]
-    assert (
-        session_search.find_hits(session_story.session, parse("paris"), HitsRequest(stretch=(1, 5))).among
-        == []
-    )
+def test_hits_are_listed_for_a_page_and_not_for_a_session(session_story):
+    counted = session_search.CountProgress(1, hits.MAX_COUNTED)
+    for last, listed in ((1 + hits.MAX_LISTED_RANGE, [1, 2, 4]), (2 + hits.MAX_LISTED_RANGE, [])):
+        request = HitsRequest(stretch=(1, last), count_progress=counted)
+        assert session_search.find_hits(session_story.session, parse("paris"), request).among == listed

@@ -41,8 +41,16 @@ class SessionSearch:
     A scan is short if most events match, and fast if an index answers it.
     """
 
-    def __init__(self, session: AgentSession, query: Query, seconds: float | None = None) -> None:
-        """Prepare a scan with a time budget in seconds; default: `SCAN_S`."""
+    def __init__(
+        self,
+        session: AgentSession,
+        query: Query,
+        seconds: float | None = None,
+        *,
+        first_batch: int | None = None,
+    ) -> None:
+        """Prepare a scan with a time budget in seconds; defaults: `SCAN_S` and `FIRST_BATCH`."""
+        self._first_batch = FIRST_BATCH if first_batch is None else first_batch
         self._seconds = SCAN_S if seconds is None else seconds
         self._last = session.last_seq
         self._low, self._high = _seq_bounds(session, query)
@@ -74,7 +82,7 @@ class SessionSearch:
     def _upwards(
         self, seq: int, most: int, ask: Callable[[int, int], QuerySet[Event, Row]]
     ) -> ScanResult[Row]:
-        place, pace = max(seq, self._low - 1), TimeBudget(FIRST_BATCH, self._seconds)
+        place, pace = max(seq, self._low - 1), TimeBudget(self._first_batch, self._seconds)
         rows: list[Row] = []
         while place < self._high and len(rows) < most and pace.has_time:
             end = min(place + pace.size, self._high)
@@ -87,7 +95,7 @@ class SessionSearch:
     def _downwards(
         self, seq: int, most: int, ask: Callable[[int, int], QuerySet[Event, Row]]
     ) -> ScanResult[Row]:
-        place, pace = min(seq, self._high + 1), TimeBudget(FIRST_BATCH, self._seconds)
+        place, pace = min(seq, self._high + 1), TimeBudget(self._first_batch, self._seconds)
         rows: list[Row] = []
         while place > self._low and len(rows) < most and pace.has_time:
             start = max(self._low, place - pace.size)
