@@ -75,16 +75,16 @@ def test_part_below_an_event_shows_its_records_only(story, trace, client):
     assert part.one("a", href=f"/traces/{trace.pk}/log/")
 
 
-def test_log_is_filtered_by_level_and_paged(story, trace, client, monkeypatch):
-    monkeypatch.setattr(log_records, "PAGE_SIZE", 2)
-    log(story, 1, "one", "two", "three")
+def test_log_is_filtered_by_level_and_paged(story, trace, client):
+    messages = [f"line {number}" for number in range(log_records.PAGE_SIZE + 1)]
+    log(story, 1, *messages)
     log(story, 2, "slow", level=30)
     page = parse(client.get(f"/traces/{trace.pk}/log/").content)
-    assert [pre.text for pre in page.all("pre")] == ["one", "two"]
+    assert [pre.text for pre in page.all("pre")] == messages[:-1]
     following = parse(
         client.get(f"/traces/{trace.pk}/log/" + page.one("a", rel="next").attrs["href"]).content
     )
-    assert [pre.text for pre in following.all("pre")] == ["three", "slow"]
+    assert [pre.text for pre in following.all("pre")] == [messages[-1], "slow"]
     warnings = parse(client.get(f"/traces/{trace.pk}/log/?level=warning").content)
     assert [pre.text for pre in warnings.all("pre")] == ["slow"]
 
@@ -109,11 +109,11 @@ def test_trace_links_to_its_log(story, trace, client):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_api_lists_records_page_by_page(story, trace, client, monkeypatch):
-    monkeypatch.setattr(log_records, "PAGE_SIZE", 1)
-    log(story, 2, "fine", "slow", level=30)
+def test_api_lists_records_page_by_page(story, trace, client):
+    messages = [f"line {number}" for number in range(log_records.PAGE_SIZE)]
+    log(story, 2, *messages, "slow", level=30)
     first = client.get(f"/api/v1/traces/{trace.pk}/log").json()
-    assert [item["message"] for item in first["items"]] == ["fine"]
+    assert [item["message"] for item in first["items"]] == messages
     second = client.get(f"/api/v1/traces/{trace.pk}/log?after={first['next']}").json()
     assert [item["message"] for item in second["items"]] == ["slow"]
     assert second["next"] is None
