@@ -23,8 +23,8 @@ from evals_app.cases.case_forms import RUBRIC_TYPES
 from evals_app.engine import _adk
 from evals_app.engine.evaluators import evaluator_class, evaluator_of, metrics_of, missing_requirement
 from evals_app.metrics import catalog
-from evals_app.metrics.expected_state import EVALUATION_KEY
 from evals_app.metrics.metric import MetricKind
+from sessions_app.scopes import EVALUATION_KEY
 from tests.evals import agents  # noqa: F401 - registers the judges
 
 

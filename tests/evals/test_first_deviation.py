@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from evals_app.analysis import attempt_detail
-from evals_app.metrics.expected_state import EVALUATION_KEY
 from sessions_app.adk import DjangoSessionService
 from sessions_app.models import AgentSession
+from sessions_app.scopes import EVALUATION_KEY
 from sessions_app.store import units_of_work
 from tests.evals import builders, stored_runs
 from tests.sessions.build import event

@@ -8,12 +8,12 @@ import pytest
 from google.genai import types
 
 from evals_app.engine.conversations import conversation_of
-from evals_app.metrics.expected_state import EVALUATION_KEY
 from sessions_app.adk import DjangoSessionService
 from sessions_app.branches.rewind import rewind
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession
 from sessions_app.runs import runtime_client as runs
+from sessions_app.scopes import EVALUATION_KEY
 from sessions_app.sessions.writes import edit_state
 from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn, write
