@@ -142,8 +142,8 @@ class RemoteHttpClient:
             chunks.append(chunk)
         return RemoteResponse(response.status_code, response.headers, b"".join(chunks))
 
-    async def lines(self, response: httpx.Response) -> AsyncIterator[str]:
-        """Yield the lines of a stream, each of at most `MAX_FRAME` bytes."""
+    async def lines(self, response: httpx.Response, max_bytes: int = MAX_FRAME) -> AsyncIterator[str]:
+        """Yield the lines of a stream, each of at most `max_bytes`."""
         pieces: list[bytes] = []
         size = 0
         async for chunk in response.aiter_bytes():
@@ -154,8 +154,8 @@ class RemoteHttpClient:
                 pieces, size = [], 0
             pieces.append(rest)
             size += len(rest)
-            if size > MAX_FRAME:
-                raise self._too_much(MAX_FRAME)
+            if size > max_bytes:
+                raise self._too_much(max_bytes)
         if last := b"".join(pieces):
             yield last.decode(errors="replace")
 

@@ -43,7 +43,7 @@ MAX_NODES = 1_000_000
 """Most keys and values of a text; each takes about ten microseconds to load."""
 
 
-def load_yaml(text: str) -> tuple[Any, list[str]]:
+def load_yaml(text: str, *, max_nodes: int = MAX_NODES) -> tuple[Any, list[str]]:
     """Parse YAML to JSON's types; return also the keys that an object contains twice.
 
     Raises:
@@ -51,7 +51,7 @@ def load_yaml(text: str) -> tuple[Any, list[str]]:
         ValueError: the text has too many keys and values, or its aliases expand too much.
         RecursionError: values are nested too deeply.
     """
-    _check_size(text)
+    _check_size(text, max_nodes)
     loader = PlainLoader(text)
     try:
         document = loader.get_single_data()
@@ -63,7 +63,7 @@ def load_yaml(text: str) -> tuple[Any, list[str]]:
     return document, loader.duplicate_keys
 
 
-def _check_size(text: str) -> None:
+def _check_size(text: str, max_nodes: int) -> None:
     """Check for sizes that would take minutes to load, or overflow the stack of the loader in C.
 
     Raises:
@@ -73,8 +73,8 @@ def _check_size(text: str) -> None:
     depth = nodes = 0
     for event in yaml.parse(text, Loader=PlainLoader):
         nodes += isinstance(event, yaml.NodeEvent)
-        if nodes > MAX_NODES:
-            raise ValueError(f"it has more than {MAX_NODES:,} keys and values: split it, or write it as JSON")
+        if nodes > max_nodes:
+            raise ValueError(f"it has more than {max_nodes:,} keys and values: split it, or write it as JSON")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:

@@ -20,7 +20,7 @@ RETRY_S = 30.0
 log = logging.getLogger(__name__)
 
 
-async def keep_indexed() -> None:
+async def keep_indexed(*, retry_s: float = RETRY_S) -> None:
     """Index new events and check them for problems, forever. Searches scan events that are not indexed yet."""
     async with change_listener.subscribe() as ring:
         while True:
@@ -28,7 +28,7 @@ async def keep_indexed() -> None:
                 await _catch_up()
             except DevUIError as error:
                 log.warning("Search indexing is paused: %s %s", error.message, error.hint)
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(retry_s)
             await ring.wait()
             await asyncio.sleep(PAUSE_S)
 

@@ -28,16 +28,16 @@ _TABLES: dict[str, tuple[str, str, dict[str, str]]] = {
 """Table, column and fixed column values for the names of tools and authors, and for the keys of each scope."""
 
 
-def read_vocabulary() -> Vocabulary:
-    """Return the names that are indexed. Nine queries."""
-    keys = [key for scope in Scope for key in _keys(scope, distinct_values(*_TABLES[scope], most=MOST_NAMES))]
+def read_vocabulary(*, most: int = MOST_NAMES, newest: int = NEWEST_SESSIONS) -> Vocabulary:
+    """Return the indexed names, at most `most` of a kind, and the users of the `newest` sessions. Nine queries."""
+    keys = [key for scope in Scope for key in _keys(scope, distinct_values(*_TABLES[scope], most=most))]
     return Vocabulary(
         apps=list_apps_with_sessions(),
-        users=_newest_users(),
-        tools=distinct_values(*_TABLES["tool"], most=MOST_NAMES),
-        authors=distinct_values(*_TABLES["author"], most=MOST_NAMES),
-        problems=distinct_values(*_TABLES["problem"], most=MOST_NAMES),
-        tags=list(SessionTag.objects.order_by("name").values_list("name", flat=True).distinct()[:MOST_NAMES]),
+        users=_newest_users(newest)[:most],
+        tools=distinct_values(*_TABLES["tool"], most=most),
+        authors=distinct_values(*_TABLES["author"], most=most),
+        problems=distinct_values(*_TABLES["problem"], most=most),
+        tags=list(SessionTag.objects.order_by("name").values_list("name", flat=True).distinct()[:most]),
         keys=keys,
     )
 
@@ -80,6 +80,6 @@ _EXISTENCE_CHECKS: dict[str, Callable[[str], bool]] = {
 }
 
 
-def _newest_users() -> list[str]:
+def _newest_users(sessions: int) -> list[str]:
     newest = AgentSession.objects.filter(realm="").order_by("-updated_at", "-pk")
-    return sorted(set(newest.values_list("user_id", flat=True)[:NEWEST_SESSIONS]))[:MOST_NAMES]
+    return sorted(set(newest.values_list("user_id", flat=True)[:sessions]))

@@ -123,15 +123,15 @@ def around(session: AgentSession, seq: int, limit: int = WINDOW_SIZE) -> EventWi
 
 
 def sum_invocations(
-    session: AgentSession, events: list[Event], runs: Sequence[Run] = ()
+    session: AgentSession, events: list[Event], runs: Sequence[Run] = (), *, reach: int = TOTALS_REACH
 ) -> dict[str, InvocationTotals]:
-    """Return the totals of the events' invocations, over at most `TOTALS_REACH` events on either side.
+    """Return the totals of the events' invocations, over at most `reach` events on either side.
 
     `runs` are the invocations' runs, oldest first: the time between two runs is a pause.
     """
     if not events:
         return {}
-    low, high = events[0].seq - TOTALS_REACH, events[-1].seq + TOTALS_REACH
+    low, high = events[0].seq - reach, events[-1].seq + reach
     summed = (
         Event.objects.filter(session=session, invocation_id__in={event.invocation_id for event in events})
         .filter(seq__gte=low, seq__lte=high)

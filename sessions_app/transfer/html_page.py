@@ -22,12 +22,15 @@ MAX_KEYS = 200
 _TAGS = re.compile(r"(<[^>]*>)")
 
 
-def session_html(session: AgentSession) -> str:
-    """Return a session's timeline with its state deltas, and its current state. Of a long session both ends."""
-    if session.last_seq <= FIRST_EVENTS + LAST_EVENTS:
-        parts = [windows.after(session, 0, FIRST_EVENTS + LAST_EVENTS)]
+def session_html(session: AgentSession, *, first: int = FIRST_EVENTS, last: int = LAST_EVENTS) -> str:
+    """Return a session's timeline with its state deltas, and its current state.
+
+    Of a session with more than `first` + `last` events, only so many at both ends are shown.
+    """
+    if session.last_seq <= first + last:
+        parts = [windows.after(session, 0, first + last)]
     else:
-        parts = [windows.after(session, 0, FIRST_EVENTS), windows.newest(session, LAST_EVENTS)]
+        parts = [windows.after(session, 0, first), windows.newest(session, last)]
     scopes = history.state_at(session).scopes()
     context = {
         "session": session,

@@ -88,7 +88,6 @@ async def test_failing_watch_is_logged_and_restarted(story, patient, monkeypatch
         await asyncio.Event().wait()
 
     monkeypatch.setattr(change_listener._Notifier, "_watch_store", break_once)
-    monkeypatch.setattr(change_listener, "RETRY_S", 0.01)
     async with subscribe():
         await asyncio.wait_for(heard.wait(), PATIENCE)
     assert "unplugged" in caplog.text

@@ -17,6 +17,7 @@ from sessions_app.store import units_of_work
 from tests.login.conftest import PASSWORD, log_in
 from tests.pages.html import parse
 from tests.security.routes import addresses
+from tests.settable_clock import Clock
 
 EVIL = "http://evil.example"
 INSIDE = "/health"
@@ -241,9 +242,9 @@ async def test_new_password_ends_all_logins_but_not_the_token(web, login):
     assert (await web.get(INSIDE, headers=bearer(token))).status_code == 200
 
 
-async def test_login_expires(web, login, monkeypatch):
+async def test_login_expires(web, login, monkeypatch, tmp_path):
     await log_in(web)
-    monkeypatch.setattr(authentication, "AGE_S", -1)
+    Clock(monkeypatch, tmp_path / "shift").step(authentication.AGE_S + 1)
     assert (await web.get(INSIDE)).status_code == 401
 
 

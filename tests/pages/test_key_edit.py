@@ -203,14 +203,18 @@ def test_form_names_other_readers_of_the_key(get: Get, story: Story):
     assert "of 2 users" in app
 
 
-def test_readers_are_counted_up_to_a_limit(story: Story, monkeypatch, django_assert_num_queries):
-    monkeypatch.setattr(state_edits, "COUNT_LIMIT", 3)
-    for number in range(6):
-        Story(f"o{number}", user=f"user{number}")
-    session = AgentSession.objects.get(pk=story.pk)
+def test_readers_are_counted_up_to_a_limit(story: Story, django_assert_num_queries):
+    session, most = story.session, state_edits.COUNT_LIMIT + 1
+    times = {"created_at": session.created_at, "updated_at": session.updated_at}
+    AgentSession.objects.bulk_create(
+        AgentSession(app_name="weather", user_id=f"user{number}", session_id="s", **times)
+        for number in range(most + 1)
+    )
     with django_assert_num_queries(2):
         reach = state_edits.count_readers(session, Scope.APP)
-    assert (reach.sessions, reach.users) == (4, 4)
+    assert (reach.sessions, reach.users) == (most, most)
+    assert reach.is_cut
+    assert reach.users_cut
     with django_assert_num_queries(1):
         assert state_edits.count_readers(session, Scope.USER) == state_edits.KeyReaders(0, 1)
     with django_assert_num_queries(0):

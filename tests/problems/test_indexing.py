@@ -55,15 +55,18 @@ def test_problem_is_stored_and_counted(story):
     assert story.session.problems_seq == 4
 
 
-def test_events_are_checked_in_batches_with_the_start_of_their_invocation(story, monkeypatch):
-    monkeypatch.setattr(indexing, "BATCH_EVENTS", 3)
-    for _ in range(4):
+def test_events_are_checked_in_batches_with_the_start_of_their_invocation(story):
+    for number in range(4):
+        if number == 2:  # the third call is the last event of a batch, its answer the first of the next
+            for _ in range(indexing.BATCH_EVENTS - story.told - 1):
+                story.says(f"thought {story.told}")
         story.calls("look", f"c{story.told}", city="Rome")
         answer(story, f"c{story.told - 1}", {"error": "no"})
     index()
+    batch = indexing.BATCH_EVENTS
     assert rows_of(story) == [
         ("repeated-call", 0, "i1"),
-        *[("tool-error", seq, "i1") for seq in (2, 4, 6, 8)],
+        *[("tool-error", seq, "i1") for seq in (2, 4, batch + 1, batch + 3)],
     ]
     assert "4 times" in SessionProblem.objects.get(code="repeated-call").text
 

@@ -15,7 +15,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from devui.remote import http_client as lines
 from devui.remote.address import RemoteAddress
 from devui.remote.http_client import NotReached, RemoteHttpClient
 from sessions_app.agents import remotes
@@ -158,14 +157,12 @@ async def test_server_of_another_protocol_is_explained(store):
 
 async def read_stream(line: RemoteHttpClient) -> None:
     async with line.open("GET", "/run_sse") as response:
-        async for _ in line.lines(response):
+        async for _ in line.lines(response, max_bytes=10_000):
             pass
 
 
 @pytest.mark.parametrize("body", [b"x" * 50_000, b"x\n" * 25_000])
-async def test_endless_response_is_refused(body, monkeypatch):
-    monkeypatch.setattr(lines, "MAX_FRAME", 10_000)
-
+async def test_endless_response_is_refused(body):
     async def forever() -> AsyncIterator[bytes]:
         while True:
             await asyncio.sleep(0)  # others have their turn, too: whoever closes the connection is heard

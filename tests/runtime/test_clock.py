@@ -103,8 +103,9 @@ def test_process_on_another_host_is_alive_despite_clock_changes(session, clock, 
 
 
 def test_whether_a_process_on_another_host_lives_is_waited_for(session, monkeypatch):
-    monkeypatch.setattr(processes, "SILENCE_S", 0.05)
-    monkeypatch.setattr(processes, "POLL_S", 0.01)
+    slept, steady = [0.0], time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: steady() + sum(slept))
+    monkeypatch.setattr(time, "sleep", slept.append)
     runtime = new_process()
     assert processes.confirm_alive(runtime)
     RuntimeProcess.objects.update(host=socket.gethostname() + "-other")

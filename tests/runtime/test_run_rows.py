@@ -237,19 +237,19 @@ def test_untaken_run_is_left_behind_despite_clock_changes(session, monkeypatch, 
         assert (lifecycle.crash_orphans(), lifecycle.abandoned_runs()) == ([], [(run.pk, "weather")])
 
 
-def test_processes_that_ended_long_ago_are_forgotten_a_few_at_a_time(session, monkeypatch):
-    monkeypatch.setattr(processes, "BATCH", 2)
-    for name in ("old-1", "old-2", "old-3", "young", "living", "busy"):
+def test_processes_that_ended_long_ago_are_forgotten_a_few_at_a_time(session):
+    names = [f"old-{number}" for number in range(processes.BATCH + 1)]
+    for name in (*names, "young", "living", "busy"):
         new_process(name)
     long_ago = time.time() - processes.RETENTION_S - 1
-    RuntimeProcess.objects.filter(pk__in=["old-1", "old-2", "old-3", "busy"]).update(stopped_at=long_ago)
+    RuntimeProcess.objects.filter(pk__in=[*names, "busy"]).update(stopped_at=long_ago)
     processes.mark_stopped("young")
     run, queued = new_run(session), new_run(session)
     lifecycle.claim(run.pk, "old-1", "v1")
     lifecycle.finish(run.pk, Status.DONE)
     lifecycle.assign(queued.pk, "busy")
 
-    assert [processes.delete_stopped() for _ in range(3)] == [2, 1, 0]
+    assert [processes.delete_stopped() for _ in range(3)] == [processes.BATCH, 1, 0]
 
     remaining = set(RuntimeProcess.objects.values_list("pk", flat=True))
     assert remaining == {"young", "living", "busy"}

@@ -25,8 +25,8 @@ def store(transactional_db: None) -> Iterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def working() -> AsyncIterator[None]:
-    worker = asyncio.create_task(indexer.keep_indexed())
+async def working(retry_s: float = indexer.RETRY_S) -> AsyncIterator[None]:
+    worker = asyncio.create_task(indexer.keep_indexed(retry_s=retry_s))
     try:
         yield
     finally:
@@ -59,9 +59,8 @@ async def test_a_store_that_fails_is_tried_again(store: None, monkeypatch: pytes
         write(pieces)
 
     monkeypatch.setattr(indexing, "store_batches", store_once_full)
-    monkeypatch.setattr(indexer, "RETRY_S", 0.0)
     story = await units_of_work.write(Story)
     await units_of_work.write(story.says, "sunny")
-    async with working():
+    async with working(retry_s=0.0):
         await everything_is_indexed()
     assert not failures

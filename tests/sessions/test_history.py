@@ -137,10 +137,8 @@ async def test_state_of_many_keys_and_writes_is_correct_per_key(ours):
     assert await units_of_work.read(state_at, session, 20) == {**expected, "user:n": 19}
 
 
-def test_state_with_more_keys_than_a_statement_allows_is_chunked(db: None, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(history, "CHUNK", 2)
-    session = writes.create_session(
-        writes.SessionKey("", APP, USER, "wide"), {f"k{number}": number for number in range(5)}
-    )
+def test_state_with_more_keys_than_a_statement_allows_is_chunked(db: None):
+    wide = {f"k{number:04}": number for number in range(2 * history.CHUNK + 1)}
+    session = writes.create_session(writes.SessionKey("", APP, USER, "wide"), wide)
     state = history.state_at(session).session
-    assert [(row.key, row.value) for row in state] == [(f"k{number}", str(number)) for number in range(5)]
+    assert [(row.key, row.value) for row in state] == [(key, str(number)) for key, number in wide.items()]

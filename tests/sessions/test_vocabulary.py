@@ -32,16 +32,14 @@ def test_empty_store_has_an_empty_vocabulary():
     assert not any([known.apps, known.users, known.tools, known.authors, known.tags, known.keys])
 
 
-def test_names_beyond_the_limit_exist(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(vocabulary, "MOST_NAMES", 1)
-    monkeypatch.setattr(vocabulary, "NEWEST_SESSIONS", 1)
+def test_names_beyond_the_limit_exist():
     for number, user in enumerate(("zoe", "ann")):
         story = Story(f"s{number}", {"a": 1, "user:z": 2}, user=user)
         story.calls("a_tool", "c1")
         story.calls("z_tool", "c2")
         labels.tag([story.pk], f"{user}'s")
     indexing.index_all()
-    known = vocabulary.read_vocabulary()
+    known = vocabulary.read_vocabulary(most=1, newest=1)
     there = {("user", "zoe"), ("tool", "z_tool"), ("tag", "zoe's"), ("key", "user:z"), ("app", "weather")}
     assert not any(name in known.of(kind) for kind, name in there - {("key", "user:z"), ("app", "weather")})
     absent = {(kind, f"{name}?") for kind, name in there} | {

@@ -81,12 +81,11 @@ def test_totals_count_the_whole_invocation_though_the_window_holds_a_part(story)
     assert not total.cut
 
 
-def test_totals_of_endless_invocation_are_bounded_and_say_so(story, monkeypatch):
+def test_totals_of_endless_invocation_are_bounded_and_say_so(story):
     for _ in range(6):
         story.says("more")
-    monkeypatch.setattr(windows, "TOTALS_REACH", 2)
     [last] = windows.newest(story.session, limit=1).events
-    total = windows.sum_invocations(story.session, [last])["i1"]
+    total = windows.sum_invocations(story.session, [last], reach=2)["i1"]
     assert (total.events, total.cut) == (3, True)
 
 

@@ -132,20 +132,22 @@ async def test_state_as_the_nested_agent_found_it_is_stored_without_credentials(
     assert "s3cret" not in run.state
 
 
-async def test_large_state_is_bounded(ask, monkeypatch):
-    monkeypatch.setattr(nested_runs, "STATE_BYTES", 3_000)
-    monkeypatch.setattr(nested_runs, "VALUE_BYTES", 1_000)
+async def test_large_state_is_bounded(ask):
+    long, fitting = (
+        "x" * (2 * nested_runs.VALUE_BYTES),
+        nested_runs.STATE_BYTES // nested_runs.VALUE_BYTES - 1,
+    )
     agent = caller([helper("ok")], call("helper", "c1", request="x"), "done")
 
     def prepare(callback_context: CallbackContext) -> None:
-        callback_context.state.update({f"key{number}": "x" * 2_000 for number in range(5)})
+        callback_context.state.update({f"key{number}": long for number in range(fitting + 3)})
 
     agent.before_agent_callback = prepare
     await ask(agent)
     [run] = await stored()
     state = json.loads(run.state)
-    assert (list(state), run.state_omitted) == (["key0", "key1"], 3)
-    assert state["key0"].endswith("… (2,002 characters)")
+    assert (list(state), run.state_omitted) == ([f"key{number}" for number in range(fitting)], 3)
+    assert state["key0"].endswith("… (20,002 characters)")
 
 
 async def test_nested_agent_that_fails_keeps_its_events_and_its_error(ask):
@@ -199,9 +201,8 @@ async def test_events_of_a_call_are_bounded_and_the_rest_is_counted(ask, monkeyp
     assert len(await events_of(run)) == 5
 
 
-async def test_events_of_a_call_are_bounded_in_size(ask, monkeypatch):
-    monkeypatch.setattr(nested_runs, "BYTES_MOST", 5_000)
-    await ask(caller([helper("x" * 10_000)], call("helper", "c1", request="small"), "done"))
+async def test_events_of_a_call_are_bounded_in_size(ask):
+    await ask(caller([helper("x" * nested_runs.BYTES_MOST)], call("helper", "c1", request="small"), "done"))
     [run] = await stored()
     assert (run.event_count, run.stored_count) == (2, 1)
 
