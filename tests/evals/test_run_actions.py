@@ -49,7 +49,7 @@ async def test_the_numbers_of_a_large_run_are_written_alike(web, ended_run):
 
 
 def by_case():
-    return {attempt.case_id: attempt for attempt in EvalAttempt.objects.all()}
+    return {attempt.case_id: attempt for attempt in EvalAttempt.objects.order_by("case_index", "repetition")}
 
 
 async def test_a_run_that_was_cut_short_is_offered_to_be_resumed(web, ended_run):

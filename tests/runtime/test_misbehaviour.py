@@ -58,7 +58,7 @@ async def test_runs_crashed_by_a_cancellation_give_the_reason(stage: Stage):
     await (await stage.supervisor.client("napper")).cancel_run(nap.pk)
 
     assert (await read_run(nap)).status == Status.CANCELLED
-    crashed = await read_run(talk)
+    crashed = await stage.end_of(talk)
     assert crashed.status == Status.CRASHED
     assert nap.pk in crashed.error
 
