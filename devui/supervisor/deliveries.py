@@ -20,9 +20,6 @@ from sessions_app.models import Run
 from sessions_app.runs import lifecycle
 from sessions_app.store import retry, units_of_work
 
-DELIVERY_WAIT_S = 3.0
-"""Seconds to wait for a process to take a run. A blocked process takes it later; the run stays queued meanwhile."""
-
 MAX_PROCESSES = 3
 """Number of processes that may end before they have started a run; then the run has crashed."""
 
@@ -38,6 +35,7 @@ class Deliveries:
         server_id: id of the web process.
         child: returns an app's process, started if necessary, or raises a `DevUIError`.
         is_current: tells whether new runs of its app go to a process.
+        wait_s: seconds to wait for a process to take a run (`SupervisorLimits.take`).
     """
 
     def __init__(
@@ -45,22 +43,24 @@ class Deliveries:
         server_id: str,
         child: Callable[[str], Awaitable[Child]],
         is_current: Callable[[Child], bool],
+        wait_s: float,
     ) -> None:
         self.server_id = server_id
         self.child = child
         self.is_current = is_current
+        self.wait_s = wait_s
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._ended_before: Counter[str] = Counter()
 
     async def deliver(self, app_name: str, run_id: str) -> None:
-        """Deliver a queued run; a run that has ended is left alone. Waits at most `DELIVERY_WAIT_S`.
+        """Deliver a queued run; a run that has ended is left alone. Waits at most `wait_s`.
 
         Raises:
             DevUIError: no process can take the run; its row has the reason.
             ServerStopping: the run stays queued.
         """
         delivering = self.start(app_name, run_id)
-        done, _ = await asyncio.wait([delivering], timeout=DELIVERY_WAIT_S)
+        done, _ = await asyncio.wait([delivering], timeout=self.wait_s)
         if done:
             _raise_failure(delivering)
 

@@ -15,6 +15,7 @@ class SupervisorLimits:
         start: time for an agent to load.
         idle: time after which a process without runs and requests is ended.
         drain: time for a process with outdated code to finish its runs.
+        take: time to wait for a process to take a run. A blocked process takes it later; it stays queued meanwhile.
         cancel: time for an agent to react to a cancellation; then its process is ended.
         stop: time for processes to end when the server stops.
         sweep: interval between checks for idle processes and for runs without an owner.
@@ -24,6 +25,7 @@ class SupervisorLimits:
     start: float = 120.0
     idle: float = 600.0
     drain: float = 300.0
+    take: float = 3.0
     cancel: float = 2.0
     stop: float = 5.0
     sweep: float = 15.0

@@ -68,7 +68,7 @@ class Supervisor:
         self.folder = None if agents_dir is None else agents.open_folder(agents_dir)
         self.limits = limits or SupervisorLimits()
         self.feeds = FrameFeeds(self.child_with)
-        self.deliveries = Deliveries(self.id, self.child, self.is_current)
+        self.deliveries = Deliveries(self.id, self.child, self.is_current, self.limits.take)
         self._options = options or RuntimeOptions()
         self._environment = dict(environment or {})
         self._write_line = write_line or _write_line

@@ -310,14 +310,16 @@ def crash_runs_of(runtime_id: str, why: str, spared: Collection[str] = ()) -> li
     return _crash_runs(Run.objects.filter(runtime_id=runtime_id).exclude(pk__in=spared), why)
 
 
-def crash_orphans() -> list[str]:
+def crash_orphans(*, unassigned_s: float = UNASSIGNED_S) -> list[str]:
     """End the active runs whose process is gone. Return the ids of those that crashed.
 
+    A queued run without a process counts as abandoned after `unassigned_s`.
     Queued runs wait for the next process (`abandoned_runs`), except those whose caller is gone with the process (ADK's
     paths) and those for which cancellation was requested.
     """
     processes.mark_gone_stopped()
-    for run_id in _abandoned_runs().filter(cancel_requested_at__isnull=False).values_list("pk", flat=True):
+    abandoned = _abandoned_runs(unassigned_s).filter(cancel_requested_at__isnull=False)
+    for run_id in abandoned.values_list("pk", flat=True):
         end_queued(run_id, Status.CANCELLED)
     stopped = Run.objects.filter(runtime__stopped_at__isnull=False)
     crashed = _crash_runs(stopped.exclude(status=Status.QUEUED), "Its process ended unexpectedly.")
@@ -331,7 +333,7 @@ def abandoned_runs() -> list[tuple[str, str]]:
     return list(_abandoned_runs().order_by("created_at", "pk").values_list("pk", "session__app_name"))
 
 
-def _abandoned_runs() -> QuerySet[Run]:
+def _abandoned_runs(unassigned_s: float = UNASSIGNED_S) -> QuerySet[Run]:
     """Return the queued runs that belong to no live server.
 
     A runtime ends with its server; queued runs of a runtime that ended alone are reassigned by its server.
@@ -340,7 +342,7 @@ def _abandoned_runs() -> QuerySet[Run]:
     own_master_gone = Q(runtime__server__isnull=True, runtime__stopped_at__isnull=False)
     queued = Run.objects.filter(status=Status.QUEUED).exclude(source=ADK_SOURCE)
     unassigned = dict(queued.filter(runtime=None).values_list("pk", "created_at"))
-    never_taken = Q(pk__in=_unassigned.find_unchanged(unassigned, UNASSIGNED_S))
+    never_taken = Q(pk__in=_unassigned.find_unchanged(unassigned, unassigned_s))
     return queued.filter(server_gone | own_master_gone | never_taken)
 
 

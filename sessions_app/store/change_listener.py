@@ -34,7 +34,8 @@ log = logging.getLogger(__name__)
 class Subscription:
     """One subscriber's wake-up signal. Notifications that arrive between two waits are merged into one."""
 
-    def __init__(self) -> None:
+    def __init__(self, recheck_s: float = RECHECK_S) -> None:
+        self._recheck_s = recheck_s
         self._rung = asyncio.Event()
 
     def notify(self) -> None:
@@ -42,18 +43,18 @@ class Subscription:
         self._rung.set()
 
     async def wait(self) -> None:
-        """Wait for a notification, at most `RECHECK_S`. Query the tables after this call, not before."""
+        """Wait for a notification, at most `recheck_s`. Query the tables after this call, not before."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(RECHECK_S):
+            async with asyncio.timeout(self._recheck_s):
                 await self._rung.wait()
         self._rung.clear()
 
 
 @contextlib.asynccontextmanager
-async def subscribe() -> AsyncIterator[Subscription]:
-    """Subscribe to change notifications while the block runs."""
+async def subscribe(*, recheck_s: float = RECHECK_S) -> AsyncIterator[Subscription]:
+    """Subscribe to change notifications while the block runs; wake up every `recheck_s` without any."""
     notifier = _notifiers.setdefault(asyncio.get_running_loop(), _Notifier())
-    subscription = Subscription()
+    subscription = Subscription(recheck_s)
     notifier.add(subscription)
     try:
         yield subscription

@@ -88,12 +88,12 @@ def test_unchanged_cases_are_listed_without_their_sides(web):
     assert not page.all("details")
 
 
-def test_page_counts_what_it_leaves_out(monkeypatch):
-    for name in ("MAX_OPEN_CASES", "MAX_TURNS", "MAX_CALLS"):
-        monkeypatch.setattr(comparison_page, name, 1)
-    monkeypatch.setattr(comparison_page, "MAX_ANSWER", 5)
-    long = turn("Paris", "It is sunny.", [{"name": "f"}, {"name": "g"}, {"name": "h"}])
-    runs = compare([passing()], [Outcome("failed", actual=[long, long])], "a", "b", "c")
+def test_page_counts_what_it_leaves_out():
+    calls = [{"name": f"f{number}"} for number in range(comparison_page.MAX_CALLS + 2)]
+    turns = [turn("Paris", "x" * (comparison_page.MAX_ANSWER + 7), calls)]
+    turns += [turn("Paris", "x")] * comparison_page.MAX_TURNS
+    names = [f"case {number}" for number in range(comparison_page.MAX_OPEN_CASES + 2)]
+    runs = compare([passing()], [Outcome("failed", actual=turns)], *names)
     text = parse(exports.comparison_html(*runs).encode()).text
     assert "Both sides of 2 more cases that changed are left out." in text
     for words in ("1 more turn left out", "3 more calls left out", "7 more characters left out"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 
 import pytest
 
@@ -11,11 +12,8 @@ from sessions_app.store import change_listener, units_of_work
 from sessions_app.store.change_listener import subscribe
 from tests.live.conftest import PATIENCE, foreign_writer
 
-
-@pytest.fixture
-def patient(monkeypatch):
-    """Switch off the look that every ring takes by itself, so that only the bell can wake it."""
-    monkeypatch.setattr(change_listener, "RECHECK_S", 10 * PATIENCE)
+listen_only = partial(subscribe, recheck_s=10 * PATIENCE)
+"""Subscribe without the periodic wake-up, so that only a notification wakes the subscriber."""
 
 
 @pytest.fixture
@@ -33,29 +31,29 @@ async def wait_for_first_notification(ring):
     await asyncio.wait_for(ring.wait(), PATIENCE)
 
 
-async def test_a_commit_of_this_process_rings(story, patient):
-    async with subscribe() as ring:
+async def test_a_commit_of_this_process_rings(story):
+    async with listen_only() as ring:
         await wait_for_first_notification(ring)
         await units_of_work.write(story.says, "hello")
         await asyncio.wait_for(ring.wait(), PATIENCE)
 
 
-async def test_a_commit_of_another_process_rings(story, patient):
-    async with subscribe() as ring, foreign_writer("s1", events=1) as writer:
+async def test_a_commit_of_another_process_rings(story):
+    async with listen_only() as ring, foreign_writer("s1", events=1) as writer:
         await wait_for_first_notification(ring)
         await asyncio.wait_for(ring.wait(), PATIENCE)
         assert await asyncio.wait_for(writer.wait(), PATIENCE) == 0
 
 
-async def test_nothing_rings_when_nothing_was_committed(story, patient):
-    async with subscribe() as ring:
+async def test_nothing_rings_when_nothing_was_committed(story):
+    async with listen_only() as ring:
         await wait_for_first_notification(ring)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(ring.wait(), 0.3)
 
 
-async def test_notifications_while_busy_are_merged_into_one(patient):
-    ring = change_listener.Subscription()
+async def test_notifications_while_busy_are_merged_into_one():
+    ring = change_listener.Subscription(10 * PATIENCE)
     for _ in range(5):
         ring.notify()
     await asyncio.wait_for(ring.wait(), PATIENCE)
@@ -63,8 +61,8 @@ async def test_notifications_while_busy_are_merged_into_one(patient):
         await asyncio.wait_for(ring.wait(), 0.3)
 
 
-async def test_every_subscriber_is_notified(story, patient):
-    async with subscribe() as first, subscribe() as other:
+async def test_every_subscriber_is_notified(story):
+    async with listen_only() as first, listen_only() as other:
         await wait_for_first_notification(first)
         await wait_for_first_notification(other)
         await units_of_work.write(story.says, "hello")
@@ -78,7 +76,7 @@ async def test_subscriber_wakes_periodically_without_notifications(story, deaf):
         assert time.monotonic() - started >= change_listener.RECHECK_S * 0.9
 
 
-async def test_failing_watch_is_logged_and_restarted(story, patient, monkeypatch, caplog):
+async def test_failing_watch_is_logged_and_restarted(story, monkeypatch, caplog):
     heard = asyncio.Event()
 
     async def break_once(self):
@@ -88,7 +86,7 @@ async def test_failing_watch_is_logged_and_restarted(story, patient, monkeypatch
         await asyncio.Event().wait()
 
     monkeypatch.setattr(change_listener._Notifier, "_watch_store", break_once)
-    async with subscribe():
+    async with listen_only():
         await asyncio.wait_for(heard.wait(), PATIENCE)
     assert "unplugged" in caplog.text
 

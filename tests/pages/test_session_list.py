@@ -460,10 +460,9 @@ def test_list_shows_number_of_unindexed_sessions_until_indexed(get: Get):
     assert "still to index" not in get("/sessions/").one("div", id="sessions").text
 
 
-def test_list_reports_search_backlog_of_long_session(get: Get, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(unindexed_scan, "MOST_EVENTS", 3)
+def test_list_reports_search_backlog_of_long_session(get: Get):
     story = Story()
-    for _ in range(4):
+    for _ in range(unindexed_scan.MOST_EVENTS + 1):
         story.says("hello")
     assert "1 session still to index:" in get("/sessions/").one("div", id="sessions").text
 

@@ -23,9 +23,9 @@ Status = Run.Status
 
 
 @pytest.fixture
-async def own(supervise) -> AsyncIterator[Stage]:
-    """A stage of the test's own, which the console hands its runs to."""
-    async with supervise() as opened:
+async def own(supervise, request: pytest.FixtureRequest) -> AsyncIterator[Stage]:
+    """A stage of the test's own, which the console hands its runs to, with the test's own limits."""
+    async with supervise(**getattr(request, "param", {})) as opened:
         runs_client.register(opened.supervisor)
         yield opened
         runs_client.register(None)
@@ -64,8 +64,8 @@ async def test_run_is_redelivered_if_its_process_dies_during_delivery(own: Stage
 
 
 @pytest.mark.soak
-async def test_delivered_run_moves_to_next_process_after_death(own: Stage, monkeypatch):
-    monkeypatch.setattr(deliveries, "DELIVERY_WAIT_S", 0.1)
+@pytest.mark.parametrize("own", [{"take": 0.1}], indirect=True, ids=["short wait"])
+async def test_delivered_run_moves_to_next_process_after_death(own: Stage):
     nap = await block(own)
     queued = await own.start(await own.session("napper"), 'call nap {"seconds": 0}')
 
@@ -109,8 +109,8 @@ async def test_long_waiting_runs_are_delivered_during_orphan_sweeps(supervise, m
         await asyncio.gather(*handing_over)
 
 
-async def test_process_that_fails_a_late_delivery_marks_the_run(own: Stage, agents_dir, monkeypatch):
-    monkeypatch.setattr(deliveries, "DELIVERY_WAIT_S", 0.1)
+@pytest.mark.parametrize("own", [{"take": 0.1}], indirect=True, ids=["short wait"])
+async def test_process_that_fails_a_late_delivery_marks_the_run(own: Stage, agents_dir):
     agent, awake = agents_dir / "napper" / "agent.py", agents_dir.parent / "awake"
     fails = (
         "from devui.runtime import host\nread = host._read_run\n"
@@ -247,15 +247,14 @@ async def test_queued_run_of_killed_server_moves_to_running_server(supervise):
         assert (await read_run(gone)).status == Status.QUEUED, "that server may come back with its agents"
 
 
-async def test_a_run_of_adks_path_may_wait_long_for_its_turn(own: Stage, monkeypatch):
+async def test_a_run_of_adks_path_may_wait_long_for_its_turn(own: Stage):
     session = await own.session("talker")
     first = await own.start(session, "say " + " ".join(["word"] * 40), streaming=True)
     await own.first_text(first, "talker")
     asking = asyncio.create_task(own.ask(session, "say hi"))
     await until(lambda: units_of_work.read(Run.objects.count), lambda count: count == 2)
 
-    monkeypatch.setattr(lifecycle, "UNASSIGNED_S", 0.0)
-    assert await units_of_work.write(lifecycle.crash_orphans) == []
+    assert await units_of_work.write(lifecycle.crash_orphans, unassigned_s=0.0) == []
 
     status, _ = await asking
     assert status == 200

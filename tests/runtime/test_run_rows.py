@@ -162,14 +162,15 @@ def test_runs_of_missing_process_are_orphans(session):
     assert RuntimeProcess.objects.get(pk=runtime.pk).stopped_at is not None
 
 
-def test_unstarted_run_belongs_to_the_server_until_it_ends(session, monkeypatch):
+def test_unstarted_run_belongs_to_the_server_until_it_ends(session):
     server = processes.register("web", processes.SERVER_APP, os.getpid(), "")
     runtime = processes.register("r2", "weather", os.getpid(), "v1", server.pk)
     run = new_run(session)
+    assert lifecycle.abandoned_runs() == []
     lifecycle.assign(run.pk, runtime.pk)
-    monkeypatch.setattr(lifecycle, "UNASSIGNED_S", 0.0)
     processes.mark_stopped(runtime.pk)
-    assert (lifecycle.crash_orphans(), lifecycle.abandoned_runs()) == ([], [])
+    with later(lifecycle.UNASSIGNED_S + 1):
+        assert (lifecycle.crash_orphans(), lifecycle.abandoned_runs()) == ([], [])
 
     processes.mark_stopped(server.pk)
     assert (lifecycle.crash_orphans(), lifecycle.abandoned_runs()) == ([], [(run.pk, "weather")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import threading
 import time
@@ -190,7 +191,6 @@ def test_sessions_set_aside_by_killed_purge_are_hidden_then_removed(monkeypatch)
 
 
 def test_many_events_go_in_small_batches(monkeypatch):
-    monkeypatch.setattr(purge, "BATCH", 4)
     sizes: list[int] = []
     batches = purge._pk_batches
 
@@ -200,9 +200,14 @@ def test_many_events_go_in_small_batches(monkeypatch):
             yield pks
 
     monkeypatch.setattr(purge, "_pk_batches", measured)
-    create_old_session("old", events=10)
+    create_old_session("old")
+    [event] = Event.objects.all()
+    many = [copy.copy(event) for _ in range(purge.BATCH + 1)]
+    for seq, each in enumerate(many, event.seq + 1):
+        each.pk, each.seq, each.event_id = None, seq, f"e{seq}"
+    Event.objects.bulk_create(many)
     purge.purge(OLD)
-    assert max(sizes) == 4
+    assert max(sizes) == purge.BATCH
     assert not Event.objects.exists()
 
 

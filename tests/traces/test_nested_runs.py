@@ -192,13 +192,14 @@ async def test_two_nested_agents_in_parallel_are_told_apart(ask):
         assert [event.author for event in await events_of(run)] == ["user", run.agent]
 
 
-async def test_events_of_a_call_are_bounded_and_the_rest_is_counted(ask, monkeypatch):
-    monkeypatch.setattr(nested_runs, "EVENTS_MOST", 5)
-    turns = [call("remember", city=str(number)) for number in range(10)]
-    await ask(caller([helper(*turns, "end", tools=[remember])], call("helper", "c1", request="x"), "done"))
+async def test_events_of_a_call_are_bounded_and_the_rest_is_counted(ask):
+    most = nested_runs.EVENTS_MOST
+    await ask(
+        caller([AgentTool(Talker(name="talker", times=most))], call("talker", "c1", request="x"), "done")
+    )
     [run] = await stored()
-    assert (run.event_count, run.stored_count) == (22, 5)
-    assert len(await events_of(run)) == 5
+    assert (run.event_count, run.stored_count) == (most + 1, most)
+    assert len(await events_of(run)) == most
 
 
 async def test_events_of_a_call_are_bounded_in_size(ask):
