@@ -142,7 +142,14 @@ class SessionPage:
         return [*self.pinned, *self.others.rows]
 
 
-def list_page(filters: SessionFilter, before: str = "", progress: ScanProgress = NOT_STARTED) -> SessionPage:
+def list_page(
+    filters: SessionFilter,
+    before: str = "",
+    progress: ScanProgress = NOT_STARTED,
+    *,
+    size: int = pagination.PAGE_SIZE,
+    most_pinned: int = MOST_PINNED,
+) -> SessionPage:
     """Return a page of the matching sessions: pinned ones first, then by latest update.
 
     Three queries, plus those of the search. What no index answers is scanned for a short time: two queries a window.
@@ -151,6 +158,7 @@ def list_page(filters: SessionFilter, before: str = "", progress: ScanProgress =
         filters: the filter.
         before: cursor at the end of the previous page, or of an earlier scan for this page.
         progress: progress of earlier scans for this page.
+        size, most_pinned: maximum number of other and of pinned sessions.
 
     Raises:
         BadInput: `before` is not a cursor.
@@ -159,13 +167,15 @@ def list_page(filters: SessionFilter, before: str = "", progress: ScanProgress =
     rows = _filter_sessions(filters)
     matching = rows if filters.query.is_empty else search.filter_rows(rows)
     pinned_first = matching.filter(pinned_at__isnull=False).order_by("-pinned_at", "-pk")
-    pinned = list(pinned_first[:MOST_PINNED])
+    pinned = list(pinned_first[:most_pinned])
     others = matching.exclude(pk__in=[row.pk for row in pinned]) if pinned else matching
     pending = None
     if filters.query.is_empty or not search.plan.tests:
-        page_of_others = pagination.paginate(others, "updated_at", before)
+        page_of_others = pagination.paginate(others, "updated_at", before, size=size)
     else:
-        page_of_others, pending = _scan_page(rows.filter(*search.plan.of), others, before, progress, pinned)
+        page_of_others, pending = _scan_page(
+            rows.filter(*search.plan.of), others, before, progress, pinned, size
+        )
     above = [] if before else pinned
     rows_shown = [*above, *page_of_others.rows]
     read_tags(rows_shown)
@@ -178,9 +188,10 @@ def _scan_page(
     before: str,
     progress: ScanProgress,
     pinned: Collection[AgentSession],
+    size: int,
 ) -> tuple[pagination.Page[AgentSession], PendingScan | None]:
     """Return the page as far as a scan gets, and the pending scan if there is more to scan."""
-    limit = max(0, pagination.PAGE_SIZE - progress.matches)
+    limit = max(0, size - progress.matches)
     result = execution.scan(of, matching, before, limit + 1)
     rows = result.rows[:limit]
     if len(result.rows) > limit:
@@ -230,7 +241,9 @@ def refresh_rows(pks: Collection[int]) -> list[AgentSession]:
     return rows
 
 
-def count_new_sessions(filters: SessionFilter, since: float, shown_pks: Collection[int]) -> int:
+def count_new_sessions(
+    filters: SessionFilter, since: float, shown_pks: Collection[int], *, seconds: float = NEW_SCAN_S
+) -> int:
     """Return how many matching sessions were updated after `since` and are not shown, at most `MOST_NEW`."""
     newer = _filter_sessions(filters).filter(updated_at__gt=since).exclude(pk__in=shown_pks)
     if filters.query.is_empty:
@@ -239,7 +252,7 @@ def count_new_sessions(filters: SessionFilter, since: float, shown_pks: Collecti
         return 0  # as a rule, and the indexes are not asked
     plan = execution.Search(filters.query).plan
     of = newer.filter(*plan.of)
-    return len(execution.scan(of, of.filter(*plan.tests), "", MOST_NEW, NEW_SCAN_S).rows)
+    return len(execution.scan(of, of.filter(*plan.tests), "", MOST_NEW, seconds).rows)
 
 
 def newest_update(filters: SessionFilter) -> float:

@@ -14,6 +14,7 @@ from sessions_app.models import Event, LogRecord, NestedRun, Run
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import writes
 from sessions_app.store import change_listener, units_of_work
+from sessions_app.timeline.event_window import WINDOW_SIZE
 from sessions_app.traces.log_records import save_log_records
 from sessions_app.traces.nested_records import save_nested
 from tests.live.conftest import PATIENCE, foreign_writer, seqs_in, watching
@@ -52,14 +53,13 @@ async def test_reconnect_during_writes_loses_and_doubles_nothing(story):
     assert seen == list(range(1, 241))
 
 
-async def test_a_long_backlog_comes_in_batches_without_a_gap(story, monkeypatch):
-    monkeypatch.setattr(snapshot.windows, "WINDOW_SIZE", 10)
+async def test_a_long_backlog_comes_in_batches_without_a_gap(story):
     for number in range(205):
         await units_of_work.write(story.says, f"event {number}")
     async with watching(story.pk) as page:
         await page.until_event(205)
         assert page.seqs() == list(range(1, 206))
-        assert all(message["count"] <= 100 for message in page.of("events"))
+        assert all(message["count"] <= WINDOW_SIZE for message in page.of("events"))
 
 
 async def test_a_lost_bell_costs_no_event(story, monkeypatch):

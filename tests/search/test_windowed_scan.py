@@ -13,7 +13,6 @@ from sessions_app.search import execution, indexing
 from sessions_app.search.execution import session_sets, state_terms, windowed_scan
 from sessions_app.search.query import parse
 from sessions_app.sessions import labels, listing, writes
-from sessions_app.store import pagination
 from tests.pages.client import Get
 
 pytestmark = pytest.mark.django_db
@@ -54,7 +53,7 @@ def walk_pages(wanted: listing.SessionFilter) -> tuple[list[list[int]], list[lis
     answers_given = []
     before, progress = "", listing.NOT_STARTED
     while True:
-        answer = listing.list_page(wanted, before, progress)
+        answer = listing.list_page(wanted, before, progress, size=4, most_pinned=2)
         answers_given.append(answer)
         pages[-1] += [row.pk for row in answer.rows]
         if answer.pending:
@@ -67,9 +66,7 @@ def walk_pages(wanted: listing.SessionFilter) -> tuple[list[list[int]], list[lis
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.anywhere) for seed in (1, 2, 3))])
-def test_windowed_rows_equal_one_complete_query(seed: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pagination, "PAGE_SIZE", 4)
-    monkeypatch.setattr(listing, "MOST_PINNED", 2)
+def test_windowed_rows_equal_one_complete_query(seed: int):
     make(40, Random(seed))
     for text in QUERIES:
         check_windowed_rows(text)
@@ -151,13 +148,12 @@ def test_continued_scan_needs_few_queries(django_assert_max_num_queries: DjangoA
         listing.list_page(wanted, pending.place, pending.progress)
 
 
-def test_new_sessions_are_scanned_for_a_short_time(monkeypatch: pytest.MonkeyPatch):
+def test_new_sessions_are_scanned_for_a_short_time():
     make(20, Random(1))
-    monkeypatch.setattr(listing, "NEW_SCAN_S", 0.0)
     wanted = listing.SessionFilter(query=parse("title:odd"))
     newest = AgentSession.objects.order_by("-updated_at", "-pk")[:3]
     expected = sum(row.title == "odd" for row in newest)
-    assert listing.count_new_sessions(wanted, -1.0, []) == expected
+    assert listing.count_new_sessions(wanted, -1.0, [], seconds=0.0) == expected
     assert listing.count_new_sessions(wanted, 1e12, []) == 0
 
 
