@@ -70,8 +70,10 @@ async def main() -> None:
         print(Figure(what, "ms", plain, BUDGET, None, missing_peers()).as_line())
     print(Figure(f"{what}, after {HISTORY:,} events", "ms", await long_history_time(), BUDGET).as_line())
     large = await append_time(ours(), "large", state=state_of(STATE_KB))
-    peer_name, peer = next(iter(peer_services.items()), ("", None))
-    peer_large = await append_time(peer, "large", state=state_of(STATE_KB)) if peer else None
+    peer_name = next(iter(peer_services), "")
+    peer_large = (
+        await append_time(peer_services[peer_name], "large", state=state_of(STATE_KB)) if peer_name else None
+    )
     print(Figure(f"{what}, state of 1 MB", "ms", large, BUDGET, peer_large, peer_name).as_line())
     larger = await append_time(ours(), "larger", state=state_of(LARGE_STATE_KB))
     print(Figure(f"{what}, state of 10 MB", "ms", larger, BUDGET).as_line())

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import httpx
 from websockets.asyncio.client import connect
+from websockets.typing import Origin
 
 from benchmarks.figures import Figure
 from benchmarks.live_page import AGENT, APP, tell_from_runtime
@@ -109,7 +110,7 @@ async def listen(address: str) -> None:
         async with gate:
             socket = await connect(
                 address.replace("http", "ws", 1),
-                origin=address.split("/ws/")[0],
+                origin=Origin(address.split("/ws/")[0]),
                 open_timeout=PATIENCE,
                 proxy=None,
             )

@@ -142,9 +142,17 @@ def main() -> None:
 def print_figures(number: int, own_figures: Opened, peer: Opened | None, name: str) -> None:
     """Print the figures of one session."""
     what = f"session of {number:,} events opened in Chromium"
-    print(Figure(f"{what}, first rows", "s", own_figures.seconds, 0.8, peer and peer.seconds, name).as_line())
-    print(Figure(f"{what}, nodes", "", own_figures.nodes, 4000, peer and peer.nodes, name).as_line())
-    print(Figure(f"{what}, JavaScript heap", "MB", own_figures.heap, 30, peer and peer.heap, name).as_line())
+    print(
+        Figure(
+            f"{what}, first rows", "s", own_figures.seconds, 0.8, peer.seconds if peer else None, name
+        ).as_line()
+    )
+    print(Figure(f"{what}, nodes", "", own_figures.nodes, 4000, peer.nodes if peer else None, name).as_line())
+    print(
+        Figure(
+            f"{what}, JavaScript heap", "MB", own_figures.heap, 30, peer.heap if peer else None, name
+        ).as_line()
+    )
 
 
 if __name__ == "__main__":

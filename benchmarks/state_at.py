@@ -8,6 +8,7 @@ from django.db import connection
 
 from benchmarks.figures import Figure
 from benchmarks.stores import APP, FULL, USER, median_of
+from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Event
 from sessions_app.sessions import writes
 from sessions_app.state import history
@@ -30,7 +31,7 @@ FROM n
 
 def fill() -> AgentSession:
     """Create a session with a ledger of `ROWS` rows over `KEYS` keys."""
-    session = writes.create_session(writes.SessionKey("", APP, USER, "long"))
+    session = writes.create_session(SessionKey("", APP, USER, "long"))
     with connection.cursor() as cursor:
         cursor.execute(LEDGER, {"rows": ROWS, "pk": session.pk, "keys": KEYS, "no": False})
         cursor.execute("ANALYZE")
@@ -42,7 +43,7 @@ def fill() -> AgentSession:
 def state_at(session: AgentSession, seq: int) -> None:
     """Read the merged state at one event."""
     then = history.state_at(session, Event(session=session, seq=seq))
-    assert len(then.merged()) == KEYS
+    assert len(then.merge_scopes()) == KEYS
 
 
 async def main() -> None:

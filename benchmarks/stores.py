@@ -32,6 +32,7 @@ from google.genai import types
 from sessions_app import models as store
 from sessions_app.adk import DjangoSessionService, event_mapping
 from sessions_app.events import EventKind, EventRecord
+from sessions_app.ids import SessionKey
 from sessions_app.sessions import writes
 
 FOLDER = Path(os.environ.get("BENCH_FOLDER", "."))
@@ -96,7 +97,7 @@ def fill_ours(name: str, events: Iterable[Event]) -> None:
 
     One transaction for all would be slow on PostgreSQL: the rows of shared scopes keep a version of each update.
     """
-    key = writes.SessionKey("", APP, USER, name)
+    key = SessionKey("", APP, USER, name)
     remaining = iter(events)
     while batch := list(islice(remaining, 100)):
         with transaction.atomic():
@@ -106,7 +107,7 @@ def fill_ours(name: str, events: Iterable[Event]) -> None:
 
 def long_session(name: str, events: int, agent: str = "agent") -> None:
     """Create a session of many events: the user's messages between the agent's, each with text and a written key."""
-    session = writes.create_session(writes.SessionKey("", APP, USER, name))
+    session = writes.create_session(SessionKey("", APP, USER, name))
     records = {author: _record_by(author) for author in ("user", agent)}
     for start in range(1, events + 1, BATCH):
         store.Event.objects.bulk_create(
