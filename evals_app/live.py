@@ -34,6 +34,8 @@ CHECK_S = 0.7
 class RunSocket(PageSocket):
     """Sends changes of a run after `?after=<revision>`."""
 
+    beat_s = BEAT_S
+
     async def send_changes(self, route: Mapping[str, Any], query: Mapping[str, str]) -> Close:
         """Send changes until the run has ended."""
         run_id, after = route["run_id"], query.get("after", "")
@@ -51,7 +53,7 @@ class RunSocket(PageSocket):
                     if message["type"] == "end":
                         return Close()
                     await asyncio.sleep(PAUSE_S)
-                if not await broadcast.wait_for_view(number, BEAT_S - (time.monotonic() - last_sent)):
+                if not await broadcast.wait_for_view(number, self.beat_s - (time.monotonic() - last_sent)):
                     await self.send_text(to_json({"type": "beat"}))
                     last_sent = time.monotonic()
 

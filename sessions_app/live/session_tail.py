@@ -46,12 +46,21 @@ class SessionTail:
     The `SessionBroadcast` reads and renders for all sockets; each tail tracks what its own socket was sent.
     """
 
-    def __init__(self, session_pk: int, cursor: int, send_text: SendText, *, rows: bool = True) -> None:
-        """Send each message with `send_text`."""
+    def __init__(
+        self,
+        session_pk: int,
+        cursor: int,
+        send_text: SendText,
+        *,
+        rows: bool = True,
+        heartbeat_s: float = HEARTBEAT_S,
+    ) -> None:
+        """Send each message with `send_text`, and a heartbeat after so many seconds without one."""
         self.session_pk = session_pk
         self.cursor = cursor
         self.rows = rows
         self._send_text = send_text
+        self._heartbeat_s = heartbeat_s
         self._sent_marks: dict[str, str] = {"pending": ""}
         self._known_runs: dict[str, str] = {}
         self._nested_changed_at = 0.0
@@ -84,7 +93,7 @@ class SessionTail:
     async def _wait(self, broadcast: SessionBroadcast, number: int) -> None:
         """Wait for a new view; send a heartbeat if none comes in time."""
         silence = time.monotonic() - self._last_sent
-        if not await broadcast.wait_for_view(number, HEARTBEAT_S - silence):
+        if not await broadcast.wait_for_view(number, self._heartbeat_s - silence):
             await self._send(to_json({"type": "beat"}))
 
     async def _send(self, text: str) -> None:

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 from asgiref.testing import ApplicationCommunicator
 from channels.routing import URLRouter
+from django.urls import path
 
 from evals_app import live
 from evals_app.files import library
@@ -37,20 +38,20 @@ def run(store, folder):
     return EvalRun.objects.get(pk=made.id)
 
 
-def watching(run_id, after=0):
-    return listening(f"/ws/evals/runs/{run_id}/", f"after={after}")
+def watching(run_id, after=0, routes=live.websocket_urlpatterns):
+    return listening(f"/ws/evals/runs/{run_id}/", f"after={after}", routes)
 
 
 @asynccontextmanager
-async def listening(path, query):
+async def listening(address, query, routes=live.websocket_urlpatterns):
     scope = {
         "type": "websocket",
-        "path": path,
+        "path": address,
         "query_string": query.encode(),
         "headers": [],
         "subprotocols": [],
     }
-    socket = ApplicationCommunicator(URLRouter(live.websocket_urlpatterns), scope)
+    socket = ApplicationCommunicator(URLRouter(routes), scope)
     await socket.send_input({"type": "websocket.connect"})
     assert (await socket.receive_output(timeout=PATIENCE))["type"] == "websocket.accept"
     try:
@@ -133,9 +134,13 @@ async def test_a_run_that_does_not_exist_ends_at_once(store):
         assert (await message(socket))["type"] == "end"
 
 
-async def test_a_quiet_line_beats(run, monkeypatch):
-    monkeypatch.setattr(live, "BEAT_S", 0.0)
-    async with watching(run.id, after=run.revision) as socket:
+class RestlessSocket(live.RunSocket):
+    beat_s = 0.0
+
+
+async def test_a_quiet_line_beats(run):
+    routes = [path("ws/evals/runs/<str:run_id>/", RestlessSocket.as_asgi())]
+    async with watching(run.id, after=run.revision, routes=routes) as socket:
         assert await message(socket) == {"type": "beat"}
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from html.parser import HTMLParser
 
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app.live import consumers, page_socket, session_tail, snapshot
+from sessions_app.live import consumers, page_socket, snapshot
+from sessions_app.live.session_tail import SessionTail
 from sessions_app.models import Event, LogRecord, NestedRun, Run
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import writes
@@ -187,10 +189,17 @@ async def test_runs_are_sent_from_queue_to_traceback(story):
         assert "no &lt;b&gt;luck&lt;/b&gt;" in update["html"]
 
 
-async def test_idle_socket_sends_keepalives(story, monkeypatch):
-    monkeypatch.setattr(session_tail, "HEARTBEAT_S", 0.0)
-    async with watching(story.pk) as page:
-        await page.until(lambda message: message["type"] == "beat")
+async def test_idle_socket_sends_keepalives(story):
+    has_beat = asyncio.Event()
+
+    async def send(text: str) -> None:
+        if json.loads(text)["type"] == "beat":
+            has_beat.set()
+
+    following = asyncio.create_task(SessionTail(story.pk, 0, send, heartbeat_s=0.0).run())
+    await asyncio.wait_for(has_beat.wait(), PATIENCE)
+    following.cancel()
+    await asyncio.wait([following])
 
 
 async def test_all_tasks_end_after_the_page_leaves(story):
