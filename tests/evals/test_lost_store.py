@@ -16,6 +16,7 @@ from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status, dispatch, rerun, run_orders, writes
+from evals_app.runs.limits import Limits
 from evals_app.runs.run_orders import RunOrder
 from sessions_app.errors import StoreUnavailable
 from sessions_app.sessions import writes as sessions
@@ -120,18 +121,15 @@ async def test_a_run_comes_to_its_end_once_though_the_store_fails(play, monkeypa
 
 
 async def test_run_survives_temporary_loss_of_the_store(play, monkeypatch):
-    monkeypatch.setattr(run_monitor, "POLL_S", 0.01)
-    look = fail_with_lost_store(5, run_monitor._read_snapshot, before=True)
-    monkeypatch.setattr(run_monitor, "_read_snapshot", look)
-
-    async def slowly(ctx: Any, text: str) -> str:
-        import asyncio
-
-        await asyncio.sleep(0.5)
-        return "fine"
-
-    run = await play(ONE, slowly, parallelism=1)
-    assert (run.status, run.passed) == (EvalRun.Status.DONE, 1)
+    looks: list[Any] = []  # with a limit of tokens, the monitor reads the store whenever an attempt has ended
+    read_snapshot = fail_with_lost_store(3, run_monitor._read_snapshot, before=True)
+    monkeypatch.setattr(
+        run_monitor, "_read_snapshot", lambda *given: looks.append(given) or read_snapshot(*given)
+    )
+    many = evalset(*(case(f"case {number}", turn("go", "fine")) for number in range(10)))
+    run = await play(many, fine, parallelism=1, limits=Limits(tokens=1_000_000))
+    assert (run.status, run.passed) == (EvalRun.Status.DONE, 10)
+    assert len(looks) > 3
 
 
 async def test_an_attempt_that_a_person_cancelled_is_not_tried_again(play, monkeypatch):
