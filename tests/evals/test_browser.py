@@ -70,9 +70,9 @@ def process(folder: AgentsFolder, settings: Any) -> Iterator[Process]:
     runs.register(None)
 
 
-def start(page: Page) -> None:
+def start(page: Page, evalset: str = "sights") -> None:
     page.goto("/evals/")
-    page.click("text=sights")
+    page.click(f"text={evalset}")
     page.fill("#parallelism", "1")
     page.click("#run-form button")
     page.wait_for_url("**/evals/runs/*/")
@@ -175,14 +175,16 @@ def test_click_meant_for_cancel_hits_no_other_button(page: Page, process: Proces
     assert page.evaluate("window.tried"), "something else stands there now"
 
 
-def test_of_very_many_changes_a_page_shows_its_own_cases(page: Page, process: Process, monkeypatch):
-    monkeypatch.setattr(case_matrix, "PAGE", 1)
-    start(page)
+def test_of_very_many_changes_a_page_shows_its_own_cases(page: Page, process: Process):
+    number = case_matrix.PAGE + 1
+    cases = [builders.case(f"case {at}", builders.turn("a cat", "I see it.")) for at in range(number)]
+    builders.write(process.folder.path, "many.evalset.json", builders.evalset(*cases))
+    start(page, "many")
     expect(page.locator("#summary")).to_have_attribute("data-state", "live")
     page.click("text=Cancel")
-    expect(page.locator(".outcome-count")).to_contain_text("3 cancelled")
-    expect(page.locator("#cases > [data-status=cancelled]")).to_have_count(3)
-    expect(page.locator("#filters")).to_contain_text("cancelled 3")
+    expect(page.locator(".outcome-count")).to_contain_text(f"{number} cancelled")
+    expect(page.locator("#cases > [data-status=cancelled]")).to_have_count(case_matrix.PAGE)
+    expect(page.locator("#filters")).to_contain_text(f"cancelled {number}")
 
 
 def test_an_attempt_opens_beside_the_matrix_by_click_key_and_address(page: Page, process: Process):
