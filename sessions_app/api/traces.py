@@ -13,7 +13,7 @@ from pydantic import Field
 from sessions_app.api.schemas import Older, PageSize, Problem, RowSchema
 from sessions_app.errors import EventMissing
 from sessions_app.lookup import find_event, find_session
-from sessions_app.models import ModelCall, Span, Trace
+from sessions_app.models import LOG_LEVELS, ModelCall, Span, Trace
 from sessions_app.store import pagination, units_of_work
 from sessions_app.traces import log_records, model_calls, waterfall
 
@@ -201,7 +201,7 @@ async def list_log_records(
 
 def _log_page(pk: int, level: str, after: int) -> LogPage:
     trace = waterfall.find_trace(pk)
-    page = log_records.read_page(trace.session, trace.invocation_id, log_records.LEVELS.get(level, 0), after)
+    page = log_records.read_page(trace.session, trace.invocation_id, LOG_LEVELS.get(level, 0), after)
     return LogPage(items=[LogRecordOut.from_row(row) for row in page.records], next=page.next_pk)
 
 

@@ -11,7 +11,7 @@ from sessions_app.models.apps import AgentCard, AppSettings
 from sessions_app.models.artifacts import Artifact, MemoryEntry
 from sessions_app.models.imports import ImportedScope, ImportedSession, ImportSource, MirroredSession
 from sessions_app.models.indexes import EventWords, SessionTrait, SessionWords, StateValue
-from sessions_app.models.logs import LogRecord
+from sessions_app.models.logs import LOG_LEVELS, LogRecord
 from sessions_app.models.nested import UNINDEXED_NESTED, NestedEvent, NestedRun
 from sessions_app.models.problems import SessionProblem
 from sessions_app.models.runs import Run, RuntimeProcess
@@ -42,6 +42,7 @@ from sessions_app.models.state import (
 from sessions_app.models.traces import ModelCall, ModelPiece, Span, Trace
 
 __all__ = [
+    "LOG_LEVELS",
     "STATE_ROWS",
     "UNCHECKED",
     "UNINDEXED",

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+
 from django.db import models
 
 from sessions_app.models.sessions import AgentSession
+
+LOG_LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+}
+"""Lowest number of each level."""
 
 
 class LogRecord(models.Model):

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
 from sessions_app.ids import SessionKey
-from sessions_app.models import AgentSession, Event, LogRecord
+from sessions_app.models import LOG_LEVELS, AgentSession, Event, LogRecord, Trace
 from sessions_app.store import change_notification
 
 PAGE_SIZE = 500
@@ -23,15 +23,6 @@ EVENTS_SENT = 100
 
 USER = "user"
 """Author of a message to the agent."""
-
-LEVELS = {
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "warning": logging.WARNING,
-    "error": logging.ERROR,
-    "critical": logging.CRITICAL,
-}
-"""Lowest number of each level."""
 
 _IS_WARNING = Q(level__gte=logging.WARNING, level__lt=logging.ERROR)
 _IS_ERROR = Q(level__gte=logging.ERROR)
@@ -144,7 +135,14 @@ def count_invocation(session: AgentSession, invocation_id: str) -> LogCount | No
     )
 
 
+def traces_with_log(session: AgentSession, invocation_ids: Collection[str]) -> dict[str, int]:
+    """Return the keys of the traces of those invocations that have log records, by invocation. One query."""
+    records = LogRecord.objects.filter(session=session, invocation_id=OuterRef("invocation_id"))
+    traces = Trace.objects.filter(Exists(records), session=session, invocation_id__in=invocation_ids)
+    return dict(traces.values_list("invocation_id", "pk"))
+
+
 def level_name(level: int) -> str:
     """Return the name of the level that a number reaches."""
-    reached = [name for name, lowest in LEVELS.items() if level >= lowest]
+    reached = [name for name, lowest in LOG_LEVELS.items() if level >= lowest]
     return reached[-1] if reached else "debug"

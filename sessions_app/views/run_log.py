@@ -9,6 +9,7 @@ from django.views.decorators.http import require_safe
 
 from sessions_app.forms.query import QueryForm
 from sessions_app.lookup import find_event, find_session
+from sessions_app.models import LOG_LEVELS
 from sessions_app.traces import log_records, waterfall
 
 PAGE = "devui/traces/log.html"
@@ -18,7 +19,7 @@ PART = "devui/traces/log_part.html"
 class LogQuery(QueryForm):
     """Selects records from a level on, behind a primary key."""
 
-    level = forms.ChoiceField(required=False, choices=[(name, name) for name in ("", *log_records.LEVELS)])
+    level = forms.ChoiceField(required=False, choices=[(name, name) for name in ("", *LOG_LEVELS)])
     after = forms.IntegerField(required=False, min_value=0)
 
 
@@ -31,13 +32,13 @@ def page(request: HttpRequest, pk: int) -> HttpResponse:
     """
     trace = waterfall.find_trace(pk)
     query = LogQuery(request.GET).read()
-    level = log_records.LEVELS.get(query["level"], 0)
+    level = LOG_LEVELS.get(query["level"], 0)
     context = {
         "trace": trace,
         "session": trace.session,
         "name": trace.session.name,
         "query": query,
-        "levels": list(log_records.LEVELS),
+        "levels": list(LOG_LEVELS),
         "log": log_records.read_page(trace.session, trace.invocation_id, level, query["after"] or 0),
         "count": log_records.count_invocation(trace.session, trace.invocation_id),
     }

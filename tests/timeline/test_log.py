@@ -2,40 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from sessions_app.models import Event, LogRecord, Trace
+from sessions_app.models import Event, Trace
 from sessions_app.traces import log_records
 from tests.pages.html import parse
+from tests.timeline.logs import log
 from tests.timeline.session_page import event, session_path
 from tests.timeline.story import Story
-
-
-def log(story: Story, seq: int, *messages: str, level: int = 20, **columns: Any) -> list[LogRecord]:
-    """Store records after an event."""
-    row = Event.objects.get(session=story.pk, seq=seq)
-    first = LogRecord.objects.count() + 1
-    records = [
-        LogRecord(
-            **{
-                "invocation_id": row.invocation_id,
-                "ref": "r",
-                "number": number,
-                "at": 10.0,
-                "level": level,
-                "source": "log",
-                "logger": "shop",
-                "after_event_id": row.event_id,
-                "message": message,
-                **columns,
-            }
-        )
-        for number, message in enumerate(messages, first)
-    ]
-    log_records.save_log_records(story.key, records)
-    return records
 
 
 @pytest.fixture

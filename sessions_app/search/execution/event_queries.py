@@ -13,6 +13,7 @@ from sessions_app.events.conditions import MAY_NAME_TOOLS
 from sessions_app.events.kinds import EventKind
 from sessions_app.models import AgentSession, Event, Scope, SessionProblem, StateChange
 from sessions_app.search import event_index
+from sessions_app.search.execution import log_terms
 from sessions_app.search.execution.state_owners import owner_keys
 from sessions_app.search.execution.state_terms import written_key_term
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
@@ -35,6 +36,7 @@ EVENT_FIELDS = frozenset(
         "before",
         "is",
         "problem",
+        *log_terms.LOG_NAMES,
     }
 )
 """Names of terms about events; of `is:` only `is:error`."""
@@ -74,6 +76,8 @@ class EventQuery:
         if term.name == "problem":
             problems = SessionProblem.objects.filter(session=self.session, code=term.value)
             return Q(seq__in=problems.values("seq"))
+        if term.name in log_terms.LOG_NAMES:
+            return log_terms.precedes_record(term, self.session)
         if term.name == "key":
             return self._state_condition(written_key_term(term.value), first, last)
         return _FIELD_CONDITIONS[term.name](term.value) if _is_of_events(term) else None

@@ -11,7 +11,7 @@ from sessions_app import scopes
 from sessions_app.events import event_text
 from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.search import event_index, nested_text
-from sessions_app.search.execution import trait_terms
+from sessions_app.search.execution import log_terms, trait_terms
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.query import Field, Query, StateTerm, When
 from sessions_app.search.snippets import SnippetPart, has_match, make_snippet
@@ -66,7 +66,8 @@ FROM place CROSS JOIN sessions_app_event e WHERE e.session_id = place.session_id
 
 
 def _hit_seqs(query: Query, pks: list[int], tail: UnindexedTail) -> dict[int, int]:
-    """Return the seq of each session's hit: by its words, else by an id, a trait, or a written value."""
+    """Return the seq of each session's hit: by its words, else by an id, a trait, a log record, or a
+    written value."""
     phrases = [
         phrase for word in query.words if not word.negated and (phrase := tokens.parse_phrase(word.text))
     ]
@@ -77,6 +78,8 @@ def _hit_seqs(query: Query, pks: list[int], tail: UnindexedTail) -> dict[int, in
         return _id_hits(id_fields[-1], pks)
     if trait_fields := [term for term in fields if term.name in trait_terms.TRAIT_NAMES]:
         return _trait_hits(trait_fields[-1], pks, tail)
+    if log_fields := [term for term in fields if term.name in log_terms.LOG_NAMES]:
+        return log_terms.newest_seqs(log_fields[-1], pks)
     value_terms = [
         term
         for term in query.states

@@ -166,6 +166,7 @@ _EXAMPLES = {
     "kind": "kind:error",
     "is": "is:pinned",
     "origin": "origin:import",
+    "level": "level:error",
     "key": "key:user:tier",
 }
 

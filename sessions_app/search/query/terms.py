@@ -11,7 +11,7 @@ from typing import Any
 
 from sessions_app import scopes
 from sessions_app.events.kinds import EventKind
-from sessions_app.models import Scope
+from sessions_app.models import LOG_LEVELS, Scope
 
 OPERATORS = ("!=", ">=", "<=", "=", ">", "<", "~")
 """Longer ones first, because the first match is taken."""
@@ -36,7 +36,12 @@ TRAITS = (
 )
 """Values of `is:`."""
 
-CLOSED_VALUES = {"kind": tuple(kind.value for kind in EventKind), "origin": ORIGINS, "is": TRAITS}
+CLOSED_VALUES = {
+    "kind": tuple(kind.value for kind in EventKind),
+    "origin": ORIGINS,
+    "is": TRAITS,
+    "level": tuple(LOG_LEVELS),
+}
 """Terms with a closed set of values."""
 
 TIMES = frozenset({"after", "before"})
@@ -57,6 +62,8 @@ DESCRIPTIONS = {
     "tool": "in which a tool was called",
     "error": "with this text in an error's code or message",
     "problem": "with a problem of this code",
+    "log": "with this text in a log record or a printed line",
+    "level": "with a log record of this level or a higher one",
     "key": "in which an event wrote this state key",
     "event": "with the event of this id",
     "invocation": "with this invocation",

@@ -1,0 +1,47 @@
+"""Terms about the log of a session: `log:` and `level:`."""
+
+from __future__ import annotations
+
+from django.db.models import Exists, Max, OuterRef, Q, QuerySet
+
+from sessions_app.models import LOG_LEVELS, AgentSession, Event, LogRecord
+from sessions_app.search.execution.column_terms import column_contains
+from sessions_app.search.query import Field
+
+LOG_NAMES = frozenset({"log", "level"})
+"""Names of the terms about log records."""
+
+
+def has_record(term: Field) -> Q:
+    """Return the condition that a session has a matching log record."""
+    return Q(Exists(_records(term).filter(session=OuterRef("pk"))))
+
+
+def precedes_record(term: Field, session: AgentSession) -> Q:
+    """Return the condition that a matching log record came after an event of a session, before the next one.
+
+    Records before the first event of their invocation belong to the user's message.
+    """
+    records = _records(term).filter(session=session)
+    at_start = records.filter(after_event_id="").values("invocation_id")
+    after_event = records.exclude(after_event_id="").values("after_event_id")
+    return Q(event_id__in=after_event) | Q(author="user", invocation_id__in=at_start)
+
+
+def newest_seqs(term: Field, session_pks: list[int]) -> dict[int, int]:
+    """Return the seq of the event after which each session's newest matching record came. Two queries."""
+    records = _records(term).filter(session__in=session_pks).exclude(after_event_id="").order_by()
+    newest = records.values("session").annotate(newest=Max("pk")).values("newest")
+    places = {record.session_id: record.after_event_id for record in LogRecord.objects.filter(pk__in=newest)}
+    events = Event.objects.filter(session__in=places, event_id__in=set(places.values()))
+    return {
+        event.session_id: event.seq
+        for event in events.only("session", "event_id", "seq")
+        if event.event_id == places[event.session_id]
+    }
+
+
+def _records(term: Field) -> QuerySet[LogRecord]:
+    if term.name == "level":
+        return LogRecord.objects.filter(level__gte=LOG_LEVELS[term.value])
+    return LogRecord.objects.filter(column_contains("message", term.value))
