@@ -13,6 +13,7 @@ from django.db.models import Case, Count, IntegerField, Sum, Value, When
 from sessions_app.models import AgentSession, SessionProblem
 from sessions_app.problems import indexing
 from sessions_app.problems.registry import Detector, Link, Severity, detector_of
+from sessions_app.traces.log_records import traces_with_log
 
 PROBLEMS_SHOWN = 200
 """Problems of a session that a page lists."""
@@ -25,9 +26,10 @@ _RANKS = {severity: rank for rank, severity in enumerate(Severity)}
 
 @dataclass(frozen=True, slots=True)
 class ShownProblem:
-    """A problem with the texts of its detector. `more` is the number of further ones like it."""
+    """A problem with the texts of its detector. `log_trace`: key of its invocation's trace; 0: there is no log."""
 
     row: SessionProblem
+    log_trace: int = 0
 
     @property
     def detector(self) -> Detector:
@@ -92,7 +94,9 @@ def problems_of(session: AgentSession, code: str = "", invocation_id: str = "") 
     number += 0 if code or invocation_id else session.problems_beyond
     rows = sorted([*rows, *fresh_rows], key=lambda row: (_RANKS.get(Severity(row.severity), 0), row.seq))
     shown = rows[:PROBLEMS_SHOWN]
-    return SessionProblems([ShownProblem(row) for row in shown], number - _count(shown), unchecked)
+    logs = traces_with_log(session, {row.invocation_id for row in shown})
+    problems = [ShownProblem(row, logs.get(row.invocation_id, 0)) for row in shown]
+    return SessionProblems(problems, number - _count(shown), unchecked)
 
 
 def _count(rows: Sequence[SessionProblem]) -> int:

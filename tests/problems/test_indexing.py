@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from sessions_app.models import AgentSession, Run, SessionProblem, SessionTrait
+from sessions_app.models import AgentSession, Run, SessionProblem, SessionTrait, Trace
 from sessions_app.plugins import PROBLEMS
 from sessions_app.problems import all_detectors, indexing, problem_queries
 from sessions_app.runs import lifecycle
@@ -15,6 +15,7 @@ from sessions_app.search import indexing as search_indexing
 from sessions_app.search.query import parse
 from sessions_app.sessions import deletion
 from tests.pages.html import parse as parse_html
+from tests.timeline.logs import log
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db
@@ -196,6 +197,17 @@ def test_problems_of_one_code_and_of_one_invocation(story, get):
     index()
     assert len(get(f"/sessions/id/{story.pk}/problems/?invocation=i2").all("div", "found-problem")) == 1
     assert not get(f"/sessions/id/{story.pk}/problems/?code=timeout").all("div", "found-problem")
+
+
+def test_problem_links_to_the_log_of_its_invocation(story, get):
+    fail_tools(story, 2)
+    traces = [
+        Trace.objects.create(session=story.session, invocation_id=f"i{n}", started_at=1.0) for n in (0, 2)
+    ]
+    log(story, 2, "no such city")
+    links = [line.all("a") for line in get(f"/sessions/id/{story.pk}/problems/").all("p", "problem-links")]
+    assert [[link.text for link in line] for line in links] == [["event 2", "log"], ["event 4"]]
+    assert links[0][1].attrs["href"] == f"/traces/{traces[0].pk}/log/"
 
 
 def test_lists_on_screen_get_the_number_of_problems_later(story, client, get):
