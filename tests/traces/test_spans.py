@@ -162,6 +162,12 @@ async def test_traces_are_listed_with_model_costs(ran):
     pk = await units_of_work.read(lambda: Trace.objects.get().pk)
     response = await AsyncClient().get(f"/traces/{pk}/")
     assert len(parse(response.content.decode()).all("li", "bar-row")) == 5
+
+
+async def test_spans_beyond_the_limit_are_counted(ran, monkeypatch):
+    monkeypatch.setattr(waterfall, "MAX_SPANS", 3)
+    page = parse((await AsyncClient().get(f"/sessions/id/{ran}/events/3/trace/")).content.decode())
+    assert "2 more spans are not listed." in page.text
     assert (await AsyncClient().get("/traces/999/")).status_code == HTTPStatus.NOT_FOUND
 
 

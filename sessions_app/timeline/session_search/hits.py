@@ -14,7 +14,7 @@ from sessions_app.search.query import Query
 from sessions_app.timeline.session_search.scan import LONG_SCAN_S, ScanResult, SessionSearch
 
 MAX_COUNTED = 10_000
-"""Maximum number of hits that are count_progress."""
+"""Maximum number of hits that are counted."""
 
 MAX_NEIGHBORS = 20
 """Hits on either side of the selected event that are returned for fast stepping."""
@@ -102,7 +102,7 @@ class SessionHits:
     Attributes:
         query: the query.
         count: number of hits so far; `capped`: there are more than the maximum.
-        number: number of the selected hit, from 1; 0 if none is selected or it was not count_progress.
+        number: number of the selected hit, from 1; 0 if none is selected or it was not counted.
         earlier, later: the hits before and after the selected event.
         among: seqs of the hits in the requested range.
         count_progress: progress of counting, for the next request; None if all were counted at once.

@@ -41,7 +41,7 @@ document.addEventListener("change", (event) => {
 });
 sayWhatRuns();
 
-/* --- The file: what is fileSection follows it; a form that is open says that it has changed, and keeps what was written. --- */
+/* --- The file: the cases follow its changes; an open form reports a change and keeps its input. --- */
 
 const disk = document.getElementById("disk");
 

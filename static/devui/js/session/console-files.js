@@ -1,4 +1,4 @@
-// Files attached to a message: chosen, dropped or pastedFiles, with a preview. Images are drawn, not loaded: the
+// Files attached to a message: chosen, dropped or pasted, with a preview. Images are drawn, not loaded: the
 // content security policy allows no images without an address.
 
 import { showError } from "../core/toasts.js";
