@@ -1,4 +1,4 @@
-"""Problems of a session: what went wrong, with evidence and remedy."""
+"""DevUI's API for the problems of sessions. `schemas.Problem` is another thing: the body of error responses."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from sessions_app.store import units_of_work
 router = Router(tags=["sessions"])
 
 
-class ProblemLink(Schema):
-    """A piece of evidence."""
+class EvidenceLink(Schema):
+    """A link to a piece of evidence."""
 
     kind: str = Field(description="event, request, trace or run.")
     target: str | int = Field(description="Number of the event, or key of the model call, trace or run.")
     label: str
 
 
-class ProblemOut(Schema):
-    """A problem that a detector found."""
+class SessionProblemOut(Schema):
+    """A fact about what went wrong, with evidence and a remedy."""
 
-    code: str
-    severity: Severity
+    code: str = Field(description="Code of the kind of problem, such as `tool-error`.")
+    severity: Severity = Field(description="Notes may explain an answer, but are not counted.")
     title: str
     text: str
-    remedy: str
+    remedy: str = Field(description="What you can do about it.")
     invocation: str = Field(description="Empty: the session as a whole.")
     seq: int | None = Field(description="Number of the event; null: the invocation as a whole.")
     agent: str
-    evidence: list[ProblemLink]
+    evidence: list[EvidenceLink]
     more: int = Field(description="Number of further problems like it in the invocation.")
 
     @classmethod
@@ -53,37 +53,39 @@ class ProblemOut(Schema):
             seq=row.seq or None,
             agent=row.agent,
             evidence=[
-                ProblemLink(kind=link.kind, target=link.target, label=link.label) for link in problem.links
+                EvidenceLink(kind=link.kind, target=link.target, label=link.label) for link in problem.links
             ],
             more=row.more,
         )
 
 
-class ProblemList(Schema):
+class SessionProblemList(Schema):
     """Problems of a session: errors, then warnings and notes, each in the order of events."""
 
-    problems: list[ProblemOut]
+    problems: list[SessionProblemOut]
     more: int = Field(description="Number of errors and warnings that are not listed.")
-    unchecked: int = Field(description="Number of events that were not checked yet.")
+    unchecked: int = Field(description="Number of events that have not been checked yet.")
 
     @classmethod
-    def of(cls, found: SessionProblems) -> Self:
+    def of(cls, problems: SessionProblems) -> Self:
         """Return the schema of the problems of a session."""
         return cls(
-            problems=[ProblemOut.of(problem) for problem in found.rows],
-            more=found.more,
-            unchecked=found.unchecked,
+            problems=[SessionProblemOut.of(problem) for problem in problems.rows],
+            more=problems.more,
+            unchecked=problems.unchecked,
         )
 
 
-@router.get("/sessions/{int:session}/problems", response={200: ProblemList, 404: Problem, 422: Problem})
+@router.get(
+    "/sessions/{int:session}/problems", response={200: SessionProblemList, 404: Problem, 422: Problem}
+)
 async def list_problems(
     request: HttpRequest,
     session: int,
     code: QueryEx[str, P(description="Only problems of this code.")] = "",
     invocation: QueryEx[str, P(description="Only problems of this invocation.")] = "",
-) -> ProblemList:
-    """Return what went wrong in a session, as facts with evidence and remedy."""
+) -> SessionProblemList:
+    """Return what went wrong in a session, with evidence and remedies."""
     return await units_of_work.read(
-        lambda: ProblemList.of(problem_queries.problems_of(find_session(session), code, invocation))
+        lambda: SessionProblemList.of(problem_queries.problems_of(find_session(session), code, invocation))
     )

@@ -20,7 +20,7 @@ Older = QueryEx[str, P(description="`next` of the page before.")]
 
 
 class Problem(Schema):
-    """An error."""
+    """Body of an error response."""
 
     detail: Any = Field(description="Error message, or the list of errors in the body.")
     code: str = Field(description="Machine-readable error code.")

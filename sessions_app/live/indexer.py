@@ -7,7 +7,7 @@ import logging
 import time
 
 from sessions_app.errors import DevUIError
-from sessions_app.problems import indexing as problems
+from sessions_app.problems import session_checks
 from sessions_app.search import indexing
 from sessions_app.store import change_listener, units_of_work
 
@@ -40,9 +40,9 @@ async def _catch_up() -> None:
         pieces = await units_of_work.read(indexing.read_batches)
         for piece in pieces:
             await units_of_work.write(indexing.store_batches, [piece])
-        checked = await units_of_work.read(problems.check_next)
+        checked = await units_of_work.read(session_checks.check_next)
         if checked:
-            await units_of_work.write(problems.store, checked)
+            await units_of_work.write(session_checks.store, checked)
         if not pieces and not checked:
             return
         await asyncio.sleep(time.monotonic() - began)

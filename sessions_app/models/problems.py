@@ -1,4 +1,4 @@
-"""Problems that the detectors found in sessions. Written after the appends: see `problems.indexing`."""
+"""Problems of sessions. They are written after the appends: see `problems.session_checks`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sessions_app.models.sessions import AgentSession
 
 
 class SessionProblem(models.Model):
-    """A problem of an invocation; without an invocation, of the session. Titles and remedies are the detector's."""
+    """A problem of an invocation; without an invocation, of the session. The detector has its title and remedy."""
 
     session = models.ForeignKey(
         AgentSession, on_delete=models.CASCADE, related_name="problems", db_index=False

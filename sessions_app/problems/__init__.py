@@ -1,7 +1,7 @@
-"""Problems: what went wrong in a session, as facts with evidence and a remedy.
+"""Problems of sessions: facts about what went wrong, with evidence and a remedy.
 
 A detector is a function from the evidence of one invocation to problems. The background indexer runs all detectors
-after appends and stores what they find (`indexing`); pages, search and API read the stored rows (`problem_queries`).
+after appends and stores the problems (`session_checks`); pages, search and API read them (`problem_queries`).
 
 An installed package adds a detector by an entry point of the group `devui.problems`, which names a detector made by
 `@detector` or a module with detectors. `examples/plugin/` has one.

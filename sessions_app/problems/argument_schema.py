@@ -1,4 +1,4 @@
-"""Check of a tool call's arguments against the schema that the model saw. Pure.
+"""Validation of a tool call's arguments against the schema that the model got. Pure.
 
 The schema is JSON Schema or the genai subset of OpenAPI (types in capitals, `nullable`). Only what is certain is
 refused: missing required properties, other JSON types, values outside an enum, and properties that
@@ -52,7 +52,7 @@ def _object_refusal(args: Mapping[str, Any], schema: Schema, path: str, root: Sc
     if schema.get("additionalProperties") is False and (
         extra := [name for name in args if name not in properties]
     ):
-        return f"{', '.join(f'{path}.{name}'.lstrip('.') for name in extra)} is no parameter"
+        return f"{', '.join(f'{path}.{name}'.lstrip('.') for name in extra)} is not a parameter"
     reasons = (
         refusal_of(args[name], each, f"{path}.{name}".lstrip("."), root)
         for name, each in properties.items()

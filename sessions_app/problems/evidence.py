@@ -1,4 +1,4 @@
-"""Evidence of one invocation for the problem detectors, as plain values; `evidence_queries` reads it."""
+"""Data classes of the evidence that problem detectors get; `evidence_queries` reads it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class EventEvidence:
-    """An event. `error_code` may be a finish reason; `finish_reason` is empty if it is usual."""
+    """An event. `error_code` may be a finish reason; `finish_reason` is empty for a normal end."""
 
     seq: int
     event_id: str
@@ -25,7 +25,7 @@ class EventEvidence:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call that a model made. `args` is None if they are too large to be checked."""
+    """A function call by a model. `args` is None if they are too large to be checked."""
 
     seq: int
     event_id: str
@@ -46,7 +46,7 @@ class ResultForm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """A result of a tool. `form` is None if it reports no failure; `response` is None if it is large."""
+    """A result of a tool. `form` is None if it reports no failure; `response` is None if it is too large."""
 
     seq: int
     agent: str
@@ -71,10 +71,10 @@ class ModelRequest:
 
     Attributes:
         instruction: hash of the instruction.
-        contents: hashes of the contents, if it may have lost its cache or is the request before; else None.
+        contents: hashes of the contents, for a request that may have lost its cache and the request before; else None.
         tools: the declared tools; None if unknown. `tools_sha` is their hash.
-        max_output_tokens: the limit in its config; None: none.
-        finish_reason: of its last response.
+        max_output_tokens: the limit in the config; None if there is none.
+        finish_reason: finish reason of the last response.
     """
 
     pk: int
@@ -97,7 +97,7 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunEvidence:
-    """A run of the invocation that has ended, or waits."""
+    """A run of the invocation that is not active: it has ended, or waits for an answer."""
 
     pk: str
     status: str
@@ -108,7 +108,7 @@ class RunEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage of the trace: its name, and the agent, tool or error it names."""
+    """A stage of the trace: its name, and the agent, tool or error that it is about."""
 
     name: str
     of: str
@@ -135,14 +135,14 @@ class TempKey:
 class Evidence:
     """All input of the problem detectors: one invocation, or the session as a whole if `invocation_id` is empty.
 
-    Of an invocation with very many events, the newest are read. Everything that only the recorder observes is empty
-    without it.
+    An invocation with very many events has only the newest. Without the recorder, all fields are empty that only it
+    observes: requests, stages, untracked changes and `temp:` keys.
 
     Attributes:
         trace_pk: key of the trace that has the stages; 0: none.
-        previous_requests: of each agent the last model request before this invocation.
+        previous_requests: last model request of each agent before this invocation.
         earlier_temp: `temp:` keys written in earlier invocations, newest first.
-        unused_tools: of the session as a whole: by agent, the declared tools that were never called.
+        unused_tools: declared tools that the session never called, by agent; only for the session as a whole.
     """
 
     app_name: str

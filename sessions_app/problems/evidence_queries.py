@@ -1,4 +1,4 @@
-"""Queries for the evidence of problems: bounded reads of the rows of some invocations of a session."""
+"""Queries for the evidence of problems. Their number and their rows are bounded."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LARGE_EVENT = 200_000
 """Characters from which the arguments and results of an event are not read."""
 
 ROWS_READ = 500
-"""Newest rows of a kind that are read for a batch."""
+"""Newest rows of each table that are read for a batch."""
 
 CACHES_READ = 5
 """Lost caches of a batch whose contents are compared."""
@@ -59,7 +59,7 @@ TOOL_LISTS_READ = 20
 TOOL_LEVELS = 4
 
 TRANSFER = "transfer_to_agent"
-"""ADK adds this tool itself; not to call it means nothing."""
+"""Tool that ADK adds itself, so it is never reported as unused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +79,7 @@ class EvidenceBatch:
 
 
 def read_batch(session: AgentSession, limit: int, *, of_session: bool = True) -> EvidenceBatch:
-    """Read the evidence of the next events of a session. The number of queries is bounded.
-
-    With `of_session` False without that of the session as a whole.
-    """
+    """Read the evidence of the next unchecked events of a session, and with `of_session` of the session as a whole."""
     start = max(0, session.problems_seq)
     events = list(_events(session).filter(seq__gt=start).order_by("seq")[:limit])
     end = events[-1].seq if len(events) == limit else session.last_seq
@@ -173,13 +170,11 @@ def _group(rows: Iterable[tuple[Any, ...]]) -> defaultdict[str, list[tuple[Any, 
 
 
 def _read_wires(events: Sequence[Event]) -> dict[int, dict[str, Any]]:
-    """Return the whole events that have calls or results, by seq, unless they are large."""
-    with_tools = [
-        event.pk for event in events if event.decoded_summary["calls"] or event.decoded_summary["results"]
-    ]
-    if not with_tools:
+    """Return the JSON of the events with calls or results by seq, without large events."""
+    pks = [event.pk for event in events if event.decoded_summary["calls"] or event.decoded_summary["results"]]
+    if not pks:
         return {}
-    rows = Event.objects.filter(pk__in=with_tools).annotate(size=Length("data")).filter(size__lt=LARGE_EVENT)
+    rows = Event.objects.filter(pk__in=pks).annotate(size=Length("data")).filter(size__lt=LARGE_EVENT)
     return {seq: json.loads(data) for seq, data in rows.values_list("seq", "data")}
 
 
@@ -285,7 +280,7 @@ REQUEST_COLUMNS = (
 
 
 def _read_requests(session: AgentSession, of_batch: Mapping[str, Any]) -> dict[str, list[ModelRequest]]:
-    """Return the model requests by invocation; under the empty id the last request of each agent before them."""
+    """Return the model requests by invocation; the empty id has the last earlier request of each agent."""
     rows = ModelCall.objects.only(*REQUEST_COLUMNS)
     calls = list(rows.filter(**of_batch).order_by("-pk")[:ROWS_READ])[::-1]
     if not calls:
@@ -312,7 +307,7 @@ def _read_requests(session: AgentSession, of_batch: Mapping[str, Any]) -> dict[s
 
 
 def _without_cache(calls: Iterable[ModelCall]) -> list[ModelCall]:
-    """Return the calls without cached tokens after one of the same agent with them, each after that one."""
+    """Return pairs of calls of an agent: one with cached tokens, and the next one, which has none."""
     last: dict[str, ModelCall] = {}
     pairs: list[ModelCall] = []
     for call in calls:
@@ -368,7 +363,7 @@ def _previous(requests: Mapping[str, Sequence[ModelRequest]], invocation_id: str
 
 
 def _read_tools(session_pk: int, shas: Iterable[str]) -> dict[str, list[DeclaredTool]]:
-    """Return the declared tools of tool lists by hash. A list that is not stored any more is left out."""
+    """Return the declared tools of tool lists by hash, without lists that are not stored any more."""
     roots = [sha for sha in dict.fromkeys(shas) if sha][-TOOL_LISTS_READ:]
     bodies: dict[str, str] = {}
     missing = roots
@@ -377,8 +372,9 @@ def _read_tools(session_pk: int, shas: Iterable[str]) -> dict[str, list[Declared
             break
         pieces = ModelPiece.objects.filter(session=session_pk, sha__in=missing[:ROWS_READ])
         bodies.update(pieces.values_list("sha", "body"))
-        members = {name for sha in missing if (list_ := members_of(bodies.get(sha, ""))) for name in list_[1]}
-        missing = [name for name in members if name not in bodies]
+        lists = filter(None, (members_of(bodies.get(sha, "")) for sha in missing))
+        names = dict.fromkeys(name for _, members in lists for name in members)
+        missing = [name for name in names if name not in bodies]
     return {root: tools for root in roots if (tools := _tools_in(root, bodies)) is not None}
 
 
@@ -403,9 +399,9 @@ def _tool(declaration: Mapping[str, Any]) -> DeclaredTool:
 
 
 def _read_unused_tools(session: AgentSession) -> dict[str, list[str]]:
-    """Return by agent the tools that its last request declares and that no event of the session calls.
+    """Return the tools that an agent's last request declares and no event of the session calls, by agent.
 
-    Known only once all events that the problems cover are indexed.
+    Empty until all events are indexed, because the index has the names of called tools.
     """
     if session.indexed_seq < session.last_seq:
         return {}

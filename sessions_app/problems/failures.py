@@ -1,4 +1,4 @@
-"""Failures of tools, models and runs in the evidence, each once, with its cause as far as its text states it. Pure."""
+"""Distinct failures of tools, models and runs, with the cause that the error text states. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sessions_app.problems.registry import Link
 
 
 class Source(StrEnum):
-    """What failed."""
+    """Kind of component that failed."""
 
     TOOL = "tool"
     MODEL = "model"
@@ -22,7 +22,7 @@ class Source(StrEnum):
 
 
 class Cause(StrEnum):
-    """The cause that the text of a failure states; `OTHER` if it states none of these."""
+    """Cause that the error text states; `OTHER` if it states none of these."""
 
     AUTHENTICATION = "authentication"
     QUOTA = "quota"
@@ -35,7 +35,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failure. `name` is the tool or model, `form` the form of a tool's result."""
+    """An error of a tool, model or run. `name` is the tool or model, `form` the form of a tool's result."""
 
     source: Source
     seq: int
@@ -47,10 +47,10 @@ class Failure:
     links: tuple[Link, ...] = field(default=())
 
 
-CRASHED = "crashed"
 FAILED = "failed"
+"""Status of a run, and last stage of an invocation, that ended with an error."""
 
-BLOCKED = frozenset(
+BLOCK_REASONS = frozenset(
     (
         *("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "JAILBREAK"),
         *("IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "MODEL_ARMOR"),
@@ -58,19 +58,16 @@ BLOCKED = frozenset(
 )
 """Finish reasons, and block reasons of prompts, with which a model refuses content."""
 
-CUT = "MAX_TOKENS"
+LENGTH_LIMIT = "MAX_TOKENS"
 OTHER_REASONS = frozenset(
     (
         *("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "LANGUAGE", "OTHER", "NO_IMAGE", "IMAGE_OTHER"),
-        *(
-            "TOO_MANY_TOOL_CALLS",
-            "MALFORMED_RESPONSE",
-            "MISSING_THOUGHT_SIGNATURE",
-            "BLOCK_REASON_UNSPECIFIED",
-        ),
+        *("TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE", "MISSING_THOUGHT_SIGNATURE"),
+        "BLOCK_REASON_UNSPECIFIED",
     )
 )
-FINISH_REASONS = BLOCKED | OTHER_REASONS | {CUT}
+FINISH_REASONS = BLOCK_REASONS | OTHER_REASONS | {LENGTH_LIMIT}
+"""Finish reasons of answers that did not end normally."""
 
 _HTTP = r"(?:http|status|code|error|client|server)\W{0,12}(?:status|code|error)?\W{0,4}"
 _CAUSES = (
@@ -112,44 +109,45 @@ _CAUSES = (
 
 
 def cause_of(message: str) -> Cause:
-    """Return the cause that an error's type and message state."""
+    """Return the cause that an error text states."""
     return next((cause for cause, pattern in _CAUSES if pattern.search(message)), Cause.OTHER)
 
 
 @lru_cache(maxsize=4)
 def failures_of(evidence: Evidence) -> tuple[Failure, ...]:
-    """Return the failures of an invocation. The same error at several places is one failure with all links."""
+    """Return the failures of an invocation. The same error in several rows is one failure with all links."""
     distinct: list[Failure] = []
     for failure in _all_failures(evidence):
-        place = next((place for place, one in enumerate(distinct) if _is_same(one, failure)), None)
+        place = next((place for place, first in enumerate(distinct) if _is_same(first, failure)), None)
         if place is None:
             distinct.append(replace(failure, cause=cause_of(failure.message)))
         else:
-            known = distinct[place]
-            links = dict.fromkeys((*known.links, *failure.links))
-            distinct[place] = replace(
-                known,
-                source=failure.source if known.source is Source.RUN else known.source,
-                name=known.name or failure.name,
-                agent=known.agent or failure.agent,
-                links=tuple(links),
-            )
+            distinct[place] = _merge(distinct[place], failure)
     return tuple(distinct)
 
 
-def _is_same(one: Failure, other: Failure) -> bool:
-    """Return whether two failures of different rows are one error: its text is part of the other's."""
-    if one.source is Source.TOOL and other.source is Source.TOOL:
+def _merge(first: Failure, other: Failure) -> Failure:
+    """Return one failure for two of the same error. A tool or model is more specific than a run."""
+    return replace(
+        first,
+        source=other.source if first.source is Source.RUN else first.source,
+        name=first.name or other.name,
+        agent=first.agent or other.agent,
+        links=tuple(dict.fromkeys((*first.links, *other.links))),
+    )
+
+
+def _is_same(failure: Failure, other: Failure) -> bool:
+    """Return whether two failures are the same error: one text contains the other. Two events or tools never are."""
+    if failure.source is other.source and (failure.source is Source.TOOL or (failure.seq and other.seq)):
         return False
-    if one.source is other.source and one.seq and other.seq:
-        return False
-    whole = sorted((one.message, other.message), key=len)
-    plain = sorted((_plain(one.message), _plain(other.message)), key=len)
-    return any(len(shorter) > 2 and shorter in longer for shorter, longer in (whole, plain))
+    messages = sorted((failure.message, other.message), key=len)
+    bare_messages = sorted((_bare_message(failure.message), _bare_message(other.message)), key=len)
+    return any(len(shorter) > 2 and shorter in longer for shorter, longer in (messages, bare_messages))
 
 
 @lru_cache(maxsize=1024)
-def _plain(message: str) -> str:
+def _bare_message(message: str) -> str:
     """Return a message without its error type and quotation marks."""
     return re.sub(r"^\w+: ", "", message).strip("'\". ")[:300]
 
@@ -158,15 +156,8 @@ def _all_failures(evidence: Evidence) -> Iterator[Failure]:
     for result in evidence.results:
         if result.form:
             link = Link("event", result.seq, "result")
-            yield Failure(
-                Source.TOOL,
-                result.seq,
-                result.agent,
-                result.name,
-                result.message,
-                form=result.form,
-                links=(link,),
-            )
+            tool, message, form = result.name, result.message, result.form
+            yield Failure(Source.TOOL, result.seq, result.agent, tool, message, form=form, links=(link,))
     for event in evidence.events:
         code = event.error_code
         if (code or event.error_message) and code not in FINISH_REASONS and code != ABORTED:
@@ -183,7 +174,7 @@ def _all_failures(evidence: Evidence) -> Iterator[Failure]:
 
 
 def _failures_of_runs(evidence: Evidence) -> Iterator[Failure]:
-    """Yield the error that ended a run. If a tool raised just before, it is that tool's."""
+    """Yield the errors that ended runs. If a tool raised just before, the error counts as the tool's."""
     stage_error = next((stage.of for stage in evidence.stages if stage.name == FAILED), "")
     tool = _raised_tool(evidence) if stage_error else ""
     source = Source.TOOL if tool else Source.RUN

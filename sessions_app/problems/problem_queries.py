@@ -1,4 +1,4 @@
-"""Reads of problems for pages and the API: stored rows, and those of events that were not checked yet."""
+"""Queries of problems for pages and the API. Some also check events whose problems are not stored yet."""
 
 from __future__ import annotations
 
@@ -11,49 +11,49 @@ from typing import Any
 from django.db.models import Case, Count, IntegerField, Sum, Value, When
 
 from sessions_app.models import AgentSession, SessionProblem
-from sessions_app.problems import indexing
+from sessions_app.problems import session_checks
 from sessions_app.problems.registry import Detector, Link, Severity, detector_of
 from sessions_app.traces.log_records import traces_with_log
 
-PROBLEMS_SHOWN = 200
+MAX_LISTED = 200
 """Problems of a session that a page lists."""
 
 MAX_ROWS = 500
-"""Rows read of a window of the timeline or a list of runs."""
+"""Rows read for a window of the timeline or a list of runs."""
 
 _RANKS = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 @dataclass(frozen=True, slots=True)
 class ShownProblem:
-    """A problem with the texts of its detector. `log_trace`: key of its invocation's trace; 0: there is no log."""
+    """A problem with its detector. `log_trace` is the key of the trace that has its log; 0: there is no log."""
 
     row: SessionProblem
     log_trace: int = 0
 
     @property
     def detector(self) -> Detector:
-        """The detector that found it."""
+        """The detector that reported the problem."""
         return detector_of(self.row.code)
 
     @property
     def is_note(self) -> bool:
-        """Return whether it is only a note."""
+        """True for a note, which no number counts."""
         return self.row.severity == Severity.NOTE
 
     @property
     def is_error(self) -> bool:
-        """Return whether it is an error."""
+        """True for an error."""
         return self.row.severity == Severity.ERROR
 
     @property
     def links(self) -> list[Link]:
-        """The evidence."""
+        """Links to the evidence."""
         return [Link(kind, target, label) for kind, target, label in json.loads(self.row.links)]
 
     @property
     def repeats_error(self) -> bool:
-        """Return whether its text is the error that the timeline shows at an event or a run."""
+        """True if the timeline shows the problem's text as the error of an event or a run."""
         is_shown = bool(self.row.seq) or any(link.kind == "run" for link in self.links)
         return self.detector.repeats_error and is_shown
 
@@ -76,50 +76,49 @@ class SessionProblems:
 def problems_of(session: AgentSession, code: str = "", invocation_id: str = "") -> SessionProblems:
     """Return the problems of a session. Its next unchecked events are checked, but the result is not stored."""
     stored = SessionProblem.objects.filter(session=session)
-    fresh, unchecked = _check(session)
-    if fresh is not None:
-        stored = stored.exclude(indexing.replaced_by(fresh.batch))
+    checked, unchecked = _check(session)
+    if checked is not None:
+        stored = stored.exclude(session_checks.replaced_by(checked.batch))
     if code:
         stored = stored.filter(code=code)
     if invocation_id:
         stored = stored.filter(invocation_id=invocation_id)
-    rows = list(_in_order(stored)[:PROBLEMS_SHOWN])
+    rows = list(_order_by_severity(stored)[:MAX_LISTED])
     counted = stored.exclude(severity=Severity.NOTE).aggregate(rows=Count("pk"), more=Sum("more", default=0))
-    fresh_rows = [
+    new_rows = [
         row
-        for row in (fresh.rows if fresh else ())
+        for row in (checked.rows if checked else ())
         if code in ("", row.code) and invocation_id in ("", row.invocation_id)
     ]
-    number = counted["rows"] + counted["more"] + _count(fresh_rows)
+    number = counted["rows"] + counted["more"] + _count(new_rows)
     number += 0 if code or invocation_id else session.problems_beyond
-    rows = sorted([*rows, *fresh_rows], key=lambda row: (_RANKS.get(Severity(row.severity), 0), row.seq))
-    shown = rows[:PROBLEMS_SHOWN]
-    logs = traces_with_log(session, {row.invocation_id for row in shown})
-    problems = [ShownProblem(row, logs.get(row.invocation_id, 0)) for row in shown]
-    return SessionProblems(problems, number - _count(shown), unchecked)
+    rows = sorted([*rows, *new_rows], key=lambda row: (_RANKS[Severity(row.severity)], row.seq))[:MAX_LISTED]
+    logs = traces_with_log(session, {row.invocation_id for row in rows})
+    problems = [ShownProblem(row, logs.get(row.invocation_id, 0)) for row in rows]
+    return SessionProblems(problems, number - _count(rows), unchecked)
 
 
 def _count(rows: Sequence[SessionProblem]) -> int:
-    """Return the number of errors and warnings that rows stand for."""
+    """Return the number of errors and warnings in rows, with those that are only counted."""
     return sum(1 + row.more for row in rows if row.severity != Severity.NOTE)
 
 
 def problems_by_invocation(
-    session: AgentSession, invocation_ids: Collection[str], *, is_fresh: bool = False
+    session: AgentSession, invocation_ids: Collection[str], *, check_new: bool = False
 ) -> dict[str, list[ShownProblem]]:
     """Return the errors and warnings of some invocations of a session.
 
     Args:
         session: the session.
         invocation_ids: the ids.
-        is_fresh: check the next unchecked events, too.
+        check_new: check the next unchecked events, too, without storing the result.
     """
     rows = SessionProblem.objects.filter(session=session, invocation_id__in=invocation_ids)
-    fresh = _check(session, of_session=False)[0] if is_fresh else None
-    if fresh is not None:
-        rows = rows.exclude(indexing.replaced_by(fresh.batch))
+    checked = _check(session, of_session=False)[0] if check_new else None
+    if checked is not None:
+        rows = rows.exclude(session_checks.replaced_by(checked.batch))
     grouped = _group(rows)
-    for row in fresh.rows if fresh else ():
+    for row in checked.rows if checked else ():
         if row.invocation_id in invocation_ids and row.severity != Severity.NOTE:
             grouped[session.pk, row.invocation_id].append(ShownProblem(row))
     return {invocation_id: problems for (_, invocation_id), problems in grouped.items()}
@@ -133,7 +132,7 @@ def newest_by_invocation(session: AgentSession, most: int) -> dict[str, list[Sho
 
 
 def problems_of_runs(invocations: Collection[tuple[int, str]]) -> dict[tuple[int, str], list[ShownProblem]]:
-    """Return the errors and warnings by session key and invocation id. One query."""
+    """Return the errors and warnings of runs by session key and invocation id. One query."""
     rows = SessionProblem.objects.filter(
         session__in={session_pk for session_pk, _ in invocations},
         invocation_id__in={invocation_id for _, invocation_id in invocations if invocation_id},
@@ -142,7 +141,7 @@ def problems_of_runs(invocations: Collection[tuple[int, str]]) -> dict[tuple[int
 
 
 def problems_by_code(sessions: Sequence[AgentSession]) -> list[dict[str, Any]]:
-    """Return the errors and warnings of some sessions by code: detector, sessions, key of the newest. One query."""
+    """Return the codes of errors and warnings in sessions: detector, number of sessions, newest session. One query."""
     rows = SessionProblem.objects.filter(session__in=sessions).exclude(severity=Severity.NOTE)
     counts: defaultdict[str, set[int]] = defaultdict(set)
     for code, session_pk in rows.order_by().values_list("code", "session_id").distinct()[:MAX_ROWS]:
@@ -158,15 +157,17 @@ def problems_by_code(sessions: Sequence[AgentSession]) -> list[dict[str, Any]]:
     ]
 
 
-def _check(session: AgentSession, *, of_session: bool = True) -> tuple[indexing.CheckedBatch | None, int]:
-    """Check the next events of a session that is behind. Return also how many more were not checked."""
+def _check(
+    session: AgentSession, *, of_session: bool = True
+) -> tuple[session_checks.CheckedBatch | None, int]:
+    """Check the next unchecked events of a session. Return also the number of events that remain unchecked."""
     if session.problems_seq >= session.last_seq:
         return None, 0
-    fresh = indexing.check(session, of_session=of_session)
-    return fresh, session.last_seq - fresh.batch.end
+    checked = session_checks.check(session, of_session=of_session)
+    return checked, session.last_seq - checked.batch.end
 
 
-def _in_order(rows: Any) -> Any:
+def _order_by_severity(rows: Any) -> Any:
     ranks = [When(severity=severity, then=Value(rank)) for severity, rank in _RANKS.items()]
     return rows.order_by(Case(*ranks, default=Value(0), output_field=IntegerField()), "seq", "pk")
 

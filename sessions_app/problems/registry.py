@@ -23,11 +23,11 @@ MAX_PROBLEMS = 10_000
 """Problems that a detector may report of an invocation."""
 
 OWN_DETECTORS = "sessions_app.problems.detectors"
-FAILED = "detector-failed"
+DETECTOR_FAILED = "detector-failed"
 
 
 class Severity(StrEnum):
-    """How bad a problem is. Notes are listed, but neither counted nor shown as warnings."""
+    """Severity of a problem. Notes are only listed: lists and the timeline neither count nor show them."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -36,12 +36,12 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A piece of evidence.
+    """A link to a piece of evidence.
 
     Attributes:
-        kind: event (target: its seq), request (the key of a model call), trace (its key), run (its id).
-        target: what it leads to.
-        label: its words; empty: those of its kind.
+        kind: event, request, trace or run.
+        target: seq of the event, key of the model call or trace, or id of the run.
+        label: text of the link; empty: the kind.
     """
 
     kind: str
@@ -51,7 +51,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A fact that a detector found. Without a `seq` it is about the invocation as a whole."""
+    """A fact that a detector reports. Without a `seq` it is about the invocation as a whole."""
 
     text: str
     seq: int = 0
@@ -78,8 +78,9 @@ class Detector:
 
     Attributes:
         code: its name in searches and the API.
-        repeats_error: its texts are errors that an event or a run shows itself, so the timeline shows only the title.
-        check: the function that finds problems.
+        remedy: what the user can do about the problem.
+        check: the function that yields problems.
+        repeats_error: the timeline shows the text already, as the error of an event or a run, and adds only the title.
     """
 
     code: str
@@ -128,14 +129,14 @@ def all_detectors() -> dict[str, Detector]:
 
 
 def detector_of(code: str) -> Detector:
-    """Return the detector of a stored code; if its package is gone, one that has only the code."""
-    unknown = Detector(code, code.replace("-", " "), "", Severity.WARNING, lambda evidence: ())
-    return all_detectors().get(code) or (FAILURE if code == FAILED else unknown)
+    """Return the detector of a stored code; if it is not installed any more, one that has only the code."""
+    unknown = Detector(code, code.replace("-", " ").capitalize(), "", Severity.WARNING, lambda evidence: ())
+    return all_detectors().get(code) or (_FAILED_DETECTOR if code == DETECTOR_FAILED else unknown)
 
 
-FAILURE = Detector(
-    FAILED,
-    "a detector failed",
+_FAILED_DETECTOR = Detector(
+    DETECTOR_FAILED,
+    "Detector failed",
     "Report it to the author of the detector; the server's log has the details. Other detectors are not affected.",
     Severity.NOTE,
     lambda evidence: (),
@@ -146,29 +147,27 @@ def detect(evidence: Evidence) -> Iterator[tuple[Detector, Problem]]:
     """Yield the problems that all detectors find. A detector that raises is logged and reported as a note."""
     for each in all_detectors().values():
         try:
-            problems = [_checked(problem) for problem in islice(each.check(evidence), MAX_PROBLEMS)]
+            problems = [_require_problem(item) for item in islice(each.check(evidence), MAX_PROBLEMS)]
         except FAILURES as error:
             log.exception("The problem detector %r failed.", each.code)
-            problems, each = (
-                [Problem(f"The check {each.code} raised {type(error).__name__}: {error}")],
-                FAILURE,
-            )
+            text = f"The detector {each.code} raised {type(error).__name__}: {error}"
+            problems, each = [Problem(text)], _FAILED_DETECTOR
         for problem in problems:
             yield each, problem
 
 
-def _checked(problem: object) -> Problem:
-    """Return what a detector yielded, if it is a problem.
+def _require_problem(item: object) -> Problem:
+    """Return an item that a detector yielded.
 
     Raises:
-        TypeError: it is none.
+        TypeError: the item is not a problem.
     """
-    if not isinstance(problem, Problem):
-        raise TypeError(f"A detector yields Problem objects, not {type(problem).__name__}.")
-    return problem
+    if not isinstance(item, Problem):
+        raise TypeError(f"A detector yields Problem objects, not {type(item).__name__}.")
+    return item
 
 
 def quote(text: str, limit: int = 200) -> str:
-    """Return a text of an agent, model or tool for a sentence: one line, bounded, without credentials."""
+    """Return a text of an agent, model or tool for use in a sentence: one short line without credentials."""
     line = " ".join(clean_error(text[: limit * 4]).split())
     return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -1,8 +1,9 @@
 """The events and sessions that the search indexes do not cover yet.
 
 Each session has a cursor, `indexed_seq`: events up to it are indexed (see `indexing`), and searches scan the later ones
-themselves (see `execution.unindexed_scan`). A second cursor, `problems_seq`, is that of the problems (see
-`problems.indexing`).
+themselves (see `execution.unindexed_scan`). A second cursor, `problems_seq`, belongs to the checks for
+problems (see `problems.session_checks`); it is here because the writers of runs and traces, which move it back, may not
+import `problems`.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ def sessions_to_check() -> QuerySet[AgentSession]:
 
 
 def recheck(session_pk: int, invocation_id: str) -> None:
-    """Have the events of an invocation checked for problems again, because its trace or run has changed.
+    """Check an invocation for problems again, because its trace or run has changed.
 
-    At least the last event is, so that problems without an event are found, too.
+    The cursor moves back by at least one event: only sessions that are behind are checked.
     """
     events = Event.objects.filter(session=session_pk, invocation_id=invocation_id) if invocation_id else None
     first = events.aggregate(first=Min("seq"))["first"] if events is not None else None

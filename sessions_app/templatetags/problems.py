@@ -1,4 +1,4 @@
-"""Filters of problems: `{% load problems %}`."""
+"""Template filters of problems: `{% load problems %}`."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ register = template.Library()
 
 @register.filter
 def repeating_errors(problems: Iterable[ShownProblem]) -> list[ShownProblem]:
-    """`{{ problems|repeating_errors }}`: the problems whose error an event or a run in the timeline shows."""
+    """`{{ problems|repeating_errors }}`: the problems whose text the timeline shows as an error already."""
     return [problem for problem in problems if problem.repeats_error]

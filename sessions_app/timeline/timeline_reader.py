@@ -41,10 +41,9 @@ class Timeline:
 def read_timeline(session: AgentSession, window: EventWindow, *, checks_problems: bool = False) -> Timeline:
     """Return the timeline of a window.
 
-    Queries: runs; changes, ghost keys, marks (and one per rewind), totals, forks, log records,
-    problems; where needed nested runs, answers and bodies of waiting calls, the event before the window, calls before
-    and answers after it, two for a compaction.
-    With `checks_problems` events that were not checked for problems yet are checked: at most twenty queries.
+    Queries: runs; changes, ghost keys, marks (and one per rewind), totals, forks, log records, problems; where needed
+    nested runs, answers and bodies of waiting calls, the event before the window, calls before and answers after it,
+    two for a compaction. `checks_problems` also checks events whose problems are not stored yet: at most twenty more.
     """
     events = window.events
     runs = read_window_runs(session, events)
@@ -67,7 +66,7 @@ def read_timeline(session: AgentSession, window: EventWindow, *, checks_problems
         log_counts=count_by_event(session, events),
     )
     groups = group_items(build_items(events, notes, _event_before(session, events[0])), totals)
-    problems = problems_by_invocation(session, totals.keys(), is_fresh=checks_problems)
+    problems = problems_by_invocation(session, totals.keys(), check_new=checks_problems)
     for group in reversed(groups):
         group.problems = problems.pop(group.invocation_id, ())
     for group in groups:

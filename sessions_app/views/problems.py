@@ -1,4 +1,4 @@
-"""Problems of a session: the list, and the blocks that the timeline updates."""
+"""Problems of a session: the list, and the blocks of an open session page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INVOCATIONS_UPDATED = 50
 
 
 class ProblemQuery(QueryForm):
-    """Code or invocation of the listed problems."""
+    """Selects problems by code or invocation."""
 
     code = forms.CharField(required=False, strip=False)
     invocation = forms.CharField(required=False, strip=False)
@@ -33,7 +33,7 @@ class ProblemQuery(QueryForm):
 
 @require_safe
 def problems(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show the problems of a session by severity; for the timeline their number and a block per invocation.
+    """Show the problems of a session by severity; for a live page, their number and a block for each invocation.
 
     Raises:
         SessionMissing: no such session.
@@ -43,14 +43,17 @@ def problems(request: HttpRequest, pk: int) -> HttpResponse:
         by_invocation = problem_queries.newest_by_invocation(session, INVOCATIONS_UPDATED)
         return render(request, f"{PAGE}#live", {"session": session, "by_invocation": by_invocation})
     query = ProblemQuery(request.GET).read()
-    found = problem_queries.problems_of(session, query["code"], query["invocation"])
+    session_problems = problem_queries.problems_of(session, query["code"], query["invocation"])
     context: dict[str, Any] = {
         "session": session,
-        "found": found,
+        "more": session_problems.more,
+        "unchecked": session_problems.unchecked,
         "code": query["code"],
         "invocation_id": query["invocation"],
         "all_url": paths.url_by_key("session-problems", pk),
-        "groups": [(TITLES[severity], list(rows)) for severity, rows in groupby(found.rows, _severity)],
+        "groups": [
+            (TITLES[severity], list(rows)) for severity, rows in groupby(session_problems.rows, _severity)
+        ],
     }
     return render_partial(request, PAGE, context, partial="list", target="dialog-content")
 

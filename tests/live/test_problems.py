@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from sessions_app.problems import indexing
+from sessions_app.problems import session_checks
 from sessions_app.search import indexing as search_indexing
 from sessions_app.store import units_of_work
 from tests.live.conftest import watching
@@ -25,7 +25,7 @@ def repeat_call(story: Story) -> None:
 def index() -> None:
     """Index and check all sessions, as the web process does."""
     search_indexing.index_all()
-    indexing.check_all()
+    session_checks.check_all()
 
 
 async def test_socket_tells_that_problems_have_changed(story):
@@ -47,7 +47,7 @@ def test_problems_appear_on_an_open_page(open_page: Callable[..., Page], story):
     repeat_call(story)
     index()
     block = page.locator(".invocation[data-invocation='i1'] .problems")
-    expect(block).to_contain_text("Same call again and again.")
+    expect(block).to_contain_text("Same call repeated.")
     expect(page.locator("#problems")).to_have_text("1 problem")
     page.locator("#problems a").click()
     expect(page.get_by_role("dialog")).to_contain_text("Problems of this session")

@@ -16,7 +16,7 @@ from google.genai import types
 
 from sessions_app.adk import DjangoSessionService, Recorder
 from sessions_app.models import AgentSession, SessionProblem
-from sessions_app.problems import indexing
+from sessions_app.problems import session_checks
 from sessions_app.search import indexing as search_indexing
 from sessions_app.store import units_of_work
 from tests.fake_models import ScriptedModel
@@ -54,7 +54,7 @@ async def find_problems(session: AgentSession) -> list[SessionProblem]:
 
     def index() -> None:
         search_indexing.index_all()
-        indexing.check_all()
+        session_checks.check_all()
 
     await units_of_work.write(index)
     return await units_of_work.read(lambda: list(session.problems.order_by("seq", "pk")))

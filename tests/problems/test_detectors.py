@@ -270,7 +270,10 @@ async def test_changed_instruction_loses_the_cache(store):
     )
     [problem] = await find_problems(session)
     assert problem.code == "lost-cache"
-    assert problem.text == "agent had 4,000 cached tokens, then none, after the instruction changed."
+    assert (
+        problem.text
+        == "agent had 4,000 cached tokens, and none in the next request: the instruction changed."
+    )
 
 
 async def test_changed_history_loses_the_cache(store):
@@ -285,7 +288,7 @@ async def test_changed_history_loses_the_cache(store):
     [problem] = await find_problems(session)
     assert (
         problem.text
-        == "agent had 4,000 cached tokens, then none, after content 1 of the conversation changed."
+        == "agent had 4,000 cached tokens, and none in the next request: content 1 of the conversation changed."
     )
 
 

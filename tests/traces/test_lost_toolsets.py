@@ -15,7 +15,7 @@ from google.genai import types
 
 from sessions_app.adk import DjangoSessionService, Recorder
 from sessions_app.models import AgentSession
-from sessions_app.problems import indexing
+from sessions_app.problems import session_checks
 from sessions_app.runs import lifecycle as runs
 from sessions_app.search import indexing as search_indexing
 from sessions_app.store import units_of_work
@@ -63,7 +63,7 @@ def lost_in(session: AgentSession) -> dict[tuple[int, str], list[str]]:
 def index() -> None:
     """Index and check all sessions, as the web process does."""
     search_indexing.index_all()
-    indexing.check_all()
+    session_checks.check_all()
 
 
 def invocation_of(session: AgentSession) -> str:

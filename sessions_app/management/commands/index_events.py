@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from sessions_app.errors import DevUIError
 from sessions_app.management.output import Progress
-from sessions_app.problems import indexing as problems
+from sessions_app.problems import session_checks
 from sessions_app.search import indexing
 from sessions_app.store import db_errors
 from sessions_app.store.schema import ensure_schema
@@ -45,7 +45,7 @@ class Command(BaseCommand):
                 if options["rebuild"]:
                     indexing.reset()
                 events = indexing.index_all(lambda events: progress.show(f"{events:,} events"))
-                problems.check_all()
+                session_checks.check_all()
         except DevUIError as error:
             raise CommandError(f"{error.message} {error.hint}", returncode=COULD_NOT) from error
         except KeyboardInterrupt:

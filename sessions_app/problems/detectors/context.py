@@ -1,4 +1,4 @@
-"""Detectors of problems with the context that a model gets."""
+"""Detectors of problems with the context of model requests."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sessions_app.problems.registry import Link, Problem, detector
 @detector(
     "lost-cache",
     "Context cache was lost",
-    remedy="Keep what changes (times, state values) out of the instruction and at the end of the request: a cache"
-    " holds only while the beginning of the request stays the same.",
+    remedy="Move changing content (times, state values) out of the instruction, to the end of the request: a cache is"
+    " valid only while the beginning of the request stays the same.",
 )
 def lost_cache(evidence: Evidence) -> Iterator[Problem]:
-    """Find requests without cached tokens, right after one with them, whose beginning differs from it."""
+    """Find requests without cached tokens whose predecessor had some and began differently."""
     previous = dict(evidence.previous_requests)
     for request in evidence.requests:
         before = previous.get(request.agent)
@@ -25,7 +25,7 @@ def lost_cache(evidence: Evidence) -> Iterator[Problem]:
             continue
         if changes := _changes(before, request):
             yield Problem(
-                f"{request.agent} had {before.cached_tokens:,} cached tokens, then none, after"
+                f"{request.agent} had {before.cached_tokens:,} cached tokens, and none in the next request:"
                 f" {' and '.join(changes)} changed.",
                 agent=request.agent,
                 links=[
@@ -36,7 +36,7 @@ def lost_cache(evidence: Evidence) -> Iterator[Problem]:
 
 
 def _changes(before: ModelRequest, request: ModelRequest) -> list[str]:
-    """Return what differs at the beginning of two requests."""
+    """Return the names of the parts that differ at the beginning of two requests."""
     same = {
         "the model": before.model == request.model,
         "the instruction": before.instruction == request.instruction,

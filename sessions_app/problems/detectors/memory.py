@@ -16,8 +16,8 @@ MEMORY_TOOL = "load_memory"
     "nothing-remembered",
     "Memory search found nothing",
     severity=Severity.NOTE,
-    remedy="Check that earlier sessions of this user were added to memory (Memory lists what is stored) and that the"
-    " query uses their words.",
+    remedy="Check that earlier sessions of this user were added to memory (the page Memory lists the entries), and that"
+    " the query uses their words.",
 )
 def nothing_remembered(evidence: Evidence) -> Iterator[Problem]:
     """Find memory searches without a result."""
@@ -25,13 +25,13 @@ def nothing_remembered(evidence: Evidence) -> Iterator[Problem]:
     for result in evidence.results:
         if result.name != MEMORY_TOOL or result.response is None or is_failed_result(result.response):
             continue
-        found = result.response.get("memories")
-        if found is None and isinstance(inner := result.response.get("result"), dict):
-            found = inner.get("memories")
-        if found == []:
+        memories = result.response.get("memories")
+        if memories is None and isinstance(inner := result.response.get("result"), dict):
+            memories = inner.get("memories")
+        if memories == []:
             query = queries.get(result.call_id) or ""
             yield Problem(
-                f"The search in memory for “{quote(str(query))}” found nothing.",
+                f"The memory search for “{quote(str(query))}” found nothing.",
                 result.seq,
                 result.agent,
                 [Link("event", result.seq, "result")],

@@ -1,11 +1,18 @@
-"""Detectors of problems with models: errors, refusals and answers that were cut."""
+"""Detectors of problems with models: errors, refused content and incomplete answers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from sessions_app.problems.evidence import EventEvidence, Evidence
-from sessions_app.problems.failures import BLOCKED, CUT, OTHER_REASONS, Cause, Source, failures_of
+from sessions_app.problems.failures import (
+    BLOCK_REASONS,
+    LENGTH_LIMIT,
+    OTHER_REASONS,
+    Cause,
+    Source,
+    failures_of,
+)
 from sessions_app.problems.registry import Link, Problem, Severity, detector, quote
 
 
@@ -14,11 +21,11 @@ from sessions_app.problems.registry import Link, Problem, Severity, detector, qu
     "Authentication failed",
     severity=Severity.ERROR,
     repeats_error=True,
-    remedy="Check the key or credentials in the agent's `.env`, and that they may use this model or service; then"
-    " send the message again.",
+    remedy="Check the key or credentials in the agent's `.env`, and that they have access to this model or service;"
+    " then send the message again.",
 )
 def auth_error(evidence: Evidence) -> Iterator[Problem]:
-    """Find errors that state missing, wrong or insufficient credentials."""
+    """Find errors whose text states missing, wrong or insufficient credentials."""
     return _failures(evidence, Cause.AUTHENTICATION)
 
 
@@ -31,7 +38,7 @@ def auth_error(evidence: Evidence) -> Iterator[Problem]:
     " config.",
 )
 def quota_error(evidence: Evidence) -> Iterator[Problem]:
-    """Find errors that state an exceeded quota or rate limit."""
+    """Find errors whose text states an exceeded quota or rate limit."""
     return _failures(evidence, Cause.QUOTA)
 
 
@@ -43,7 +50,7 @@ def quota_error(evidence: Evidence) -> Iterator[Problem]:
     remedy="Check that the server answers, and raise the time-out of the tool, toolset or model if it is slow.",
 )
 def timeout(evidence: Evidence) -> Iterator[Problem]:
-    """Find errors that state a time-out."""
+    """Find errors whose text states a time-out."""
     return _failures(evidence, Cause.TIMEOUT)
 
 
@@ -52,7 +59,7 @@ def timeout(evidence: Evidence) -> Iterator[Problem]:
     "Model call failed",
     severity=Severity.ERROR,
     repeats_error=True,
-    remedy="Read the error, and the request that caused it; Preview sends a changed request.",
+    remedy="Read the error, and check the request that caused it.",
 )
 def model_error(evidence: Evidence) -> Iterator[Problem]:
     """Find errors of models with another cause."""
@@ -70,15 +77,15 @@ def model_error(evidence: Evidence) -> Iterator[Problem]:
 def safety_block(evidence: Evidence) -> Iterator[Problem]:
     """Find answers and prompts that the model refused."""
     for event, reason in _reasons(evidence):
-        if reason in BLOCKED:
+        if reason in BLOCK_REASONS:
             yield _reason_problem(evidence, event, f"The model stopped with {reason}")
 
 
 @detector(
     "finish-reason",
     "Unusual finish reason",
-    remedy="The answer may be incomplete. MALFORMED_FUNCTION_CALL: simplify the tool's schema; otherwise send the"
-    " message again.",
+    remedy="The answer may be incomplete. For MALFORMED_FUNCTION_CALL, simplify the tool's schema; for other reasons,"
+    " send the message again.",
 )
 def finish_reason(evidence: Evidence) -> Iterator[Problem]:
     """Find answers that ended for another unusual reason."""
@@ -96,11 +103,11 @@ def finish_reason(evidence: Evidence) -> Iterator[Problem]:
 def cut_answer(evidence: Evidence) -> Iterator[Problem]:
     """Find answers that reached the limit of output tokens."""
     for event, reason in _reasons(evidence):
-        if reason == CUT:
+        if reason == LENGTH_LIMIT:
             request = evidence.request_of(event.event_id)
             limit = request.max_output_tokens if request else None
-            of = f"max_output_tokens = {limit}" if limit else "the model's limit of output tokens"
-            yield _reason_problem(evidence, event, f"The answer ended at {of}")
+            name = f"max_output_tokens = {limit}" if limit else "the model's limit of output tokens"
+            yield _reason_problem(evidence, event, f"The answer ended at {name}")
 
 
 def _reasons(evidence: Evidence) -> Iterator[tuple[EventEvidence, str]]:
@@ -119,5 +126,5 @@ def _reason_problem(evidence: Evidence, event: EventEvidence, text: str) -> Prob
 def _failures(evidence: Evidence, cause: Cause) -> Iterator[Problem]:
     for failure in failures_of(evidence):
         if failure.cause is cause:
-            of = f"{quote(failure.name)}: " if failure.name else ""
-            yield Problem(of + quote(failure.message, 300), failure.seq, failure.agent, failure.links)
+            prefix = f"{quote(failure.name)}: " if failure.name else ""
+            yield Problem(prefix + quote(failure.message, 300), failure.seq, failure.agent, failure.links)

@@ -15,7 +15,7 @@ from sessions_app.problems.registry import Link, Problem, Severity, detector, qu
     "Reached max_llm_calls",
     severity=Severity.ERROR,
     repeats_error=True,
-    remedy="Look at the last calls: an agent in a loop repeats the same ones. If it needs more, raise"
+    remedy="Look at the last calls: an agent in a loop repeats the same ones. If the agent needs more calls, raise"
     " `max_llm_calls` in the RunConfig (Options at the message box).",
 )
 def call_limit(evidence: Evidence) -> Iterator[Problem]:
@@ -44,8 +44,8 @@ def run_failed(evidence: Evidence) -> Iterator[Problem]:
     "Process ended during the run",
     severity=Severity.ERROR,
     repeats_error=True,
-    remedy="Its last output may say why (the runtime's log in the terminal). Send the message again: events that were"
-    " stored are kept.",
+    remedy="The last output of the process, in the terminal, may show the reason. Send the message again: stored events"
+    " are kept.",
 )
 def crashed_run(evidence: Evidence) -> Iterator[Problem]:
     """Find runs whose process died."""
@@ -57,13 +57,13 @@ def crashed_run(evidence: Evidence) -> Iterator[Problem]:
 
 @detector(
     "ended-run",
-    "Run was ended before it finished",
+    "Run was stopped",
     severity=Severity.NOTE,
     repeats_error=True,
-    remedy="Somebody cancelled it, or the client of ADK's API disconnected. What was stored is kept.",
+    remedy="Somebody cancelled the run, or the client of ADK's API disconnected. Stored events are kept.",
 )
 def ended_run(evidence: Evidence) -> Iterator[Problem]:
-    """Find runs that were cancelled, and invocations of other programs that were cut off."""
+    """Find cancelled runs, and invocations of other programs that ended without notice."""
     cancelled = [run for run in evidence.runs if run.status == Run.Status.CANCELLED]
     for run in cancelled:
         yield Problem(quote(run.error) or "The run was cancelled.", 0, "", [Link("run", run.pk)])

@@ -14,15 +14,15 @@ from sessions_app.problems.registry import Link, Problem, Severity, detector, qu
 @detector(
     "untracked-state",
     "State changed without an event",
-    remedy="Change state through the context (`tool_context.state[…]`, `callback_context.state[…]`), an output_key or"
-    " `EventActions.state_delta`; assign a changed list or dict again. A change of `session.state` is lost.",
+    remedy="Change state through the context (`tool_context.state[…]`, `callback_context.state[…]`), an `output_key` or"
+    " `EventActions.state_delta`. Assign a changed list or dict again. Changes of `session.state` itself are lost.",
 )
 def untracked_state(evidence: Evidence) -> Iterator[Problem]:
     """Find keys that the agent changed only in its own copy of the state."""
     for change in evidence.untracked:
-        how = "was removed" if change.is_removed else "was changed"
+        verb = "removed" if change.is_removed else "changed"
         yield Problem(
-            f"{quote(change.name)} {how} without an event, so the next invocation does not see it.",
+            f"{quote(change.name)} was {verb} without an event, so the next invocation does not see the change.",
             links=[Link("event", evidence.last_seq, "state")] if evidence.last_seq else [],
         )
 
@@ -31,18 +31,18 @@ def untracked_state(evidence: Evidence) -> Iterator[Problem]:
     "temp-read-later",
     "temp: key read in a later invocation",
     severity=Severity.ERROR,
-    remedy="Keep it without `temp:` if a later invocation needs it, or write it again before it is read: `temp:` keys"
-    " end with their invocation.",
+    remedy="If a later invocation needs the value, store it under a key without `temp:`, or write it again before it is"
+    " read: `temp:` keys are discarded at the end of their invocation.",
 )
 def temp_read_later(evidence: Evidence) -> Iterator[Problem]:
-    """Find failures for want of a `temp:` key that an earlier invocation wrote."""
+    """Find failures because of a missing `temp:` key that an earlier invocation wrote."""
     for failure, key in _missing_keys(evidence):
-        if written := _earlier_write(evidence, key):
+        if write := _earlier_write(evidence, key):
             yield Problem(
-                f"{quote(key)} has no value in this invocation; it was written in an earlier one.",
+                f"{quote(key)} has no value in this invocation; an earlier one wrote it.",
                 failure.seq,
                 failure.agent,
-                [*failure.links, Link("event", written.seq, "written")],
+                [*failure.links, Link("event", write.seq, "last write")],
             )
 
 
@@ -50,11 +50,11 @@ def temp_read_later(evidence: Evidence) -> Iterator[Problem]:
     "missing-key",
     "Missing state key",
     severity=Severity.ERROR,
-    remedy="Set the key before the agent runs (initial state, a callback, an earlier agent's output_key), or write"
-    " `{key?}` in the instruction, which is empty without a value.",
+    remedy="Set the key before the agent runs (initial state, a callback, an earlier agent's `output_key`), or write"
+    " `{key?}` in the instruction, which inserts nothing for a missing key.",
 )
 def missing_key(evidence: Evidence) -> Iterator[Problem]:
-    """Find failures for want of a key that an instruction or code names."""
+    """Find failures because of a missing key that an instruction or code names."""
     for failure, key in _missing_keys(evidence):
         if not _earlier_write(evidence, key):
             yield Problem(

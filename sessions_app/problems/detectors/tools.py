@@ -14,7 +14,7 @@ from sessions_app.problems.failures import Cause, Source, failures_of
 from sessions_app.problems.registry import Link, Problem, Severity, detector, quote
 
 REPEATED_CALLS = 3
-"""Equal calls of one invocation from which they are reported."""
+"""Number of equal calls in an invocation from which they are reported."""
 
 EVENTS_LINKED = 4
 TOOLS_NAMED = 12
@@ -26,11 +26,11 @@ FRAMEWORK_CALL = "adk_request_"
     "dead-toolset",
     "Toolset failed to load",
     severity=Severity.ERROR,
-    remedy="Check that the toolset's server starts, answers and accepts the credentials; the model ran without its"
-    " tools. ADK only logs this failure.",
+    remedy="Check that the toolset's server starts, answers and accepts the credentials. The model ran without these"
+    " tools; ADK only logs the failure.",
 )
 def dead_toolset(evidence: Evidence) -> Iterator[Problem]:
-    """Find toolsets that raised while they listed their tools."""
+    """Find toolsets that raised an exception when their tools were listed."""
     for stage in evidence.stages:
         if stage.name == Trace.LOST_TOOLSET:
             agent = re.search(r" of agent (.+?): ", stage.of)
@@ -45,8 +45,8 @@ def dead_toolset(evidence: Evidence) -> Iterator[Problem]:
     "undeclared-tool",
     "Called a tool that was not declared",
     severity=Severity.ERROR,
-    remedy="Add the tool to the agent, or correct its name in the instruction. A toolset that failed to load also"
-    " takes its tools away.",
+    remedy="Add the tool to the agent, or correct its name in the instruction. If a toolset failed to load, its tools"
+    " are missing, too.",
 )
 def undeclared_tool(evidence: Evidence) -> Iterator[Problem]:
     """Find calls of tools that the model request did not declare."""
@@ -72,18 +72,18 @@ def undeclared_tool(evidence: Evidence) -> Iterator[Problem]:
 @detector(
     "refused-arguments",
     "Arguments do not match the tool's schema",
-    remedy="Describe the parameters in the tool's docstring or schema more precisely; the model saw the schema in"
-    " the linked request.",
+    remedy="Describe the parameters more precisely in the tool's docstring or schema. The linked request has the schema"
+    " that the model got.",
 )
 def refused_arguments(evidence: Evidence) -> Iterator[Problem]:
-    """Find calls whose arguments the declared schema refuses."""
+    """Find calls whose arguments do not match the declared schema."""
     for call in evidence.calls:
         request = evidence.request_of(call.event_id)
         tools = (request.tools or ()) if request else ()
         schema = next((tool.schema for tool in tools if tool.name == call.name), None)
         if request and schema and call.args is not None and (refusal := refusal_of(call.args, schema)):
             yield Problem(
-                f"{quote(call.name)} was called with arguments that its schema refuses: {quote(refusal)}.",
+                f"{quote(call.name)} was called with arguments that do not match its schema: {quote(refusal)}.",
                 call.seq,
                 call.agent,
                 [_call_link(call), Link("request", request.pk, f"model request {request.number}")],
@@ -117,10 +117,10 @@ def tool_error(evidence: Evidence) -> Iterator[Problem]:
 
 @detector(
     "swallowed-exception",
-    "Exception of a tool was caught by a plug-in",
+    "Plug-in caught an exception of a tool",
     repeats_error=True,
-    remedy="The tool raised and the retry plug-in answered the model instead, so the run succeeds. Fix the exception,"
-    " or its arguments if the model's are wrong.",
+    remedy="The retry plug-in answered the model in place of the tool, so the run does not fail. Fix the tool; if the"
+    " model's arguments are wrong, describe the parameters more precisely.",
 )
 def swallowed_exception(evidence: Evidence) -> Iterator[Problem]:
     """Find exceptions of tools that ADK's retry plug-in turned into results."""
@@ -132,9 +132,9 @@ def swallowed_exception(evidence: Evidence) -> Iterator[Problem]:
 
 @detector(
     "repeated-call",
-    "Same call again and again",
-    remedy="Return a result that tells the model what to do next, or say in the instruction when to stop. A lower"
-    " max_llm_calls in the RunConfig ends a loop earlier.",
+    "Same call repeated",
+    remedy="Return a result that tells the model what to do next, or state in the instruction when to stop. A lower"
+    " `max_llm_calls` in the RunConfig ends a loop earlier.",
 )
 def repeated_call(evidence: Evidence) -> Iterator[Problem]:
     """Find calls that an agent repeats with the same arguments within an invocation."""
@@ -152,7 +152,7 @@ def repeated_call(evidence: Evidence) -> Iterator[Problem]:
     "unused-tool",
     "Tool never called",
     severity=Severity.NOTE,
-    remedy="If a question needed the tool, say in the instruction or in its description when to use it.",
+    remedy="If a question needed the tool, state in the instruction or in the tool's description when to use it.",
 )
 def unused_tool(evidence: Evidence) -> Iterator[Problem]:
     """Find declared tools that no event of the session calls."""
@@ -165,8 +165,8 @@ def _call_link(call: ToolCall) -> Link:
 
 
 def _list_names(names: Sequence[str]) -> str:
-    """Return names for a sentence, at most a dozen."""
+    """Return the first names for a sentence, and the number of the others."""
     if not names:
         return "no tool"
-    shown = ", ".join(quote(name, 60) for name in names[:TOOLS_NAMED])
-    return f"{shown} and {len(names) - TOOLS_NAMED} more" if len(names) > TOOLS_NAMED else shown
+    text = ", ".join(quote(name, 60) for name in names[:TOOLS_NAMED])
+    return f"{text} and {len(names) - TOOLS_NAMED} more" if len(names) > TOOLS_NAMED else text

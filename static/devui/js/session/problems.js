@@ -1,34 +1,34 @@
-// Problems: their number in the head and the blocks at the invocations, loaded again when the socket says they changed.
+// Problems of the session: their number and the block of each invocation, reloaded when the socket reports a change.
 
 import { fetchPart, throttle } from "../core/fragment.js";
 import { list, parse } from "./timeline-rows.js";
 
-const BETWEEN = 1_500;
+const RELOAD_PAUSE = 1_500;
 const count = document.getElementById("problems");
 
-let shown = "";
-let wanted = "";
+let pageMark = "";
+let newestMark = "";
 
-/** Load the problems if they have changed. The first mark is that of the page, if it has the same number. */
+/** Load the problems if they have changed. A new page has no mark: its number of problems is compared instead. */
 export function noteProblems(mark) {
-  wanted = mark;
-  if (!shown && mark.split("-")[0] === count.dataset.count) shown = mark;
-  if (mark !== shown) load();
+  newestMark = mark;
+  if (!pageMark && mark.split("-")[0] === count.dataset.count) pageMark = mark;
+  if (mark !== pageMark) load();
 }
 
-const load = throttle(BETWEEN, async () => {
-  const mark = wanted;
-  if (mark === shown) return;
+const load = throttle(RELOAD_PAUSE, async () => {
+  const mark = newestMark;
+  if (mark === pageMark) return;
   const html = await fetchPart(count.dataset.problemsUrl, "problems");
   if (html === null) return;
-  shown = mark;
+  pageMark = mark;
   const fresh = parse(html);
   count.replaceChildren(...fresh.querySelector("[data-count]").childNodes);
   window.htmx.process(count);
   for (const block of fresh.querySelectorAll("[data-problems]")) place(block);
 });
 
-/** Put the block of an invocation below its last group. An open list stays open. */
+/** Put the block of an invocation into the head of its last group. An open list stays open. */
 function place(block) {
   const groups = list().querySelectorAll(`[data-invocation="${CSS.escape(block.dataset.problems)}"]`);
   const states = [...groups].at(-1)?.querySelector(".run-states");

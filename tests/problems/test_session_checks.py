@@ -8,7 +8,7 @@ import pytest
 
 from sessions_app.models import AgentSession, Run, SessionProblem, SessionTrait, Trace
 from sessions_app.plugins import PROBLEMS
-from sessions_app.problems import all_detectors, indexing, problem_queries
+from sessions_app.problems import all_detectors, problem_queries, session_checks
 from sessions_app.runs import lifecycle
 from sessions_app.search import execution
 from sessions_app.search import indexing as search_indexing
@@ -34,7 +34,7 @@ def fail_tools(story: Story, count: int) -> None:
 
 def index() -> None:
     search_indexing.index_all()
-    indexing.check_all()
+    session_checks.check_all()
 
 
 def found_by(query: str) -> list[int]:
@@ -59,12 +59,12 @@ def test_problem_is_stored_and_counted(story):
 def test_events_are_checked_in_batches_with_the_start_of_their_invocation(story):
     for number in range(4):
         if number == 2:  # the third call is the last event of a batch, its answer the first of the next
-            for _ in range(indexing.BATCH_EVENTS - story.told - 1):
+            for _ in range(session_checks.BATCH_EVENTS - story.told - 1):
                 story.says(f"thought {story.told}")
         story.calls("look", f"c{story.told}", city="Rome")
         answer(story, f"c{story.told - 1}", {"error": "no"})
     index()
-    batch = indexing.BATCH_EVENTS
+    batch = session_checks.BATCH_EVENTS
     assert rows_of(story) == [
         ("repeated-call", 0, "i1"),
         *[("tool-error", seq, "i1") for seq in (2, 4, batch + 1, batch + 3)],
@@ -103,13 +103,13 @@ def test_run_that_never_began_is_a_problem_of_the_session():
 def test_session_that_changed_meanwhile_is_checked_again(story):
     fail_tools(story, 1)
     search_indexing.index_all()
-    checked = indexing.check_next()
+    checked = session_checks.check_next()
     assert checked is not None
     run = lifecycle.create_run(story.pk, {})
     lifecycle.finish(
         run.pk, Run.Status.FAILED, error_type="ValueError", error="bad value", invocation_id="i0"
     )
-    assert indexing.store(checked) is False
+    assert session_checks.store(checked) is False
     index()
     assert [code for code, _, _ in rows_of(story)] == ["run-failed", "tool-error"]
 
@@ -117,7 +117,7 @@ def test_session_that_changed_meanwhile_is_checked_again(story):
 def test_ten_thousand_problems_are_bounded_and_counted(
     story, client, monkeypatch, django_assert_max_num_queries
 ):
-    monkeypatch.setattr(indexing, "MAX_STORED", 20)
+    monkeypatch.setattr(session_checks, "MAX_STORED", 20)
     fail_tools(story, 60)
     index()
     rows = SessionProblem.objects.filter(session=story.pk)
@@ -137,7 +137,7 @@ def test_many_problems_of_one_invocation_are_counted_in_one_row(story):
         story.calls("look", f"c{number}", city=str(number))
         answer(story, f"c{number}", {"error": "no"})
     index()
-    assert len(rows_of(story)) == indexing.SAME_STORED
+    assert len(rows_of(story)) == session_checks.SAME_STORED
     assert story.session.problem_count == 30
 
 
@@ -189,7 +189,7 @@ def test_page_lists_problems_of_events_that_are_not_checked_yet(story, get):
 
 def test_page_without_problems_says_so(story, get):
     story.says("fine")
-    assert "No problems were found" in get(f"/sessions/id/{story.pk}/problems/").text
+    assert "No problems found" in get(f"/sessions/id/{story.pk}/problems/").text
 
 
 def test_problems_of_one_code_and_of_one_invocation(story, get):
@@ -259,12 +259,12 @@ def installed_detectors(install_plugin):
 def test_detectors_of_a_package(story, installed_detectors, caplog):
     story.says("fine")
     with caplog.at_level(logging.ERROR):
-        found = problem_queries.problems_of(story.session)
-    texts = [problem.row.text for problem in found.rows]
+        problems = problem_queries.problems_of(story.session).rows
+    texts = [problem.row.text for problem in problems]
     assert "somebody shouts" in texts
-    assert "The check broken raised ValueError: no such <key>" in texts
-    assert "The check odd raised TypeError: A detector yields Problem objects, not str." in texts
-    assert texts.count("again") == indexing.SAME_STORED * 2
+    assert "The detector broken raised ValueError: no such <key>" in texts
+    assert "The detector odd raised TypeError: A detector yields Problem objects, not str." in texts
+    assert texts.count("again") == session_checks.SAME_STORED * 2
     assert "'tool-error' exists already" in caplog.text
 
 

@@ -1,7 +1,7 @@
-"""Stores the problems of sessions after appends, behind a cursor.
+"""Checks of sessions for problems, and storage of the results.
 
-Each session has a cursor, `problems_seq`: its events up to it were checked. What is recorded later (traces, ends of
-runs) moves it back (`index_backlog.recheck`). Checking events again replaces what was found at them before.
+Each session has a cursor, `problems_seq`: its events up to it were checked. Traces and ends of runs, which are recorded
+later, move it back (`index_backlog.recheck`). A check of events replaces the problems that are stored of them.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ SAME_STORED = 5
 """Problems of one code that are stored of an invocation in a batch; the last one counts the others."""
 
 MAX_STORED = 1_000
-"""Problems stored of a session. Of the oldest ones beyond that only their number is kept."""
+"""Problems stored of a session. Older ones are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedBatch:
-    """A batch, and the rows of the problems found at its events, in their order."""
+    """A batch, and the rows of its problems in the order of events. They are not stored yet."""
 
     batch: EvidenceBatch
     rows: list[SessionProblem]
 
 
 def check_next() -> CheckedBatch | None:
-    """Check the next events of the newest session that is behind. None if none is."""
+    """Check the next events of the newest session with unchecked events; None if there is no such session."""
     session = index_backlog.sessions_to_check().order_by("-pk").first()
     return check(session) if session else None
 
 
 def check(session: AgentSession, *, of_session: bool = True) -> CheckedBatch:
-    """Check the next events of a session, and the session as a whole. If that fails, it is logged."""
+    """Check the next events of a session, and the session as a whole. If the check fails, they are skipped and logged."""
     try:
         batch = read_batch(session, BATCH_EVENTS, of_session=of_session)
         return CheckedBatch(batch, sorted(_find_problems(batch), key=lambda row: row.seq))
     except (DevUIError, DatabaseError):
         raise
     except FAILURES:
-        log.exception("Session %s cannot be checked for problems: it is left out.", session.pk)
+        log.exception("Session %s cannot be checked for problems: its events are skipped.", session.pk)
         last = session.last_seq
         return CheckedBatch(EvidenceBatch(session.pk, last, last, session.problems_version, []), [])
 
@@ -67,11 +67,10 @@ def store(checked: CheckedBatch) -> bool:
     batch = checked.batch
     of_session = SessionProblem.objects.filter(session=batch.session_pk)
     with transaction.atomic():
-        known = of_session.filter(replaced_by(batch))
-        has_news = [_content(row) for row in known.order_by("seq", "pk")] != [
-            _content(row) for row in checked.rows
-        ]
-        dropped = _replace(batch.session_pk, known, checked.rows) if has_news else 0
+        old_rows = of_session.filter(replaced_by(batch))
+        old_contents = [_content(row) for row in old_rows.order_by("seq", "pk")]
+        has_changed = old_contents != [_content(row) for row in checked.rows]
+        dropped = _replace(batch.session_pk, old_rows, checked.rows) if has_changed else 0
         _store_traits(batch.session_pk)
         counted = of_session.exclude(severity=Severity.NOTE).aggregate(
             rows=Count("pk"), more=Sum("more", default=0)
@@ -79,20 +78,20 @@ def store(checked: CheckedBatch) -> bool:
         is_current = _move_cursor(batch, counted["rows"] + counted["more"], dropped)
         if not is_current:
             transaction.set_rollback(True)
-        elif has_news:
+        elif has_changed:
             change_notification.notify_after_commit()
     return is_current
 
 
-def _replace(session_pk: int, known: QuerySet[SessionProblem], rows: list[SessionProblem]) -> int:
-    """Replace the known problems. Return the number of problems of the session that are not stored any more."""
-    known.delete()
+def _replace(session_pk: int, old_rows: QuerySet[SessionProblem], rows: list[SessionProblem]) -> int:
+    """Replace stored problems. Return the number of problems dropped because the session has too many."""
+    old_rows.delete()
     SessionProblem.objects.bulk_create(rows)
     return _drop_oldest(session_pk)
 
 
 def replaced_by(batch: EvidenceBatch) -> Q:
-    """Return the condition of the stored problems that a batch replaces."""
+    """Return the condition that selects the stored problems that a batch replaces."""
     return Q(seq__gt=batch.start) | Q(seq=0, invocation_id__in=batch.invocation_ids)
 
 
@@ -126,17 +125,18 @@ def _content(row: SessionProblem) -> tuple[object, ...]:
 
 
 def _move_cursor(batch: EvidenceBatch, number: int, dropped: int) -> bool:
+    """Move the session's cursor behind a batch. Return False if the session changed since the batch was read."""
     session = AgentSession.objects.filter(pk=batch.session_pk, problems_version=batch.version)
-    row = session.values_list("problems_beyond", flat=True).first()
-    if row is None:
+    stored_beyond = session.values_list("problems_beyond", flat=True).first()
+    if stored_beyond is None:
         return False
-    beyond = (row if batch.start else 0) + dropped
+    beyond = (stored_beyond if batch.start else 0) + dropped
     values = {"problems_seq": batch.end, "problems_beyond": beyond, "problem_count": number + beyond}
     return bool(session.update(**values, problems_version=batch.version + 1))
 
 
 def _drop_oldest(session_pk: int) -> int:
-    """Delete the oldest problems beyond the limit. Return how many problems they stood for."""
+    """Delete the oldest rows beyond the limit. Return the number of errors and warnings that they count."""
     rows = SessionProblem.objects.filter(session=session_pk)
     extra = list(rows.order_by("-seq", "-pk").values_list("pk", "more", "severity")[MAX_STORED:])
     rows.filter(pk__in=[pk for pk, _, _ in extra]).delete()
@@ -144,7 +144,7 @@ def _drop_oldest(session_pk: int) -> int:
 
 
 def _store_traits(session_pk: int) -> None:
-    """Keep one trait for each code of the session's problems, for searches."""
+    """Store a trait for each code of the session's problems, for searches."""
     problems = SessionProblem.objects.filter(session=session_pk)
     traits = SessionTrait.objects.filter(session=session_pk, name=SessionTrait.Name.PROBLEM)
     seqs = dict(problems.order_by().values_list("code").annotate(Max("seq")))
