@@ -69,15 +69,15 @@ class CaseChange:
 
     @property
     def remedy(self) -> str:
-        """Advice on the repetitions that would decide an unclear case; "" if unknown or too many."""
+        """Advice on the repetitions that would decide an unclear case; empty if their number is unknown or too high."""
         if not self.repetitions:
             return ""
         versions = "both versions" if self.of_both_runs else "this version"
-        return f"{self.repetitions} repetitions of {versions} would decide, if it goes on like this."
+        return f"{self.repetitions} repetitions of {versions} would decide, if the outcomes stay like this."
 
     @property
     def reason(self) -> str:
-        """Reason of the verdict, and the remedy."""
+        """Reason of the verdict, with the remedy."""
         return f"{self.because} {self.remedy}".rstrip()
 
     @property

@@ -249,7 +249,7 @@ def refuse_run(outcomes: Iterable[Outcomes], side: str) -> str:
 
 
 def _explain_no_pairs(cases: Sequence[CaseChange]) -> str:
-    """Return that no case can be compared, and why if all have the same reason."""
+    """Return the refusal to compare runs without a comparable case, with the reason if all cases share it."""
     reasons = {case.because for case in cases}
     return f"No case can be compared. {reasons.pop() if len(reasons) == 1 else 'Each case says why.'}"
 

@@ -20,7 +20,7 @@ class CaseKey(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The id, with the position of a case whose id occurs before it."""
+        """The id, with a number if an earlier case has the same id."""
         return f"{self.id} ({self.number})" if self.number > 1 else self.id
 
 

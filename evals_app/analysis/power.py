@@ -284,7 +284,7 @@ def _find_shortages(
         )
 
     alike: dict[tuple[int, int], CaseKey] = {}
-    for key, item in earlier.items():
-        outcomes = (item.passed, item.total) if item else (0, 0)
+    for key, history in earlier.items():
+        outcomes = (history.passed, history.total) if history else (0, 0)
         if remedies := solve(*outcomes, alike.setdefault(outcomes, key)):
-            yield Shortage(key, item, *remedies)
+            yield Shortage(key, history, *remedies)

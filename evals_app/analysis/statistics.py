@@ -22,7 +22,7 @@ SIGN_DRAWS = 20_000
 
 
 def format_probability(value: float) -> str:
-    """Return `p = 0.031`, with as few digits as tell it."""
+    """Return a probability as `p = 0.031`, with two significant digits."""
     return "p < 0.0001" if value < 0.0001 else f"p = {value:.2g}"
 
 

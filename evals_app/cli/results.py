@@ -121,10 +121,10 @@ def _write_files(results: Sequence[GateResult], options: dict[str, Any], console
 
 
 def _require_writable(path: Path, option: str) -> None:
-    """Require a file that can be written, before runs cost anything.
+    """Check that a result file can be written, before runs cost anything.
 
     Raises:
-        BadInput: it cannot, or is a dash.
+        BadInput: the file cannot be written, or is the standard output (`-`).
     """
     if str(path) == "-":
         raise BadInput(f"--{option} needs a file.", hint="Progress is written to the standard output.")

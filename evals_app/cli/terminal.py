@@ -130,7 +130,7 @@ class Console:
             self._line(shorten(as_single_line(why), MAX_DETAIL_LENGTH), "fails", "31")
 
     def _write_suspicions(self, result: GateResult) -> None:
-        """Write why nothing is decided, and which cases look worse, unless the build fails for them."""
+        """Write why runs cannot be compared, and which unclear cases look worse, except those that fail the build."""
         if result.comparison is None:
             return
         if result.comparison.whole.refusal:
@@ -140,7 +140,7 @@ class Console:
             self._line(shorten(as_single_line(doubt), MAX_DETAIL_LENGTH), "unclear", "33")
 
     def write_unrepeated_cases(self, results: Sequence[GateResult]) -> None:
-        """Write why unclear cases were not repeated to confirm, if there are any."""
+        """Write the number of unclear cases that `--confirm` did not repeat, and why."""
         comparisons = [result.comparison for result in results if result.comparison]
         cases = [case for comparison in comparisons for case in comparison.suspicious if not case.can_confirm]
         if cases:

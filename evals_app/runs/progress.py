@@ -22,7 +22,7 @@ class RunProgress:
     Attributes:
         running: attempts in flight.
         waiting: attempts that have not started.
-        waiting_count: attempts in flight that wait to retry a model call.
+        retrying: attempts in flight that wait to retry a model call.
         seconds_left: estimated seconds for the rest; None: unknown.
         seconds: how long the run took over all its starts; None: it has not started.
         unfinished: attempts without an end in a run that has ended: resuming runs them.
@@ -34,7 +34,7 @@ class RunProgress:
     run: EvalRun
     running: int = 0
     waiting: int = 0
-    waiting_count: int = 0
+    retrying: int = 0
     seconds_left: float | None = None
     seconds: float | None = None
     unfinished: int = 0
@@ -76,7 +76,7 @@ def progress_of(run: EvalRun) -> RunProgress:
     counts = run.attempts.aggregate(
         running=Count("pk", filter=Q(status=Status.RUNNING)),
         waiting=Count("pk", filter=Q(status=Status.PENDING)),
-        waiting_count=Count("pk", filter=Q(status=Status.RUNNING) & ~Q(waits_for="")),
+        retrying=Count("pk", filter=Q(status=Status.RUNNING) & ~Q(waits_for="")),
         unfinished=Count("pk", filter=attempt_status.UNFINISHED),
         cut_off=Count("pk", filter=attempt_status.UNFINISHED & Q(started_at__isnull=False)),
         not_passed=Count("pk", filter=attempt_status.NOT_PASSED),

@@ -40,7 +40,7 @@ class FileAction:
 
     @classmethod
     def of(cls, fields: QueryDict) -> FileAction:
-        """Read it.
+        """Return the action that form fields describe.
 
         Raises:
             BadInput: there is no such action.
@@ -55,7 +55,7 @@ class FileAction:
         )
 
     def edit(self) -> Edit | None:
-        """Return the edit; None while the file is missing whose cases are to be added.
+        """Return the edit of the evalset; None if cases are to be added and no file has been chosen.
 
         Raises:
             BadFile: the file whose cases are to be added cannot be used.
@@ -100,7 +100,7 @@ async def change(request: HttpRequest, app_name: str, evalset_id: str) -> HttpRe
 
 
 def _with_file(request: HttpRequest, action: FileAction) -> FileAction:
-    """Return what is asked for with the file that was sent along."""
+    """Return the action with the content of the uploaded file, if there is one."""
     file = request.FILES.get("file")
     if file is None:
         return action
@@ -127,8 +127,8 @@ def _show(
     if error is None and planned_change is None:
         try:
             planned_change = _plan(app_name, evalset_id, action)
-        except DevUIError as refused:
-            error = refused
+        except DevUIError as refusal:
+            error = refusal
     context = {
         **change_context(planned_change, error),
         "evalset": evalset,
@@ -143,7 +143,7 @@ def _show(
 
 
 def _place(evalset: EvalSet, action: FileAction) -> int:
-    """Return where the case stands that is meant, from 1; 0 when none is."""
+    """Return the position of the action's case in the evalset, from 1; 0 if it has none."""
     try:
         return review.case_index(evalset, action.fields.get("id", ""), action.fields.get("at", "")) + 1
     except NotFound:

@@ -1,7 +1,7 @@
-"""Nested runs: what an agent that is used as a tool (`AgentTool`) did inside its call.
+"""Nested runs: the runs of agents that are used as tools (`AgentTool`), inside the calls.
 
-ADK runs such an agent in an in-memory session of its own and returns only its last text. The recorder hears its events,
-because `AgentTool` passes plug-ins on. They are stored beside the session, never in it: no model and no client of ADK's
+ADK runs such an agent in a separate in-memory session and returns only its last text. The recorder observes its events,
+because `AgentTool` passes plug-ins on. They are stored apart from the session's events: no model and no client of ADK's
 API receives them.
 """
 
@@ -28,17 +28,17 @@ from sessions_app.traces.nested_records import CUT_OFF, save_nested
 from sessions_app.traces.outbox import Unit, outbox
 from sessions_app.traces.records import MAX_ERROR
 
-EVENTS_MOST = 2_000
-"""Maximum events stored for a call of the session, at all depths: hours of work of an agent, read in seconds."""
+MAX_EVENTS = 2_000
+"""Maximum events stored for a call of the session, at all depths: hours of an agent's work, read in seconds."""
 
-BYTES_MOST = 16_000_000
-"""Maximum size of these events: a call with some pictures, but no more than a session page can be asked to search."""
+MAX_BYTES = 16_000_000
+"""Maximum total size of these events: enough for some pictures, and still fast to search."""
 
-STATE_BYTES = 100_000
-"""Maximum size of the stored state at the start of a nested run; further keys are counted."""
+MAX_STATE_BYTES = 100_000
+"""Maximum size of the stored state at the start of a nested run; further keys are only counted."""
 
-VALUE_BYTES = 10_000
-"""Maximum size of a value of this state; a longer one is stored as the beginning of its JSON text."""
+MAX_VALUE_BYTES = 10_000
+"""Maximum size of a value of this state; of a larger one, the beginning of its JSON text is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ _current_call: contextvars.ContextVar[_Call | None] = contextvars.ContextVar("de
 
 @dataclass(slots=True)
 class _Budget:
-    """Remaining storage for a call of the session. `size` is used by the outbox's thread only."""
+    """Remaining storage for a call of the session. Only the outbox's thread uses `size`."""
 
     events: int
     size: int
@@ -62,7 +62,7 @@ class _Budget:
 
 @dataclass(slots=True)
 class _OpenRun:
-    """A nested run in progress. `stored` and `tokens` are written by the outbox's thread only."""
+    """A nested run in progress. Only the outbox's thread writes `stored` and `tokens`."""
 
     key: SessionKey
     invocation_id: str
@@ -82,7 +82,7 @@ class _OpenRun:
     tokens: int = 0
 
     def note(self, event: Event) -> None:
-        """Store an event, unless the call has too many. A change of the event or its state has no effect any more."""
+        """Store a copy of an event, unless the call has too many."""
         self.events += 1
         if self.budget.events <= 0:
             return
@@ -96,7 +96,7 @@ class _OpenRun:
         outbox().enqueue(self.unit)
 
     def unit(self) -> Unit:
-        """Return the write of the run itself as of now."""
+        """Return the write of the run in its current state."""
         return partial(save_nested, self.key, self._row(), self.top_call_id)
 
     def _event_unit(self, event: Event, number: int, delta: dict[str, Any]) -> Unit:
@@ -160,7 +160,7 @@ class NestedRuns:
         if parent is None and call.invocation_id != self._invocation_id:
             return
         top_call_id = parent.top_call_id if parent else call.call_id
-        budget = self._budgets.setdefault(top_call_id, _Budget(EVENTS_MOST, BYTES_MOST))
+        budget = self._budgets.setdefault(top_call_id, _Budget(MAX_EVENTS, MAX_BYTES))
         if budget.events <= 0:
             return
         state, omitted = _bounded_state(context.session.state)
@@ -183,7 +183,7 @@ class NestedRuns:
             run.note(Event(id=uuid.uuid4().hex, invocation_id=ref, author="user", content=message))
 
     def note_event(self, ref: str, event: Event) -> None:
-        """Note an event of a nested run; chunks are left out."""
+        """Note an event of a nested run, unless it is a chunk."""
         if (run := self._open.get(ref)) and not event.partial:
             run.note(event)
 
@@ -201,19 +201,19 @@ class NestedRuns:
 
 
 def note_call(invocation_id: str, call_id: str) -> None:
-    """Note that the current task carries out a tool call, so that a run inside it is known as nested."""
+    """Note the tool call that the current task executes: a run that starts inside it is nested."""
     _current_call.set(_Call(invocation_id, shorten(scopes.clean_text(call_id))) if call_id else None)
 
 
 def _bounded_state(state: Mapping[str, Any]) -> tuple[str, int]:
     """Return a state as JSON without credentials, and the number of keys that did not fit."""
     texts: dict[str, str] = {}
-    remaining = STATE_BYTES
+    remaining = MAX_STATE_BYTES
     for key, value in state.items():
         name = scopes.canonicalize_key(key)
         text = scopes.canonicalize(value, name).public
-        if len(text) > VALUE_BYTES:
-            text = scopes.dumps(f"{text[:VALUE_BYTES]}… ({len(text):,} characters)")
+        if len(text) > MAX_VALUE_BYTES:
+            text = scopes.dumps(f"{text[:MAX_VALUE_BYTES]}… ({len(text):,} characters)")
         remaining -= len(name) + len(text)
         if remaining < 0:
             break

@@ -1,8 +1,8 @@
-"""Log of a run: records of Python's `logging`, and what its code prints.
+"""Log of a run: records of Python's `logging`, and printed lines.
 
-A context variable tells the invocation, so tasks and `asyncio.to_thread` are attributed to their run. Text from other
-threads belongs to the only active invocation; with several active ones it is not kept. Output that does not pass
-`sys.stdout` or `sys.stderr` (of subprocesses and C code) is only in the output of the process.
+A context variable has the run, so the output of tasks and of `asyncio.to_thread` belongs to the run that started them.
+Output of other threads belongs to the active run; while several are active, it is not stored. Output of subprocesses
+and C code, which does not pass `sys.stdout` or `sys.stderr`, is only in the output of the process.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from sessions_app.traces.log_records import save_log_records
 from sessions_app.traces.outbox import Unit, outbox
 
 MAX_RECORDS = 5_000
-"""Maximum records stored for an invocation: what a person can still read through by level and page."""
+"""Maximum records stored for an invocation: as many as a person can still read, by level and page."""
 
 MAX_CHARS = 1_000_000
-"""Maximum length of all these messages, in characters."""
+"""Maximum total length of their messages, in characters."""
 
 MAX_MESSAGE = 8_000
 """Maximum length of a message; a printed line that is longer is split."""
@@ -37,10 +37,10 @@ IGNORED_LOGGERS = (
     *("devui", "sessions_app", "evals_app", "django", "uvicorn", "channels"),
     "google_adk.google.adk.telemetry",
 )
-"""Loggers, with those below them, of DevUI, its server and ADK's telemetry, which tell nothing about an agent."""
+"""Loggers of DevUI, its server and ADK's telemetry, and their children. Their records are not about an agent."""
 
-OUR_NAME = "devui"
-"""Logger of DevUI's own note in a run's log."""
+OWN_LOGGER = "devui"
+"""Logger of the record that says how many records were dropped."""
 
 _IGNORED_PREFIXES = tuple(f"{name}." for name in IGNORED_LOGGERS)
 
@@ -48,22 +48,22 @@ Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """What runs in the current context."""
+class _Origin:
+    """Agent and tool call that run in the current context."""
 
     agent: str = ""
     tool: str = ""
     call_id: str = ""
 
 
-_NOWHERE = _Place()
-_place: contextvars.ContextVar[_Place] = contextvars.ContextVar("devui_log_place", default=_NOWHERE)
+_NO_ORIGIN = _Origin()
+_origin: contextvars.ContextVar[_Origin] = contextvars.ContextVar("devui_log_origin", default=_NO_ORIGIN)
 _current: contextvars.ContextVar[RunLog | None] = contextvars.ContextVar("devui_run_log", default=None)
 _active: set[RunLog] = set()
 
 
 class RunLog:
-    """Log of one invocation. Thread-safe. Records that come after its end are kept, too.
+    """Log of one invocation. Thread-safe. It also stores records that come after the end of the invocation.
 
     Attributes:
         last_event_id: id of the invocation's last event.
@@ -86,7 +86,7 @@ class RunLog:
         _capture()
 
     def note(self, level: int, source: str, message: str, logger: str = "") -> None:
-        """Keep a record, unless the invocation has too many."""
+        """Store a record, unless the invocation has too many."""
         with self._lock:
             if self._count >= MAX_RECORDS or self._chars >= MAX_CHARS:
                 self._dropped += 1
@@ -94,7 +94,7 @@ class RunLog:
             self._add(level, source, message, logger)
 
     def print(self, source: str, text: str) -> None:
-        """Keep the complete lines of printed text; the rest waits for its end."""
+        """Store the complete lines of printed text; an incomplete line waits for its end."""
         level = logging.WARNING if source == LogRecord.Source.STDERR else logging.INFO
         with self._lock:
             *lines, rest = (self._lines.pop(source, "") + text).split("\n")
@@ -107,7 +107,7 @@ class RunLog:
                 self.note(level, source, line[start : start + MAX_MESSAGE])
 
     def close(self) -> None:
-        """Keep unfinished lines, and note how many records were dropped."""
+        """Store incomplete lines, and a record with the number of dropped records."""
         _active.discard(self)
         if _current.get() is self:
             _current.set(None)
@@ -117,16 +117,16 @@ class RunLog:
             if self._dropped:
                 note = (
                     f"{self._dropped:,} further records were dropped: {MAX_RECORDS:,} records or"
-                    f" {MAX_CHARS:,} characters of an invocation are kept."
+                    f" {MAX_CHARS:,} characters of an invocation are stored."
                 )
-                self._add(logging.WARNING, LogRecord.Source.LOG, note, OUR_NAME)
+                self._add(logging.WARNING, LogRecord.Source.LOG, note, OWN_LOGGER)
                 self._dropped = 0
         outbox().enqueue(self._unit)
 
     def _add(self, level: int, source: str, message: str, logger: str) -> None:
         self._count += 1
         self._chars += min(len(message), MAX_MESSAGE)
-        place = _place.get()
+        origin = _origin.get()
         is_queued = bool(self._waiting)
         self._waiting.append(
             LogRecord(
@@ -137,9 +137,9 @@ class RunLog:
                 level=level,
                 source=source,
                 logger=logger,
-                agent=place.agent,
-                tool=place.tool,
-                call_id=place.call_id,
+                agent=origin.agent,
+                tool=origin.tool,
+                call_id=origin.call_id,
                 after_event_id=self.last_event_id,
                 message=message[:MAX_MESSAGE],
             )
@@ -148,7 +148,7 @@ class RunLog:
             outbox().enqueue(self._unit)
 
     def _unit(self) -> Unit:
-        """Return the write of the waiting records. Credentials are removed here, in the outbox's thread."""
+        """Return the write of the waiting records. Removes credentials here, because the agent does not wait for it."""
         with self._lock:
             records, self._waiting = self._waiting, []
         for record in records:
@@ -159,17 +159,17 @@ class RunLog:
 
 
 def note_agent(agent: str) -> None:
-    """Note the agent that runs in the current context, and that no tool does."""
-    _place.set(_Place(agent))
+    """Note the agent that runs in the current context, without a tool call."""
+    _origin.set(_Origin(agent))
 
 
 def note_tool(agent: str, tool: str, call_id: str) -> None:
-    """Note the tool call that the current context carries out."""
-    _place.set(_Place(agent, tool, call_id))
+    """Note the tool call that runs in the current context."""
+    _origin.set(_Origin(agent, tool, call_id))
 
 
 def _current_run_log() -> RunLog | None:
-    """Return the log of the context's run; outside of one, that of the only active run."""
+    """Return the log of the context's run; outside of a run, the log of the active run if there is only one."""
     if run_log := _current.get():
         return run_log
     active = list(_active)
@@ -177,7 +177,7 @@ def _current_run_log() -> RunLog | None:
 
 
 class _Handler(logging.Handler):
-    """Notes log records. Never raises: a record that cannot be formatted is noted as far as it can be."""
+    """Adds log records to the log of their run. Never raises, because it runs inside the agent's code."""
 
     def emit(self, record: logging.LogRecord) -> None:
         with suppress(Exception):
@@ -188,24 +188,24 @@ class _Handler(logging.Handler):
 
 
 class _Tee:
-    """A standard stream that also notes what is printed. Everything else is the stream's own."""
+    """Wrapper of a standard stream that also adds printed text to the log of the run."""
 
     def __init__(self, stream: TextIO, source: LogRecord.Source) -> None:
         self._stream = stream
         self._source = source
 
     def write(self, text: str) -> int:
-        """Write text, and note it unless a log handler writes it."""
-        written = self._stream.write(text)
+        """Write text, and add it to the run's log unless a log handler writes it: the log has its record already."""
+        length = self._stream.write(text)
         with suppress(Exception):
             is_logged = sys._getframe(1).f_globals.get("__name__") == "logging"
             run_log = None if is_logged else _current_run_log()
             if run_log is not None:
                 run_log.print(self._source, text)
-        return written
+        return length
 
     def writelines(self, lines: Any) -> None:
-        """Write some texts."""
+        """Write several texts."""
         for line in lines:
             self.write(line)
 
@@ -220,7 +220,7 @@ _handler = _Handler()
 
 
 def _capture() -> None:
-    """Note log records and printed text from now on. May be called again: programs replace handlers and streams."""
+    """Install the log handler and the stream wrappers. Repeated for each run, because programs replace both."""
     root = logging.getLogger()
     if _handler not in root.handlers:
         root.addHandler(_handler)

@@ -22,18 +22,18 @@ RUNS = "/sessions/{int:session}/nested-runs"
 
 
 class NestedRunOut(RowSchema):
-    """What an agent that is used as a tool did inside a call."""
+    """A run of an agent that is used as a tool, inside a call."""
 
     id: int
     ref: str = Field(description="ADK's id of the nested invocation.")
     parent_ref: str = Field(
-        description="`ref` of the nested run that made the call; empty: the session made it."
+        description="`ref` of the nested run with the call; empty: the session's own events have it."
     )
     seq: int | None = Field(
-        description="Number of the session's event inside which it ran; null: not stored yet."
+        description="Number of the session's event with the outermost call; null: not stored yet."
     )
     invocation_id: str = Field(description="Invocation of the session.")
-    call_id: str = Field(description="Function call that it carried out.")
+    call_id: str = Field(description="Id of the function call that started the run.")
     agent: str
     started_at: float
     finished_at: float | None
@@ -83,7 +83,7 @@ async def list_nested_runs(
     limit: PageSize = 50,
     before: Older = "",
 ) -> NestedRunPage:
-    """List what agents did inside the calls of a session, newest first."""
+    """List the nested runs of a session, newest first."""
     return await units_of_work.read(_run_page, session, event, limit, before)
 
 

@@ -121,7 +121,7 @@ class WholeTrace(TraceOut):
 
 
 class LogRecordOut(RowSchema):
-    """A log record, or a line that code printed, during an invocation."""
+    """A log record or printed line of an invocation."""
 
     id: int
     at: float
@@ -195,7 +195,7 @@ async def list_log_records(
     level: QueryEx[Level, P(description="Lowest level; empty: all.")] = "",
     after: QueryEx[int, P(ge=0, description="Cursor: `next` of the page before.")] = 0,
 ) -> LogPage:
-    """List what was logged and printed during an invocation, oldest first."""
+    """List the log records and printed lines of an invocation, oldest first."""
     return await units_of_work.read(_log_page, trace, level, after)
 
 

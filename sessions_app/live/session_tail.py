@@ -31,10 +31,10 @@ Message = dict[str, Any]
 SendText = Callable[[str], Awaitable[None]]
 
 NESTED_RECENT_S = 30.0
-"""Age of changes of nested runs that a new socket is sent: its page may have been rendered before them."""
+"""A new socket gets changes of nested runs up to this age: its page may have been rendered before them."""
 
 LOG_RECENT = 100
-"""Newest primary keys of log records that count as news for a new socket, for the same reason."""
+"""A new socket gets the counts of this many newest log records, for the same reason."""
 
 HEARTBEAT_S = 15.0
 """Seconds between heartbeats. A page that receives nothing for three times as long reconnects."""
@@ -136,7 +136,7 @@ class SessionTail:
         await self._send_log(broadcast, snapshot)
 
     async def _send_log(self, broadcast: SessionBroadcast, snapshot: Snapshot) -> None:
-        """Send changed numbers of log records; to a new socket those of the newest ones, which its page may lack."""
+        """Send the logs below events whose numbers of records changed."""
         if not self.rows or snapshot.last_record == self._last_record:
             return
         since = self._last_record if self._last_record >= 0 else snapshot.last_record - LOG_RECENT

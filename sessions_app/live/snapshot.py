@@ -146,7 +146,7 @@ def nested_html(session_pk: int, changed_at: float) -> str:
 
 
 def log_html(session_pk: int, after_pk: int) -> str:
-    """Return the HTML of the numbers of log records that changed after a record, a template each."""
+    """Return the HTML of the logs below events with records newer than `after_pk`, a template each."""
     session = AgentSession.objects.filter(pk=session_pk).first()
     counts = log_counts_after(session, after_pk) if session else {}
     return render_to_string(LOG, {"counts": counts, "session_pk": session_pk}) if counts else ""

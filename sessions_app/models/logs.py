@@ -1,4 +1,4 @@
-"""Log records and printed lines of runs."""
+"""Log records and printed lines of invocations."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ LOG_LEVELS = {
 
 
 class LogRecord(models.Model):
-    """A log record, or a line that code printed, during an invocation. In the order of the primary keys."""
+    """A log record or printed line of an invocation. The order is that of the primary keys."""
 
     class Source(models.TextChoices):
-        """Where the text was written to."""
+        """Source of a record: Python's `logging`, or a standard stream."""
 
         LOG = "log"
         STDOUT = "stdout"

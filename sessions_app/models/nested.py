@@ -12,7 +12,7 @@ from sessions_app.models.sessions import AgentSession, EventSummary
 UNINDEXED_NESTED = models.Q(
     stored_count__gt=models.F("indexed_count"), finished_at__isnull=False, seq__isnull=False
 )
-"""Condition: an ended nested run has events whose text is not indexed at its call's event. It has a partial index."""
+"""Condition: a nested run has ended and has events that are not indexed yet. It has a partial index."""
 
 
 class NestedEvent(models.Model):

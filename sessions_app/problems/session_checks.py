@@ -50,7 +50,7 @@ def check_next() -> CheckedBatch | None:
 
 
 def check(session: AgentSession, *, of_session: bool = True) -> CheckedBatch:
-    """Check the next events of a session, and the session as a whole. If the check fails, they are skipped and logged."""
+    """Check the next events of a session, and the session as a whole. A failed check is logged and skips them."""
     try:
         batch = read_batch(session, BATCH_EVENTS, of_session=of_session)
         return CheckedBatch(batch, sorted(_find_problems(batch), key=lambda row: row.seq))

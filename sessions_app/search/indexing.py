@@ -48,7 +48,7 @@ CHUNK = 500
 class IndexBatch:
     """Index entries of one session's events behind `start` up to `end`.
 
-    `nested` are stored counts of nested runs by primary key: such a batch replaces entries of indexed events.
+    A batch with `nested` (stored counts by primary key of nested runs) only replaces entries of indexed events.
     """
 
     session_pk: int
@@ -153,7 +153,7 @@ def _read_batch(pk: int, start: int, last: int, limit: int) -> IndexBatch:
 
 
 def _read_nested_batches() -> list[IndexBatch]:
-    """Read the indexed events inside which nested runs have ended, to index their text there, too."""
+    """Read the indexed events whose nested runs have ended since, to index them again with the text of these runs."""
     waiting = NestedRun.objects.filter(UNINDEXED_NESTED, seq__lte=F("session__indexed_seq")).order_by("pk")
     batches: dict[int, IndexBatch] = {}
     events: dict[int, set[int]] = defaultdict(set)

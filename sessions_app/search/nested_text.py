@@ -1,4 +1,4 @@
-"""Text of nested runs, which is searched at the event with their call."""
+"""Text of nested runs, which is indexed at the event with their call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sessions_app.events import event_text
 from sessions_app.models import Event, NestedEvent, NestedRun
 
 MAX_TEXT = 200_000
-"""Characters of nested text that are indexed at an event: PostgreSQL's entry holds 1 MB."""
+"""Characters of nested text that are indexed at an event: an entry of PostgreSQL holds at most 1 MB."""
 
 
 def texts_of(session_pk: int, events: Iterable[Event]) -> Mapping[int, Sequence[str]]:
@@ -23,10 +23,10 @@ def texts_of(session_pk: int, events: Iterable[Event]) -> Mapping[int, Sequence[
         return {}
     rows = NestedEvent.objects.filter(session=session_pk, ref__in=runs.values("ref")).order_by("pk")
     texts: dict[int, list[str]] = defaultdict(list)
-    left = dict.fromkeys(seqs, MAX_TEXT)
+    remaining = dict.fromkeys(seqs, MAX_TEXT)
     for ref, data in rows.values_list("ref", "data").iterator():
         seq = seq_by_ref.get(ref) or 0
-        if left.get(seq) and (text := event_text.text_of_data(data)[: left[seq]]):
-            left[seq] -= len(text)
+        if remaining.get(seq) and (text := event_text.text_of_data(data)[: remaining[seq]]):
+            remaining[seq] -= len(text)
             texts[seq].append(text)
     return texts

@@ -1,4 +1,4 @@
-"""The events of a nested run, as the timeline shows them."""
+"""Timeline items of the events of a nested run."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from sessions_app.timeline.key_changes import BRIEF_LENGTH, KeyChange, truncate
 from sessions_app.timeline.nested_runs import Heads, events_of, runs_inside
 
 PAGE_SIZE = 50
-"""Events of a nested run that are shown at once."""
+"""Events of a page."""
 
-WITH_DELTA = '"delta":['
-"""Part of the summaries of events with a state delta."""
+HAS_DELTA = '"delta":['
+"""Text that only summaries of events with a state delta contain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,9 @@ class NestedEvents:
     """A page of the events of a nested run.
 
     Attributes:
-        state: state at its start, on the first page only.
-        next_number: number of the last event of the page, after which the next page begins.
-        more: number of stored events behind the page.
+        state: state at the start of the run, on the first page only.
+        next_number: number of the last event of the page, the cursor of the next page.
+        more: number of stored events after the page.
         omitted: number of events that are not stored, on the last page only.
     """
 
@@ -44,7 +44,7 @@ class NestedEvents:
 
 
 def read_nested_events(session: AgentSession, run: NestedRun, after: int = 0) -> NestedEvents:
-    """Return a page of the events of a nested run behind a number. Four queries at most."""
+    """Return a page of the events of a nested run after a number. At most four queries."""
     rows = list(events_of(run).filter(number__gt=after)[: PAGE_SIZE + 1])
     page, has_more = rows[:PAGE_SIZE], len(rows) > PAGE_SIZE
     more = events_of(run).filter(number__gt=page[-1].number).count() if has_more else 0
@@ -52,7 +52,7 @@ def read_nested_events(session: AgentSession, run: NestedRun, after: int = 0) ->
     state = json.loads(run.state)
     values = {key: scopes.dumps(value) for key, value in state.items()}
     if after:
-        earlier = events_of(run).filter(number__lte=after, summary__contains=WITH_DELTA)
+        earlier = events_of(run).filter(number__lte=after, summary__contains=HAS_DELTA)
         for data in earlier.values_list("data", flat=True):
             values |= {key: scopes.dumps(value) for key, value in _delta(data).items()}
     is_last = run.finished_at is not None and not has_more
@@ -70,7 +70,7 @@ def read_nested_events(session: AgentSession, run: NestedRun, after: int = 0) ->
 def _items(
     run: NestedRun, rows: Sequence[NestedEvent], values: dict[str, str], inner: Heads
 ) -> list[TimelineItem]:
-    """Return the items of nested events. `values` is the state before them, by key."""
+    """Return the items of nested events. `values` are the JSON texts of the state before them, by key."""
     items: list[TimelineItem] = []
     called_at: dict[str, float] = {}
     previous: Event | None = None
@@ -89,7 +89,7 @@ def _items(
 
 
 def _as_event(run: NestedRun, row: NestedEvent) -> Event:
-    """Return a nested event as the timeline's templates render events. It is not saved."""
+    """Return a nested event as an unsaved event, which the timeline's templates can render."""
     return Event(
         session_id=run.session_id,
         seq=row.number,
@@ -106,7 +106,7 @@ def _as_event(run: NestedRun, row: NestedEvent) -> Event:
 
 
 def _changes(row: NestedEvent, values: dict[str, str]) -> list[KeyChange]:
-    """Return the changes of an event, and put its new values into `values`."""
+    """Return the changes of an event, and update `values` with them."""
     changes: list[KeyChange] = []
     if not row.decoded_summary["delta"]:
         return changes

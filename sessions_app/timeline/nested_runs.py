@@ -1,4 +1,4 @@
-"""Nested runs in the timeline: what agents did inside the calls of a session's events."""
+"""Queries of nested runs for the timeline and the API."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sessions_app.errors import NotFound
 from sessions_app.models import AgentSession, Event, NestedEvent, NestedRun
 
 RUNS_READ = 2_000
-"""Maximum nested runs of a window: as many as the events that are stored for one call."""
+"""Maximum nested runs that are read at once: as many as there can be events of a call."""
 
 RUNS_SENT = 100
 """Maximum nested runs in one message to a live page."""
@@ -20,7 +20,7 @@ RUNS_SENT = 100
 
 @dataclass(slots=True)
 class NestedHead:
-    """A nested run as its call shows it, with the totals of the runs inside it."""
+    """A nested run, as the line below its call shows it, with the totals of the runs inside it."""
 
     run: NestedRun
     deeper_events: int = 0
@@ -28,12 +28,12 @@ class NestedHead:
 
     @property
     def tokens(self) -> int:
-        """Tokens of its model calls and of those inside it."""
+        """Tokens of its model calls, with those of the runs inside it."""
         return self.run.total_tokens + self.deeper_tokens
 
     @property
     def seconds(self) -> float | None:
-        """Duration in seconds; None while it runs."""
+        """Duration in seconds; None during the run."""
         end = self.run.finished_at
         return None if end is None else max(0.0, end - self.run.started_at)
 
@@ -43,7 +43,7 @@ Heads = Mapping[str, Sequence[NestedHead]]
 
 
 def nested_runs_of(session: AgentSession, events: Iterable[Event]) -> dict[int, Heads]:
-    """Return the nested runs of events, by seq. At most one query."""
+    """Return the nested runs inside events, by seq. At most one query."""
     seqs = [event.seq for event in events if event.decoded_summary["calls"]]
     if not seqs:
         return {}
@@ -57,7 +57,7 @@ def nested_runs_of(session: AgentSession, events: Iterable[Event]) -> dict[int, 
 
 
 def runs_changed_after(session_pk: int, changed_at: float) -> list[NestedHead]:
-    """Return the nested runs that changed after a time, and those around them. At most two queries."""
+    """Return the nested runs that changed after a time, and the runs that contain them. At most two queries."""
     rows = NestedRun.objects.filter(session=session_pk, seq__isnull=False).defer("state")
     changed = list(rows.filter(changed_at__gt=changed_at).order_by("changed_at")[:RUNS_SENT])
     if not changed:
@@ -110,7 +110,7 @@ def events_of(run: NestedRun) -> QuerySet[NestedEvent]:
 
 
 def runs_inside(run: NestedRun) -> Heads:
-    """Return the runs inside the calls of a nested run."""
+    """Return the runs directly inside the calls of a nested run."""
     rows = NestedRun.objects.filter(session=run.session_id, seq=run.seq).defer("state").order_by("pk")
     heads: dict[str, list[NestedHead]] = defaultdict(list)
     for head in _with_totals(rows[:RUNS_READ]):
@@ -120,7 +120,7 @@ def runs_inside(run: NestedRun) -> Heads:
 
 
 def _with_totals(runs: Iterable[NestedRun]) -> list[NestedHead]:
-    """Return the heads of runs, given with the runs inside them, outer ones first."""
+    """Return the heads of runs. The argument has the runs inside them, too, after the runs that contain them."""
     heads = {run.ref: NestedHead(run) for run in runs}
     for head in reversed(heads.values()):
         if parent := heads.get(head.run.parent_ref):

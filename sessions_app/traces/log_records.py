@@ -1,4 +1,4 @@
-"""Log records of invocations: their writes and queries."""
+"""Writes and queries of the log records of invocations."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from sessions_app.store import change_notification
 PAGE_SIZE = 500
 """Records of a page."""
 
-PART_SIZE = 100
-"""Records shown below an event; the page of the log has all."""
+EVENT_RECORDS = 100
+"""Maximum records shown below an event; the page of the log has all."""
 
 EVENTS_SENT = 100
 """Maximum events in one message to a live page."""
 
 USER = "user"
-"""Author of a message to the agent."""
+"""Author of messages to the agent."""
 
 _IS_WARNING = Q(level__gte=logging.WARNING, level__lt=logging.ERROR)
 _IS_ERROR = Q(level__gte=logging.ERROR)
@@ -39,14 +39,14 @@ class LogCount:
 
 @dataclass(frozen=True, slots=True)
 class LogPage:
-    """Records in order. `next_pk` is the cursor of the next page; None: there is none."""
+    """A page of records in order. `next_pk` is the cursor of the next page; None on the last page."""
 
     records: list[LogRecord]
     next_pk: int | None
 
 
 def save_log_records(key: SessionKey, records: Sequence[LogRecord]) -> bool:
-    """Store records, without their session. Does nothing if it does not exist. May be repeated."""
+    """Store records of a session. Does nothing if the session does not exist. May be repeated."""
     session_pk = AgentSession.objects.filter(**key._asdict()).values_list("pk", flat=True).first()
     if session_pk is not None and records:
         for record in records:
@@ -57,31 +57,31 @@ def save_log_records(key: SessionKey, records: Sequence[LogRecord]) -> bool:
 
 
 def read_page(session: AgentSession, invocation_id: str, level: int = 0, after_pk: int = 0) -> LogPage:
-    """Return a page of an invocation's records from a level on. One query."""
+    """Return a page of an invocation's records of at least a level. One query."""
     records = records_of(session, invocation_id, level).filter(pk__gt=after_pk)[: PAGE_SIZE + 1]
     page = list(records[:PAGE_SIZE])
     return LogPage(page, page[-1].pk if len(records) > PAGE_SIZE else None)
 
 
 def read_page_after_event(session: AgentSession, event: Event) -> LogPage:
-    """Return the first records that came after an event of their invocation. One query.
+    """Return the first records that follow an event. One query.
 
     Records before the first event that the recorder saw belong to the user's message.
     """
     ids = [event.event_id, ""] if event.author == USER else [event.event_id]
-    records = records_of(session, event.invocation_id).filter(after_event_id__in=ids)[: PART_SIZE + 1]
-    page = list(records[:PART_SIZE])
-    return LogPage(page, page[-1].pk if len(records) > PART_SIZE else None)
+    records = records_of(session, event.invocation_id).filter(after_event_id__in=ids)[: EVENT_RECORDS + 1]
+    page = list(records[:EVENT_RECORDS])
+    return LogPage(page, page[-1].pk if len(records) > EVENT_RECORDS else None)
 
 
 def records_of(session: AgentSession, invocation_id: str, level: int = 0) -> QuerySet[LogRecord]:
-    """Return the records of an invocation from a level on, in order."""
+    """Return the records of an invocation of at least a level, in order."""
     rows = LogRecord.objects.filter(session=session, invocation_id=invocation_id, level__gte=level)
     return rows.order_by("pk")
 
 
 def count_by_event(session: AgentSession, events: Iterable[Event]) -> dict[int, LogCount]:
-    """Return the number of records after each of some events, by seq. One query."""
+    """Return the numbers of records that follow events, by seq. One query."""
     by_id = {(event.invocation_id, event.event_id): event.seq for event in events}
     for event in events:
         if event.author == USER:
@@ -91,7 +91,7 @@ def count_by_event(session: AgentSession, events: Iterable[Event]) -> dict[int, 
 
 
 def log_counts_after(session: AgentSession, after_pk: int) -> dict[int, LogCount]:
-    """Return the numbers of records that changed after a record, by seq of the event. At most three queries."""
+    """Return the numbers of records of events with records newer than `after_pk`, by seq. At most three queries."""
     changed = set(
         LogRecord.objects.filter(session=session, pk__gt=after_pk)
         .order_by()
@@ -103,13 +103,13 @@ def log_counts_after(session: AgentSession, after_pk: int) -> dict[int, LogCount
     events = Event.objects.filter(
         session=session, invocation_id__in={invocation for invocation, _ in changed}
     )
-    named = Q(event_id__in={event_id for _, event_id in changed} - {""}) | Q(author=USER)
-    rows = events.filter(named).only("seq", "event_id", "invocation_id", "author").order_by("seq")
+    condition = Q(event_id__in={event_id for _, event_id in changed} - {""}) | Q(author=USER)
+    rows = events.filter(condition).only("seq", "event_id", "invocation_id", "author").order_by("seq")
     return count_by_event(session, list(rows))
 
 
 def count_records(session: AgentSession, invocation_ids: Collection[str]) -> dict[tuple[str, str], LogCount]:
-    """Return the number of records by invocation and the event after which they came. One query."""
+    """Return the numbers of records by the ids of their invocation and of the event that they follow. One query."""
     rows = (
         LogRecord.objects.filter(session=session, invocation_id__in=invocation_ids)
         .values_list("invocation_id", "after_event_id")
@@ -124,7 +124,7 @@ def count_records(session: AgentSession, invocation_ids: Collection[str]) -> dic
 
 
 def count_invocation(session: AgentSession, invocation_id: str) -> LogCount | None:
-    """Return the number of an invocation's records; None if it has none. One query."""
+    """Return the numbers of an invocation's records; None if it has none. One query."""
     counts = count_records(session, [invocation_id]).values()
     if not counts:
         return None
@@ -143,6 +143,6 @@ def traces_with_log(session: AgentSession, invocation_ids: Collection[str]) -> d
 
 
 def level_name(level: int) -> str:
-    """Return the name of the level that a number reaches."""
+    """Return the name of the highest level that a number reaches."""
     reached = [name for name, lowest in LOG_LEVELS.items() if level >= lowest]
     return reached[-1] if reached else "debug"

@@ -15,10 +15,10 @@ from sessions_app.store import change_notification
 from sessions_app.store.statements import insert_sql
 
 CALLS_SCANNED = 200
-"""Newest events with calls that are searched for the call of a nested run. It is usually the newest one."""
+"""Newest events with calls in which the call of a nested run is searched. Usually the newest event has it."""
 
 CUT_OFF = "Cut off: the call was cancelled, or the process ended."
-"""Error of a nested run that ended without notice."""
+"""Error of a nested run whose end was not recorded."""
 
 _UPDATED = ("finished_at", "changed_at", "error", "event_count", "stored_count", "total_tokens")
 _EVENT_FIELDS = [field.attname for field in NestedEvent._meta.concrete_fields if not field.primary_key]
@@ -43,7 +43,7 @@ def save_nested(key: SessionKey, run: NestedRun, top_call_id: str, event: Nested
     Args:
         key: the session's key.
         run: the run as of now, without its session and the seq of its call.
-        top_call_id: the call of one of the session's own events inside which the run is.
+        top_call_id: the outermost call, which an event of the session has.
         event: an event of the run, without its session.
     """
     with connection.cursor() as cursor:  # plain SQL: this runs with every nested event
@@ -79,7 +79,7 @@ def close_unfinished(at: float, **of: Any) -> None:
 
 
 def _find_call(session_pk: int, run: NestedRun, top_call_id: str) -> int | None:
-    """Return the seq of the session's newest event that makes a call; None if it is not stored yet."""
+    """Return the seq of the session's newest event with the call of a nested run; None if it is not stored yet."""
     if run.parent_ref:
         parents = NestedRun.objects.filter(session=session_pk, ref=run.parent_ref)
         return parents.values_list("seq", flat=True).first()

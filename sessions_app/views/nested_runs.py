@@ -1,4 +1,4 @@
-"""Events of nested runs, on the session page."""
+"""Events of nested runs: pages of the session page, and their JSON."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ EVENTS = "devui/sessions/timeline/nested_events.html"
 
 
 class NestedEventsQuery(QueryForm):
-    """Selects the events behind a number."""
+    """Selects the events after a number."""
 
     after = forms.IntegerField(required=False, min_value=0)
 
 
 @require_safe
 def events(request: HttpRequest, pk: int, run: int) -> HttpResponse:
-    """Show a page of the events of a nested run, as a part of the session page.
+    """Show a page of the events of a nested run inside the session page.
 
     Raises:
         SessionMissing: no such session.

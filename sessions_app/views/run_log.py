@@ -1,4 +1,4 @@
-"""Log records of invocations: a page for each invocation, and the part of the session page below an event."""
+"""Log of an invocation: its page, and the records below an event of the session page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PART = "devui/traces/log_part.html"
 
 
 class LogQuery(QueryForm):
-    """Selects records from a level on, behind a primary key."""
+    """Selects records of at least a level, after a primary key."""
 
     level = forms.ChoiceField(required=False, choices=[(name, name) for name in ("", *LOG_LEVELS)])
     after = forms.IntegerField(required=False, min_value=0)
@@ -47,7 +47,7 @@ def page(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 def of_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
-    """Show the first records that came after an event and before the next one of its invocation.
+    """Show the first records that follow an event, up to the next event of its invocation.
 
     Raises:
         SessionMissing: no such session.

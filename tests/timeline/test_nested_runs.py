@@ -38,7 +38,7 @@ def test_nested_run_stands_under_its_call(client, called):
     add(run, text("Sunny"))
     page = parse(client.get(session_path(called)).content.decode())
     [nested] = event(page, 2).all("details", data_nested="r1")
-    assert "2 events of agent helper inside" in nested.text
+    assert "2 events of agent helper" in nested.text
     assert "1.20k tok" in nested.text
     assert "2.50 s" in nested.text
 
@@ -87,7 +87,7 @@ def test_events_that_are_not_stored_are_counted_at_the_end(client, called):
     run = nest(called, "r1")
     add(run, text("one"))
     NestedRun.objects.filter(pk=run.pk).update(event_count=2_001)
-    assert "2,000 more events not stored" in fragment(client, run).text
+    assert "2,000 more events are not stored" in fragment(client, run).text
 
 
 def test_run_inside_a_nested_run_stands_under_the_nested_call(client, called):
@@ -97,7 +97,7 @@ def test_run_inside_a_nested_run_stands_under_the_nested_call(client, called):
     add(inner, text("from the bottom"))
     page = parse(client.get(session_path(called)).content.decode())
     [nested] = page.all("details", data_nested="r1")
-    assert "1 event deeper" in nested.text
+    assert "1 event of nested agents" in nested.text
     assert "15 tok" in nested.text
     assert not page.all("details", data_nested="r2")
     assert fragment(client, outer).one("details", data_nested="r2")

@@ -134,8 +134,8 @@ async def test_state_as_the_nested_agent_found_it_is_stored_without_credentials(
 
 async def test_large_state_is_bounded(ask):
     long, fitting = (
-        "x" * (2 * nested_runs.VALUE_BYTES),
-        nested_runs.STATE_BYTES // nested_runs.VALUE_BYTES - 1,
+        "x" * (2 * nested_runs.MAX_VALUE_BYTES),
+        nested_runs.MAX_STATE_BYTES // nested_runs.MAX_VALUE_BYTES - 1,
     )
     agent = caller([helper("ok")], call("helper", "c1", request="x"), "done")
 
@@ -193,7 +193,7 @@ async def test_two_nested_agents_in_parallel_are_told_apart(ask):
 
 
 async def test_events_of_a_call_are_bounded_and_the_rest_is_counted(ask):
-    most = nested_runs.EVENTS_MOST
+    most = nested_runs.MAX_EVENTS
     await ask(
         caller([AgentTool(Talker(name="talker", times=most))], call("talker", "c1", request="x"), "done")
     )
@@ -203,7 +203,7 @@ async def test_events_of_a_call_are_bounded_and_the_rest_is_counted(ask):
 
 
 async def test_events_of_a_call_are_bounded_in_size(ask):
-    await ask(caller([helper("x" * nested_runs.BYTES_MOST)], call("helper", "c1", request="small"), "done"))
+    await ask(caller([helper("x" * nested_runs.MAX_BYTES)], call("helper", "c1", request="small"), "done"))
     [run] = await stored()
     assert (run.event_count, run.stored_count) == (2, 1)
 
@@ -264,9 +264,9 @@ async def test_nested_run_of_ten_thousand_events_is_bounded_and_does_not_disturb
     )
     assert events[-1].content.parts[0].text == "done"
     [run] = await stored()
-    assert (run.event_count, run.stored_count) == (10_001, nested_runs.EVENTS_MOST)
+    assert (run.event_count, run.stored_count) == (10_001, nested_runs.MAX_EVENTS)
     assert run.finished_at is not None
-    assert len(await events_of(run)) == nested_runs.EVENTS_MOST
+    assert len(await events_of(run)) == nested_runs.MAX_EVENTS
 
 
 async def test_purge_removes_nested_runs_with_their_session(ask):

@@ -33,8 +33,9 @@ class Hit:
 
 
 def find_hits(query: Query, sessions: Sequence[AgentSession], tail: UnindexedTail) -> dict[int, Hit]:
-    """Return the hit of each session that has one. At most four queries, those of the unindexed tail, and two for each
-    hit inside a nested run.
+    """Return the hit of each session that has one.
+
+    At most four queries, those of the unindexed tail, and two for each hit inside a nested run.
     """
     places = _hit_seqs(query, [session.pk for session in sessions], tail)
     if not places:
@@ -128,7 +129,7 @@ def _value_hits(term: StateTerm, pks: list[int]) -> dict[int, int]:
 
 
 def _hit_text(event: Event, words: Sequence[str]) -> str:
-    """Return the text from which the snippet is made: the event's, or that of a nested run which has a match."""
+    """Return the text for the snippet: that of the event, or of the nested run with the match."""
     is_large = len(event.data) > LARGE_EVENT
     text = event_text.text_of_summary(event.summary) if is_large else event_text.text_of_data(event.data)
     if has_match(text, words):

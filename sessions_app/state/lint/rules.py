@@ -19,8 +19,8 @@ from sessions_app.state.lint.evidence import Evidence, KeyEvidence, KeyWriteEvid
 LARGE_BYTES = 8_192
 DEEP_LEVELS = 5
 OCCURRENCES_SHOWN = 4
-SAME_IN = 3
-"""Number of the user's sessions, including this one, from which an equal value is reported."""
+MIN_SAME_SESSIONS = 3
+"""Number of the user's sessions with an equal value, including this one, from which it is reported."""
 
 LONELY_WRITES = 3
 
@@ -103,7 +103,7 @@ def user_data(evidence: Evidence) -> Iterator[Finding]:
         same = holders[key.key]
         own_sessions = [occurrence for user, occurrence in same if user == evidence.user_id]
         is_repeated = (
-            len(own_sessions) + 1 >= SAME_IN
+            len(own_sessions) + 1 >= MIN_SAME_SESSIONS
             and len(own_sessions) == len(same)
             and key.text not in COMMON_VALUES
         )

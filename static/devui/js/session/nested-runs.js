@@ -1,4 +1,4 @@
-// Nested runs under their calls, while they run: new ones are added, known ones get their newest first line and events.
+// Nested runs below their calls during a run: adds new ones, and updates the summary and events of the others.
 
 import { eventOf, list, parse } from "./timeline-rows.js";
 
@@ -6,15 +6,15 @@ import { eventOf, list, parse } from "./timeline-rows.js";
 export function show(html) {
   for (const change of parse(html).querySelectorAll("template")) {
     const fresh = change.content.querySelector(".nested");
-    const shown = list().querySelector(`[data-nested="${CSS.escape(fresh.dataset.nested)}"]`);
-    if (shown) update(shown, fresh);
+    const current = list().querySelector(`[data-nested="${CSS.escape(fresh.dataset.nested)}"]`);
+    if (current) update(current, fresh);
     else place(fresh, change.dataset);
   }
 }
 
-function update(shown, fresh) {
-  shown.querySelector("summary").replaceWith(fresh.querySelector("summary"));
-  const next = shown.querySelector(":scope > .nested-events > .nested-next");
+function update(current, fresh) {
+  current.querySelector("summary").replaceWith(fresh.querySelector("summary"));
+  const next = current.querySelector(":scope > .nested-events > .nested-next");
   if (next) window.htmx.trigger(next, "nested:changed");
 }
 

@@ -153,12 +153,12 @@ export function markRuns(html, errors) {
   if (putMarks(html, showsTheEnd()) && following) toEnd();
 }
 
-/** Show how much was logged after events. */
+/** Update the logs below events. */
 export function showLog(html) {
   keepInPlace(() => logCounts.show(html));
 }
 
-/** Show what agents do inside calls. */
+/** Update the nested runs below calls. */
 export function showNestedRuns(html) {
   keepInPlace(() => nestedRuns.show(html));
 }
