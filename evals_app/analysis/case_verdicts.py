@@ -49,7 +49,7 @@ class CaseChange:
         fresh: outcomes of repetitions that were made because the case looked worse; the verdict is about them.
         probability: two-sided, adjusted for the number of cases; None if nothing was tested.
         looks_worse: the case is unclear, and if it has changed, it is worse.
-        repetitions: repetitions that would decide an unclear case that goes on like this; None if unknown or too many.
+        repetitions: repetitions that would decide an unclear case with such outcomes; None if unknown or too many.
         of_both_runs: both runs need these repetitions, because there are too few earlier outcomes.
         can_confirm: the case fell since the baseline, and enough other earlier outcomes exist to test repetitions with.
     """

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
 from sessions_app.events.content import ABORTED
 from sessions_app.problems.evidence import Evidence, ResultForm
-from sessions_app.problems.registry import Link
+from sessions_app.problems.registry import Link, Problem
 
 
 class Source(StrEnum):
@@ -44,7 +44,11 @@ class Failure:
     message: str
     cause: Cause = Cause.OTHER
     form: ResultForm | None = None
-    links: tuple[Link, ...] = field(default=())
+    links: tuple[Link, ...] = ()
+
+    def problem(self, text: str) -> Problem:
+        """Return a problem at the failure's event, with its links."""
+        return Problem(text, self.seq, self.agent, self.links)
 
 
 FAILED = "failed"

@@ -35,8 +35,6 @@ def page(request: HttpRequest, pk: int) -> HttpResponse:
     level = LOG_LEVELS.get(query["level"], 0)
     context = {
         "trace": trace,
-        "session": trace.session,
-        "name": trace.session.name,
         "query": query,
         "levels": list(LOG_LEVELS),
         "log": log_records.read_page(trace.session, trace.invocation_id, level, query["after"] or 0),

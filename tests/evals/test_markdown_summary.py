@@ -238,4 +238,6 @@ def test_second_case_with_an_id_is_told_from_the_first():
 def test_unclear_case_says_how_many_repetitions_decide():
     unclear = replace(change("a", Verdict.UNCLEAR, "It failed now."), repetitions=4, of_both_runs=True)
     summary = as_markdown([judged(unclear)])
-    assert "- `a`: It failed now. 4 repetitions of both versions would decide, if it goes on" in summary
+    assert (
+        "- `a`: It failed now. 4 repetitions of both versions would decide, if the outcomes stay" in summary
+    )

@@ -35,8 +35,8 @@ async def converse(
     """Send messages to an agent with a scripted model, and return its session. An exception ends a run."""
     service = DjangoSessionService()
     await create(service)
-    given = {"name": "agent", "model": model or ScriptedModel.saying(*turns), "tools": list(tools), **agent}
-    app = App(name=APP, root_agent=LlmAgent(**given), plugins=[*plugins, Recorder()])
+    fields = {"name": "agent", "model": model or ScriptedModel.saying(*turns), "tools": list(tools), **agent}
+    app = App(name=APP, root_agent=LlmAgent(**fields), plugins=[*plugins, Recorder()])
     runner = Runner(app=app, session_service=service, memory_service=InMemoryMemoryService())
     async with runner:
         for text in messages:

@@ -65,7 +65,7 @@ def model_error(evidence: Evidence) -> Iterator[Problem]:
     """Find errors of models with another cause."""
     for failure in failures_of(evidence):
         if failure.source is Source.MODEL and failure.cause is Cause.OTHER:
-            yield Problem(quote(failure.message, 360), failure.seq, failure.agent, failure.links)
+            yield failure.problem(quote(failure.message, 360))
 
 
 @detector(
@@ -127,4 +127,4 @@ def _failures(evidence: Evidence, cause: Cause) -> Iterator[Problem]:
     for failure in failures_of(evidence):
         if failure.cause is cause:
             prefix = f"{quote(failure.name)}: " if failure.name else ""
-            yield Problem(prefix + quote(failure.message, 300), failure.seq, failure.agent, failure.links)
+            yield failure.problem(prefix + quote(failure.message, 300))

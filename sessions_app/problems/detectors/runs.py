@@ -22,7 +22,7 @@ def call_limit(evidence: Evidence) -> Iterator[Problem]:
     """Find runs that reached the limit of model calls."""
     for failure in failures_of(evidence):
         if failure.cause is Cause.CALL_LIMIT:
-            yield Problem(quote(failure.message, 300), failure.seq, failure.agent, failure.links)
+            yield failure.problem(quote(failure.message, 300))
 
 
 @detector(
@@ -36,7 +36,7 @@ def run_failed(evidence: Evidence) -> Iterator[Problem]:
     """Find errors that ended a run and belong neither to a tool nor to a model."""
     for failure in failures_of(evidence):
         if failure.source is Source.RUN and failure.cause is Cause.OTHER:
-            yield Problem(quote(failure.message, 360), failure.seq, failure.agent, failure.links)
+            yield failure.problem(quote(failure.message, 360))
 
 
 @detector(

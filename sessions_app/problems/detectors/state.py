@@ -57,12 +57,7 @@ def missing_key(evidence: Evidence) -> Iterator[Problem]:
     """Find failures because of a missing key that an instruction or code names."""
     for failure, key in _missing_keys(evidence):
         if not _earlier_write(evidence, key):
-            yield Problem(
-                f"{quote(key)} has no value: {quote(failure.message)}",
-                failure.seq,
-                failure.agent,
-                failure.links,
-            )
+            yield failure.problem(f"{quote(key)} has no value: {quote(failure.message)}")
 
 
 _KEY = re.compile(r"Context variable not found: `([^`]+)`|KeyError: ['\"]+((?:temp|user|app):[^'\"]+)")

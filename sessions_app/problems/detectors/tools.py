@@ -66,7 +66,7 @@ def undeclared_tool(evidence: Evidence) -> Iterator[Problem]:
             )
     for failure in failures_of(evidence):
         if failure.cause is Cause.UNKNOWN_TOOL and not any(name in failure.message for name in reported):
-            yield Problem(quote(failure.message), failure.seq, failure.agent, failure.links)
+            yield failure.problem(quote(failure.message))
 
 
 @detector(
@@ -101,18 +101,10 @@ def refused_arguments(evidence: Evidence) -> Iterator[Problem]:
 def tool_error(evidence: Evidence) -> Iterator[Problem]:
     """Find results that report a failure, and exceptions of tools."""
     for failure in failures_of(evidence):
-        if (
-            failure.source is Source.TOOL
-            and failure.cause is Cause.OTHER
-            and failure.form != ResultForm.RETRIED
-        ):
-            how = f"answered with {failure.form}" if failure.form else "raised an exception"
-            yield Problem(
-                f"{quote(failure.name)} {how}: {quote(failure.message)}",
-                failure.seq,
-                failure.agent,
-                failure.links,
-            )
+        is_of_tool = failure.source is Source.TOOL and failure.form != ResultForm.RETRIED
+        if is_of_tool and failure.cause is Cause.OTHER:
+            action = f"answered with {failure.form}" if failure.form else "raised an exception"
+            yield failure.problem(f"{quote(failure.name)} {action}: {quote(failure.message)}")
 
 
 @detector(
@@ -126,8 +118,7 @@ def swallowed_exception(evidence: Evidence) -> Iterator[Problem]:
     """Find exceptions of tools that ADK's retry plug-in turned into results."""
     for failure in failures_of(evidence):
         if failure.form is ResultForm.RETRIED and failure.cause is Cause.OTHER:
-            text = f"{quote(failure.name)} raised {quote(failure.message)}"
-            yield Problem(text, failure.seq, failure.agent, failure.links)
+            yield failure.problem(f"{quote(failure.name)} raised {quote(failure.message)}")
 
 
 @detector(

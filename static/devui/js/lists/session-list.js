@@ -159,10 +159,10 @@ declare("Sessions", [
   { keys: ["x"], does: "Tick the session", when: isOnRow, work: () => tick(isOnRow(), !isOnRow().checked, false) },
   { keys: ["X"], does: "Tick all from the last one to it", when: isOnRow, work: () => tick(isOnRow(), true, true) },
   { keys: ["e"], does: "Rename the session", when: isOnRow, work: () => focusedRow().querySelector(".row-actions a").click() },
-  { keys: ["p"], does: "Pin it, or the selected sessions", when: hasTarget, work: () => run("pin") },
+  { keys: ["p"], does: "Pin the focused session, or the selected ones", when: hasTarget, work: () => run("pin") },
   { keys: ["t"], does: "Tag the selected sessions", when: hasSelection, work: focusTag },
-  { keys: ["#", "Delete"], does: "Delete it, or the selected sessions; this can be undone", when: hasTarget, work: () => run("delete") },
-  { keys: ["Escape"], does: "Untick all", when: hasSelection, work: () => form.reset() },
+  { keys: ["#", "Delete"], does: "Delete the focused session, or the selected ones; this can be undone", when: hasTarget, work: () => run("delete") },
+  { keys: ["Escape"], does: "Clear the selection", when: hasSelection, work: () => form.reset() },
 ]);
 
 keepTicked();
