@@ -47,7 +47,7 @@ SIGNALS = {
     "rewindBeforeInvocationId": "rewind to before",
     "compaction": "compaction",
     "route": "route",
-    "requestedAuthConfigs": "credentials wanted",
+    "requestedAuthConfigs": "credentials requested",
     "requestedToolConfirmations": "confirmation requested",
     "renderUiWidgets": "UI widgets",
     "setModelResponse": "model response set",
