@@ -142,7 +142,7 @@ def _merge(first: Failure, other: Failure) -> Failure:
 
 
 def _is_same(failure: Failure, other: Failure) -> bool:
-    """Return whether two failures are the same error: one text contains the other. Two events or tools are different."""
+    """Return whether two failures are the same error: one text contains the other. Two events or tools differ."""
     if failure.source is other.source and (failure.source is Source.TOOL or (failure.seq and other.seq)):
         return False
     messages = sorted((failure.message, other.message), key=len)
