@@ -16,7 +16,7 @@ from sessions_app.runs.questions import Question
 from sessions_app.timeline.event_window import InvocationTotals
 from sessions_app.timeline.key_changes import KeyChange
 from sessions_app.timeline.lanes import Lanes
-from sessions_app.timeline.nested_runs import Heads
+from sessions_app.timeline.nested_runs import HeadsByCall
 from sessions_app.traces.log_records import LogCount
 
 MAX_CHANGES = 8
@@ -149,7 +149,7 @@ class TimelineItem:
     covers: tuple[int, int] | None = None
     takes_back: tuple[int, int] | None = None
     lanes: Lanes | None = None
-    nested_runs: Heads = field(default_factory=dict)
+    nested_runs: HeadsByCall = field(default_factory=dict)
     log: LogCount | None = None
     nested_url: str = ""
 
@@ -329,7 +329,7 @@ class WindowNotes:
     calls_before: dict[str, EarlierCall] = field(default_factory=dict)
     answers_after: dict[str, int] = field(default_factory=dict)
     covers: dict[int, tuple[int, int]] = field(default_factory=dict)
-    nested_runs: Mapping[int, Heads] = field(default_factory=dict)
+    nested_runs: Mapping[int, HeadsByCall] = field(default_factory=dict)
     log_counts: Mapping[int, LogCount] = field(default_factory=dict)
 
 

@@ -14,7 +14,7 @@ from sessions_app.events.attribution import UNKNOWN
 from sessions_app.models import AgentSession, ChangeCause, Event, NestedEvent, NestedRun
 from sessions_app.timeline.items import TimelineItem, elapsed_seconds
 from sessions_app.timeline.key_changes import BRIEF_LENGTH, KeyChange, truncate
-from sessions_app.timeline.nested_runs import Heads, events_of, runs_inside
+from sessions_app.timeline.nested_runs import HeadsByCall, events_of, runs_inside
 
 PAGE_SIZE = 50
 """Events of a page."""
@@ -68,7 +68,7 @@ def read_nested_events(session: AgentSession, run: NestedRun, after: int = 0) ->
 
 
 def _items(
-    run: NestedRun, rows: Sequence[NestedEvent], values: dict[str, str], inner: Heads
+    run: NestedRun, rows: Sequence[NestedEvent], values: dict[str, str], inner: HeadsByCall
 ) -> list[TimelineItem]:
     """Return the items of nested events. `values` are the JSON texts of the state before them, by key."""
     items: list[TimelineItem] = []

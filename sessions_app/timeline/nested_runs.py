@@ -38,11 +38,11 @@ class NestedHead:
         return None if end is None else max(0.0, end - self.run.started_at)
 
 
-Heads = Mapping[str, Sequence[NestedHead]]
+HeadsByCall = Mapping[str, Sequence[NestedHead]]
 """Nested runs by the id of their call."""
 
 
-def nested_runs_of(session: AgentSession, events: Iterable[Event]) -> dict[int, Heads]:
+def nested_runs_of(session: AgentSession, events: Iterable[Event]) -> dict[int, HeadsByCall]:
     """Return the nested runs inside events, by seq. At most one query."""
     seqs = [event.seq for event in events if event.decoded_summary["calls"]]
     if not seqs:
@@ -109,7 +109,7 @@ def events_of(run: NestedRun) -> QuerySet[NestedEvent]:
     return NestedEvent.objects.filter(session=run.session_id, ref=run.ref).order_by("number")
 
 
-def runs_inside(run: NestedRun) -> Heads:
+def runs_inside(run: NestedRun) -> HeadsByCall:
     """Return the runs directly inside the calls of a nested run."""
     rows = NestedRun.objects.filter(session=run.session_id, seq=run.seq).defer("state").order_by("pk")
     heads: dict[str, list[NestedHead]] = defaultdict(list)
