@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import APIResponse, Route, expect
 
 from tests.live.windows import event
 from tests.timeline.nested_story import add, nest, nested_call, text
@@ -35,3 +35,28 @@ def test_nested_run_appears_under_its_call_and_grows_while_it_is_open(open_page,
     expect(nested.locator("> summary")).not_to_contain_text("Running")
     expect(nested.locator(".nested-next")).to_have_count(0)
     assert page.locator(".nested [data-seq]").count() == 0
+
+
+def test_event_that_comes_while_others_are_loaded_is_shown_after_them(open_page, story):
+    story.calls("helper", "c1")
+    run = nest(story, "r1", finished_at=None, event_count=1, stored_count=1, changed_at=1.0)
+    add(run, text("Paris?"), author="user")
+    page = open_page(story)
+    nested = event(page, 1).locator("[data-nested=r1]")
+    late_answers: list[tuple[Route, APIResponse]] = []
+
+    def hold_first_answer(route: Route) -> None:
+        if late_answers:
+            route.continue_()
+        else:
+            late_answers.append((route, route.fetch()))
+
+    page.route("**/nested/**", hold_first_answer)
+    nested.locator("> summary").click()
+    expect(page.locator(".nested.htmx-request")).to_have_count(1)
+    add(run, text("Sunny"))
+    nest(story, "r1", finished_at=None, event_count=2, stored_count=2, changed_at=2.0)
+    expect(nested.locator("> summary")).to_contain_text("2 events")
+    [(route, answer)] = late_answers
+    route.fulfill(response=answer)
+    expect(nested.locator("article")).to_have_count(2)

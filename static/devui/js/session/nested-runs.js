@@ -12,11 +12,25 @@ export function show(html) {
   }
 }
 
+/** Show a run's newest summary and events. The answer to a request under way may lack them: then load them after it. */
 function update(current, fresh) {
   current.querySelector("summary").replaceWith(fresh.querySelector("summary"));
-  const next = current.querySelector(":scope > .nested-events > .nested-next");
+  const isLoading = current.matches(".htmx-request") || current.querySelector(":scope > .nested-events > .htmx-request");
+  if (isLoading) current.dataset.outdated = "";
+  else loadNewest(current);
+}
+
+function loadNewest(run) {
+  const next = run.querySelector(":scope > .nested-events > .nested-next");
   if (next) window.htmx.trigger(next, "nested:changed");
 }
+
+document.addEventListener("htmx:afterSettle", ({ target }) => {
+  const run = target.closest(".nested[data-outdated]");
+  if (!run) return;
+  delete run.dataset.outdated;
+  loadNewest(run);
+});
 
 /** Add a run below its call, in its event or in the open nested run that made the call. */
 function place(fresh, { seq, parent, of }) {
