@@ -51,7 +51,12 @@ def load_yaml(text: str, *, max_nodes: int = MAX_NODES) -> tuple[Any, list[str]]
         ValueError: the text has too many keys and values, or its aliases expand too much.
         RecursionError: values are nested too deeply.
     """
-    _check_size(text, max_nodes)
+    try:
+        _check_size(text, max_nodes)
+    except yaml.MarkedYAMLError as error:  # PyYAML from 6.0.4 on has a limit of its own
+        if "nesting depth" in str(error.problem):
+            raise RecursionError(error.problem) from error
+        raise
     loader = PlainLoader(text)
     try:
         document = loader.get_single_data()
