@@ -297,7 +297,9 @@ class InvocationLogs:
     def _add(self, invocation_id: str, log: InvocationLog) -> InvocationLog:
         self._by_id[invocation_id] = log
         while len(self._by_id) > LOGS_MOST:
-            self._by_id.popitem(last=False)
+            oldest_id, oldest = self._by_id.popitem(last=False)
+            if oldest.run_log and oldest_id == oldest.invocation_id:  # else it is a nested run's id
+                oldest.run_log.close()
         return log
 
 

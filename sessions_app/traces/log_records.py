@@ -12,6 +12,9 @@ from sessions_app.ids import SessionKey
 from sessions_app.models import LOG_LEVELS, AgentSession, Event, LogRecord, Trace
 from sessions_app.store import change_notification
 
+MAX_WRITTEN = 500
+"""Maximum records written in one transaction, since appends may wait for it."""
+
 PAGE_SIZE = 500
 """Records of a page."""
 
@@ -46,14 +49,21 @@ class LogPage:
 
 
 def save_log_records(key: SessionKey, records: Sequence[LogRecord]) -> bool:
-    """Store records of a session. Does nothing if the session does not exist. May be repeated."""
+    """Store records of a session that have the same `ref`. Does nothing if the session does not exist.
+
+    Returns False if only some of very many records were stored; then call it again.
+    """
     session_pk = AgentSession.objects.filter(**key._asdict()).values_list("pk", flat=True).first()
-    if session_pk is not None and records:
-        for record in records:
-            record.pk, record.session_id = None, session_pk
-        LogRecord.objects.bulk_create(records, ignore_conflicts=True)
-        change_notification.notify_after_commit()
-    return True
+    if session_pk is None or not records:
+        return True
+    rows = LogRecord.objects.filter(session=session_pk, ref=records[0].ref, number__gte=records[0].number)
+    stored_numbers = set(rows.values_list("number", flat=True))  # of an earlier call, or a retried write
+    missing = [record for record in records if record.number not in stored_numbers]
+    for record in missing[:MAX_WRITTEN]:
+        record.pk, record.session_id = None, session_pk
+    LogRecord.objects.bulk_create(missing[:MAX_WRITTEN])
+    change_notification.notify_after_commit()
+    return len(missing) <= MAX_WRITTEN
 
 
 def read_page(session: AgentSession, invocation_id: str, level: int = 0, after_pk: int = 0) -> LogPage:

@@ -242,8 +242,8 @@ def endless(evidence):
 def odd(evidence):
     yield "a text"
 
-@detector("tool-error", "Taken", remedy="None.")
-def taken(evidence):
+@detector("tool-error", "Same code as a built-in detector", remedy="None.")
+def same_code(evidence):
     raise AssertionError
 """
 

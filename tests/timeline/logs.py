@@ -30,5 +30,6 @@ def log(story: Story, seq: int, *messages: str, level: int = 20, **columns: Any)
         )
         for number, message in enumerate(messages, first)
     ]
-    log_records.save_log_records(story.key, records)
+    while not log_records.save_log_records(story.key, records):
+        pass
     return records

@@ -6,12 +6,15 @@ import asyncio
 import logging
 import sys
 import threading
+import time
 from typing import Any
 
 import pytest
 from google.adk.agents.llm_agent import LlmAgent
 
 from sessions_app.adk import Recorder, run_log
+from sessions_app.adk.invocation_log import LOGS_MOST, InvocationLog, InvocationLogs
+from sessions_app.adk.run_log import RunLog
 from sessions_app.ids import SessionKey
 from sessions_app.models import LogRecord
 from sessions_app.store import units_of_work
@@ -186,3 +189,45 @@ async def test_session_that_is_gone_takes_no_records(ask, ours):
 @pytest.mark.parametrize(("level", "name"), [(5, "debug"), (20, "info"), (35, "warning"), (99, "critical")])
 def test_level_has_the_name_that_it_reaches(level, name):
     assert log_records.level_name(level) == name
+
+
+async def test_thread_without_context_belongs_to_no_run_while_several_are_active(ask):
+    other = RunLog(SessionKey("", APP, USER, "s2"), "i2", time.time)
+
+    def start() -> str:
+        """Print in a thread."""
+        thread = threading.Thread(target=print, args=("from a thread",))
+        thread.start()
+        thread.join()
+        print("from the tool")
+        return ""
+
+    try:
+        await ask(agent_with(start))
+    finally:
+        other.close()
+    assert [row.message for row in await stored()] == ["from the tool"]
+
+
+async def test_more_records_than_a_transaction_takes_are_all_stored_in_order(ask):
+    def flood() -> str:
+        """Print more lines than one transaction takes."""
+        for number in range(2 * log_records.MAX_WRITTEN + 1):
+            print(number)
+        return ""
+
+    await ask(agent_with(flood))
+    assert [row.message for row in await stored()] == [str(n) for n in range(2 * log_records.MAX_WRITTEN + 1)]
+
+
+async def test_run_that_never_ends_is_not_active_for_ever(ours):
+    logs = InvocationLogs()
+    first = RunLog(SessionKey("", APP, USER, "s1"), "i0", time.time)
+    log = InvocationLog(SessionKey("", APP, USER, "s1"), "i0", "ann", keep_logs=False)
+    log.run_log = first
+    logs._add("i0", log)
+    for number in range(1, LOGS_MOST + 1):
+        logs._add(
+            f"i{number}", InvocationLog(SessionKey("", APP, USER, "s1"), f"i{number}", "ann", keep_logs=False)
+        )
+    assert first not in run_log._active
