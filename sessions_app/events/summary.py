@@ -53,7 +53,7 @@ def summarize(wire: Mapping[str, Any]) -> dict[str, Any]:
     order [[key, count]] (see `PART_ORDER`), output, heard and voiced (transcriptions of what was said to and by
     the agent), sources [{title, uri}], searched [queries], delta [keys], artifacts {name: version}, signals
     {name: value}, compaction {start, end, text}, error {code, message}, tokens {prompt, output, total, cached,
-    thoughts}, model, node, flags [names].
+    thoughts}, model, node, remote (status of the A2A task that sent it), flags [names].
     """
     actions = wire.get("actions") or {}
     parts = [*parts_of(wire), *partial_parts(wire)]
@@ -86,6 +86,7 @@ def summarize(wire: Mapping[str, Any]) -> dict[str, Any]:
         "tokens": tokens_of(wire),
         "model": shorten(wire.get("modelVersion") or ""),
         "node": shorten((wire.get("nodeInfo") or {}).get("path") or ""),
+        "remote": _remote_status(wire),
         "flags": _flags(wire),
     }
     return {key: value for key, value in summary.items() if value}
@@ -195,6 +196,21 @@ def _flags(wire: Mapping[str, Any]) -> list[str]:
     reason = wire.get("finishReason")
     is_usual = not reason or reason in USUAL_FINISH_REASONS or reason == wire.get("errorCode")
     return flags if is_usual else [*flags, shorten(reason)]
+
+
+def _remote_status(wire: Mapping[str, Any]) -> str:
+    """Return the status of the task of an agent on another server (A2A) that sent the event; empty: no task did.
+
+    `RemoteA2aAgent` stores what the server answered in the event's metadata: a task with its status, or a message.
+    """
+    metadata = wire.get("customMetadata")
+    if not isinstance(metadata, Mapping) or not isinstance(answer := metadata.get("a2a:response"), Mapping):
+        return ""
+    status = answer.get("status")
+    state = status.get("state") if isinstance(status, Mapping) else None
+    if not isinstance(state, str):
+        return "message"
+    return shorten(state.removeprefix("TASK_STATE_").lower().replace("_", "-"))
 
 
 def _signal(value: Any) -> bool | int | str:

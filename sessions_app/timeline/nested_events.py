@@ -42,6 +42,11 @@ class NestedEvents:
     more: int
     omitted: int
 
+    @property
+    def is_remote(self) -> bool:
+        """Tell whether the page has events that another server sent (A2A)."""
+        return any(item.summary["remote"] for item in self.items)
+
 
 def read_nested_events(session: AgentSession, run: NestedRun, after: int = 0) -> NestedEvents:
     """Return a page of the events of a nested run after a number. At most four queries."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from django.urls import reverse
@@ -174,3 +175,27 @@ def test_rewound_call_keeps_its_nested_runs_inside_the_marked_event(client, call
     call = event(page, 2)
     assert "is-rewound" in call.classes
     assert call.one("details", data_nested="r1")
+
+
+def from_server(state: str) -> dict[str, Any]:
+    """Return the metadata of an event that an A2A server sent in a task of this status."""
+    return {"customMetadata": {"a2a:task_id": "t1", "a2a:response": {"status": {"state": state}}}}
+
+
+def test_nested_run_on_another_server_shows_the_status_of_its_task(client, called):
+    run = nest(called, "r1")
+    add(run, **from_server("TASK_STATE_SUBMITTED"))
+    add(run, text("it is Oslo"), **from_server("TASK_STATE_WORKING"))
+    add(run, **from_server("input-required"))
+    page = fragment(client, run)
+    assert [badge.text for badge in page.all("span", class_="badge")] == [
+        "remote task: submitted",
+        "remote task: input-required",
+    ]
+    assert "runs on another server (A2A)" in page.text
+
+
+def test_nested_run_of_this_process_is_not_called_remote(client, called):
+    run = nest(called, "r1")
+    add(run, text("here"), customMetadata={"a2a:response": "no answer of a server"})
+    assert "another server" not in fragment(client, run).text
