@@ -16,9 +16,8 @@ from evals_app.metrics.alignment import CallPair, MatchRules, align
 from evals_app.metrics.causes import TRAJECTORY
 from evals_app.metrics.metric import label_of
 from evals_app.models import EvalAttempt, MetricResult
-from evals_app.runs import prices
 from evals_app.runs.replay.comparison import ReplayComparison, compare_with_recording
-from sessions_app import scopes
+from sessions_app import prices, scopes
 from sessions_app.events.conditions import HAS_CALLS
 from sessions_app.models import Event, Trace
 from sessions_app.presentation import text_diff, value_diff

@@ -20,9 +20,9 @@ from evals_app.analysis.outcomes import CaseKey, Outcomes, Past, Sameness
 from evals_app.analysis.score_changes import ScoresByMetric, compare_scores
 from evals_app.cases import version_contents
 from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion, MetricResult
-from evals_app.runs import prices
 from evals_app.runs.attempt_status import HAS_OUTCOME, NO_OUTCOME_TYPES, has_outcome
 from evals_app.runs.rerun import CONFIRMATION
+from sessions_app import prices
 from sessions_app.errors import BadInput, NotFound
 
 Status = EvalAttempt.Status

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evals_app.models import EvalRun
-from evals_app.runs.prices import Price, Prices
+from sessions_app.prices import Price, Prices
 
 RUNS = 200
 """Number of newest runs that are read."""

@@ -12,8 +12,8 @@ from django.db.models import Avg, Count, Q, Sum
 from evals_app.metrics.catalog import INFORMATIONAL_METRICS
 from evals_app.metrics.metric import label_of
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
-from evals_app.runs import prices
 from evals_app.runs.progress import elapsed_seconds
+from sessions_app import prices
 from sessions_app.errors import NotFound
 from sessions_app.models import AgentSession
 
@@ -172,9 +172,7 @@ def _judges(run: EvalRun) -> dict[str, dict[str, int]]:
     judges: dict[str, dict[str, int]] = {}
     for text in run.attempts.exclude(judge="{}").values_list("judge", flat=True):
         for model, used in json.loads(text).items():
-            tokens = judges.setdefault(model, {})
-            for name, count in used.items():
-                tokens[name] = tokens.get(name, 0) + count
+            prices.add_tokens(judges.setdefault(model, {}), used)
     return judges
 
 

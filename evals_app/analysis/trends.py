@@ -21,8 +21,8 @@ from evals_app.analysis.baselines import Difference
 from evals_app.analysis.outcomes import CaseKey
 from evals_app.analysis.statistics import Rate
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
-from evals_app.runs import prices
 from evals_app.runs.attempt_status import HAS_OUTCOME
+from sessions_app import prices
 
 Status = EvalAttempt.Status
 RUNS = 40

@@ -13,7 +13,8 @@ from evals_app.analysis import baselines, exports, run_summary, trends
 from evals_app.api.run_actions import RunId
 from evals_app.files import library
 from evals_app.models import EvalRun
-from evals_app.runs import run_orders, writes
+from evals_app.runs import writes
+from sessions_app import prices
 from sessions_app.api.schemas import REFUSALS
 from sessions_app.http import download_page
 from sessions_app.ids import StorableText
@@ -102,7 +103,7 @@ async def note_attempt(request: HttpRequest, attempt: int, body: Note) -> Status
 @router.get("/prices", response={200: dict[str, Any]})
 async def get_prices(request: HttpRequest) -> dict[str, Any]:
     """Return the price file of new runs, its prices and its problems."""
-    table = await units_of_work.read(run_orders.price_table)
+    table = await units_of_work.read(prices.current_prices)
     return {**table.as_json(), "problems": [problem.as_json() for problem in table.problems]}
 
 

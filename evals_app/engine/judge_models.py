@@ -16,9 +16,10 @@ from google.adk.models.llm_response import LlmResponse
 
 from evals_app.engine import _adk
 from evals_app.engine.model_retry import RetriedCall, Retries
+from sessions_app.prices import KINDS, add_tokens, call_tokens
 
 Tokens = dict[str, int]
-"""prompt, output (thoughts too), cached (of prompt), calls"""
+"""prompt, output, thoughts (of output), cached (of prompt), calls"""
 
 MAX_ANSWERS = 20
 MAX_ANSWER_LENGTH = 2000
@@ -72,9 +73,9 @@ class ModelLog:
         self.answers.append(reply or response.error_message or "")
         tokens, usage = self.by_model[model], response.usage_metadata
         if usage is not None:
-            tokens["prompt"] += usage.prompt_token_count or 0
-            tokens["output"] += (usage.candidates_token_count or 0) + (usage.thoughts_token_count or 0)
-            tokens["cached"] += usage.cached_content_token_count or 0
+            counts = (usage.prompt_token_count, usage.candidates_token_count, usage.thoughts_token_count)
+            cached, total = usage.cached_content_token_count, usage.total_token_count
+            add_tokens(tokens, call_tokens(*counts, cached, total))
 
 
 class ModelExited(RuntimeError):
@@ -92,7 +93,7 @@ class LoggedModel(BaseLlm):
     ) -> AsyncGenerator[LlmResponse, None]:
         """Yield the responses of the model."""
         name = self.inner.model
-        used = self.log.by_model.setdefault(name, {"prompt": 0, "output": 0, "cached": 0, "calls": 0})
+        used = self.log.by_model.setdefault(name, dict.fromkeys(KINDS, 0))
         used["calls"] += 1
         retries = self.log.retries
         call = RetriedCall(retries, name) if retries else None
@@ -123,7 +124,5 @@ def sum_tokens(*parts: dict[str, Tokens]) -> dict[str, Tokens]:
     total: dict[str, Tokens] = {}
     for part in parts:
         for model, used in part.items():
-            sums = total.setdefault(model, dict.fromkeys(used, 0))
-            for name, count in used.items():
-                sums[name] += count
+            add_tokens(total.setdefault(model, {}), used)
     return total

@@ -14,11 +14,12 @@ from evals_app.engine.executor import AttemptExecutor
 from evals_app.engine.spending import spending_since
 from evals_app.engine.watchdog import Watchdog
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs import attempt_status, prices, writes
+from evals_app.runs import attempt_status, writes
 from evals_app.runs.limits import STEP_S, Limits, Spending
-from evals_app.runs.prices import Prices
 from evals_app.runs.writes import Failure, Outcome
+from sessions_app import prices
 from sessions_app.errors import StoreFault
+from sessions_app.prices import Prices
 from sessions_app.store import retry, units_of_work
 from sessions_app.store.stopwatch import Stopwatch
 from sessions_app.traces.outbox import outbox

@@ -7,12 +7,12 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from django.db.models import F, Sum
+from django.db.models import Sum
 
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.limits import Limits, Spending
-from evals_app.runs.prices import Prices
 from sessions_app.models import AgentSession, ModelCall
+from sessions_app.prices import CALL_COLUMNS, Prices, add_tokens, call_tokens
 
 UNPRICED_SAMPLE = 20
 """Attempts of unknown cost whose models are named: the run stops at the first."""
@@ -58,16 +58,7 @@ def _earlier_tries(run: EvalRun, since: float) -> list[dict[str, Any]]:
 def _usage_in(realms: Sequence[str]) -> dict[str, dict[str, int]]:
     """Return the recorded tokens of model calls in realms, by model."""
     calls = ModelCall.objects.filter(session__realm__in=realms, by_callback=False)
-    sums = (
-        calls.filter(finished_at__isnull=False)
-        .values_list("model")
-        .annotate(
-            prompt=Sum("prompt_tokens"),
-            output=Sum(F("output_tokens") + F("thought_tokens")),
-            cached=Sum("cached_tokens"),
-        )
-    )
-    return {
-        model: {"prompt": prompt, "output": output, "cached": cached}
-        for model, prompt, output, cached in sums
-    }
+    used: dict[str, dict[str, int]] = {}
+    for model, *counts in calls.filter(finished_at__isnull=False).values_list("model", *CALL_COLUMNS):
+        add_tokens(used.setdefault(model, {}), call_tokens(*counts))
+    return used

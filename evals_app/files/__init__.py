@@ -1,6 +1,6 @@
 """Evalset files, the source of truth about eval cases. `library` mirrors them into rows."""
 
 from evals_app.files.parsing import EvalSetContent, parse, read_file, read_text
-from evals_app.files.problems import BadFile, Problem
+from sessions_app.file_problems import BadFile, Problem
 
 __all__ = ["BadFile", "EvalSetContent", "Problem", "parse", "read_file", "read_text"]

@@ -1,64 +1,17 @@
-"""Problems of evalset files with file, line, case, field and message."""
+"""Conversion of pydantic's errors to problems of evalset files."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic_core import ErrorDetails
 
 from evals_app.files.schema import UNION_TAGS
 from evals_app.files.spelling import to_snake_case
 from evals_app.files.syntax_tree import PathKey, PositionFinder
-from sessions_app.errors import BadInput
-
-MAX_SHOWN = 5
-"""Most problems that a message lists; the rest is counted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Problem in a file. Line and column count from 1; 0 means unknown."""
-
-    file: str
-    what: str
-    case: str = ""
-    field: str = ""
-    line: int = 0
-    column: int = 0
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the problem as JSON values."""
-        return asdict(self)
-
-    @property
-    def subject(self) -> str:
-        """The case and field of the problem."""
-        case = f"case {self.case!r}" if self.case else ""
-        return ", ".join(filter(None, (case, self.field)))
-
-    def __str__(self) -> str:
-        place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
-        return ": ".join(filter(None, (place, self.subject, self.what)))
-
-
-class BadFile(BadInput):
-    """A file is invalid; `problems` lists the reasons."""
-
-    code: ClassVar[str] = "bad_file"
-
-    def __init__(self, problems: Sequence[Problem], *, hint: str = "") -> None:
-        messages = [str(problem) for problem in problems[:MAX_SHOWN]]
-        if len(problems) > MAX_SHOWN:
-            messages.append(f"… and {len(problems) - MAX_SHOWN} more")
-        super().__init__("\n".join(messages), hint=hint)
-        self.problems = list(problems)
-
-    def as_json(self) -> list[dict[str, Any]]:
-        """Return the problems as JSON values, which the file's row stores."""
-        return [problem.as_json() for problem in self.problems]
+from sessions_app.file_problems import Problem, describe_error, format_path
 
 
 def from_pydantic(
@@ -95,11 +48,11 @@ def _field_problem(file: str, places: PositionFinder, document: Any, error: Erro
     case, within = _case_of(document, path)
     return Problem(
         file=file,
-        what=_describe_error(error)
+        what=describe_error(error)
         if error["type"] != "missing" or missing
         else _spelling_message(error["loc"]),
         case=case,
-        field=_format_path([*within, missing] if missing else within),
+        field=format_path([*within, missing] if missing else within),
         line=position.line if position else 0,
         column=position.column if position else 0,
     )
@@ -134,10 +87,6 @@ def _same_field(first: str, right: str) -> bool:
     return first == right or to_snake_case(first) == to_snake_case(right)
 
 
-def _format_path(path: Iterable[PathKey]) -> str:
-    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).lstrip(".")
-
-
 def _case_of(document: Any, path: list[PathKey]) -> tuple[str, list[PathKey]]:
     """Return the id of the case in a path and the path inside it; ("", path) outside of cases."""
     inside = path
@@ -149,31 +98,3 @@ def _case_of(document: Any, path: list[PathKey]) -> tuple[str, list[PathKey]]:
     names = ("eval_id", "evalId", "name")
     name = next((case[name] for name in names if isinstance(case, dict) and case.get(name)), "")
     return (str(name), inside[1:]) if name else ("", path)
-
-
-_MESSAGES = {
-    "missing": "is required",
-    "extra_forbidden": "is no known field: correct the name or omit it",
-    "string_type": "must be text",
-    "list_type": "must be a list",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "tuple_type": "must be a list of two: the author and the parts",
-    "too_long": "has too many items",
-    "bytes_invalid_encoding": "must be base64",
-}
-
-
-def _describe_error(error: ErrorDetails) -> str:
-    message = _MESSAGES.get(error["type"])
-    if message is None:
-        message = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    value = error.get("input")
-    if error["type"] in {"missing", "extra_forbidden", "value_error"} or isinstance(value, dict | list):
-        return message
-    return f"{message}, not {str(value)[:60]!r}" if isinstance(value, str) else f"{message}, not {value}"

@@ -16,7 +16,6 @@ from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationErr
 from pydantic.alias_generators import to_camel
 
 from evals_app.files.parsing import load_document, read_text
-from evals_app.files.problems import BadFile
 from evals_app.files.schema import Strict
 from evals_app.metrics.catalog import (
     ADK_METRICS,
@@ -29,6 +28,7 @@ from evals_app.metrics.criterion_options import check_criterion, other_fields, p
 from evals_app.metrics.metric import Metric, MetricKind
 from evals_app.metrics.own import OwnMetric
 from sessions_app.errors import BadInput
+from sessions_app.file_problems import BadFile
 
 Json = dict[str, Any]
 

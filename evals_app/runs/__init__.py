@@ -1,1 +1,1 @@
-"""Runs from the order to their end: launch, dispatch, attempts, limits, prices, replay, rerun."""
+"""Runs from the order to their end: launch, dispatch, attempts, limits, replay, rerun."""

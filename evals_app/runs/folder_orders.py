@@ -17,6 +17,7 @@ from evals_app.runs.run_orders import DEFAULT_PARALLELISM, RunOrder
 from evals_app.runs.shards import Shard
 from sessions_app.agents.folder import AgentsFolder, is_agent, open_folder
 from sessions_app.errors import BadInput, NotFound
+from sessions_app.prices import find_prices, price_folders
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def prepare_from_folder(agents: AgentsFolder, app_name: str, wish: EvalsetReques
             wish.parallelism,
             limits=wish.limits,
             policy=wish.policy,
-            prices=run_orders.price_table(agents.root),
+            prices=find_prices([agents.path, agents.root, *price_folders()]),
             source=wish.source,
             shard=wish.shard,
         ),

@@ -12,9 +12,9 @@ from evals_app.cases.session_cases import CaseOptions
 from evals_app.files.library import mark_gone, mirror
 from evals_app.metrics import config as configs
 from evals_app.models import EvalRun, EvalSetVersion
-from evals_app.runs import run_orders, writes
+from evals_app.runs import writes
 from evals_app.runs.replay.policy import ReplayPolicy
-from sessions_app import scopes
+from sessions_app import prices, scopes
 from sessions_app.errors import BadInput
 from sessions_app.models import AgentSession
 
@@ -56,7 +56,7 @@ def order_replay(
         config_source=config.source,
         parallelism=1,
         policy=policy.as_json(),
-        prices=run_orders.price_table().as_json(),
+        prices=prices.current_prices().as_json(),
         source="replay",
     )
     return writes.create_run(order, run_id)

@@ -5,21 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
-
-from django.conf import settings
 
 from evals_app.files import library
 from evals_app.metrics import config as configs
 from evals_app.models import EvalRun, EvalSet
-from evals_app.runs import prices, writes
+from evals_app.runs import writes
 from evals_app.runs.limits import MAX_PARALLELISM, Limits
-from evals_app.runs.prices import Prices
 from evals_app.runs.replay import recorded_runs
 from evals_app.runs.shards import Shard
-from sessions_app.agents.folder import configured_folder
+from sessions_app import prices
 from sessions_app.errors import BadInput, NotFound
+from sessions_app.prices import Prices
 
 MAX_ATTEMPTS = 20_000
 DEFAULT_PARALLELISM = 4
@@ -73,7 +70,7 @@ def prepare_run(evalset: EvalSet, order: RunOrder) -> writes.NewRun:
             f"{len(cases)} cases × {order.num_runs} repetitions are more than {MAX_ATTEMPTS:,} attempts.",
             hint="Choose fewer cases or repetitions.",
         )
-    costs = price_table() if order.prices is None else order.prices
+    costs = prices.current_prices() if order.prices is None else order.prices
     version = library.current_version(evalset)
     contents = json.loads(version.content)["eval_cases"]
     config = configs.add_automatic_metrics(order.config, [contents[index] for index, _ in cases])
@@ -111,17 +108,6 @@ def choose_cases(evalset: EvalSet, case_ids: Sequence[str]) -> list[tuple[int, s
             listed = ", ".join(sorted(existing_ids)[:10])
             raise NotFound(f"{evalset.path} has no case {case_id!r}.", hint=f"Its cases: {listed}.")
     return [case for case in cases if not case_ids or case[1] in set(case_ids)]
-
-
-def price_table(*folders: Path) -> Prices:
-    """Return the prices in a file of these folders, of this server's agents or of DevUI's data folder."""
-    return prices.find_prices([*folders, *price_folders()])
-
-
-def price_folders() -> list[Path]:
-    """Return the folders that may hold a price file, in order: the agents folder, DevUI's data folder."""
-    agents = configured_folder()
-    return [*([agents.root] if agents else []), Path(getattr(settings, "DATA_DIR", ".devui"))]
 
 
 def check_parallelism(number: int) -> None:

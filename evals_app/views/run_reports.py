@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 from evals_app.analysis import adk_result_json, attempt_detail, baselines, case_matrix, exports, run_summary
 from evals_app.cli.ci_gate import Gate
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs import prices
+from sessions_app import prices
 from sessions_app.errors import NotFound
 from sessions_app.http import download_page, render_partial, wants_partial
 from sessions_app.lookup import parse_number

@@ -8,8 +8,7 @@ from django.views.decorators.http import require_safe
 
 from evals_app.analysis import model_prices, trends
 from evals_app.files import library
-from evals_app.runs import prices as price_names
-from evals_app.runs import run_orders
+from sessions_app import prices as price_names
 from sessions_app.http import render_partial
 
 
@@ -28,10 +27,10 @@ def trend(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
 @require_safe
 def prices(request: HttpRequest) -> HttpResponse:
     """Show which file of prices is used, what it says, and which models have none."""
-    table = run_orders.price_table()
+    table = price_names.current_prices()
     context = {
         "table": table,
-        "folders": run_orders.price_folders(),
+        "folders": price_names.price_folders(),
         "name": price_names.NAME,
         "models": model_prices.models_of_runs(table),
     }

@@ -15,11 +15,11 @@ from evals_app.metrics.config import RunConfig
 from evals_app.models import EvalRun
 from evals_app.runs import rerun, run_orders, writes
 from evals_app.runs.limits import Limits
-from evals_app.runs.prices import Prices
 from evals_app.runs.progress import elapsed_seconds
 from evals_app.runs.run_orders import RunOrder
 from evals_app.runs.writes import Outcome, ProcessDeath
 from sessions_app.models import ModelCall
+from sessions_app.prices import Prices
 from sessions_app.runs import processes
 from sessions_app.store import units_of_work
 from tests.evals import agents

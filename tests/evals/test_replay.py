@@ -60,7 +60,9 @@ async def attempt_of(run):
 
 async def test_a_run_counts_the_tokens_and_the_calls_of_each_model(play):
     attempt = await attempt_of(await play(DOCUMENT, weather_agent(OutsideWorld())))
-    assert json.loads(attempt.by_model) == {"m": {"prompt": 40, "output": 8, "cached": 0, "calls": 4}}
+    assert json.loads(attempt.by_model) == {
+        "m": {"prompt": 40, "output": 8, "thoughts": 0, "cached": 0, "calls": 4}
+    }
     assert (attempt.prompt_tokens, attempt.output_tokens, attempt.total_tokens) == (40, 8, 48)
     assert attempt.model_seconds is not None
 

@@ -15,11 +15,11 @@ from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import progress, rerun, run_orders, writes
 from evals_app.runs.limits import Limits
-from evals_app.runs.prices import Price, Prices
 from evals_app.runs.rerun import EvalRunActive, HasChanged
 from evals_app.runs.writes.model_usage import spending_of
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.models import AgentSession, Event, ModelCall
+from sessions_app.prices import Price, Prices
 from sessions_app.runs import processes
 from sessions_app.sessions.writes import SessionKey, create_session
 from sessions_app.store import units_of_work

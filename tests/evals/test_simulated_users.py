@@ -115,8 +115,8 @@ async def test_a_fixed_conversation_has_no_simulated_user_to_judge(play):
 async def test_judges_and_simulated_users_are_counted_apart_from_the_agent(play):
     attempt, _ = await only(await play(evalset(SCENARIO), answers, config(judge="judge-counts")))
     assert json.loads(attempt.judge) == {
-        "judge-yes": {"prompt": 0, "output": 0, "cached": 0, "calls": 1},
-        "judge-counts": {"prompt": 14, "output": 6, "cached": 4, "calls": 2},
+        "judge-yes": {"prompt": 0, "output": 0, "thoughts": 0, "cached": 0, "calls": 1},
+        "judge-counts": {"prompt": 14, "output": 6, "thoughts": 2, "cached": 4, "calls": 2},
     }
     assert json.loads(attempt.by_model) == {}
 

@@ -11,7 +11,7 @@ from django.template.loader import render_to_string
 from evals_app.analysis import attempt_detail, baselines, case_matrix, run_summary
 from evals_app.analysis.exports.run_json import attempts_of
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs import prices
+from sessions_app import prices
 from sessions_app.redaction import redact_text, redact_texts
 
 Status = EvalAttempt.Status

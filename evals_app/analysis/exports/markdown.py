@@ -18,7 +18,7 @@ from evals_app.analysis.case_verdicts import Verdict
 from evals_app.analysis.comparison import Amount, Comparison
 from evals_app.analysis.exports.run_json import attempts_of
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs import prices
+from sessions_app import prices
 from sessions_app.presentation.visible_text import escape_text
 
 LISTED = (Verdict.REGRESSED, Verdict.FIXED, Verdict.FLAKY, Verdict.UNCLEAR)

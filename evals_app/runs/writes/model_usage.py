@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from evals_app.models import EvalAttempt
-from evals_app.runs import prices
 from evals_app.runs.writes.outcomes import Failure, Outcome
+from sessions_app import prices
 from sessions_app.models import AgentSession, ModelCall
 
 Tokens = dict[str, int]
-"""Prompt, output (thoughts too), cached, calls."""
+"""Prompt, output, thoughts (part of the output), cached (part of the prompt), calls."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Usage:
     seconds: float | None = None
 
     def total(self, name: str) -> int:
-        """Return the sum over models of prompt, output, cached or calls."""
+        """Return the sum over models of prompt, output, thoughts, cached or calls."""
         return sum(used[name] for used in self.by_model.values())
 
 
@@ -40,11 +40,8 @@ def usage_of(session_pk: int) -> Usage:
     spans = []
     tokens = 0
     for call in rows.defer("request", "response"):
-        used = by_model.setdefault(call.model, {"prompt": 0, "output": 0, "cached": 0, "calls": 0})
-        used["prompt"] += call.prompt_tokens
-        used["output"] += call.output_tokens + call.thought_tokens
-        used["cached"] += call.cached_tokens
-        used["calls"] += 1
+        counts = prices.call_tokens(*(getattr(call, name) for name in prices.CALL_COLUMNS))
+        prices.add_tokens(by_model.setdefault(call.model, {}), counts | {"calls": 1})
         tokens += call.total_tokens
         if call.finished_at is not None:
             spans.append((call.started_at, call.finished_at))

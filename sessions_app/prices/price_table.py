@@ -8,37 +8,33 @@ model = "gemini-2.5-flash"  # a name, or a pattern such as "gemini-2.5-*"
 from = 2025-06-17           # first day (UTC) of this price; without it: always
 input = 0.30                # for 1,000,000 tokens
 cached = 0.075              # cached input; without it: as input
-output = 2.50               # thoughts are output
+output = 2.50
+thoughts = 3.50             # output that is thought; without it: as output
 ```
 
-A model without a price costs "unknown" (None), never 0. A run keeps the prices it was made with.
+A model without a price costs "unknown" (None), never 0. An eval run keeps the prices it was made with.
 """
 
 from __future__ import annotations
 
 import time
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from evals_app.files import BadFile, Problem
-from evals_app.files.problems import from_pydantic
+from sessions_app.file_problems import Problem
 
-NAME = "prices.toml"
 MILLION = 1_000_000
 LONGEST_CURRENCY = 12
 DEFAULT_CURRENCY = "USD"
-_LONGEST_FILE = 1_000_000
 
 Usage = Mapping[str, Mapping[str, int]]
-"""{model: {prompt, output, cached, calls}}: tokens and calls. The cached tokens are among those of the prompt."""
-
+"""{model: {prompt, output, thoughts, cached, calls}}: tokens and calls. Cached tokens are among those of the prompt,
+thoughts among the output."""
 
 Money = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
 
@@ -53,6 +49,12 @@ class Price(BaseModel):
     input: Money
     cached: Money | None = None
     output: Money
+    thoughts: Money | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the price as in the file; without `thoughts` as earlier versions stored it, so that both are equal."""
+        no_thoughts = {"thoughts"} if self.thoughts is None else None
+        return self.model_dump(mode="json", by_alias=True, exclude=no_thoughts)
 
     @property
     def is_pattern(self) -> bool:
@@ -65,10 +67,13 @@ class Price(BaseModel):
 
     def of(self, usage: Mapping[str, int]) -> float:
         """Return the cost of tokens."""
-        cached = min(usage.get("cached", 0), usage.get("prompt", 0))
-        fresh = usage.get("prompt", 0) - cached
+        prompt, output = usage.get("prompt", 0), usage.get("output", 0)
+        cached = min(usage.get("cached", 0), prompt)
+        thoughts = min(usage.get("thoughts", 0), output)
         cached_price = self.input if self.cached is None else self.cached
-        return (fresh * self.input + cached * cached_price + usage.get("output", 0) * self.output) / MILLION
+        thoughts_price = self.output if self.thoughts is None else self.thoughts
+        input_cost = (prompt - cached) * self.input + cached * cached_price
+        return (input_cost + (output - thoughts) * self.output + thoughts * thoughts_price) / MILLION
 
 
 def _require_printable(text: str) -> str:
@@ -129,11 +134,39 @@ class Prices:
         """Return the table as JSON values for `EvalRun.prices`; {} for none."""
         if not self.file:
             return {}
-        prices = [price.model_dump(mode="json", by_alias=True) for price in self.prices]
+        prices = [price.as_json() for price in self.prices]
         return {"file": self.file, "currency": self.currency, "price": prices}
 
 
 NO_PRICES = Prices()
+
+
+KINDS = ("prompt", "output", "thoughts", "cached", "calls")
+
+CALL_COLUMNS = ("prompt_tokens", "output_tokens", "thought_tokens", "cached_tokens", "total_tokens")
+"""Columns of a `ModelCall` that `call_tokens` takes."""
+
+
+def call_tokens(
+    prompt: int | None, output: int | None, thoughts: int | None, cached: int | None, total: int | None
+) -> dict[str, int]:
+    """Return the tokens that a model reports for a call as `Usage` counts them.
+
+    ADK keeps each provider's counts: thoughts are beside the output (Gemini, Anthropic) or in it (LiteLLM, OpenAI), and
+    then the sum exceeds the total. What else is in the total is input, such as the results of Gemini's own tools.
+    """
+    prompt, output, thoughts, total = prompt or 0, output or 0, thoughts or 0, total or 0
+    if not total or prompt + output + thoughts <= total:
+        output += thoughts
+    if prompt or output:
+        prompt = max(prompt, total - output)
+    return {"prompt": prompt, "output": output, "thoughts": min(thoughts, output), "cached": cached or 0}
+
+
+def add_tokens(sums: dict[str, int], tokens: Mapping[str, int]) -> None:
+    """Add tokens to sums of the same kinds."""
+    for kind, count in tokens.items():
+        sums[kind] = sums.get(kind, 0) + count
 
 
 def _rank(price: Price) -> tuple[bool, int, date]:
@@ -146,34 +179,3 @@ def prices_from_json(table: Mapping[str, Any]) -> Prices:
         return NO_PRICES
     prices = tuple(map(Price.model_validate, table.get("price") or []))
     return Prices(prices, str(table.get("currency") or DEFAULT_CURRENCY), str(table.get("file") or ""))
-
-
-def find_prices(folders: Iterable[Path]) -> Prices:
-    """Return the prices of the first folder with a price file. An invalid file has problems and no prices."""
-    for path in (folder / NAME for folder in folders):
-        if path.is_file():
-            try:
-                return read_prices(path)
-            except BadFile as error:
-                return Prices(file=str(path), problems=tuple(error.problems))
-    return NO_PRICES
-
-
-def read_prices(path: Path) -> Prices:
-    """Read a price file.
-
-    Raises:
-        BadFile: the file cannot be read, or entries are invalid; all problems are named.
-    """
-    try:
-        with path.open("rb") as file:
-            document = tomllib.loads(file.read(_LONGEST_FILE).decode("utf-8-sig"))
-        content = PriceFile.model_validate(document)
-    except ValidationError as error:
-        raise BadFile(
-            from_pydantic(path.name, "", document, error.errors()),
-            hint='Prices are for 1,000,000 tokens: [[price]] model = "…", input, output.',
-        ) from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise BadFile([Problem(path.name, f"cannot be read: {error}")]) from error
-    return Prices(tuple(content.price), content.currency, str(path))

@@ -6,9 +6,12 @@ import json
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from evals_app.files import BadFile
-from evals_app.runs import prices
+from sessions_app import prices
+from sessions_app.file_problems import BadFile
+from sessions_app.prices import Price, Prices, call_tokens
 
 FILE = """
 currency = "EUR"
@@ -54,6 +57,60 @@ def test_newest_price_applies_and_cached_tokens_default_to_input(table):
     assert table.cost({"gemini-2.5-flash": USAGE}, at(2026)) == pytest.approx(0.6 + 10)
 
 
+def test_thoughts_have_a_price_of_their_own_and_are_not_paid_twice():
+    of_thoughts = Price(model="m", input=1, output=2, thoughts=7)
+    tokens = {"prompt": 0, "output": 3_000_000, "thoughts": 1_000_000}
+    assert of_thoughts.of(tokens) == 2 * 2 + 7
+    assert of_thoughts.model_copy(update={"thoughts": None}).of(tokens) == 3 * 2
+
+
+def test_a_price_of_0_is_a_price(table):
+    free = Prices((Price(model="local-*", input=0, output=0),))
+    assert free.cost({"local-llama": USAGE}, at(2026)) == 0.0
+    assert free.find_unpriced(["local-llama"]) == []
+    assert free.cost({"local-llama": USAGE, "other": USAGE}, at(2026)) is None
+
+
+@pytest.mark.parametrize(
+    ("reported", "output", "thoughts", "prompt"),
+    [
+        ((10, 20, 5, 0, 35), 25, 5, 10),  # Gemini: thoughts beside the output
+        ((10, 20, 5, 0, 30), 20, 5, 10),  # LiteLLM, OpenAI: within it
+        ((10, 20, 5, 0, None), 25, 5, 10),
+        ((10, 20, 5, 0, 42), 25, 5, 17),  # the results of Gemini's own tools
+        ((None, None, 5, None, 5), 5, 5, 0),
+        ((None, None, None, None, 9), 0, 0, 0),  # nobody knows which kind these are
+    ],
+)
+def test_tokens_of_a_call_are_counted_once_whoever_reports_them(reported, output, thoughts, prompt):
+    tokens = call_tokens(*reported)
+    assert (tokens["output"], tokens["thoughts"], tokens["prompt"]) == (output, thoughts, prompt)
+
+
+COUNT = st.integers(0, 1_000)
+PRICE = st.none() | st.integers(0, 50).map(float)
+
+
+@given(COUNT, COUNT, COUNT, COUNT, st.booleans(), PRICE, PRICE)
+def test_cost_is_the_sum_of_the_price_of_every_token(fresh, cached, answer, thoughts, within, cheap, thought):
+    """Oracle: every token is paid once, by its own kind."""
+    price = Price(model="m", input=3, output=5, cached=cheap, thoughts=thought)
+    reported_output = answer + thoughts if within else answer
+    tokens = call_tokens(
+        fresh + cached, reported_output, thoughts, cached, fresh + cached + answer + thoughts
+    )
+    cheap, thought = 3 if cheap is None else cheap, 5 if thought is None else thought
+    paid = [3] * fresh + [cheap] * cached + [5] * answer + [thought] * thoughts
+    assert price.of(tokens) == pytest.approx(sum(paid) / 1_000_000)
+
+
+def test_a_changed_file_is_read_again(tmp_path):
+    file = tmp_path / "prices.toml"
+    for price in (1, 25):
+        file.write_text(f'[[price]]\nmodel = "m"\ninput = {price}\noutput = 0')
+        assert prices.find_prices([tmp_path]).cost({"m": USAGE}, at(2026)) == pytest.approx(price)
+
+
 @pytest.mark.parametrize(
     "name", ["gemini-3-pro", "models/gemini-3-pro", "publishers/google/models/gemini-3-pro"]
 )
@@ -86,6 +143,7 @@ def test_without_a_file_nothing_has_a_price(tmp_path):
 def test_run_keeps_prices_of_its_start(table):
     stored_table = json.loads(json.dumps(table.as_json()))
     assert prices.prices_from_json(stored_table) == table
+    assert "thoughts" not in stored_table["price"][0], "runs of earlier versions have equal prices"
     assert prices.prices_from_json({}) == prices.NO_PRICES
 
 

@@ -1,0 +1,33 @@
+"""Prices of tokens, and what model calls cost."""
+
+from sessions_app.prices.price_files import NAME, current_prices, find_prices, price_folders, read_prices
+from sessions_app.prices.price_table import (
+    CALL_COLUMNS,
+    DEFAULT_CURRENCY,
+    KINDS,
+    NO_PRICES,
+    Price,
+    Prices,
+    Usage,
+    add_tokens,
+    call_tokens,
+    prices_from_json,
+)
+
+__all__ = [
+    "CALL_COLUMNS",
+    "DEFAULT_CURRENCY",
+    "KINDS",
+    "NAME",
+    "NO_PRICES",
+    "Price",
+    "Prices",
+    "Usage",
+    "add_tokens",
+    "call_tokens",
+    "current_prices",
+    "find_prices",
+    "price_folders",
+    "prices_from_json",
+    "read_prices",
+]
