@@ -23,7 +23,7 @@ pytest_plugins = [
 CLIENTS = {"async_client", "client", "get", "web"}
 """Fixtures that ask for pages and the API: what they get is made of rows, whatever database has read them."""
 
-SQL_FOLDERS = ("tests/sessions/", "tests/search/")
+SQL_FOLDERS = ("tests/sessions/", "tests/search/", "tests/trends/")
 """Tests of what the store's SQL does, which differs between databases."""
 
 settings.register_profile("steady", deadline=None, derandomize=True, database=None)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import product
 from random import Random
 
-Z = 1.959963984540054
-"""Standard deviations to both sides of 95 % of a normal distribution."""
+from sessions_app.statistics import Interval, Z, wilson
+
 MAX_EXACT_SIGNS = 16
 """Number of paired differences up to which all combinations of signs are counted."""
 _TIE = 1e-9
@@ -24,14 +24,6 @@ SIGN_DRAWS = 20_000
 def format_probability(value: float) -> str:
     """Return a probability as `p = 0.031`, with two significant digits."""
     return "p < 0.0001" if value < 0.0001 else f"p = {value:.2g}"
-
-
-@dataclass(frozen=True)
-class Interval:
-    """95 % confidence interval."""
-
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -73,21 +65,6 @@ class Rate:
     def interval(self) -> Interval:
         """Wilson's interval."""
         return wilson(self.passed, self.total)
-
-
-def wilson(passed: float, total: int) -> Interval:
-    """Return the Wilson score interval of a pass rate; all of 0–1 when nothing was tried.
-
-    Unlike the textbook interval it stays inside 0–1 and says something at 0 and at 100 %: 3 of 3 is 0.44–1.
-    """
-    if not total:
-        return Interval(0.0, 1.0)
-    rate, square = passed / total, Z * Z / total
-    centre = (rate + square / 2) / (1 + square)
-    half = Z * math.sqrt(rate * (1 - rate) / total + square / (4 * total)) / (1 + square)
-    low = 0.0 if passed == 0 else max(0.0, centre - half)
-    high = 1.0 if passed == total else min(1.0, centre + half)
-    return Interval(low, high)
 
 
 def pass_hat_k(passed: int, total: int, k: int) -> float | None:

@@ -9,12 +9,11 @@ from ninja import P, QueryEx, Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from evals_app.analysis import baselines, run_summary, trends
-from evals_app.analysis.exports import comparison_json, comparison_page, html_page
+from evals_app.analysis import baselines, exports, run_summary, trends
 from evals_app.api.run_actions import RunId
 from evals_app.files import library
 from evals_app.models import EvalRun
-from evals_app.runs.writes import notes
+from evals_app.runs import writes
 from sessions_app import prices
 from sessions_app.api.schemas import REFUSALS
 from sessions_app.http import download_page
@@ -43,7 +42,7 @@ class Note(Schema):
 
     model_config = ConfigDict(extra="forbid")
 
-    note: str = Field(max_length=notes.LONGEST_NOTE)
+    note: str = Field(max_length=writes.LONGEST_NOTE)
 
 
 @router.get("/runs/{run_id}/compare", response={200: dict[str, Any], **REFUSALS})
@@ -61,14 +60,14 @@ async def export_comparison(
     request: HttpRequest, run_id: RunId, against: Against = "baseline"
 ) -> HttpResponse:
     """Return the comparison of a run with another one as one HTML file, without credentials."""
-    page = await units_of_work.read(lambda: comparison_page.comparison_html(*_find_runs(run_id, against)))
+    page = await units_of_work.read(lambda: exports.comparison_html(*_find_runs(run_id, against)))
     return download_page(page, f"eval-compare-{run_id}")
 
 
 @router.get("/attempts/{int:attempt}/html", response={200: None, **REFUSALS})
 async def export_case(request: HttpRequest, attempt: int) -> HttpResponse:
     """Return the case of an attempt, with its repetitions in this run, as one HTML file, without credentials."""
-    page = await units_of_work.read(lambda: html_page.case_html(run_summary.find_attempt(attempt)))
+    page = await units_of_work.read(lambda: exports.case_html(run_summary.find_attempt(attempt)))
     return download_page(page, f"eval-case-{attempt}")
 
 
@@ -76,28 +75,28 @@ async def export_case(request: HttpRequest, attempt: int) -> HttpResponse:
 async def get_trend(request: HttpRequest, app: StorableText, evalset: StorableText) -> list[dict[str, Any]]:
     """Return the newest runs of an evalset, the oldest first: pass rates with intervals (95 %), cost, changes."""
     return await units_of_work.read(
-        lambda: comparison_json.trend_facts(trends.trend_of(library.find_evalset(app, evalset)))
+        lambda: exports.trend_facts(trends.trend_of(library.find_evalset(app, evalset)))
     )
 
 
 @router.put("/runs/{run_id}/baseline", response={204: None, **REFUSALS})
 async def mark_baseline(request: HttpRequest, run_id: RunId, body: Baseline) -> Status[None]:
     """Make a run the baseline of its evalset, in place of the previous one, or undo that."""
-    await units_of_work.write(notes.mark_baseline, run_id, body.baseline)
+    await units_of_work.write(writes.mark_baseline, run_id, body.baseline)
     return Status(204, None)
 
 
 @router.put("/runs/{run_id}/note", response={204: None, **REFUSALS})
 async def note_run(request: HttpRequest, run_id: RunId, body: Note) -> Status[None]:
     """Store a note on a run."""
-    await units_of_work.write(notes.note_run, run_id, body.note)
+    await units_of_work.write(writes.note_run, run_id, body.note)
     return Status(204, None)
 
 
 @router.put("/attempts/{int:attempt}/note", response={204: None, **REFUSALS})
 async def note_attempt(request: HttpRequest, attempt: int, body: Note) -> Status[None]:
     """Store a note on an attempt."""
-    await units_of_work.write(notes.note_attempt, attempt, body.note)
+    await units_of_work.write(writes.note_attempt, attempt, body.note)
     return Status(204, None)
 
 
@@ -110,7 +109,7 @@ async def get_prices(request: HttpRequest) -> dict[str, Any]:
 
 def _compare_runs(run_id: str, against: str) -> dict[str, Any]:
     then, now = _find_runs(run_id, against)
-    return comparison_json.comparison_facts(then, now, baselines.compare_runs(then, now))
+    return exports.comparison_facts(then, now, baselines.compare_runs(then, now))
 
 
 def _find_runs(run_id: str, against: str) -> tuple[EvalRun, EvalRun]:

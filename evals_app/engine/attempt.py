@@ -25,21 +25,20 @@ from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
 from google.adk.sessions.session import Session
 from typing_extensions import override
 
-from evals_app.engine import _adk, nested_calls, reached_states, scoring
+from evals_app.engine import _adk, reached_states, scoring
 from evals_app.engine.evaluators import MetricUnavailable, evaluator_class
 from evals_app.engine.judge_models import ModelLog, sum_tokens
 from evals_app.engine.model_retry import Retries, RetryPlugin
 from evals_app.engine.replay import NotRecorded, ReplayPlugin, create_replay
 from evals_app.files.schema import DEFAULT_USER
 from evals_app.metrics.catalog import ADK_METRICS
-from evals_app.metrics.invocations import NestedCalls
 from evals_app.metrics.own import ReachedStates
 from evals_app.models import EvalAttempt
+from evals_app.runs import writes
 from evals_app.runs.attempt_status import MODEL_UNAVAILABLE, STORE_LOST
 from evals_app.runs.limits import RETRY_SECONDS
 from evals_app.runs.replay.policy import RECORDED, ReplayPolicy
-from evals_app.runs.writes import attempts, model_usage
-from evals_app.runs.writes.outcomes import Failure, Outcome, Score
+from evals_app.runs.writes import Failure, Outcome, Score, model_usage
 from sessions_app.adk.recorder import Recorder
 from sessions_app.adk.service import DjangoSessionService
 from sessions_app.errors import BadInput, DevUIError, StoreFault
@@ -167,11 +166,10 @@ async def run_attempt(plan: RunPlan, attempt: EvalAttempt) -> Outcome:
         _require_all_turns(case, actual)
 
         async def note_judge(metric: str) -> None:
-            await retry.write(attempts.note_judge, attempt.pk, metric)
+            await retry.write(writes.note_judge, attempt.pk, metric)
 
         read_states = partial(_read_states, attempt, actual)
-        read_nested = partial(_read_nested, attempt, actual)
-        await scoring.score_attempt(judged, plan.metrics, case, actual, read_states, read_nested, note_judge)
+        await scoring.score_attempt(judged, plan.metrics, case, actual, read_states, note_judge)
     except BaseException as error:
         if isinstance(error, asyncio.CancelledError) and is_cancelled():
             raise
@@ -190,7 +188,7 @@ def _retries(plan: RunPlan, attempt: EvalAttempt) -> Retries:
 
     async def tell(waits_for: str, waited: float) -> None:
         attempt.waits_for, attempt.waited_seconds = waits_for, waited
-        await retry.write(attempts.note_waiting, attempt.pk, waits_for, waited)
+        await retry.write(writes.note_waiting, attempt.pk, waits_for, waited)
         if plan.waiting:
             plan.waiting(attempt)
 
@@ -267,17 +265,6 @@ async def _read_states(attempt: EvalAttempt, actual: Sequence[Invocation]) -> Re
         return ReachedStates()
     return await retry.read(
         reached_states.read_states, session_pk, [invocation.invocation_id for invocation in actual]
-    )
-
-
-async def _read_nested(attempt: EvalAttempt, actual: Sequence[Invocation]) -> list[NestedCalls]:
-    """Return the tool calls of the agents nested in each turn of an attempt."""
-    await outbox().wait_written(OUTBOX_WAIT_S)
-    session_pk, _ = await retry.read(_find_session, attempt.realm)
-    if session_pk is None:
-        return [{} for _ in actual]
-    return await retry.read(
-        nested_calls.read_nested_calls, session_pk, [invocation.invocation_id for invocation in actual]
     )
 
 

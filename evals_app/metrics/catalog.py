@@ -32,8 +32,6 @@ MATCH_TYPE = Option(
     ),
 )
 IGNORE_ARGS = Option("ignore_args", "ignore arguments", Widget.FLAG, False)
-INCLUDE_NESTED = Option("include_nested", "count calls of nested agents, too", Widget.FLAG, False)
-"""DevUI's own option, which ADK ignores."""
 RUBRICS = Option("rubrics", "Rubrics, one a line", Widget.RUBRICS, (), placeholder="id: what must be true")
 WITH_STEPS = Option(
     "include_intermediate_responses_in_final", "intermediate texts count, too", Widget.FLAG, False
@@ -47,7 +45,7 @@ _TABLE = (
         MetricKind.EXACT,
         "Share of turns whose tool calls are the expected ones.",
         default=1.0,
-        options=(MATCH_TYPE, IGNORE_ARGS, INCLUDE_NESTED),
+        options=(MATCH_TYPE, IGNORE_ARGS),
     ),
     Metric(
         "response_match_score",

@@ -1,4 +1,4 @@
-"""Background worker of the web process that keeps the search index and the problems of sessions up to date."""
+"""Background worker of the web process that keeps the search index, problems and trends up to date."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sessions_app.errors import DevUIError
 from sessions_app.problems import session_checks
 from sessions_app.search import indexing
 from sessions_app.store import change_listener, units_of_work
+from sessions_app.trends import rollup
 
 PAUSE_S = 0.5
 """Seconds between a notification and indexing, so that several writes are indexed and announced together."""
@@ -21,7 +22,10 @@ log = logging.getLogger(__name__)
 
 
 async def keep_indexed(*, retry_s: float = RETRY_S) -> None:
-    """Index new events and check them for problems, forever. Searches scan events that are not indexed yet."""
+    """Index new events, check them for problems and count them in the trends, forever.
+
+    Searches scan events that are not indexed yet.
+    """
     async with change_listener.subscribe() as ring:
         while True:
             try:
@@ -43,6 +47,10 @@ async def _catch_up() -> None:
         checked = await units_of_work.read(session_checks.check_next)
         if checked:
             await units_of_work.write(session_checks.store, checked)
-        if not pieces and not checked:
+        is_idle = not pieces and not checked
+        if is_idle and (batch := await units_of_work.read(rollup.read_batch)):
+            await units_of_work.write(rollup.store, batch)
+            is_idle = False
+        if is_idle:
             return
         await asyncio.sleep(time.monotonic() - began)

@@ -39,12 +39,14 @@ from sessions_app.models.state import (
     UserScope,
     UserState,
 )
-from sessions_app.models.traces import ModelCall, ModelPiece, Span, Trace
+from sessions_app.models.traces import UNCOUNTED, ModelCall, ModelPiece, Span, Trace
+from sessions_app.models.trends import TrendBucket
 
 __all__ = [
     "LOG_LEVELS",
     "STATE_ROWS",
     "UNCHECKED",
+    "UNCOUNTED",
     "UNINDEXED",
     "UNINDEXED_NESTED",
     "AgentCard",
@@ -83,6 +85,7 @@ __all__ = [
     "StateValue",
     "TempWrite",
     "Trace",
+    "TrendBucket",
     "UntrackedKey",
     "UserScope",
     "UserState",

@@ -9,6 +9,9 @@ from django.db import models
 
 from sessions_app.models.sessions import AgentSession
 
+UNCOUNTED = models.Q(finished_at__gt=models.F("counted_until"))
+"""Condition: an invocation has ended and is not part of the trends yet. It has a partial index."""
+
 
 class Trace(models.Model):
     """The stages of an invocation with their times, as the recorder observed them."""
@@ -26,12 +29,18 @@ class Trace(models.Model):
     started_at = models.FloatField()
     finished_at = models.FloatField(null=True, help_text="Null: unfinished, or its process was killed.")
     stages = models.TextField(default="[]", help_text="JSON: [name, time, agent or tool] of each stage.")
+    counted_until = models.FloatField(
+        default=0.0, db_default=0.0, help_text="Its end when it was last added to the trends; 0: never."
+    )
 
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["session", "invocation_id"], name="trace_of_invocation")
         ]
-        indexes = [models.Index(fields=["-started_at", "-id"], name="trace_newest")]
+        indexes = [
+            models.Index(fields=["-started_at", "-id"], name="trace_newest"),
+            models.Index(fields=["id"], name="trace_uncounted", condition=UNCOUNTED),
+        ]
 
     @property
     def decoded_stages(self) -> list[list[Any]]:

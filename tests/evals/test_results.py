@@ -9,13 +9,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from evals_app.analysis import baselines, case_matrix, repetitions, run_summary, trends
+from evals_app.analysis import baselines, case_matrix, exports, repetitions, run_summary, trends
 from evals_app.analysis.case_matrix import Filters
 from evals_app.analysis.case_verdicts import Verdict
-from evals_app.analysis.exports import comparison_json, run_json
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs import attempt_status, rerun
-from evals_app.runs.writes import notes, runs
+from evals_app.runs import attempt_status, rerun, writes
 from sessions_app.errors import BadInput, NotFound
 from tests.evals import stored_runs
 from tests.evals.builders import case, turn
@@ -315,9 +313,9 @@ def test_all_pages_ignore_leftovers_of_a_dead_process():
     assert (change.after.passed, change.after.failed, change.after.unjudged) == (2, 0, 1)
     points = {point.run.pk: point.rate.value for point in trends.trend_of(of.evalset).points}
     assert (points[run.pk], points[before.pk]) == (1.0, 2 / 3)
-    [facts] = json.loads(run_json.as_json([run]))["runs"]
+    [facts] = json.loads(exports.as_json([run]))["runs"]
     assert (facts["rate"]["cases"], facts["rate"]["passed"]) == (1, 1.0)
-    exported = comparison_json.comparison_facts(before, run, baselines.compare_runs(before, run))
+    exported = exports.comparison_facts(before, run, baselines.compare_runs(before, run))
     assert exported["cases"][0]["after"]["passed"] == 2
 
 
@@ -337,12 +335,12 @@ def test_runs_of_two_evalsets_are_not_compared():
 def test_evalset_has_one_baseline_which_can_be_unset():
     of = stored_runs.version(cases("a"))
     first, second, third = (stored_runs.run(of, {"a": [passing()]}) for _ in range(3))
-    notes.mark_baseline(first.pk)
-    notes.mark_baseline(second.pk)
+    writes.mark_baseline(first.pk)
+    writes.mark_baseline(second.pk)
     assert list(EvalRun.objects.filter(baseline=True)) == [second]
     assert baselines.find_baseline(third, "baseline") == second
     assert baselines.baseline_of(second) is None
-    notes.mark_baseline(second.pk, False)
+    writes.mark_baseline(second.pk, False)
     assert not EvalRun.objects.filter(baseline=True).exists()
     assert baselines.find_baseline(third, "previous") == second
     assert baselines.find_baseline(third, first.pk[:12]) == first
@@ -357,24 +355,24 @@ def test_a_baseline_that_is_not_there_is_refused(name):
 
 def test_active_run_is_no_baseline_and_note_length_is_limited():
     of = stored_runs.version(cases("a"))
-    waiting = runs.create_run(runs.NewRun(of, [(0, "a")], {"criteria": {}}))
+    waiting = writes.create_run(writes.NewRun(of, [(0, "a")], {"criteria": {}}))
     with pytest.raises(BadInput, match="has not ended"):
-        notes.mark_baseline(waiting.pk)
+        writes.mark_baseline(waiting.pk)
     with pytest.raises(NotFound):
-        notes.mark_baseline("nothing")
+        writes.mark_baseline("nothing")
     with pytest.raises(BadInput, match="10,001"):
-        notes.note_run(waiting.pk, "x" * 10_001)
+        writes.note_run(waiting.pk, "x" * 10_001)
     with pytest.raises(NotFound):
-        notes.note_run("nothing", "x")
+        writes.note_run("nothing", "x")
     with pytest.raises(NotFound):
-        notes.note_attempt(0, "x")
+        writes.note_attempt(0, "x")
 
 
 def test_trend_has_rates_changes_and_case_histories():
     of = stored_runs.version(cases("a", "b"))
     stored_runs.run(of, {"a": [passing()], "b": [passing()]})
     last = stored_runs.run(of, {"a": [failing()], "b": [passing()]}, code="v2")
-    notes.mark_baseline(last.pk)
+    writes.mark_baseline(last.pk)
     trend = trends.trend_of(of.evalset)
     assert [point.rate.value for point in trend.points] == [1.0, 0.5]
     assert [[change.what for change in point.changes] for point in trend.points] == [[], ["code"]]
@@ -445,7 +443,7 @@ def test_reading_a_run_asks_as_often_for_many_cases_as_for_few():
     for names in (few, many):
         of = stored_runs.version(cases(*names), f"of {len(names)}")
         first = stored_runs.run(of, {name: [passing()] for name in names})
-        notes.mark_baseline(first.pk)
+        writes.mark_baseline(first.pk)
         run = stored_runs.run(of, {name: [failing()] for name in names}, code="v2")
         counts.append(
             [

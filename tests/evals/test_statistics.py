@@ -17,8 +17,8 @@ from evals_app.analysis.statistics import (
     pass_hat_k,
     sign_flip,
     spread,
-    wilson,
 )
+from sessions_app.statistics import wilson
 
 COUNTS = st.integers(min_value=0, max_value=40)
 SIDES = st.tuples(COUNTS, COUNTS).filter(any)

@@ -10,9 +10,9 @@ from sessions_app.models import AgentSession, Run, SessionProblem, SessionTrait,
 from sessions_app.plugins import PROBLEMS
 from sessions_app.problems import all_detectors, problem_queries, session_checks
 from sessions_app.runs import lifecycle
+from sessions_app.search import execution
 from sessions_app.search import indexing as search_indexing
-from sessions_app.search.execution import session_queries
-from sessions_app.search.query.parsing import parse
+from sessions_app.search.query import parse
 from sessions_app.sessions import deletion
 from tests.pages.html import parse as parse_html
 from tests.timeline.logs import log
@@ -39,9 +39,7 @@ def index() -> None:
 
 def found_by(query: str) -> list[int]:
     return sorted(
-        session_queries.Search(parse(query))
-        .filter_rows(AgentSession.objects.all())
-        .values_list("pk", flat=True)
+        execution.Search(parse(query)).filter_rows(AgentSession.objects.all()).values_list("pk", flat=True)
     )
 
 
@@ -157,7 +155,7 @@ def test_search_finds_sessions_by_code_and_number(story):
     index()
     assert found_by("problem:tool-error") == found_by("problems>1") == [story.pk]
     assert found_by("-problem:tool-error") == found_by("problems=0") == [other.pk]
-    [hit] = session_queries.Search(parse("problem:tool-error")).hits([story.session]).values()
+    [hit] = execution.Search(parse("problem:tool-error")).hits([story.session]).values()
     assert hit.seq == 4
 
 

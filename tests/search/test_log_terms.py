@@ -7,10 +7,8 @@ import re
 import pytest
 
 from sessions_app.models import AgentSession
-from sessions_app.search.execution import event_queries, session_queries
-from sessions_app.search.query.completion import Vocabulary, complete
-from sessions_app.search.query.parsing import parse
-from sessions_app.search.query.scanner import QueryError
+from sessions_app.search import execution
+from sessions_app.search.query import QueryError, Vocabulary, complete, parse
 from tests.search.conftest import events, finder
 from tests.timeline.logs import log
 from tests.timeline.story import Story
@@ -71,22 +69,20 @@ def test_record_belongs_to_the_event_of_its_own_session(story):
 
 
 def test_log_terms_apply_to_events():
-    assert event_queries.session_terms(parse("log:timeout level:error")) == []
+    assert execution.session_terms(parse("log:timeout level:error")) == []
 
 
 def test_sessions_are_tested_for_log_terms_in_windows():
-    plan = session_queries.Search(parse("log:timeout level:error")).plan
+    plan = execution.Search(parse("log:timeout level:error")).plan
     assert (len(plan.of), len(plan.tests)) == (0, 2)
 
 
 def test_session_with_log_record_shows_the_event_before_the_newest(story):
-    hits = session_queries.Search(parse("level:debug")).hits(
-        list(AgentSession.objects.order_by("session_id"))
-    )
+    hits = execution.Search(parse("level:debug")).hits(list(AgentSession.objects.order_by("session_id")))
     assert [hit.seq for hit in hits.values()] == [3, 1]
-    [hit] = session_queries.Search(parse("log:timed")).hits([story.session]).values()
+    [hit] = execution.Search(parse("log:timed")).hits([story.session]).values()
     assert (hit.seq, hit.kind) == (2, "tool_call")
-    assert session_queries.Search(parse("log:loading")).hits([story.session]) == {}
+    assert execution.Search(parse("log:loading")).hits([story.session]) == {}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Trends: roll-ups of recorded invocations by time, and what pages show of them."""
