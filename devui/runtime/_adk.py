@@ -15,10 +15,14 @@ from google.adk.apps.app import App
 from google.adk.cli.dev_server import DevServer
 from google.adk.cli.utils._nested_agent_loader import NestedAgentLoader
 from google.adk.cli.utils.base_agent_loader import _AgentLoadError
+from google.adk.environment import LocalEnvironment
 from google.adk.flows.llm_flows.prompt import _instructions_utils
 from google.adk.runners import Runner
 from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.environment import EnvironmentToolset
 from google.adk.tools.function_tool import FunctionTool
+from google.adk.tools.skill_toolset import SkillToolset
 from google.adk.workflow import BaseNode, FunctionNode
 from google.genai import types
 from typing_extensions import override
@@ -37,8 +41,10 @@ __all__ = [
     "declaration_of",
     "default_model",
     "enforce_yaml_denylist",
+    "environment_of",
     "function_of_node",
     "node_context_parameter",
+    "skills_of",
     "tool_context_parameter",
 ]
 
@@ -125,6 +131,26 @@ def enforce_yaml_denylist() -> None:
 def declaration_of(tool: BaseTool) -> types.FunctionDeclaration | None:
     """Return the function declaration that the model receives for a tool."""
     return tool._get_declaration()
+
+
+def skills_of(toolset: BaseToolset) -> dict[str, str]:
+    """Return the descriptions of a toolset's skills by name; empty for a toolset without skills."""
+    skills = toolset._skills if isinstance(toolset, SkillToolset) else {}
+    return {name: skill.description for name, skill in skills.items()}
+
+
+def environment_of(toolset: BaseToolset) -> tuple[str, str]:
+    """Return the type and the working directory of the environment in which a toolset works; empty: none, not set."""
+    if isinstance(toolset, SkillToolset):
+        environment = toolset._env
+    elif isinstance(toolset, EnvironmentToolset):
+        environment = toolset._environment
+    else:
+        return "", ""
+    if environment is None:
+        return "", ""
+    folder = environment._working_dir if isinstance(environment, LocalEnvironment) else None
+    return type(environment).__name__, str(folder or "")
 
 
 def default_model() -> str:

@@ -17,6 +17,7 @@ from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.loop_agent import LoopAgent
 from google.adk.apps.app import App
 from google.adk.models.base_llm import BaseLlm
+from google.adk.planners import BasePlanner
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.base_tool import BaseTool
@@ -29,6 +30,7 @@ from pydantic import BaseModel
 from devui.runtime import _adk
 from devui.runtime.code_locations import CodeLocation, CodeLocator
 from devui.runtime.guarded_reads import call_or, callable_name, truncate
+from sessions_app.redaction import redact_texts, without_password
 
 AGENT_CALLBACKS = ("before_agent_callback", "after_agent_callback")
 LLM_CALLBACKS = (
@@ -77,7 +79,8 @@ def describe(
     callbacks {hook: [{name, at}]}; an LLM agent also model, model_from (the source of an inherited model),
     model_config, instruction (text) or instruction_provider (name) with instruction_provider_at, the same for
     global_instruction, static_instruction, tools [{name, type, description, long_running, context, at, schema, agent}],
-    output_key and mode; a workflow has nodes and edges. `again` marks an agent inside itself; `problem` is the error of
+    output_key and mode. A toolset among the tools has prefix and settings; a workflow has nodes and edges. `again`
+    marks an agent inside itself; `problem` is the error of
     an agent that cannot be read.
     """
     here = Path.cwd()
@@ -213,6 +216,8 @@ class _Describer:
                 "type": "toolset",
                 "description": "Its tools are known when it runs.",
                 "at": self.locator.of_class(type(source)),
+                "prefix": source.tool_name_prefix or "",
+                "settings": _toolset_settings(source),
             }
         if isinstance(source, _adk.Node):
             agent = self.node(source, model)
@@ -267,14 +272,53 @@ def _plain(value: Any) -> Any:
 
 
 def _settings(node: Any) -> dict[str, Any]:
-    """Return the fields of an agent that differ from their defaults; objects become the names of their types."""
+    """Return the fields of an agent that differ from their defaults."""
     fields = type(node).model_fields
     settings: dict[str, Any] = {}
     for name in SETTINGS:
         value = getattr(node, name) if name in fields else None
         if value is not None and value != fields[name].default:
-            settings[name] = _plain(value)
+            settings[name] = _object(value)
     return settings
+
+
+def _object(value: Any) -> Any:
+    """Return a setting as JSON. Planners, code executors and configs become their type with the fields that are set."""
+    if isinstance(value, BasePlanner):
+        fields = vars(value)
+    elif isinstance(value, BaseModel):
+        defaults = type(value).model_fields
+        fields = {
+            name: field for name in defaults if (field := getattr(value, name)) != defaults[name].default
+        }
+    else:
+        return _plain(value)
+    shown = {
+        name: field.model_dump(mode="json", exclude_none=True) if isinstance(field, BaseModel) else field
+        for name, field in fields.items()
+        if isinstance(field, BaseModel | str | bool | int | float)
+    }
+    return redact_texts({"type": type(value).__name__, **shown}) if shown else type(value).__name__
+
+
+def _toolset_settings(toolset: BaseToolset) -> dict[str, Any]:
+    """Return the server, filter, skills and environment of a toolset, without credentials."""
+    environment, folder = _adk.environment_of(toolset)
+    settings = {
+        "server": call_or(lambda: _mcp_server(getattr(toolset, "connection_params", None)), ""),
+        "tool_filter": toolset.tool_filter if isinstance(toolset.tool_filter, list) else None,
+        "skills": _adk.skills_of(toolset),
+        "environment": environment,
+        "working_dir": folder,
+    }
+    return {name: value for name, value in settings.items() if value}
+
+
+def _mcp_server(connection: Any) -> str:
+    """Return the URL or the program of an MCP server, without the program's arguments: they may be credentials."""
+    if url := getattr(connection, "url", ""):
+        return without_password(str(url))
+    return str(getattr(getattr(connection, "server_params", connection), "command", ""))
 
 
 def _config(config: types.GenerateContentConfig | None) -> dict[str, Any]:

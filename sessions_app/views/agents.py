@@ -25,6 +25,7 @@ from sessions_app.problems.problem_queries import problems_by_code
 from sessions_app.runs import agent_loading
 from sessions_app.sessions import listing, overview
 from sessions_app.store import units_of_work
+from sessions_app.traces.toolset_tools import add_seen_tools
 
 PAGE = "devui/agents/agent.html"
 CARD = "devui/agents/status.html"
@@ -61,6 +62,8 @@ def _agent_page(request: HttpRequest, app_name: str, problem: DevUIError | None)
     sessions = list(invocation_path.annotate_last_invocation(newest)[:SESSIONS_SHOWN])
     root = configured_folder()
     tree = prepare_description(agent.tree, str(root.root) if root else "") if agent.tree else None
+    if tree:
+        add_seen_tools(tree, sessions)
     path_taken = _invocation_path(request, app_name, sessions)
     ttl_s = expiry.ttl_of(app_name)
     ttl = SessionTtlForm(initial={"ttl": "" if ttl_s is None else durations.format_seconds(ttl_s)})

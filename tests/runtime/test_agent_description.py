@@ -14,10 +14,16 @@ import pytest
 from google.adk.agents import LlmAgent, LoopAgent, SequentialAgent
 from google.adk.agents.context_cache_config import ContextCacheConfig
 from google.adk.apps.app import App, ResumabilityConfig
+from google.adk.code_executors import UnsafeLocalCodeExecutor
+from google.adk.environment import LocalEnvironment
+from google.adk.planners import BuiltInPlanner, PlanReActPlanner
 from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.skills.models import Frontmatter, Skill
 from google.adk.tools import LongRunningFunctionTool
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.environment import EnvironmentToolset
+from google.adk.tools.skill_toolset import SkillToolset
 from google.adk.workflow import Workflow
 from google.genai import types as genai
 
@@ -190,6 +196,55 @@ def test_settings_that_differ_from_adks_defaults_are_listed():
     agent = LlmAgent(name="cook", include_contents="none", disallow_transfer_to_peers=True)
     settings = describe(agent, None, "kitchen")["settings"]
     assert settings == {"include_contents": "none", "disallow_transfer_to_peers": True}
+
+
+def test_planner_code_executor_and_retries_are_shown_with_what_is_set():
+    agent = LlmAgent(
+        name="cook",
+        planner=BuiltInPlanner(thinking_config=genai.ThinkingConfig(thinking_budget=100)),
+        code_executor=UnsafeLocalCodeExecutor(timeout_seconds=3),
+    )
+    settings = describe(agent, None, "kitchen")["settings"]
+    assert settings["planner"] == {"type": "BuiltInPlanner", "thinking_config": {"thinking_budget": 100}}
+    assert settings["code_executor"] == {"type": "UnsafeLocalCodeExecutor", "timeout_seconds": 3}
+    plain = LlmAgent(name="cook", planner=PlanReActPlanner())
+    assert describe(plain, None, "kitchen")["settings"] == {"planner": "PlanReActPlanner"}
+
+
+def test_skills_and_environment_of_toolsets_are_shown():
+    skill = Skill(frontmatter=Frontmatter(name="bake", description="Bakes bread."), instructions="Mix.")
+    environment = LocalEnvironment(working_dir=Path("/kitchen"), env_vars={"API_KEY": "s3cret"})
+    tools = [
+        SkillToolset(skills=[skill], tool_name_prefix="chef"),
+        EnvironmentToolset(environment=environment, tool_filter=["execute"]),
+    ]
+    described = describe(LlmAgent(name="cook", tools=tools), None, "kitchen")["tools"]
+    assert [tool["prefix"] for tool in described] == ["chef", ""]
+    assert described[0]["settings"] == {"skills": {"bake": "Bakes bread."}}
+    assert described[1]["settings"] == {
+        "tool_filter": ["execute"],
+        "environment": "LocalEnvironment",
+        "working_dir": "/kitchen",
+    }
+    assert "s3cret" not in json.dumps(described)
+
+
+@pytest.mark.parametrize(
+    ("connection", "server"),
+    [
+        (
+            {"url": "https://ann:pw@mcp.example/sse?key=1", "headers": {"a": "b"}},
+            "https://ann@mcp.example/sse",
+        ),
+        ({"server_params": types.SimpleNamespace(command="npx", args=["--token", "s3cret"])}, "npx"),
+        ({"command": "npx", "args": ["--token", "s3cret"]}, "npx"),
+    ],
+)
+def test_mcp_server_is_named_without_credentials(connection, server):
+    toolset = Kitchen()
+    toolset.connection_params = types.SimpleNamespace(**connection)
+    [described] = describe(LlmAgent(name="cook", tools=[toolset]), None, "kitchen")["tools"]
+    assert described["settings"] == {"server": server}
 
 
 def test_workflow_is_described_as_a_graph():

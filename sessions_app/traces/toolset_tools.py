@@ -1,0 +1,101 @@
+"""Tools of toolsets, as the recorder saw them in the newest model request of their agent.
+
+A toolset lists its tools only when it runs. The recorded request of an agent declares all of its tools; those that the
+agent's description does not name come from its toolsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import OuterRef, Subquery
+
+from sessions_app.agents.page.description import Node
+from sessions_app.models import AgentSession, ModelCall
+from sessions_app.traces.lost_toolsets import lost_toolsets_of_sessions
+from sessions_app.traces.model_calls import read_request
+
+MAX_AGENTS = 20
+"""Agents whose newest request is read."""
+
+TOOLS_OF_ADK = frozenset({"transfer_to_agent", "set_model_response", "finish_task", "exit_loop"})
+"""Tools that ADK itself adds to requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenTools:
+    """The tools of an agent's toolsets in its newest model request.
+
+    Attributes:
+        tools: name, description and schema of each; of tools without one toolset, those of all toolsets.
+        lost: the toolsets that failed to load for this request, each with its error.
+    """
+
+    call: ModelCall
+    tools: list[dict[str, Any]]
+    lost: list[str]
+
+
+def add_seen_tools(tree: Node, sessions: Sequence[AgentSession]) -> None:
+    """Set `seen` of the toolsets in a prepared description, as of these sessions.
+
+    Tools that could belong to several toolsets are set at the agent instead.
+    """
+    nodes = list(_nodes_with_toolsets(tree))[:MAX_AGENTS]
+    for node in nodes:
+        if call := _newest_call([session.pk for session in sessions], node["name"]):
+            _set_seen(node, call)
+
+
+def _nodes_with_toolsets(node: Node) -> Iterator[Node]:
+    if any(_is_toolset(tool) for tool in node["tools"]):
+        yield node
+    inner = [tool["agent"] for tool in node["tools"] if tool["agent"]]
+    for child in (*node["sub_agents"], *node["nodes"], *inner):
+        yield from _nodes_with_toolsets(child)
+
+
+def _is_toolset(tool: Node) -> bool:
+    return tool.get("type") == "toolset"
+
+
+def _newest_call(session_pks: Collection[int], agent: str) -> ModelCall | None:
+    """Return the newest model call of an agent in some sessions. Two queries."""
+    newest = ModelCall.objects.filter(session=OuterRef("pk"), agent=agent).order_by("-pk").values("pk")[:1]
+    rows = AgentSession.objects.filter(pk__in=session_pks).annotate(call=Subquery(newest))
+    pks = [pk for pk in rows.values_list("call", flat=True) if pk is not None]
+    return ModelCall.objects.select_related("session").filter(pk=max(pks)).first() if pks else None
+
+
+def _set_seen(node: Node, call: ModelCall) -> None:
+    toolsets = [tool for tool in node["tools"] if _is_toolset(tool)]
+    named = {tool["name"] for tool in node["tools"]} | TOOLS_OF_ADK
+    tools = [_describe(tool) for tool in read_request(call).tools if tool.get("name") not in {None, *named}]
+    lines = lost_toolsets_of_sessions([(call.session_id, call.invocation_id)])
+    lost = [
+        line
+        for line in lines.get((call.session_id, call.invocation_id), ())
+        if f" of agent {node['name']}: " in line
+    ]
+    for toolset in toolsets:
+        prefix = f"{toolset['prefix']}_" if toolset.get("prefix") else ""
+        own = [tool for tool in tools if prefix and tool["name"].startswith(prefix)]
+        tools = [tool for tool in tools if tool not in own]
+        own_lost = [line for line in lost if line.startswith(toolset["name"])]
+        toolset["seen"] = SeenTools(call, own, own_lost) if own or own_lost else None
+    unassigned = [toolset for toolset in toolsets if not toolset.get("prefix") and not toolset["seen"]]
+    if tools and len(unassigned) == 1:
+        unassigned[0]["seen"] = SeenTools(call, tools, [])
+    elif tools:
+        node["seen"] = SeenTools(call, tools, [])
+
+
+def _describe(declaration: dict[str, Any]) -> dict[str, Any]:
+    schema = declaration.get("parametersJsonSchema") or declaration.get("parameters")
+    return {
+        "name": str(declaration["name"]),
+        "description": str(declaration.get("description") or ""),
+        "schema": schema if isinstance(schema, dict) else None,
+    }
