@@ -195,9 +195,11 @@ class Recorder(BasePlugin):
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, error: Exception
     ) -> None:
         """From here on the agent's `on_tool_error_callback`s write."""
+        if (log := self._log(tool_context)) and log.run_log:
+            log.run_log.note_exception(tool.name, error)
         run_log.note_agent(tool_context.agent_name)
         self._hand_to_callbacks(tool_context, "on_tool_error_callback")
-        if log := self._log(tool_context):
+        if log:
             log.note_stage("tool failed", tool.name)
 
     @_harmless

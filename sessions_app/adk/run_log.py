@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextvars
 import logging
+import re
 import sys
 import threading
+import traceback
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
@@ -32,6 +34,14 @@ MAX_CHARS = 1_000_000
 
 MAX_MESSAGE = 8_000
 """Maximum length of a message; a printed line that is longer is split."""
+
+LONGEST_CREDENTIAL = 1_500
+"""Characters behind a cut that are searched for credentials, too, so that the cut leaves no part of one."""
+
+_STATED_LEVEL = re.compile(
+    r"[\d\s:.,/|\[\]TZ+-]{0,40}(?:(?P<warning>WARN(?:ING)?\b)|(?:ERROR|CRITICAL|FATAL)\b|Traceback \(most recent)"
+)
+"""Start of a printed line that states its level, after a time."""
 
 IGNORED_LOGGERS = (
     *("devui", "sessions_app", "evals_app", "django", "uvicorn", "channels"),
@@ -88,23 +98,37 @@ class RunLog:
     def note(self, level: int, source: str, message: str, logger: str = "") -> None:
         """Store a record, unless the invocation has too many."""
         with self._lock:
-            if self._count >= MAX_RECORDS or self._chars >= MAX_CHARS:
+            if self._is_full():
                 self._dropped += 1
                 return
             self._add(level, source, message, logger)
 
+    def note_exception(self, tool: str, error: BaseException) -> None:
+        """Store the exception of a tool with its traceback: a plug-in may answer the model in its place."""
+        lines = "".join(traceback.format_exception(error))
+        message = f"{tool} raised {type(error).__name__}: {error}"[:MAX_MESSAGE]
+        self.note(logging.ERROR, LogRecord.Source.LOG, f"{message}\n{lines}", OWN_LOGGER)
+
     def print(self, source: str, text: str) -> None:
         """Store the complete lines of printed text; an incomplete line waits for its end."""
-        level = logging.WARNING if source == LogRecord.Source.STDERR else logging.INFO
         with self._lock:
+            if self._is_full():
+                self._dropped += text.count("\n")
+                return
             *lines, rest = (self._lines.pop(source, "") + text).split("\n")
-            if len(rest) > MAX_MESSAGE:
-                lines, rest = [*lines, rest], ""
+            if len(rest) > MAX_MESSAGE + LONGEST_CREDENTIAL:
+                rest = scopes.clean_error(rest[:MAX_CHARS])
+                lines, rest = [*lines, rest[:-LONGEST_CREDENTIAL]], rest[-LONGEST_CREDENTIAL:]
             if rest:
                 self._lines[source] = rest
         for line in lines:
-            for start in range(0, len(line), MAX_MESSAGE):
-                self.note(level, source, line[start : start + MAX_MESSAGE])
+            level = _level_of_line(line, source)
+            whole = line if len(line) <= MAX_MESSAGE else scopes.clean_error(line[:MAX_CHARS])
+            for start in range(0, len(whole), MAX_MESSAGE):
+                self.note(level, source, whole[start : start + MAX_MESSAGE])
+            if len(line) > MAX_CHARS:
+                with self._lock:
+                    self._dropped += 1
 
     def close(self) -> None:
         """Store incomplete lines, and a record with the number of dropped records."""
@@ -122,6 +146,9 @@ class RunLog:
                 self._add(logging.WARNING, LogRecord.Source.LOG, note, OWN_LOGGER)
                 self._dropped = 0
         outbox().enqueue(self._unit)
+
+    def _is_full(self) -> bool:
+        return self._count >= MAX_RECORDS or self._chars >= MAX_CHARS
 
     def _add(self, level: int, source: str, message: str, logger: str) -> None:
         self._count += 1
@@ -141,7 +168,7 @@ class RunLog:
                 tool=origin.tool,
                 call_id=origin.call_id,
                 after_event_id=self.last_event_id,
-                message=message[:MAX_MESSAGE],
+                message=message[: MAX_MESSAGE + LONGEST_CREDENTIAL],
             )
         )
         if not is_queued:
@@ -152,7 +179,7 @@ class RunLog:
         with self._lock:
             records, self._waiting = self._waiting, []
         for record in records:
-            record.message = scopes.clean_error(record.message)
+            record.message = _cut_message(record.message)
             for name in ("logger", "agent", "tool", "call_id"):
                 setattr(record, name, scopes.clean_text(getattr(record, name)))
         return partial(save_log_records, self._key, records)
@@ -228,6 +255,25 @@ def _capture() -> None:
         stream = getattr(sys, name)
         if stream is not None and not isinstance(stream, _Tee):
             setattr(sys, name, _Tee(stream, source))
+
+
+def _cut_message(message: str) -> str:
+    """Return a message without credentials, cut so that no part of one is left at its end."""
+    cleaned = scopes.clean_error(message)
+    is_cut = len(message) == MAX_MESSAGE + LONGEST_CREDENTIAL
+    return (
+        cleaned[: max(0, len(cleaned) - LONGEST_CREDENTIAL)][:MAX_MESSAGE]
+        if is_cut
+        else cleaned[:MAX_MESSAGE]
+    )
+
+
+def _level_of_line(line: str, source: str) -> int:
+    """Return the level that a printed line states, or that of its stream if that is higher."""
+    level = logging.WARNING if source == LogRecord.Source.STDERR else logging.INFO
+    if match := _STATED_LEVEL.match(line):
+        return max(level, logging.WARNING if match["warning"] else logging.ERROR)
+    return level
 
 
 def _text_of(record: logging.LogRecord) -> str:

@@ -42,6 +42,7 @@ class ResultForm(StrEnum):
     STATUS = "the status “error”"
     MCP = "MCP’s isError"
     RETRIED = "an exception, which the retry plug-in caught"
+    ANSWERED = "an exception, in whose place a callback answered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,21 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
+class LoggedError:
+    """A log record or printed line of level ERROR or above. `seq` is the event that it follows; 0: unknown.
+
+    `raised_by` is the tool whose exception the recorder logged with its traceback; empty for all other records.
+    """
+
+    pk: int
+    seq: int
+    agent: str
+    logger: str
+    message: str
+    raised_by: str
+
+
+@dataclass(frozen=True, slots=True)
 class UntrackedChange:
     """A key that was changed without an event, with its prefix."""
 
@@ -139,6 +155,7 @@ class Evidence:
     observes: requests, stages, untracked changes and `temp:` keys.
 
     Attributes:
+        logged_errors: log records of level ERROR or above, newest first.
         trace_pk: key of the trace that has the stages; 0: none.
         previous_requests: last model request of each agent before this invocation.
         earlier_temp: `temp:` keys written in earlier invocations, newest first.
@@ -154,6 +171,7 @@ class Evidence:
     previous_requests: Mapping[str, ModelRequest] = field(default_factory=dict)
     runs: Sequence[RunEvidence] = ()
     stages: Sequence[Stage] = ()
+    logged_errors: Sequence[LoggedError] = ()
     trace_pk: int = 0
     untracked: Sequence[UntrackedChange] = ()
     earlier_temp: Sequence[TempKey] = ()

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Max
-from django.db.models.functions import Length
+from django.db.models.functions import Greatest, Length, Substr
 
 from sessions_app import scopes
 from sessions_app.events.content import RETRIED_ERROR, function_calls, function_responses
 from sessions_app.models import (
     AgentSession,
     Event,
+    LogRecord,
     ModelCall,
     ModelPiece,
     Run,
@@ -29,6 +31,7 @@ from sessions_app.problems.evidence import (
     DeclaredTool,
     EventEvidence,
     Evidence,
+    LoggedError,
     ModelRequest,
     ResultForm,
     RunEvidence,
@@ -53,6 +56,12 @@ ROWS_READ = 500
 
 CACHES_READ = 5
 """Lost caches of a batch whose contents are compared."""
+
+LOG_MESSAGE_READ = 2_000
+"""Characters of a log record that are read at its start and at its end."""
+
+RECORDER_LOGGER = "devui"
+"""Logger of the records that the recorder adds itself."""
 
 AGENTS_READ = 50
 TOOL_LISTS_READ = 20
@@ -125,6 +134,7 @@ def _evidence_of(session: AgentSession, events: Sequence[Event], ids: Collection
         if ids
         else ()
     )
+    logged = _read_logged_errors(of_batch) if ids else {}
     temp = _read_temp_keys(session)
     for invocation_id in ids:
         own = by_invocation[invocation_id]
@@ -138,6 +148,7 @@ def _evidence_of(session: AgentSession, events: Sequence[Event], ids: Collection
             previous_requests=_previous(requests, invocation_id),
             runs=runs.get(invocation_id, ()),
             stages=[_stage(stage) for _, stages in traces[invocation_id] for stage in json.loads(stages)],
+            logged_errors=_logged_errors(own, logged.get(invocation_id, ())),
             trace_pk=next((pk for pk, _ in traces[invocation_id]), 0),
             untracked=list(
                 {
@@ -264,6 +275,33 @@ def _read_runs(rows: Any) -> dict[str, list[RunEvidence]]:
         ]
         for invocation_id, own in runs.items()
     }
+
+
+def _read_logged_errors(of_batch: Mapping[str, Any]) -> dict[str, list[tuple[Any, ...]]]:
+    """Return the newest log records of level ERROR or above by invocation, newest first."""
+    records = LogRecord.objects.filter(**of_batch, level__gte=logging.ERROR).order_by("-pk")
+    size = Length("message")
+    columns = records.annotate(
+        start=Substr("message", 1, LOG_MESSAGE_READ),
+        end=Substr("message", Greatest(size - LOG_MESSAGE_READ, LOG_MESSAGE_READ) + 1),
+    ).values_list("invocation_id", "pk", "after_event_id", "agent", "tool", "logger", "start", "end")
+    return _group(columns[:ROWS_READ])
+
+
+def _logged_errors(events: Sequence[Event], rows: Iterable[tuple[Any, ...]]) -> list[LoggedError]:
+    """Return logged errors. Those before the first event that the recorder saw belong to the user's message."""
+    seqs = {"": events[0].seq, **{event.event_id: event.seq for event in events}}
+    return [
+        LoggedError(
+            pk,
+            seqs.get(event_id, 0),
+            agent,
+            logger,
+            start + end,
+            tool if logger == RECORDER_LOGGER else "",
+        )
+        for pk, event_id, agent, tool, logger, start, end in rows
+    ]
 
 
 def _read_temp_keys(session: AgentSession) -> list[TempKey]:

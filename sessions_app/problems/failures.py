@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
 from sessions_app.events.content import ABORTED
-from sessions_app.problems.evidence import Evidence, ResultForm
+from sessions_app.problems.evidence import Evidence, LoggedError, ResultForm
 from sessions_app.problems.registry import Link, Problem
 
 
@@ -127,7 +127,40 @@ def failures_of(evidence: Evidence) -> tuple[Failure, ...]:
             distinct.append(replace(failure, cause=cause_of(failure.message)))
         else:
             distinct[place] = _merge(distinct[place], failure)
-    return tuple(distinct)
+    distinct += _answered_exceptions(evidence, distinct)
+    return tuple(_link_log(evidence, failure) for failure in distinct)
+
+
+def _answered_exceptions(evidence: Evidence, others: Sequence[Failure]) -> Iterator[Failure]:
+    """Yield the exceptions of tools that no other failure shows: a callback answered in their place."""
+    for record in reversed(evidence.logged_errors):
+        if record.raised_by and not any(is_same_error(other.message, record) for other in others):
+            message = record.message.partition("\n")[0].partition(" raised ")[2]
+            yield Failure(
+                Source.TOOL,
+                record.seq,
+                record.agent,
+                record.raised_by,
+                message,
+                cause_of(message),
+                ResultForm.ANSWERED,
+                (Link("event", record.seq, "call"),) if record.seq else (),
+            )
+
+
+def is_same_error(message: str, record: LoggedError) -> bool:
+    """Return whether a log record repeats the text of an error."""
+    bare = _bare_message(message)
+    return len(bare) > 2 and bare in record.message
+
+
+def _link_log(evidence: Evidence, failure: Failure) -> Failure:
+    """Return a failure with a link to its log record, preferably that of the tool's exception."""
+    records = [record for record in evidence.logged_errors if is_same_error(failure.message, record)]
+    if not records:
+        return failure
+    record = min(records, key=lambda record: (not record.raised_by, abs(record.seq - failure.seq)))
+    return replace(failure, links=(*failure.links, Link("log", record.pk)))
 
 
 def _merge(first: Failure, other: Failure) -> Failure:

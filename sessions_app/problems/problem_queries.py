@@ -52,6 +52,11 @@ class ShownProblem:
         return [Link(kind, target, label) for kind, target, label in json.loads(self.row.links)]
 
     @property
+    def names_log_record(self) -> bool:
+        """True if a link names the log record that shows the problem."""
+        return any(link.kind == "log" for link in self.links)
+
+    @property
     def repeats_error(self) -> bool:
         """True if the timeline shows the problem's text as the error of an event or a run."""
         is_shown = bool(self.row.seq) or any(link.kind == "run" for link in self.links)
@@ -121,14 +126,25 @@ def problems_by_invocation(
     for row in checked.rows if checked else ():
         if row.invocation_id in invocation_ids and row.severity != Severity.NOTE:
             grouped[session.pk, row.invocation_id].append(ShownProblem(row))
-    return {invocation_id: problems for (_, invocation_id), problems in grouped.items()}
+    return _link_logs(session, {invocation_id: problems for (_, invocation_id), problems in grouped.items()})
 
 
 def newest_by_invocation(session: AgentSession, most: int) -> dict[str, list[ShownProblem]]:
     """Return the stored errors and warnings of the newest invocations that have any."""
     rows = SessionProblem.objects.filter(session=session).exclude(invocation_id="")
     by_invocation = {invocation_id: problems for (_, invocation_id), problems in _group(rows).items()}
-    return dict(list(by_invocation.items())[-most:])
+    return _link_logs(session, dict(list(by_invocation.items())[-most:]))
+
+
+def _link_logs(
+    session: AgentSession, by_invocation: dict[str, list[ShownProblem]]
+) -> dict[str, list[ShownProblem]]:
+    """Return problems with the traces that have the logs of their invocations. One query, if there are problems."""
+    logs = traces_with_log(session, by_invocation) if by_invocation else {}
+    return {
+        invocation_id: [ShownProblem(problem.row, logs.get(invocation_id, 0)) for problem in problems]
+        for invocation_id, problems in by_invocation.items()
+    }
 
 
 def problems_of_runs(invocations: Collection[tuple[int, str]]) -> dict[tuple[int, str], list[ShownProblem]]:

@@ -39,8 +39,8 @@ class Link:
     """A link to a piece of evidence.
 
     Attributes:
-        kind: event, request, trace or run.
-        target: seq of the event, key of the model call or trace, or id of the run.
+        kind: event, request, trace, run or log.
+        target: seq of the event, key of the model call, trace or log record, or id of the run.
         label: text of the link; empty: the kind.
     """
 

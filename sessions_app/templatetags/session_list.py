@@ -187,14 +187,12 @@ def _tokens(count: int) -> SafeString:
 
 def _problems(session: AgentSession) -> SafeString:
     """Return the number of problems, linked to their list; the number of errors if they were not checked yet."""
-    style, icon = ("danger", "error") if session.error_count else ("warn", "warn")
     if session.problem_count:
         return format_html(
-            '<a class="badge badge-{0}" href="{1}" hx-get="{1}" hx-target="#dialog-content" title="{2}">{3}{4}</a>',
-            style,
+            '<a class="badge badge-warn" href="{0}" hx-get="{0}" hx-target="#dialog-content" title="{1}">{2}{3}</a>',
             paths.url_by_key("session-problems", session.pk),
             devui.plural(session.problem_count, "problem,problems"),
-            devui.icon(icon, "problems"),
+            devui.icon("warn", "problems"),
             f"{session.problem_count:,}",
         )
     if not session.error_count:

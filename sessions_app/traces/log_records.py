@@ -18,6 +18,9 @@ MAX_WRITTEN = 500
 PAGE_SIZE = 500
 """Records of a page."""
 
+NEAR_RECORDS = 20
+"""Records shown before the record that a link names."""
+
 EVENT_RECORDS = 100
 """Maximum records shown below an event; the page of the log has all."""
 
@@ -71,6 +74,13 @@ def read_page(session: AgentSession, invocation_id: str, level: int = 0, after_p
     records = records_of(session, invocation_id, level).filter(pk__gt=after_pk)[: PAGE_SIZE + 1]
     page = list(records[:PAGE_SIZE])
     return LogPage(page, page[-1].pk if len(records) > PAGE_SIZE else None)
+
+
+def cursor_before(session: AgentSession, invocation_id: str, pk: int) -> int:
+    """Return the cursor of the page that begins some records before a record; 0: the first page. One query."""
+    earlier = LogRecord.objects.filter(session=session, invocation_id=invocation_id, pk__lt=pk)
+    pks = list(earlier.order_by("-pk").values_list("pk", flat=True)[: NEAR_RECORDS + 1])
+    return pks[-1] if len(pks) > NEAR_RECORDS else 0
 
 
 def read_page_after_event(session: AgentSession, event: Event) -> LogPage:

@@ -17,10 +17,11 @@ PART = "devui/traces/log_part.html"
 
 
 class LogQuery(QueryForm):
-    """Selects records of at least a level, after a primary key."""
+    """Selects records of at least a level, after a primary key or around one."""
 
     level = forms.ChoiceField(required=False, choices=[(name, name) for name in ("", *LOG_LEVELS)])
     after = forms.IntegerField(required=False, min_value=0)
+    near = forms.IntegerField(required=False, min_value=0)
 
 
 @require_safe
@@ -33,11 +34,14 @@ def page(request: HttpRequest, pk: int) -> HttpResponse:
     trace = waterfall.find_trace(pk)
     query = LogQuery(request.GET).read()
     level = LOG_LEVELS.get(query["level"], 0)
+    if query["near"]:
+        query["after"] = log_records.cursor_before(trace.session, trace.invocation_id, query["near"])
     context = {
         "trace": trace,
         "query": query,
         "levels": list(LOG_LEVELS),
         "log": log_records.read_page(trace.session, trace.invocation_id, level, query["after"] or 0),
+        "near": query["near"],
         "count": log_records.count_invocation(trace.session, trace.invocation_id),
     }
     return render(request, PAGE, context)

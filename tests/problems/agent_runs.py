@@ -36,7 +36,7 @@ async def converse(
     service = DjangoSessionService()
     await create(service)
     fields = {"name": "agent", "model": model or ScriptedModel.saying(*turns), "tools": list(tools), **agent}
-    app = App(name=APP, root_agent=LlmAgent(**fields), plugins=[*plugins, Recorder()])
+    app = App(name=APP, root_agent=LlmAgent(**fields), plugins=[Recorder(), *plugins])
     runner = Runner(app=app, session_service=service, memory_service=InMemoryMemoryService())
     async with runner:
         for text in messages:

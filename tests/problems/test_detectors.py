@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from google.adk.tools.load_memory_tool import load_memory_tool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
+from sessions_app.models import LogRecord
 from tests.fake_models import ScriptedModel, call
 from tests.problems.agent_runs import codes_of, converse, find_problems
 
@@ -126,6 +128,49 @@ async def test_exception_that_the_retry_plugin_caught(store):
     [problem] = await find_problems(session)
     assert problem.code == "swallowed-exception"
     assert "ValueError: no station in Rome" in problem.text
+
+
+async def test_exception_that_a_callback_turned_into_an_answer(store):
+    def answer_instead(**_: Any) -> dict[str, Any]:
+        return {"weather": "sunny"}
+
+    session = await converse(
+        [call("broken", city="Rome")], "Sunny.", tools=[broken], on_tool_error_callback=answer_instead
+    )
+    [problem] = await find_problems(session)
+    assert (problem.code, problem.seq) == ("swallowed-exception", 2)
+    assert problem.text == "broken raised ValueError: no station in Rome"
+    assert [kind for kind, _, _ in json.loads(problem.links)] == ["event", "log"]
+
+
+async def test_exceptions_link_to_the_log_record_with_their_traceback(store):
+    for plugins in [[], [ReflectAndRetryToolPlugin()]]:
+        session = await converse([call("broken", city="Rome")], "No.", tools=[broken], plugins=plugins)
+        [problem] = await find_problems(session)
+        [pk] = [target for kind, target, _ in json.loads(problem.links) if kind == "log"]
+        record = await LogRecord.objects.aget(pk=pk)
+        assert "ValueError: no station in Rome" in record.message
+        assert "in broken" in record.message
+        await session.adelete()
+
+
+async def test_logged_and_printed_errors(store):
+    def check(city: str) -> str:
+        """Check."""
+        for _ in range(3):
+            logging.getLogger("shop.stock").error("no stock in %s", city)
+        print("ERROR: no price in", city)
+        logging.getLogger("shop.stock").warning("late")
+        return "ok"
+
+    session = await converse([call("check", city="Rome")], "Done.", tools=[check])
+    problems = await find_problems(session)
+    assert [(each.code, each.severity, each.seq) for each in problems] == [("logged-error", "warning", 2)] * 2
+    assert [each.text for each in problems] == [
+        "shop.stock logged (3 times): no stock in Rome",
+        "The agent’s code printed: ERROR: no price in Rome",
+    ]
+    assert [kind for kind, _, _ in json.loads(problems[0].links)] == ["log", "event"]
 
 
 @pytest.mark.parametrize(

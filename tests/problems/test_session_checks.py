@@ -14,6 +14,7 @@ from sessions_app.search import execution
 from sessions_app.search import indexing as search_indexing
 from sessions_app.search.query import parse
 from sessions_app.sessions import deletion
+from sessions_app.traces.log_records import NEAR_RECORDS
 from tests.pages.html import parse as parse_html
 from tests.timeline.logs import log
 from tests.timeline.story import Story
@@ -208,6 +209,38 @@ def test_problem_links_to_the_log_of_its_invocation(story, get):
     links = [line.all("a") for line in get(f"/sessions/id/{story.pk}/problems/").all("p", "problem-links")]
     assert [[link.text for link in line] for line in links] == [["event 2", "log"], ["event 4"]]
     assert links[0][1].attrs["href"] == f"/traces/{traces[0].pk}/log/"
+
+
+def test_problem_links_to_its_log_line_among_the_lines_around_it(story, get):
+    fail_tools(story, 1)
+    trace = Trace.objects.create(session=story.session, invocation_id="i0", started_at=1.0)
+    log(story, 2, *[f"line {number}" for number in range(50)])
+    [record] = log(story, 2, "no city 0", level=40)
+    index()
+    [href] = [
+        link.attrs["href"]
+        for link in get(f"/sessions/id/{story.pk}/problems/").one("p", "problem-links").all("a")
+        if link.text == "log line"
+    ]
+    assert href == f"/traces/{trace.pk}/log/?near={record.pk}#record-{record.pk}"
+    lines = get(href.partition("#")[0]).all("li", "log-record")
+    assert len(lines) == NEAR_RECORDS + 1
+    assert [line.attrs["id"] for line in lines if "aria-current" in line.attrs] == [f"record-{record.pk}"]
+    timeline = get(f"/sessions/id/{story.pk}/").one("div", "problems")
+    assert "log line" in [link.text for link in timeline.all("a")]
+
+
+def test_home_page_shows_the_problems_of_the_newest_sessions(story, get):
+    fail_tools(story, 2)
+    index()
+    [badge] = get("/").all("a", "badge-warn")
+    assert (badge.text, badge.attrs["href"]) == ("2 problems", f"/sessions/id/{story.pk}/problems/")
+
+
+def test_session_page_links_to_notes_if_there_is_no_problem(story, get):
+    story.says("fine")
+    links = [link.attrs["href"] for link in get(f"/sessions/id/{story.pk}/").all("a")]
+    assert f"/sessions/id/{story.pk}/problems/" in links
 
 
 def test_lists_on_screen_get_the_number_of_problems_later(story, client, get):

@@ -8,12 +8,17 @@ import pytest
 
 from sessions_app.models import AgentSession
 from sessions_app.search import execution
+from sessions_app.search.execution import Hit
 from sessions_app.search.query import QueryError, Vocabulary, complete, parse
 from tests.search.conftest import events, finder
 from tests.timeline.logs import log
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db
+
+
+def text_of(hit: Hit) -> str:
+    return "".join(text for text, _ in hit.snippet)
 
 
 @pytest.fixture
@@ -79,10 +84,15 @@ def test_sessions_are_tested_for_log_terms_in_windows():
 
 def test_session_with_log_record_shows_the_event_before_the_newest(story):
     hits = execution.Search(parse("level:debug")).hits(list(AgentSession.objects.order_by("session_id")))
-    assert [hit.seq for hit in hits.values()] == [3, 1]
+    assert [(hit.seq, text_of(hit)) for hit in hits.values()] == [(4, "loading"), (1, "all is fine")]
+
+
+def test_hit_of_a_log_term_shows_the_record(story):
     [hit] = execution.Search(parse("log:timed")).hits([story.session]).values()
-    assert (hit.seq, hit.kind) == (2, "tool_call")
-    assert execution.Search(parse("log:loading")).hits([story.session]) == {}
+    assert (hit.seq, hit.kind, text_of(hit)) == (2, "tool_call", "Read TIMED OUT after 5 s")
+    assert [text for text, matches in hit.snippet if matches] == ["TIMED"]
+    [hit] = execution.Search(parse("log:timed kind:tool_call")).hits([story.session]).values()
+    assert "get_weather" in text_of(hit)
 
 
 @pytest.mark.parametrize(

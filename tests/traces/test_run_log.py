@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from google.adk.agents.llm_agent import LlmAgent
+from google.adk.plugins.reflect_retry_tool_plugin import ReflectAndRetryToolPlugin
 
 from sessions_app.adk import Recorder, run_log
 from sessions_app.adk.invocation_log import LOGS_MOST, InvocationLog, InvocationLogs
@@ -118,6 +119,60 @@ async def test_long_line_and_odd_characters_are_stored(ask):
     lines = [row.message for row in await stored()]
     assert [len(line) for line in lines[:2]] == [run_log.MAX_MESSAGE, 5]
     assert lines[2].startswith("nul ")
+
+
+async def test_credential_at_the_cut_of_a_long_message_is_removed_whole(ask):
+    key = "sk-" + "k" * 60
+
+    def leak() -> str:
+        """Log, print a line, and print without end of line."""
+        before = "x " * (run_log.MAX_MESSAGE // 2 - 10)
+        log.error("%s%s %s", before, key, "y " * run_log.MAX_MESSAGE)
+        print(before + key + " end")
+        print("x " * 2000, end="")
+        print(before + key, end="")
+        print(key, end="\n")
+        return ""
+
+    await ask(agent_with(leak))
+    messages = [row.message for row in await stored()]
+    assert all(len(message) <= run_log.MAX_MESSAGE for message in messages)
+    assert not any("kkk" in message for message in messages)
+    assert "[redacted] end" in "".join(messages)
+
+
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [
+        ("WARNING: no price", logging.WARNING),
+        ("ERROR:root:no price", logging.ERROR),
+        ("2026-11-24 13:53:20.123 | ERROR    | shop:price:1 - no price", logging.ERROR),
+        ("[2026-11-24T13:53:20Z] WARN no price", logging.WARNING),
+        ("Traceback (most recent call last):", logging.ERROR),
+        ("ERRORS were counted", logging.INFO),
+        ("no ERROR", logging.INFO),
+    ],
+)
+async def test_printed_line_has_the_level_that_it_states(ask, line, level):
+    def tell() -> str:
+        """Print a line."""
+        print(line)
+        return ""
+
+    await ask(agent_with(tell))
+    assert [(row.source, row.level) for row in await stored()] == [("stdout", level)]
+
+
+async def test_exception_of_a_tool_is_logged_with_its_traceback_if_a_plugin_catches_it(ask):
+    def fail() -> str:
+        """Raise."""
+        raise KeyError("calendar_id")
+
+    await ask(agent_with(fail), plugins=[Recorder(), ReflectAndRetryToolPlugin()])
+    [row] = [row for row in await stored() if row.logger == run_log.OWN_LOGGER]
+    assert row.message.startswith("fail raised KeyError: 'calendar_id'\nTraceback (most recent call last):")
+    assert 'raise KeyError("calendar_id")' in row.message
+    assert (row.level, row.tool) == (logging.ERROR, "fail")
 
 
 async def test_record_that_cannot_be_formatted_is_stored_as_far_as_possible(ask, monkeypatch):

@@ -29,8 +29,8 @@ def lost_cache(evidence: Evidence) -> Iterator[Problem]:
                 f" {' and '.join(changes)} changed.",
                 agent=request.agent,
                 links=[
-                    Link("request", before.pk, f"request {before.number} with cache"),
-                    Link("request", request.pk, f"request {request.number} without"),
+                    Link("request", request.pk, "what changed"),
+                    Link("request", before.pk, "request before it"),
                 ],
             )
 

@@ -16,6 +16,9 @@ from sessions_app.problems.registry import Link, Problem, Severity, detector, qu
 REPEATED_CALLS = 3
 """Number of equal calls in an invocation from which they are reported."""
 
+CAUGHT = (ResultForm.RETRIED, ResultForm.ANSWERED)
+"""Forms of results in place of an exception."""
+
 EVENTS_LINKED = 4
 TOOLS_NAMED = 12
 FRAMEWORK_CALL = "adk_request_"
@@ -95,13 +98,13 @@ def refused_arguments(evidence: Evidence) -> Iterator[Problem]:
     "Tool failed",
     severity=Severity.ERROR,
     repeats_error=True,
-    remedy="Read the error at the linked event; the traceback of an exception is at its run. To let the model try"
+    remedy="Read the error at the linked event; the log line of an exception has its traceback. To let the model try"
     " again, return the error, or add ADK's ReflectAndRetryToolPlugin.",
 )
 def tool_error(evidence: Evidence) -> Iterator[Problem]:
     """Find results that report a failure, and exceptions of tools."""
     for failure in failures_of(evidence):
-        is_of_tool = failure.source is Source.TOOL and failure.form != ResultForm.RETRIED
+        is_of_tool = failure.source is Source.TOOL and failure.form not in CAUGHT
         if is_of_tool and failure.cause is Cause.OTHER:
             action = f"answered with {failure.form}" if failure.form else "raised an exception"
             yield failure.problem(f"{quote(failure.name)} {action}: {quote(failure.message)}")
@@ -109,15 +112,15 @@ def tool_error(evidence: Evidence) -> Iterator[Problem]:
 
 @detector(
     "swallowed-exception",
-    "Plug-in caught an exception of a tool",
+    "Exception of a tool was caught",
     repeats_error=True,
-    remedy="The retry plug-in answered the model in place of the tool, so the run does not fail. Fix the tool; if the"
-    " model's arguments are wrong, describe the parameters more precisely.",
+    remedy="A plug-in or callback answered the model in place of the tool, so the run does not fail. The log line has"
+    " the traceback. Fix the tool; if the model's arguments are wrong, describe the parameters more precisely.",
 )
 def swallowed_exception(evidence: Evidence) -> Iterator[Problem]:
-    """Find exceptions of tools that ADK's retry plug-in turned into results."""
+    """Find exceptions of tools that ADK's retry plug-in or a callback turned into results."""
     for failure in failures_of(evidence):
-        if failure.form is ResultForm.RETRIED and failure.cause is Cause.OTHER:
+        if failure.form in CAUGHT and failure.cause is Cause.OTHER:
             yield failure.problem(f"{quote(failure.name)} raised {quote(failure.message)}")
 
 

@@ -37,19 +37,39 @@ def find_hits(query: Query, sessions: Sequence[AgentSession], tail: UnindexedTai
 
     At most four queries, those of the unindexed tail, and two for each hit inside a nested run.
     """
-    places = _hit_seqs(query, [session.pk for session in sessions], tail)
+    pks = [session.pk for session in sessions]
+    log_hits = _log_hits(query, pks)
+    places = {pk: hit.seq for pk, hit in log_hits.items()} or _hit_seqs(query, pks, tail)
     if not places:
         return {}
     words = [word.text for word in query.words if not word.negated]
-    words += [
-        term.value for term in query.fields if term.name in trait_terms.TRAIT_NAMES and not term.negated
-    ]
+    words += [term.value for term in query.fields if term.name in _SHOWN_TERMS and not term.negated]
     return {
         event.session_id: Hit(
-            event.seq, event.kind, event.author, make_snippet(_hit_text(event, words), words)
+            event.seq,
+            event.kind,
+            event.author,
+            make_snippet(
+                hit.message if (hit := log_hits.get(event.session_id)) else _hit_text(event, words), words
+            ),
         )
         for event in _events_at(places)
     }
+
+
+_SHOWN_TERMS = trait_terms.TRAIT_NAMES | {"log"}
+"""Terms whose value may be in the text of a hit."""
+
+
+def _log_hits(query: Query, pks: list[int]) -> dict[int, log_terms.LogHit]:
+    """Return the log records that a query names, unless it has another term that names an event."""
+    if any(not word.negated for word in query.words):
+        return {}
+    fields = [term for term in query.fields if not term.negated]
+    if any(term.name in trait_terms.ID_COLUMNS or term.name in trait_terms.TRAIT_NAMES for term in fields):
+        return {}
+    log_fields = [term for term in fields if term.name in log_terms.LOG_NAMES]
+    return log_terms.newest_hits(log_fields[-1], pks) if log_fields else {}
 
 
 def _events_at(places: Mapping[int, int]) -> Iterable[Event]:
@@ -67,8 +87,7 @@ FROM place CROSS JOIN sessions_app_event e WHERE e.session_id = place.session_id
 
 
 def _hit_seqs(query: Query, pks: list[int], tail: UnindexedTail) -> dict[int, int]:
-    """Return the seq of each session's hit: by its words, else by an id, a trait, a log record, or a
-    written value."""
+    """Return the seq of each session's hit: by its words, else by an id, a trait, or a written value."""
     phrases = [
         phrase for word in query.words if not word.negated and (phrase := tokens.parse_phrase(word.text))
     ]
@@ -79,8 +98,6 @@ def _hit_seqs(query: Query, pks: list[int], tail: UnindexedTail) -> dict[int, in
         return _id_hits(id_fields[-1], pks)
     if trait_fields := [term for term in fields if term.name in trait_terms.TRAIT_NAMES]:
         return _trait_hits(trait_fields[-1], pks, tail)
-    if log_fields := [term for term in fields if term.name in log_terms.LOG_NAMES]:
-        return log_terms.newest_seqs(log_fields[-1], pks)
     value_terms = [
         term
         for term in query.states

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 
 from sessions_app.models import LOG_LEVELS, AgentSession, Event, LogRecord
@@ -28,17 +30,35 @@ def precedes_record(term: Field, session: AgentSession) -> Q:
     return Q(event_id__in=after_event) | Q(author="user", invocation_id__in=at_start)
 
 
-def newest_seqs(term: Field, session_pks: list[int]) -> dict[int, int]:
-    """Return the seq of the event after which each session's newest matching record came. Two queries."""
-    records = _records(term).filter(session__in=session_pks).exclude(after_event_id="").order_by()
+@dataclass(frozen=True, slots=True)
+class LogHit:
+    """A log record, and the seq of the event that it follows."""
+
+    seq: int
+    message: str
+
+
+def newest_hits(term: Field, session_pks: list[int]) -> dict[int, LogHit]:
+    """Return the newest matching record of each session. Two queries."""
+    records = _records(term).filter(session__in=session_pks).order_by()
     newest = records.values("session").annotate(newest=Max("pk")).values("newest")
-    places = {record.session_id: record.after_event_id for record in LogRecord.objects.filter(pk__in=newest)}
-    events = Event.objects.filter(session__in=places, event_id__in=set(places.values()))
+    by_session = {record.session_id: record for record in LogRecord.objects.filter(pk__in=newest)}
+    ids = {record.after_event_id for record in by_session.values()} - {""}
+    at_start = {record.invocation_id for record in by_session.values() if not record.after_event_id}
+    events = Event.objects.filter(
+        Q(event_id__in=ids) | Q(author="user", invocation_id__in=at_start), session__in=by_session
+    )
     return {
-        event.session_id: event.seq
-        for event in events.only("session", "event_id", "seq")
-        if event.event_id == places[event.session_id]
+        event.session_id: LogHit(event.seq, record.message)
+        for event in events.only("session", "event_id", "seq", "invocation_id", "author").order_by("-seq")
+        if _precedes(event, record := by_session[event.session_id])
     }
+
+
+def _precedes(event: Event, record: LogRecord) -> bool:
+    if record.after_event_id:
+        return event.event_id == record.after_event_id
+    return event.author == "user" and event.invocation_id == record.invocation_id
 
 
 def _records(term: Field) -> QuerySet[LogRecord]:
