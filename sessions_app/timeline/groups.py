@@ -59,6 +59,12 @@ class InvocationGroup:
         """Its events in the order shown."""
         return [item for row in self.rows for item in row.items]
 
+    @property
+    def has_path(self) -> bool:
+        """Tell whether several agents, or nodes of a workflow, took part."""
+        several = self.totals is not None and len(self.totals.speakers) > 1
+        return bool(self.invocation_id) and (several or any(item.node for item in self.items))
+
 
 def group_items(items: Iterable[TimelineItem], totals: dict[str, InvocationTotals]) -> list[InvocationGroup]:
     """Group items by invocation, with calls and their results in one row.

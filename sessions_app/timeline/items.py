@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from sessions_app import events, scopes
+from sessions_app.agents.page.invocation_path import workflow_node
 from sessions_app.events.conditions import can_end_turn, is_error
 from sessions_app.events.superseded_events import SupersededRanges
 from sessions_app.models import AgentSession, Event, EventSummary, Run
@@ -273,6 +274,12 @@ class TimelineItem:
             Signal(name, SIGNALS.get(name, name), str(value) if name in VALUED_SIGNALS else "")
             for name, value in self.summary.get("signals", {}).items()
         ]
+
+    @property
+    def node(self) -> str:
+        """Workflow node that wrote it, with its run from the second on; empty for an event of an agent."""
+        name, run = workflow_node(self.event.author, self.summary["node"] or "")
+        return f"{name}, run {run}" if run not in {"", "1"} else name
 
     @property
     def shown_changes(self) -> list[KeyChange]:

@@ -73,7 +73,7 @@ def _agent_page(request: HttpRequest, app_name: str, problem: DevUIError | None)
         "sessions": sessions,
         "ttl": ttl,
         "tree": tree,
-        "drawing": draw(tree, path_taken.agents, path_taken.called)
+        "drawing": draw(tree, path_taken.turns, path_taken.called)
         if tree and path_taken
         else draw(tree)
         if tree

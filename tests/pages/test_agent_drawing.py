@@ -150,6 +150,46 @@ def test_workflow_nodes_and_agents_match_by_own_name(get: Get, agents_dir: Path)
     assert "a → b → deep" in get(f"/agents/weather/?session={story.pk}&invocation=i1").one("figcaption").text
 
 
+def visit_nodes(story: Story, *paths: str) -> None:
+    for path in paths:
+        story.add({"text": "said"}, author="flow", nodeInfo={"path": path})
+
+
+def test_every_visit_of_a_workflow_node_has_a_number(get: Get, agents_dir: Path):
+    load(agents_dir, describe_workflow(("__START__", "a"), ("a", "b"), ("b", "a"), ("b", "end")))
+    story = Story("s1")
+    visit_nodes(story, "flow@1/a@1", "flow@1/a@1", "flow@1/b@1", "flow@1/a@2", "flow@1/a@3", "flow@1/b@2")
+    page = get(f"/agents/weather/?session={story.pk}&invocation=i1")
+    assert "a → b → a → a → b" in page.one("figcaption").text
+    titles = [box.one("title").text for box in page.one("figure").one("svg", role="group").all("a")]
+    assert {"Agent a, steps 1, 3, 4", "Agent b, steps 2, 5", "Agent end"} <= set(titles)
+
+
+def test_many_visits_of_a_node_are_cut_in_the_drawing():
+    tree = prepare_description(describe_workflow(("__START__", "a"), ("a", "a")))
+    [box] = [box for box in draw(tree, ["a"] * 30).boxes if box.name == "a"]
+    assert box.step_text == "1, 2, 3, 4, …"
+
+
+def test_session_page_names_workflow_nodes_and_links_to_their_path(get: Get):
+    story = Story("s1")
+    visit_nodes(story, "flow@1/a@1", "flow@1/a@2")
+    page = get(f"/sessions/id/{story.pk}/")
+    assert [badge.text for badge in page.all("span", class_="badge") if badge.text.startswith("node")] == [
+        "node a",
+        "node a, run 2",
+    ]
+    link = page.one("h2", css="invocation-head").one("a")
+    assert link.attrs["href"] == f"/agents/weather/?session={story.pk}&invocation=i1"
+
+
+def test_invocation_of_one_agent_has_no_link_to_a_path(get: Get):
+    story = Story("s1")
+    story.asks("Hi")
+    story.add({"text": "Hello"}, author="lead")
+    assert get(f"/sessions/id/{story.pk}/").one("h2", css="invocation-head").all("a") == []
+
+
 def test_invocation_is_linked_from_newest_sessions(get: Get, agents_dir: Path):
     load(agents_dir, TEAM)
     story = Story("s1")

@@ -30,6 +30,9 @@ ROUTED_COLUMN = WIDTH + 70
 """Width of a column with room for route labels before it."""
 
 MAX_BOXES = 120
+MAX_STEPS = 4
+"""Positions of a box in the path that are drawn; the text below the drawing has all."""
+
 MAX_TOOLS = 6
 """Tools of one agent that are drawn; the text below the drawing lists more."""
 
@@ -40,7 +43,7 @@ class Box:
 
     Attributes:
         anchor: id of the element with its details; empty: none.
-        step: its position among the agents of the shown invocation; 0: not among them.
+        steps: its positions in the path of the shown invocation.
         on_path: it or something below it took part in the shown invocation.
         x: its left edge.
     """
@@ -49,7 +52,7 @@ class Box:
     name: str
     note: str = ""
     anchor: str = ""
-    step: int = 0
+    steps: Sequence[int] = ()
     on_path: bool = False
     column: int = 0
     row: float = 0.0
@@ -73,8 +76,30 @@ class Box:
     @property
     def label(self) -> str:
         """Its full name and role, for screen readers."""
-        step = f", step {self.step}" if self.step else ", called" if self.is_called else ""
+        word = "step" if len(self.steps) == 1 else "steps"
+        step = f", {word} {self.step_text}" if self.steps else ", called" if self.is_called else ""
         return f"{SHAPES[self.shape]} {self.name}{step}"
+
+    @property
+    def step_text(self) -> str:
+        """Its first positions in the path."""
+        shown = ", ".join(str(step) for step in self.steps[:MAX_STEPS])
+        return f"{shown}, …" if len(self.steps) > MAX_STEPS else shown
+
+    @property
+    def step_width(self) -> int:
+        """Width of the mark with its positions."""
+        return max(16, 7 * len(self.step_text) + 4)
+
+    @property
+    def steps_x(self) -> int:
+        """Left edge of the mark, which ends just beyond the box."""
+        return WIDTH + 8 - self.step_width
+
+    @property
+    def steps_middle(self) -> float:
+        """Horizontal middle of the mark."""
+        return self.steps_x + self.step_width / 2
 
     @property
     def is_called(self) -> bool:
@@ -95,8 +120,8 @@ class Connection:
     @property
     def on_path(self) -> bool:
         """Tell whether the shown invocation took it."""
-        if self.is_flow and self.start.step and self.end.step:
-            return self.leads_back == (self.start.step >= self.end.step)
+        if self.is_flow and self.start.steps and self.end.steps:
+            return self.leads_back == (self.start.steps[0] >= self.end.steps[0])
         return self.start.on_path and self.end.on_path and not self.leads_back
 
     @property
@@ -149,18 +174,20 @@ class Drawing:
 def draw(tree: Node, speakers: Sequence[str] = (), called: Mapping[str, set[str]] | None = None) -> Drawing:
     """Return the drawing of a prepared description.
 
-    `speakers` names the agents of the shown invocation, in order; `called` the tools that each of them called.
+    `speakers` names the agents and nodes in the path of the shown invocation, in order; `called` the tools that each
+    of them called.
     """
-    pen = _DrawingBuilder(
-        {name: step for step, name in reversed(list(enumerate(speakers, start=1)))}, called or {}
-    )
+    steps: dict[str, list[int]] = defaultdict(list)
+    for step, name in enumerate(speakers, start=1):
+        steps[name].append(step)
+    pen = _DrawingBuilder(steps, called or {})
     pen.node(tree)
     _assign_positions(pen.drawing)
     return pen.drawing
 
 
 class _DrawingBuilder:
-    def __init__(self, steps: Mapping[str, int], called: Mapping[str, set[str]]) -> None:
+    def __init__(self, steps: Mapping[str, Sequence[int]], called: Mapping[str, set[str]]) -> None:
         self.drawing = Drawing()
         self.steps = steps
         self.called = called
@@ -174,7 +201,7 @@ class _DrawingBuilder:
                 node.get("name") or "",
                 "" if is_start else _box_note(node),
                 node.get("anchor") or "",
-                0 if is_start else self.steps.get(node.get("name") or "", 0),
+                () if is_start else self.steps.get(node.get("name") or "", ()),
             ),
             above,
         )
@@ -184,12 +211,12 @@ class _DrawingBuilder:
         below += [self.node(child, box) for child in node.get("sub_agents") or []]
         self.drawing.omitted_count += max(0, len(node.get("tools") or []) - MAX_TOOLS)
         below += self._workflow(node, box)
-        box.on_path = bool(box.step) or any(child.on_path for child in below if child)
+        box.on_path = bool(box.steps) or any(child.on_path for child in below if child)
         return box
 
     def _tool(self, tool: Node, above: Box) -> Box | None:
         name = tool.get("name") or ""
-        is_called = bool(above.step) and name in self.called.get(above.name, ())
+        is_called = bool(above.steps) and name in self.called.get(above.name, ())
         box = self._box(Box("tool", name, "", tool.get("anchor") or "", on_path=is_called), above)
         if box is not None and tool.get("agent"):
             inner = self.node(tool["agent"], box)

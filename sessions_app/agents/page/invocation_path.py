@@ -20,7 +20,7 @@ class InvocationPath:
     """The agents and tools of an invocation.
 
     Attributes:
-        turns: the authors in order, consecutive events of the same author once.
+        turns: the agents and nodes in order, consecutive events of one run of a node or of one agent once.
         called: the tools that each agent called.
         is_cut: the invocation has more events than were read.
     """
@@ -31,11 +31,6 @@ class InvocationPath:
     turns: list[str] = field(default_factory=list)
     called: dict[str, set[str]] = field(default_factory=dict)
     is_cut: bool = False
-
-    @property
-    def agents(self) -> list[str]:
-        """The distinct agents, in the order of their first events."""
-        return list(dict.fromkeys(self.turns))
 
 
 def annotate_last_invocation(sessions: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
@@ -60,20 +55,26 @@ def find_invocation_path(sessions: Iterable[AgentSession], invocation_id: str) -
     session_id, first_event_id = rows[0][0], rows[0][1]
     turns: list[str] = []
     called: dict[str, set[str]] = defaultdict(set)
+    previous = ("", "")
     for pk, _, author, text in rows[:MAX_EVENTS]:
         if pk != session_id or author == "user":
             continue
         summary = json.loads(text)
-        speaker = _speaker_of(author, summary.get("node") or "")
-        if turns[-1:] != [speaker]:
+        node, run = workflow_node(author, summary.get("node") or "")
+        speaker = node or author
+        if previous != (speaker, run):
             turns.append(speaker)
+        previous = speaker, run
         called[speaker].update(call["name"] for call in summary.get("calls") or [])
     return InvocationPath(
         sessions_by_pk[session_id], invocation_id, first_event_id, turns, dict(called), len(rows) > MAX_EVENTS
     )
 
 
-def _speaker_of(author: str, node_path: str) -> str:
-    """Return an event's agent. A workflow's events name its node (`name@run`) at the end of the node path."""
-    *above, last = [part.partition("@")[0] for part in node_path.split("/")]
-    return last if author in above else author
+def workflow_node(author: str, node_path: str) -> tuple[str, str]:
+    """Return the name and the run of the workflow node that wrote an event; empty for an event of an agent.
+
+    ADK names the workflow as the author, and its node (`name@run`) at the end of the node path.
+    """
+    *above, last = [part.partition("@") for part in node_path.split("/")]
+    return (last[0], last[2]) if author in {name for name, _, _ in above} else ("", "")
