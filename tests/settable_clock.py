@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,8 +39,8 @@ class Clock:
         file.write_text("0")
         clock, read_text = time.time, Path.read_text
 
-        def read(path: Path, *value: object, **named: object) -> str:
-            text = read_text(path, *value, **named)  # type: ignore[arg-type]
+        def read(path: Path, *arguments: Any, **options: Any) -> str:
+            text = read_text(path, *arguments, **options)
             if str(path) != "/proc/stat":
                 return text
             lines = (line.split() for line in text.splitlines())

@@ -146,7 +146,7 @@ class Comparison:
             return Advice(
                 "warn",
                 self.whole.refusal,
-                "Nothing is decided. Compare with another run, or run the evalset again.",
+                "Compare with another run, or run the evalset again.",
             )
         if self.whole.refusal:
             return Advice("info", self.whole.refusal, "No case is reported as regressed or fixed.")
@@ -270,7 +270,7 @@ def _difference_of_conditions(before: Outcomes, after: Outcomes) -> str:
     if before.same.data != after.same.data:
         return "The case was changed between the two runs."
     if before.same.judged_by != after.same.judged_by:
-        return "Other metrics, criteria or thresholds judged it."
+        return "The runs were judged by different metrics, criteria or thresholds."
     sides = (("before", before), ("after", after))
     if absent := [name for name, side in sides if not side.ran]:
         return f"It did not run {' and '.join(absent)}."

@@ -32,9 +32,9 @@ MATCH_TYPE = Option(
     ),
 )
 IGNORE_ARGS = Option("ignore_args", "ignore arguments", Widget.FLAG, False)
-RUBRICS = Option("rubrics", "Rubrics, one a line", Widget.RUBRICS, (), placeholder="id: what must be true")
+RUBRICS = Option("rubrics", "Rubrics, one per line", Widget.RUBRICS, (), placeholder="id: what must be true")
 WITH_STEPS = Option(
-    "include_intermediate_responses_in_final", "intermediate texts count, too", Widget.FLAG, False
+    "include_intermediate_responses_in_final", "judge intermediate texts, too", Widget.FLAG, False
 )
 STEPS = Option("evaluate_intermediate_nl_responses", "judge intermediate texts, too", Widget.FLAG, False)
 STOP = Option("stop_signal", "Text that ends the conversation", Widget.TEXT, "</finished>")
@@ -94,10 +94,10 @@ _TABLE = (
     Metric("multi_turn_task_success_v1", MetricKind.VERTEX, "Goals of the conversation that were reached."),
     Metric("multi_turn_trajectory_quality_v1", MetricKind.VERTEX, "Quality of the way to the goal."),
     Metric("multi_turn_tool_use_quality_v1", MetricKind.VERTEX, "Quality of the tool calls over all turns."),
-    Metric("tool_call_count_v1", MetricKind.INFORMATIONAL, "Tool calls a turn.", low=None, high=None),
-    Metric("inference_call_count_v1", MetricKind.INFORMATIONAL, "Model calls a turn.", low=None, high=None),
-    Metric("token_usage_v1", MetricKind.INFORMATIONAL, "Tokens a turn.", low=None, high=None),
-    Metric("invocation_duration_v1", MetricKind.INFORMATIONAL, "Seconds a turn.", low=None, high=None),
+    Metric("tool_call_count_v1", MetricKind.INFORMATIONAL, "Tool calls per turn.", low=None, high=None),
+    Metric("inference_call_count_v1", MetricKind.INFORMATIONAL, "Model calls per turn.", low=None, high=None),
+    Metric("token_usage_v1", MetricKind.INFORMATIONAL, "Tokens per turn.", low=None, high=None),
+    Metric("invocation_duration_v1", MetricKind.INFORMATIONAL, "Seconds per turn.", low=None, high=None),
 )
 ADK_METRICS = {metric.name: metric for metric in _TABLE}
 """ADK's metrics."""

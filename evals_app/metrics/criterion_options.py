@@ -57,7 +57,9 @@ JUDGE = (
         None,
         placeholder="of the run",
     ),
-    Option("judge_model_options.parallelism_limit", "Asked at once", Widget.NUMBER, None, placeholder="1"),
+    Option(
+        "judge_model_options.parallelism_limit", "Parallel requests", Widget.NUMBER, None, placeholder="1"
+    ),
 )
 
 SIMULATOR = "user_simulator_config"

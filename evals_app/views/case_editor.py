@@ -39,7 +39,7 @@ FORM = "devui/evals/case_form.html"
 PERSONAS_OFFERED = [
     ("", "none"),
     *((name, f"{name.capitalize()}, as ADK describes it") for name in PERSONAS),
-    (OWN_PERSONA, "an own one"),
+    (OWN_PERSONA, "custom"),
 ]
 REARRANGING = ("add:", "drop:", "up:", "down:")
 Json = dict[str, Any]

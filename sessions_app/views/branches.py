@@ -103,7 +103,12 @@ def compare(request: HttpRequest) -> HttpResponse:
     """Show two sessions side by side after their common events; without a second one, offer sessions to choose."""
     query = CompareQuery(request.GET).read()
     left = find_session(query["left"])
-    context: Context = {"left": left, "query": query, "choices": _comparable_sessions(left)}
+    context: Context = {
+        "left": left,
+        "app_name": left.app_name,
+        "query": query,
+        "choices": _comparable_sessions(left),
+    }
     if query["right"] is None:
         return render(request, COMPARE, context)
     right = find_session(query["right"])

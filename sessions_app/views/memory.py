@@ -107,7 +107,7 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
         )
         return redirect(back)
     [row] = memory_list.build_rows([entry])
-    context = {"row": row, "back": back}
+    context = {"row": row, "app_name": entry.app_name, "back": back}
     return render_partial(request, DELETE, context, partial="question", target="dialog-content")
 
 

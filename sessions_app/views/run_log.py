@@ -38,6 +38,7 @@ def page(request: HttpRequest, pk: int) -> HttpResponse:
         query["after"] = log_records.cursor_before(trace.session, trace.invocation_id, query["near"])
     context = {
         "trace": trace,
+        "session": trace.session,
         "query": query,
         "levels": list(LOG_LEVELS),
         "log": log_records.read_page(trace.session, trace.invocation_id, level, query["after"] or 0),

@@ -127,9 +127,13 @@ def whole_value(request: HttpRequest, pk: int) -> HttpResponse:
     if WholeValueQuery(request.GET).read()["form"] == "json":
         return json_text(change.value or "null")
     tree = json_tree.render_all(json.loads(change.value or "null"))
-    return render(
-        request, VALUE, {"change": change, "tree": tree, "size": len((change.value or "").encode())}
-    )
+    context = {
+        "change": change,
+        "app_name": change.session.app_name if change.session else "",
+        "tree": tree,
+        "size": len((change.value or "").encode()),
+    }
+    return render(request, VALUE, context)
 
 
 def _reading_session(change: StateChange, pk: int | None) -> AgentSession | None:

@@ -157,7 +157,7 @@ async def test_invocation_resumed_by_later_run_names_that_run(story, status):
     assert (page.status_code, refused.status_code) == (200, 422)
     for answer in (page, refused):
         form = parse(answer.content).one("form", css="dialog-body")
-        assert "There is nothing to resume: a later run went on" in form.text
+        assert "There is nothing to resume: a later run continued" in form.text
         link = form.one("div", css="notice").one("a").attrs["href"]
         assert link == session_url(await units_of_work.read(lambda: story.session)) + (
             "?seq=4" if status in ENDED else ""
@@ -174,7 +174,7 @@ async def test_invocation_with_failed_later_run_is_resumable(story):
     )
     assert (await AsyncClient().post(f"/runs/{run.pk}/resume/")).status_code == 302
     again = parse((await AsyncClient().post(f"/runs/{run.pk}/resume/")).content)
-    assert "went on with this invocation and is queued" in again.one("form", css="dialog-body").text
+    assert "continued this invocation and is queued" in again.one("form", css="dialog-body").text
 
 
 async def test_a_program_that_resumes_a_finished_invocation_is_refused(story):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.pages.html import Element, parse
 
+SAVE_BUTTONS = ("Save to the file", "Remove from the file")
+
 
 def fields_of(form: Element) -> dict[str, list[str]]:
     """Return what a browser would send of a form, apart from its buttons."""
@@ -66,7 +68,7 @@ class Browser:
 
     async def save(self, *, status: int = 302, **typed) -> Element:
         """Press the button that writes what is shown."""
-        marks = [item for item in self.page.all("button") if item.text == "Save to the file"]
+        marks = [item for item in self.page.all("button") if item.text in SAVE_BUTTONS]
         button = marks[0]
         return await self.send(status=status, press=(button.attrs["name"], button.attrs["value"]), **typed)
 

@@ -178,7 +178,7 @@ def test_comparison_without_a_comparable_case_decides_nothing(db):
     result = baselines.compare_runs(then, now)
     assert result.whole.refusal == "No case can be compared. No repetition was judged after."
     assert result.advice.mark == "warn"
-    assert result.advice.text.startswith("Nothing is decided.")
+    assert result.advice.text.startswith("Compare with another run")
     page = Client().get(f"/evals/runs/{now.pk}/compare/?with={then.pk}").content.decode()
     assert "You need not do anything" not in page
     assert "not comparable" in page

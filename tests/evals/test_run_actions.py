@@ -56,7 +56,7 @@ async def test_a_run_that_was_cut_short_is_offered_to_be_resumed(web, ended_run)
     await cut_short(ended_run)
     page = await get_page(web, f"/evals/runs/{ended_run.id}/")
     assert "2 of 3 attempts did not finish." in page.text
-    assert "1 in flight when it was cut short runs again" in page.text
+    assert "1 that was running when the run ended runs again" in page.text
     response = await web.post(f"/evals/runs/{ended_run.id}/resume/")
     assert (response.status_code, response.url) == (302, f"/evals/runs/{ended_run.id}/")
     await wait_until_settled()

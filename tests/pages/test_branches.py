@@ -60,8 +60,8 @@ def test_rewind_preview_lists_changed_and_unchanged_keys(story: Story, get: Get)
     assert "“And in Rome?” had not happened: 4 events from event 3 on" in text
     assert 'city "Rome" → "Paris"' in text
     assert "late 1 removed" in text
-    assert 'user:tier "gold" was "free"' in text
-    assert "1 tool call: their external effects are not undone" in text
+    assert 'user:tier then "free", now "gold"' in text
+    assert "1 tool call: effects outside the session are not undone" in text
     assert "get_weather city=Rome event 4" in text
     assert Event.objects.count() == 6
 
@@ -134,7 +134,7 @@ def test_fork_form_lists_changed_shared_keys(story: Story, get: Get):
     [key] = earlier.one("ul", css="plan-keys").all("li")
     assert key.text.split() == ["U", "user:tier", "then", '"free",', "now", '"gold"']
     newest = get(f"/sessions/id/{story.pk}/fork/?seq=6", target="dialog-content").one("form")
-    assert "No user: or app: key is other now" in newest.text
+    assert "has not changed since this event" in newest.text
 
 
 def test_fork_and_original_link_to_each_other(story: Story, client: Client, get: Get):

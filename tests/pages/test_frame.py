@@ -121,6 +121,11 @@ def test_no_template_of_a_page_holds_an_inline_script_or_style():
         assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", text)), template
 
 
+def test_no_line_of_a_template_is_longer_than_160_characters():
+    for template in (ROOT / "templates").rglob("*.html"):
+        assert max(map(len, template.read_text().splitlines()), default=0) <= 160, template
+
+
 def classes_of(template: str) -> set[str]:
     """Return the classes a template gives, without those it makes of a value."""
     matches = re.findall(r'class="([^"]*)"', re.sub(r"{%.*?%}", " ", template))

@@ -31,7 +31,7 @@ def test_the_page_lists_places_newest_sessions_views_and_agents(get: Get, agents
     Story("s1").asks("Weather in Paris?")
     saved_views.save("Errors of weather", "app=weather&errors_only=1")
     places = entries(get("/go/"))
-    assert places["Places"] == [
+    assert places["Pages"] == [
         "Agents",
         "Sessions",
         "State",
@@ -50,7 +50,7 @@ def test_typing_narrows_everything_but_places(get: Get, agents_dir: Path):
     Story("s1").asks("tea")
     Story("s2").asks("coffee")
     places = entries(get("/go/?q=weather+TEA"))
-    assert len(places["Places"]) == 8
+    assert len(places["Pages"]) == 8
     assert [text.split()[0] for text in places["Sessions"]] == ["tea"]
     assert "Agents" not in places
 

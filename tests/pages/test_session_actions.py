@@ -186,7 +186,7 @@ def test_view_is_saved_opened_renamed_replaced_and_deleted(client: Client, get: 
 def test_without_a_search_there_is_nothing_to_keep(get: Get):
     page = get("/sessions/views/")
     assert not page.all("input", name="query")
-    assert "Search or filter first" in page.text
+    assert "No search to save" in page.text
 
 
 def test_a_view_leads_nowhere_else(client: Client):

@@ -487,4 +487,4 @@ def test_saved_search_is_not_offered_for_saving(get: Get):
     offers = {
         query: get(f"/sessions/?{query}").one("nav", "views").text for query in ("q=user:tier=gold", "q=tea")
     }
-    assert offers == {"q=user:tier=gold": "Gold Views…", "q=tea": "Gold Keep this search…"}
+    assert offers == {"q=user:tier=gold": "Gold Saved views…", "q=tea": "Gold Save this search…"}

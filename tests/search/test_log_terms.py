@@ -99,7 +99,7 @@ def test_hit_of_a_log_term_shows_the_record(story):
     ("text", "message", "hint"),
     [
         ("level:warn", "did you mean 'warning'?", "debug, info, warning, error, critical"),
-        ("level:30", "'30' is not a value of level:", "debug, info, warning, error, critical"),
+        ("level:30", "'30' is not a value of level", "debug, info, warning, error, critical"),
         ("level:", "level: needs a value", "Write level:error without a space after the colon."),
         ("log:", "log: needs a value", "Write log:value without a space after the colon."),
         ("level:>error", "level: takes no comparison", "Write level:value."),

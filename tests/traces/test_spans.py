@@ -82,17 +82,17 @@ async def test_run_lists_its_stages_in_order(ran):
     assert [(stage.label, stage.of) for stage in result.stages] == [
         ("session loaded", "ann"),
         ("message stored, context built", "ann"),
-        ("agent begins", "ann"),
+        ("agent started", "ann"),
         ("instruction, contents and tools prepared", "ann"),
         ("first part of the answer", "ann"),
         ("model answered", "ann"),
-        ("tool begins", "count"),
+        ("tool started", "count"),
         ("tool ended", "count"),
         ("instruction, contents and tools prepared", "ann"),
         ("first part of the answer", "ann"),
         ("model answered", "ann"),
         ("agent ended", "ann"),
-        ("end", "ann"),
+        ("ended", "ann"),
     ]
     assert result.trace.finished_at is not None
     assert all(stage.seconds >= 0 for stage in result.stages)

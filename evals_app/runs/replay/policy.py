@@ -17,9 +17,9 @@ LIVE, RECORDED, FAIL = "live", "recorded", "fail"
 
 MODEL_CHOICES = ((LIVE, "live: call the models"), (RECORDED, "recorded: return the recorded answers"))
 TOOL_CHOICES = (
-    (LIVE, "live: they are called"),
+    (LIVE, "live: call the tools"),
     (RECORDED, "recorded: return the recorded results"),
-    (FAIL, "fail: a call ends the attempt"),
+    (FAIL, "fail: end the attempt at the first call"),
 )
 
 

@@ -140,7 +140,7 @@ def _check_value(name: str, value: str, place: tuple[int, int]) -> str:
         return plain
     close = get_close_matches(plain, values, 1)
     raise QueryError(
-        f"{value[:40]!r} is not a value of {name}:{_did_you_mean(close)}",
+        f"{value[:40]!r} is not a value of {name}{_did_you_mean(close)}",
         *place,
         hint=f"Values of {name}: are {', '.join(values)}.",
     )
