@@ -161,7 +161,7 @@ def _is_rest(group: InvocationGroup | None) -> bool:
 
 
 def _side(session: AgentSession, after: int, groups: Iterator[InvocationGroup | None]) -> ComparedSession:
-    items = (item for group in groups if group for row in group.rows for item in (row.head, *row.answers))
+    items = (item for group in groups if group for item in group.items)
     last = max((item.event.seq for item in items), default=after)
     return ComparedSession(session, after, last, last < session.last_seq)
 

@@ -108,7 +108,7 @@ def read_events_after(session_pk: int, cursor: int, limit: int = windows.WINDOW_
     session = AgentSession.objects.filter(pk=session_pk).first()
     if session is None:
         return EventBatch([], "")
-    timeline = read_timeline(session, windows.after(session, cursor, limit))
+    timeline = read_timeline(session, windows.after(session, cursor, limit), folds=True)
     html = render_to_string(f"{TIMELINE}#groups", {"groups": timeline.groups, "session": session})
     return EventBatch(timeline.window.events, html)
 
@@ -161,7 +161,7 @@ def _errors_of(session: AgentSession, marks: Sequence[RunMark], cursor: int) -> 
 
 
 def _event_html(session: AgentSession, event: Event) -> str:
-    timeline = read_timeline(session, windows.EventWindow([event], session.last_seq))
+    timeline = read_timeline(session, windows.EventWindow([event], session.last_seq), titles=False)
     return render_to_string(f"{TIMELINE}#groups", {"groups": timeline.groups, "session": session})
 
 

@@ -1,13 +1,14 @@
-"""Timeline items grouped by invocation, with each call and its results in one row. Pure.
+"""Timeline items grouped by invocation: rows of a call and its results, and folds of less interesting rows. Pure.
 
 A timeline is a list of groups (consecutive events of one invocation), a group a list of rows, and a row an event with
-the events that answer its calls. Every event is in exactly one row.
+the events that answer its calls, or a fold. Every event is in exactly one row, in the order of the events' numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from sessions_app.models import Run
 from sessions_app.problems.problem_queries import ShownProblem
@@ -16,19 +17,46 @@ from sessions_app.timeline.items import TimelineItem
 from sessions_app.timeline.lanes import lanes_at
 from sessions_app.timeline.run_marks import RunMark
 
+LEAST_FOLDED = 2
+"""Rows that a fold has at least; a single row takes no more space than a fold."""
+
+PIECES = "pieces"
+"""Reason for the fold of the stored pieces of a streamed event."""
+
 
 @dataclass(frozen=True, slots=True)
 class TimelineRow:
-    """An event, the events that answer its calls, and the chunks that it was streamed in."""
+    """An event and the events that answer its calls, or a fold of several such rows.
 
-    head: TimelineItem
-    answers: list[TimelineItem] = field(default_factory=list)
-    chunks: list[TimelineItem] = field(default_factory=list)
+    Attributes:
+        items: its events in order.
+        reason: why it is or can be folded: `rewound-SEQ`, `summarized-SEQ`, `quiet` or `pieces`; else empty.
+        is_fold: it is a fold.
+    """
+
+    items: list[TimelineItem]
+    reason: str = ""
+    is_fold: bool = False
 
     @property
-    def items(self) -> list[TimelineItem]:
-        """Its events in the order shown."""
-        return [self.head, *self.answers, *self.chunks]
+    def head(self) -> TimelineItem:
+        """Its first event."""
+        return self.items[0]
+
+    @property
+    def seqs(self) -> list[int]:
+        """Numbers of its events."""
+        return [item.event.seq for item in self.items]
+
+    @property
+    def superseded_by(self) -> str:
+        """Number of the event that rewound or summarized its events; empty if none did."""
+        return self.reason.partition("-")[2]
+
+    @property
+    def error_count(self) -> int:
+        """Number of its events that are errors."""
+        return sum(item.is_error for item in self.items)
 
 
 @dataclass(slots=True)
@@ -38,6 +66,7 @@ class InvocationGroup:
     Attributes:
         continued: the invocation started before the window.
         gap: idle seconds before the group, if they are marked; else 0.
+        title: number and first words of the turn, or what else the invocation is.
         runs: its runs, except those that simply succeeded.
         first_runs: its first run with each code version.
         behind: runs without events that ended after this group.
@@ -49,6 +78,7 @@ class InvocationGroup:
     totals: InvocationTotals | None
     continued: bool = False
     gap: float = 0.0
+    title: str = ""
     runs: list[RunMark] = field(default_factory=list)
     first_runs: list[Run] = field(default_factory=list)
     behind: list[RunMark] = field(default_factory=list)
@@ -56,7 +86,7 @@ class InvocationGroup:
 
     @property
     def items(self) -> list[TimelineItem]:
-        """Its events in the order shown."""
+        """Its events in order."""
         return [item for row in self.rows for item in row.items]
 
     @property
@@ -69,12 +99,10 @@ class InvocationGroup:
 def group_items(items: Iterable[TimelineItem], totals: dict[str, InvocationTotals]) -> list[InvocationGroup]:
     """Group items by invocation, with calls and their results in one row.
 
-    A result joins the row of its call if all its answers belong to that one event of the same group. Answers of a
-    person have their own row.
+    A result joins the row of its call if it follows it directly and all its answers belong to it. Answers of a person
+    have their own row.
     """
     groups: list[InvocationGroup] = []
-    caller: dict[str, TimelineRow] = {}
-    chunks: dict[tuple[str, str], list[TimelineRow]] = {}
     for item in items:
         name = item.event.invocation_id
         whole = totals.get(name)
@@ -83,37 +111,47 @@ def group_items(items: Iterable[TimelineItem], totals: dict[str, InvocationTotal
             continued = whole is not None and whole.first_seq < item.event.seq
             groups.append(InvocationGroup(name, [], whole, continued, gap=0.0 if continued else item.gap))
             item.gap = item.gap if continued else 0.0
-            caller, chunks = {}, {}
         if whole and item.elapsed and not item.is_user:
             now = item.event.timestamp
             item.elapsed = whole.pauses.work(now - item.elapsed, now)
-        call_row = _find_call_row(item, caller)
-        at = call_row.head.event.seq if call_row else 0
-        item.lanes = lanes_at(item.event, speakers, item.before, transfers=item.after_transfer, at=at)
-        if call_row:
+        item.lanes = lanes_at(item.event, speakers, item.before, transfers=item.after_transfer)
+        rows = groups[-1].rows
+        if rows and _answers_row(item, rows[-1]):
             item.earlier_calls = []
-            call_row.answers.append(item)
-            continue
-        row = TimelineRow(item)
-        _fold(row, groups[-1], chunks)
-        caller.update(dict.fromkeys(item.summary.call_ids, row))
+            rows[-1].items.append(item)
+        else:
+            rows.append(TimelineRow([item]))
     return groups
 
 
-def _fold(row: TimelineRow, group: InvocationGroup, chunks: dict[tuple[str, str], list[TimelineRow]]) -> None:
-    """Add a row to its group, and fold preceding chunks of the same author and branch into it."""
-    speaker = (row.head.event.author, row.head.event.branch)
-    if row.head.is_chunk:
-        chunks.setdefault(speaker, []).append(row)
-    else:
-        for piece in chunks.pop(speaker, []):
-            group.rows.remove(piece)
-            row.chunks.append(piece.head)
-    group.rows.append(row)
+def fold_rows(rows: Sequence[TimelineRow]) -> list[TimelineRow]:
+    """Return the rows of a group with consecutive rows folded that are rewound, summarized or quiet."""
+    folded: list[TimelineRow] = []
+    for reason, neighbors in groupby(_with_reasons(rows), lambda row: row.reason):
+        similar = list(neighbors)
+        if reason and len(similar) >= LEAST_FOLDED:
+            similar = [TimelineRow([item for row in similar for item in row.items], reason, is_fold=True)]
+        folded += similar
+    return folded
 
 
-def _find_call_row(item: TimelineItem, caller: dict[str, TimelineRow]) -> TimelineRow | None:
+def _with_reasons(rows: Sequence[TimelineRow]) -> Iterator[TimelineRow]:
+    """Yield rows with the reason why they can be folded. Pieces of a stream only if their whole event follows."""
+    whole_at = {_speaker(row): place for place, row in enumerate(rows) if not row.head.is_chunk}
+    for place, row in enumerate(rows):
+        reasons = {item.fold_reason for item in row.items}
+        if row.head.is_chunk and not row.head.fold_reason and whole_at.get(_speaker(row), -1) > place:
+            reasons = {PIECES}
+        yield TimelineRow(row.items, reasons.pop() if len(reasons) == 1 else "")
+
+
+def _speaker(row: TimelineRow) -> tuple[str, str]:
+    return row.head.event.author, row.head.event.branch
+
+
+def _answers_row(item: TimelineItem, row: TimelineRow) -> bool:
+    """Tell whether an event follows a row directly and only answers its calls."""
     if item.is_user or not item.summary.answer_ids or item.summary.call_ids:
-        return None
-    rows = [caller.get(call_id) for call_id in item.summary.answer_ids]
-    return rows[0] if all(row is not None and row is rows[0] for row in rows) else None
+        return False
+    calls = {call_id for each in row.items for call_id in each.summary.call_ids}
+    return item.event.seq == row.items[-1].event.seq + 1 and calls.issuperset(item.summary.answer_ids)

@@ -138,7 +138,7 @@ def inspect_event(session: AgentSession, event: Event, *, more: bool = False) ->
     one for the target of a rewind.
     """
     body = json.loads(event.data)
-    [group] = read_timeline(session, windows.EventWindow([event], session.last_seq)).groups
+    [group] = read_timeline(session, windows.EventWindow([event], session.last_seq), titles=False).groups
     [item] = group.items
     action_fields = body.get("actions") or {}
     most = MAX_CHANGES if more else CHANGES_SHOWN

@@ -62,6 +62,12 @@ SIGNAL_ICONS = {
     "escalate": "up",
 }
 
+SILENT_KEYS = frozenset({"tokens", "model", "node", "flags", "delta"})
+"""Keys of a summary that are no content of a row."""
+
+QUIET_SIGNALS = frozenset({"agentState", "endOfAgent"})
+"""Signals of checkpoints, which agents of a resumable app store between their steps."""
+
 VALUED_SIGNALS = frozenset({"transferToAgent", "rewindBeforeInvocationId", "route"})
 
 
@@ -318,8 +324,26 @@ class TimelineItem:
         return bool(self.changes) and not (self._says_something or any(beside))
 
     @property
+    def is_quiet(self) -> bool:
+        """Tell whether there is nothing to read but changes of state and checkpoints."""
+        beside = (self.flags, self.forks, self.ends_fork, self.questions, self.log, self.is_cancelled)
+        keys = self.summary.keys() - {*SILENT_KEYS, "signals"}
+        return not keys and not any(beside) and QUIET_SIGNALS.issuperset(self.summary["signals"] or ())
+
+    @property
+    def fold_reason(self) -> str:
+        """Return why the timeline folds it together with its neighbors; empty if it does not."""
+        if self.questions:
+            return ""
+        if self.rewound_by:
+            return f"rewound-{self.rewound_by}"
+        if self.compacted_by:
+            return f"summarized-{self.compacted_by}"
+        return "quiet" if self.is_quiet else ""
+
+    @property
     def _says_something(self) -> bool:
-        return bool(self.summary.keys() - {"tokens", "model", "node", "flags", "delta"})
+        return bool(self.summary.keys() - SILENT_KEYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,6 +386,8 @@ def build_items(
             previous = None  # the window shows hits only: the previous event is missing
         summary = event.decoded_summary
         rewound_by = notes.marks.rewound_by(event)
+        if rewound_by == event.seq:
+            rewound_by = 0  # a rewind takes back what precedes it
         item = TimelineItem(
             event=event,
             changes=notes.changes.get(event.seq, []),

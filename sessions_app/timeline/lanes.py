@@ -91,7 +91,7 @@ class Lanes:
 
 
 def lanes_at(
-    event: Event, speakers: Sequence[Speaker], before: Event | None = None, *, transfers: bool, at: int = 0
+    event: Event, speakers: Sequence[Speaker], before: Event | None = None, *, transfers: bool
 ) -> Lanes | None:
     """Return the lanes beside an event; None if the invocation has a single agent.
 
@@ -100,13 +100,12 @@ def lanes_at(
         speakers: the agents of the invocation, by first appearance.
         before: the previous event, of any invocation.
         transfers: the previous event transfers to another agent.
-        at: seq of the event in whose row this one is shown as the answer to a call.
     """
     if len(speakers) < 2:
         return None
     numbers = {speaker.author: min(n, MAX_LANES) for n, speaker in enumerate(speakers, start=1)}
     number = numbers.get(event.author, 0)
-    alive = [each for each in speakers if each.first_seq < (at or event.seq) < each.last_seq]
+    alive = [each for each in speakers if each.first_seq < event.seq < each.last_seq]
     passing = {numbers[each.author] for each in alive} - {number}
     lines = [LaneLine(other, _x(other)) for other in sorted(passing)]
     own = next((each for each in speakers if each.author == event.author), None)

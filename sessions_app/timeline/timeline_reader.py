@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sessions_app.events.conditions import HAS_CALLS, HAS_RESULTS
@@ -12,8 +12,8 @@ from sessions_app.problems.problem_queries import problems_by_invocation
 from sessions_app.runs.questions import open_questions
 from sessions_app.sessions.lineage import forks_at
 from sessions_app.timeline import event_window as windows
-from sessions_app.timeline.event_window import EventWindow
-from sessions_app.timeline.groups import InvocationGroup, group_items
+from sessions_app.timeline.event_window import EventWindow, InvocationTotals
+from sessions_app.timeline.groups import InvocationGroup, fold_rows, group_items
 from sessions_app.timeline.items import MAX_CHANGES, EarlierCall, WindowNotes, build_items, calls_of
 from sessions_app.timeline.key_changes import changes_of
 from sessions_app.timeline.nested_runs import nested_runs_of
@@ -24,6 +24,7 @@ from sessions_app.timeline.run_marks import (
     position_of,
     read_window_runs,
 )
+from sessions_app.timeline.turn_titles import name_turns
 from sessions_app.traces.log_records import count_by_event
 
 BROKEN = (Run.Status.FAILED, Run.Status.CRASHED)
@@ -38,12 +39,20 @@ class Timeline:
     ahead: list[RunMark] = field(default_factory=list)
 
 
-def read_timeline(session: AgentSession, window: EventWindow, *, checks_problems: bool = False) -> Timeline:
-    """Return the timeline of a window.
+def read_timeline(
+    session: AgentSession,
+    window: EventWindow,
+    *,
+    checks_problems: bool = False,
+    folds: bool = False,
+    titles: bool = True,
+) -> Timeline:
+    """Return the timeline of a window. `folds`: fold rows of less interest; `titles`: give turns their titles.
 
-    Queries: runs; changes, ghost keys, marks (and one per rewind), totals, forks, log records, problems; where needed
-    nested runs, answers and bodies of waiting calls, the event before the window, calls before and answers after it,
-    two for a compaction. `checks_problems` also checks events whose problems are not stored yet: at most twenty more.
+    Queries: runs; changes, ghost keys, marks (and one per rewind), totals, forks, log records, titles, problems; where
+    needed nested runs, answers and bodies of waiting calls, events before the window, calls before and answers after
+    it, two for a compaction. `checks_problems` also checks events whose problems are not stored yet: at most twenty
+    more.
     """
     events = window.events
     runs = read_window_runs(session, events)
@@ -65,7 +74,13 @@ def read_timeline(session: AgentSession, window: EventWindow, *, checks_problems
         nested_runs=nested_runs_of(session, events),
         log_counts=count_by_event(session, events),
     )
-    groups = group_items(build_items(events, notes, _event_before(session, events[0])), totals)
+    earlier = _earlier_events(session, events, totals.values())
+    groups = group_items(build_items(events, notes, earlier.get(events[0].seq - 1)), totals)
+    if titles:
+        name_turns(session, groups, {**earlier, **{event.seq: event for event in events}})
+    if folds:
+        for group in groups:
+            group.rows = fold_rows(group.rows)
     problems = problems_by_invocation(session, totals.keys(), check_new=checks_problems)
     for group in reversed(groups):
         group.problems = problems.pop(group.invocation_id, ())
@@ -100,10 +115,12 @@ def _mark_without_events(run: Run) -> RunMark:
     return RunMark.alone(run, run.request_message)  # type: ignore[attr-defined]  # annotated by `read_window_runs`
 
 
-def _event_before(session: AgentSession, event: Event) -> Event | None:
-    if event.seq <= 1:
-        return None
-    return windows.event_rows(session).filter(seq=event.seq - 1).first()
+def _earlier_events(
+    session: AgentSession, events: Sequence[Event], totals: Iterable[InvocationTotals]
+) -> dict[int, Event]:
+    """Return by seq the event before a window and the first ones of its invocations that began before it."""
+    seqs = {events[0].seq - 1, *(total.first_seq for total in totals)} - {0, *(event.seq for event in events)}
+    return {event.seq: event for event in windows.event_rows(session).filter(seq__in=seqs)} if seqs else {}
 
 
 def _calls_before(session: AgentSession, events: Sequence[Event]) -> dict[str, EarlierCall]:

@@ -34,7 +34,7 @@ def session_html(session: AgentSession, *, first: int = FIRST_EVENTS, last: int 
     scopes = history.state_at(session).scopes()
     context = {
         "session": session,
-        "timelines": [read_timeline(session, window) for window in parts],
+        "timelines": [read_timeline(session, window, titles=False) for window in parts],
         "omitted": session.last_seq - sum(len(window.events) for window in parts),
         "state": [(scope, rows[:MAX_KEYS], max(0, len(rows) - MAX_KEYS)) for scope, rows in scopes if rows],
     }

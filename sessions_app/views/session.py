@@ -143,8 +143,9 @@ def _lineage(page: PageRequest) -> Context:
 
 def _timeline(page: PageRequest) -> Context:
     """Return a window of the timeline, with the search that links within the page keep."""
-    window = session_search.hit_window(page.session, page.query, page.selected) or _choose_window(page)
-    timeline = read_timeline(page.session, window, checks_problems=True)
+    hits = session_search.hit_window(page.session, page.query, page.selected)
+    window = hits or _choose_window(page)
+    timeline = read_timeline(page.session, window, checks_problems=True, folds=hits is None)
     search = search_parameters(page.query)
     return {
         "window": window,

@@ -35,10 +35,12 @@ def test_a_session_is_rewound_from_an_open_event(open_page, story):
     plan = page.locator("#dialog[open] .branch-plan")
     expect(plan).to_contain_text("2 events from event 3 on")
     page.get_by_role("button", name="Rewind").click()
-    expect(page.locator('[data-seq="4"]')).to_contain_text("rewound by 5")
+    expect(page.locator(".fold:has([data-seq='4']) summary")).to_contain_text("2 events rewound by event 5")
     expect(page.locator('.entry[data-key="city"]')).to_contain_text('"Paris"')
     expect(page.locator('.entry[data-key="late"]')).to_have_count(0)
-    expect(watcher.locator('[data-seq="4"]')).to_contain_text("rewound by 5")
+    expect(watcher.locator(".fold:has([data-seq='4']) summary")).to_contain_text(
+        "2 events rewound by event 5"
+    )
 
 
 def test_a_plan_can_be_left_and_nothing_has_happened(open_page, story):

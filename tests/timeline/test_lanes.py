@@ -103,12 +103,12 @@ def test_arrows_do_not_cross_invocations(story):
     assert [bool(lanes[seq].link) for seq in (1, 2, 3, 4)] == [False, True, False, True]
 
 
-def test_result_is_in_the_lane_of_its_call(story):
+def test_lanes_pass_beside_a_result_far_from_its_call(story):
     story.add({"functionCall": {"id": "c1", "name": "f", "args": {}}}, author="left")
     story.says("meanwhile", author="right")
     story.answers("f", "c1", author="left")
     story.says("later", author="right")
-    assert numbers(drawn(story)[3]) == [1]
+    assert numbers(drawn(story)[3]) == [2, 1]
 
 
 def test_many_agents_share_the_last_lane(story):

@@ -171,7 +171,7 @@ def test_nested_run_of_another_session_is_not_found(client, called):
 def test_rewound_call_keeps_its_nested_runs_inside_the_marked_event(client, called):
     nest(called, "r1")
     called.add(actions={"rewindBeforeInvocationId": "i1"})
-    page = parse(client.get(session_path(called)).content.decode())
+    page = parse(client.get(session_path(called) + "?seq=2").content.decode())
     call = event(page, 2)
     assert "is-rewound" in call.classes
     assert call.one("details", data_nested="r1")

@@ -20,18 +20,20 @@ def timeline(story: Story) -> list[InvocationGroup]:
     return read_timeline(session, windows.newest(session)).groups
 
 
+def folded(story: Story) -> list[list[tuple[str, list[int]]]]:
+    """Return groups of rows: the reason of each fold, empty for a plain row, and its seqs."""
+    session = story.session
+    groups = read_timeline(session, windows.newest(session), folds=True).groups
+    return [[(row.reason if row.is_fold else "", row.seqs) for row in group.rows] for group in groups]
+
+
 def layout(groups: list[InvocationGroup]) -> list[list[list[int]]]:
     """Return groups of rows of seqs."""
-    return [[[row.head.event.seq, *(a.event.seq for a in row.answers)] for row in g.rows] for g in groups]
+    return [[row.seqs for row in group.rows] for group in groups]
 
 
 def items(story: Story) -> dict[int, TimelineItem]:
-    return {
-        item.event.seq: item
-        for group in timeline(story)
-        for row in group.rows
-        for item in [row.head, *row.answers]
-    }
+    return {item.event.seq: item for group in timeline(story) for item in group.items}
 
 
 def test_call_and_result_are_one_row(story):
@@ -42,12 +44,18 @@ def test_call_and_result_are_one_row(story):
     assert layout(timeline(story)) == [[[1], [2, 3], [4]]]
 
 
-def test_results_of_parallel_branches_find_their_own_calls(story):
+def test_results_of_parallel_calls_stay_in_the_order_of_their_numbers(story):
     story.calls("a", "c1")
     story.calls("b", "c2")
     story.answers("a", "c1")
     story.answers("b", "c2")
-    assert layout(timeline(story)) == [[[1, 3], [2, 4]]]
+    assert layout(timeline(story)) == [[[1], [2], [3], [4]]]
+    assert {seq: [call.name for call in item.earlier_calls] for seq, item in items(story).items()} == {
+        1: [],
+        2: [],
+        3: ["a"],
+        4: ["b"],
+    }
 
 
 def test_one_event_may_answer_all_calls_of_another(story):
@@ -148,7 +156,7 @@ def test_rewound_events_are_marked_and_remain(story):
     story.invocation = "i3"
     story.add(author="user", actions={"rewindBeforeInvocationId": "i2"})
     story.asks("three")
-    assert {seq: item.rewound_by for seq, item in items(story).items()} == {1: 0, 2: 4, 3: 4, 4: 4, 5: 0}
+    assert {seq: item.rewound_by for seq, item in items(story).items()} == {1: 0, 2: 4, 3: 4, 4: 0, 5: 0}
 
 
 def test_undone_rewind_does_not_count(story):
@@ -159,7 +167,7 @@ def test_undone_rewind_does_not_count(story):
     story.add(author="user", actions={"rewindBeforeInvocationId": "i1"})
     story.invocation = "i4"
     story.add(author="user", actions={"rewindBeforeInvocationId": "i3"})
-    assert {seq: item.rewound_by for seq, item in items(story).items()} == {1: 0, 2: 0, 3: 4, 4: 4}
+    assert {seq: item.rewound_by for seq, item in items(story).items()} == {1: 0, 2: 0, 3: 4, 4: 0}
 
 
 def test_rewind_outside_the_window_marks_shown_events(story):
@@ -261,22 +269,115 @@ def test_window_after_a_pause_shows_it(story):
     assert round(group.gap) == 7201
 
 
-def test_pieces_that_were_stored_fold_into_their_event(story):
+def test_pieces_that_were_stored_fold_before_their_event(story):
     story.asks("go")
     story.says("Hel", partial=True)
-    story.says("other", author="other", branch="b")
     story.says("Hello", partial=True)
     story.says("Hello!")
-    [group] = timeline(story)
-    assert layout([group]) == [[[1], [3], [5]]]
-    assert [piece.event.seq for piece in group.rows[2].chunks] == [2, 4]
-    assert [item.event.seq for item in group.items] == [1, 3, 5, 2, 4]
+    assert folded(story) == [[("", [1]), ("pieces", [2, 3]), ("", [4])]]
 
 
 def test_pieces_without_event_are_separate(story):
     story.says("Hel", partial=True)
     story.says("Hello", partial=True)
-    assert layout(timeline(story)) == [[[1], [2]]]
+    assert folded(story) == [[("", [1]), ("", [2])]]
+
+
+def test_rewound_events_fold_and_the_rewind_does_not(story):
+    story.asks("one")
+    story.invocation = "i2"
+    story.asks("two")
+    story.calls("a", "c1")
+    story.answers("a", "c1")
+    story.add(author="user", actions={"rewindBeforeInvocationId": "i2"})
+    assert folded(story) == [[("", [1])], [("rewound-5", [2, 3, 4]), ("", [5])]]
+    assert {seq: item.rewound_by for seq, item in items(story).items()} == {1: 0, 2: 5, 3: 5, 4: 5, 5: 0}
+
+
+def test_summarized_events_fold(story):
+    story.asks("one")
+    story.says("two")
+    story.says("three")
+    span = {
+        "startTimestamp": START,
+        "endTimestamp": START + 2,
+        "compactedContent": {"parts": [{"text": "x"}]},
+    }
+    story.add(author="user", actions={"compaction": span})
+    assert folded(story) == [[("summarized-4", [1, 2]), ("", [3]), ("", [4])]]
+
+
+def test_checkpoints_and_state_changes_fold_and_one_alone_does_not(story):
+    story.asks("go")
+    story.add(delta={"a": 1})
+    story.says("meanwhile")
+    story.add(actions={"agentState": {"step": 1}})
+    story.add(delta={"b": 1})
+    story.add(actions={"endOfAgent": True})
+    story.add(actions={"escalate": True})
+    assert folded(story) == [[("", [1]), ("", [2]), ("", [3]), ("quiet", [4, 5, 6]), ("", [7])]]
+
+
+def test_open_question_is_not_folded_and_counts_no_error(story):
+    story.asks("go")
+    story.says("one")
+    story.calls("request_leave", "c1", waiting=True)
+    span = {
+        "startTimestamp": START,
+        "endTimestamp": START + 9,
+        "compactedContent": {"parts": [{"text": "x"}]},
+    }
+    story.add(author="user", actions={"compaction": span})
+    assert folded(story)[0][:2] == [("summarized-4", [1, 2]), ("", [3])]
+
+
+def test_fold_counts_its_errors(story):
+    story.asks("go")
+    story.add(errorCode="RuntimeError")
+    story.answers("a", "c1", response={"error": "no"})
+    span = {
+        "startTimestamp": START,
+        "endTimestamp": START + 9,
+        "compactedContent": {"parts": [{"text": "x"}]},
+    }
+    story.add(author="user", actions={"compaction": span})
+    session = story.session
+    [group] = read_timeline(session, windows.newest(session), folds=True).groups
+    assert (group.rows[0].seqs, group.rows[0].error_count) == ([1, 2, 3], 2)
+
+
+def titles(story: Story) -> list[str]:
+    return [group.title for group in timeline(story)]
+
+
+def test_turns_are_named_by_number_and_first_words(story):
+    story.asks("Weather in\n  Paris?")
+    story.says("Sunny")
+    story.invocation = "i2"
+    story.add(delta={"city": "Rome"}, author="user")
+    story.invocation = "i3"
+    story.asks("word " * 40)
+    story.invocation = "i4"
+    story.add({"inlineData": {"mimeType": "image/png", "data": "AAAA"}}, author="user")
+    story.invocation = "i5"
+    story.add(author="user", actions={"rewindBeforeInvocationId": "i3"})
+    story.invocation = "i6"
+    story.says("I begin", author="greeter")
+    first, second, third, *others = titles(story)
+    assert (first, second) == ("Turn 1 · Weather in Paris?", "State change")
+    assert third == f"Turn 2 · {'word ' * 19}word…"
+    assert others == ["Turn 3 · files", "Rewind", "By greeter"]
+
+
+def test_turn_that_began_before_the_window_has_its_title(story):
+    story.asks("one")
+    story.says("answer")
+    story.invocation = "i2"
+    story.asks("two")
+    story.says("answer")
+    session = story.session
+    [group] = read_timeline(session, windows.newest(session, limit=1)).groups
+    assert (group.title, group.continued) == ("Turn 2 · two", True)
 
 
 def test_result_of_earlier_call_names_it(story):
@@ -355,5 +456,5 @@ def test_the_number_of_queries_does_not_depend_on_the_length(story, django_asser
     session = story.session
     window = windows.newest(session)
     more = 1 if rounds > 1 else 0  # the event before the window
-    with django_assert_num_queries(12 + more):
+    with django_assert_num_queries(13 + more):
         read_timeline(session, window)

@@ -28,7 +28,7 @@ const lineOf = (event, number) => event.querySelector(`:scope > .lanes > line.la
 /** The events above an event in its invocation, nearest first. */
 function eventsBefore(event) {
   const name = CSS.escape(event.closest(".invocation").dataset.invocation);
-  const all = [...event.closest("ol.groups").querySelectorAll(`[data-invocation="${name}"] .event.has-lanes`)];
+  const all = [...event.closest("ol.groups").querySelectorAll(`[data-invocation="${name}"] .event.has-lanes:has(> .lanes)`)];
   return all.slice(0, all.indexOf(event)).reverse();
 }
 

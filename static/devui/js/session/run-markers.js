@@ -26,7 +26,7 @@ function placeInInvocation(mark, invocation) {
   for (const group of list().querySelectorAll(`[data-invocation="${CSS.escape(invocation)}"]`)) {
     const head = group.querySelector(".invocation-head");
     if (code && !head.querySelector(`[data-code="${CSS.escape(code.dataset.code)}"]`)) {
-      head.querySelector(".mono").after(code.cloneNode(true));
+      head.querySelector(".turn-title").after(code.cloneNode(true));
     }
     if (!mark.firstElementChild) continue;
     const isAnswered = mark.querySelector('[data-status="waiting"]') && !group.querySelector("[data-question]");

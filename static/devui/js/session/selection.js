@@ -102,7 +102,7 @@ function turnTo(seq) {
   showView(seq ? "detail" : "timeline");
   const event = seq && timeline.eventOf(seq);
   if (event) timeline.reveal(event);
-  if (event && isFocusFree()) event.querySelector(".event-seq").focus({ preventScroll: true });
+  if (event && isFocusFree()) event.querySelector(".event-seq")?.focus({ preventScroll: true });
 }
 
 /** Reload the inspector and the board after a change. */
@@ -163,9 +163,12 @@ export function step(by) {
 
 function stepRow(by) {
   const heads = timeline.rowHeads();
-  const current = timeline.eventOf(selected)?.closest(".row")?.firstElementChild;
-  const at = current ? heads.indexOf(current) + by : by < 0 ? heads.length - 1 : 0;
-  if (heads[at]) select(Number(heads[at].dataset.seq));
+  const event = timeline.eventOf(selected);
+  const current = Number((event?.closest(".row:not(.fold)")?.firstElementChild ?? event)?.dataset.seq);
+  const next = by < 0
+    ? heads.findLast((head) => !(Number(head.dataset.seq) >= current))
+    : heads.find((head) => !(Number(head.dataset.seq) <= current));
+  if (next) select(Number(next.dataset.seq));
   else document.querySelector(by < 0 ? "#older > a" : "#newer > a")?.click();
 }
 

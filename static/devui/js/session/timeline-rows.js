@@ -6,15 +6,21 @@ import { showTimes } from "../core/times.js";
 export const list = () => document.getElementById("events");
 export const eventOf = (seq) => list().querySelector(`[data-seq="${Number(seq)}"]`);
 export const events = () => [...list().querySelectorAll("[data-seq]")];
-export const rowHeads = () => [...list().querySelectorAll(".row > .event:first-child")];
+/** The events at which keys stop: the first of each row, and those of open folds. */
+export const rowHeads = () => [...list().querySelectorAll(".row > .event:first-child, .fold > details[open] > .event")];
+export const rows = () => [...list().querySelectorAll(".row")];
 export const seqOf = (event) => Number(event.dataset.seq);
 
 /** First and last seq of the range of events that the page holds. */
 export const first = () => Number(list().dataset.first);
 export const last = () => Number(list().dataset.last);
 
-const rows = () => [...list().querySelectorAll(".row")];
-const headSeq = (row) => seqOf(row.firstElementChild);
+const eventsIn = (element) => [...element.querySelectorAll("[data-seq]")];
+/** The seqs of a row's first and last event. */
+export const seqsOf = (row) => {
+  const own = eventsIn(row);
+  return [seqOf(own[0]), seqOf(own.at(-1))];
+};
 
 export function parse(html) {
   const template = document.createElement("template");
@@ -25,7 +31,7 @@ export function parse(html) {
 /** Append later events that the server rendered, up to `end`. Return the new rows. */
 export function addBelow(fresh, end) {
   const added = prepare(fresh);
-  const newEvents = added.flatMap((row) => [...row.querySelectorAll("[data-seq]")]);
+  const newEvents = added.flatMap(eventsIn);
   list().append(...groupsOf(fresh));
   list().dataset.last = end;
   if (!first()) list().dataset.first = 1;
@@ -42,21 +48,17 @@ export function addAbove(fresh, start) {
   tidy(added);
 }
 
-/** Remove rows at the top. A result that is newer than the remaining rows goes back to a row of its own. */
+/** Remove rows at the top. */
 export function dropAbove(removedRows) {
   const next = rows()[removedRows.length];
-  const end = next ? headSeq(next) - 1 : last();
-  for (const row of removedRows) {
-    for (const event of row.querySelectorAll("[data-seq]")) if (seqOf(event) > end) putBack(event, row);
-    row.remove();
-  }
-  list().dataset.first = end + 1;
+  for (const row of removedRows) row.remove();
+  list().dataset.first = next ? seqsOf(next)[0] : last() + 1;
   removeStray();
 }
 
 /** Remove rows at the bottom. */
 export function dropBelow(removedRows) {
-  const start = Math.min(...removedRows.flatMap((row) => [...row.querySelectorAll("[data-seq]")].map(seqOf)));
+  const [start] = seqsOf(removedRows[0]);
   for (const row of removedRows) row.remove();
   list().dataset.last = start - 1;
   removeStray();
@@ -69,7 +71,7 @@ export function spare(side, most, isNear) {
   const candidates = side === "top" ? rows() : rows().reverse();
   for (const row of candidates) {
     if (left <= most || isNear(row)) break;
-    left -= row.querySelectorAll("[data-seq]").length;
+    left -= eventsIn(row).length;
     removedRows.push(row);
   }
   return side === "top" ? removedRows : removedRows.reverse();
@@ -99,6 +101,7 @@ function prepare(fresh) {
     const row = event.closest(".row");
     event.remove();
     if (!row.querySelector(".event")) row.remove();
+    else if (row.matches(".fold")) countEvents(row);
   }
   for (const group of fresh.querySelectorAll(".invocation")) if (!group.querySelector(".event")) group.remove();
   showTimes(fresh);
@@ -113,6 +116,7 @@ function tidy(added) {
     while (isSameInvocation(group, group.nextElementSibling)) join(group, group.nextElementSibling);
   }
   for (const row of rows()) joinToCall(row);
+  mergeFolds();
   if (focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
   for (const row of added) if (row.isConnected) window.htmx.process(row);
 }
@@ -132,21 +136,19 @@ function join(group, next) {
 /** Move a result to the row of its calls. A person's answer stays in its own row and closes the question. */
 function joinToCall(row) {
   const event = row.firstElementChild;
-  if (!event.dataset.answers) return;
+  if (!event.dataset.answers) return; // so has no fold
   const ids = JSON.parse(event.dataset.answers);
   if ("byUser" in event.dataset) closeQuestions(ids);
   else if (!event.dataset.calls) moveToCall(event, ids, row);
 }
 
 function moveToCall(event, ids, row) {
-  const calls = [...row.closest(".rows").querySelectorAll("[data-calls]")];
-  const call = calls.find((candidate) => {
-    const made = JSON.parse(candidate.dataset.calls);
-    return ids.every((id) => made.includes(id));
-  });
-  if (!call || call.closest(".row") === row) return;
-  call.closest(".row").append(event);
-  if (!row.querySelector(".event")) row.remove();
+  const before = row.previousElementSibling;
+  if (!before || before.matches(".fold") || seqsOf(before)[1] !== seqOf(event) - 1) return;
+  const calls = eventsIn(before).flatMap((candidate) => JSON.parse(candidate.dataset.calls ?? "[]"));
+  if (!ids.every((id) => calls.includes(id))) return;
+  before.append(event);
+  row.remove();
 }
 
 function closeQuestions(ids) {
@@ -158,13 +160,51 @@ function closeQuestions(ids) {
   }
 }
 
-function putBack(event, row) {
-  const own = document.createElement("li");
-  own.className = "row";
-  const next = [...row.parentElement.children].find((other) => headSeq(other) > seqOf(event));
-  own.append(event);
-  if (next) next.before(own);
-  else row.parentElement.append(own);
+/** Merge adjacent rows and folds of an invocation that are folded for the same reason. */
+function mergeFolds() {
+  for (const row of rows()) {
+    const before = row.previousElementSibling;
+    if (!row.dataset.fold || before?.dataset.fold !== row.dataset.fold) continue;
+    const fold = detailsOf(before) ?? wrap(before, detailsOf(row) ?? newFold(row.dataset.fold));
+    if (!fold) continue;
+    fold.open ||= Boolean(detailsOf(row)?.open || row.querySelector(":scope > [aria-current]"));
+    fold.append(...eventsIn(row));
+    row.remove();
+    countEvents(before);
+  }
+}
+
+const detailsOf = (row) => row.querySelector(":scope > details");
+/** The page has an empty fold of quiet rows, the only ones that become more while they are on the page. */
+const newFold = (reason) => (reason === "quiet" ? document.getElementById("quiet-fold").content.firstElementChild : null);
+
+/** Put the events of a row into a fold like another one. */
+function wrap(row, like) {
+  if (!like) return null;
+  const fold = like.cloneNode();
+  fold.open = Boolean(row.querySelector(":scope > [aria-current]"));
+  fold.append(like.querySelector("summary").cloneNode(true), ...row.children);
+  row.classList.add("fold");
+  row.append(fold);
+  return fold;
+}
+
+function countEvents(row) {
+  const count = eventsIn(row).length;
+  row.querySelector("summary [data-count]").textContent = `${count.toLocaleString("en")} ${count === 1 ? "event" : "events"}`;
+}
+
+/** Put the content of events, as the server rendered it, into the folded events of the page that have none yet. */
+export function fillFolded(html) {
+  for (const event of parse(html).querySelectorAll(".event[data-seq]:not(.is-stub)")) {
+    const shown = eventOf(event.dataset.seq);
+    if (!shown?.matches(".is-stub")) continue;
+    event.toggleAttribute("aria-current", false);
+    if (shown.hasAttribute("aria-current")) event.setAttribute("aria-current", "true");
+    showTimes(event);
+    shown.replaceWith(event);
+    window.htmx.process(event);
+  }
 }
 
 /** Remove invocations without rows, and runs whose events are not on the page. */

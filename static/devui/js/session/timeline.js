@@ -4,6 +4,7 @@ import { searchParams } from "./search-params.js";
 import { fetchPart } from "../core/fragment.js";
 import { isPlainClick } from "../core/shortcuts.js";
 import * as rows from "./timeline-rows.js";
+import { loadOpened } from "./folds.js";
 import * as logCounts from "./log-counts.js";
 import * as nestedRuns from "./nested-runs.js";
 import { markRuns as putMarks } from "./run-markers.js";
@@ -142,7 +143,7 @@ export function reveal(event, block = "nearest") {
 /** Focus an event, or the timeline if the event is not on the page, without scrolling. */
 export function focus(seq) {
   const event = seq && rows.eventOf(seq);
-  (event ? event.querySelector(".event-seq") : scroller).focus({ preventScroll: true });
+  (event?.querySelector(".event-seq") ?? scroller).focus({ preventScroll: true });
 }
 
 /** Show the outcome of runs and mark the events with errors. */
@@ -166,11 +167,11 @@ export function showNestedRuns(html) {
 /** Return the seqs of the first and the last event on the screen, 0 if there are none. */
 export function onScreen() {
   const { top, bottom } = scroller.getBoundingClientRect();
-  const seen = rows.rowHeads().filter((event) => {
-    const place = event.getBoundingClientRect();
+  const seen = rows.rows().filter((row) => {
+    const place = row.getBoundingClientRect();
     return place.bottom > top + 24 && place.top < bottom - 8;
   });
-  return seen.length ? [rows.seqOf(seen[0]), rows.seqOf(seen.at(-1).parentElement.lastElementChild)] : [0, 0];
+  return seen.length ? [rows.seqsOf(seen[0])[0], rows.seqsOf(seen.at(-1))[1]] : [0, 0];
 }
 
 /** Scroll by a share of the screen height. */
@@ -216,7 +217,12 @@ function setLoading(side) {
 }
 
 /** Keep the visible rows in place while `change` adds or removes content above them. */
-const keepInPlace = (change) => scrollAnchor.keepPosition(scroller, rows.events, change);
+const keepInPlace = (change) => scrollAnchor.keepPosition(scroller, rows.rowHeads, change);
+
+loadOpened(scroller, keepInPlace, (fold) => {
+  fold.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+  document.dispatchEvent(new CustomEvent("timeline:loaded"));
+});
 
 /** Remove rows far from the visible part. */
 function trim(side) {
