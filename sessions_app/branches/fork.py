@@ -106,7 +106,7 @@ def fork(session_pk: int, options: NewFork) -> AgentSession:
 
 def title_of(source: AgentSession, seq: int) -> str:
     """Return the default title of a fork."""
-    return f"{short_name(source)} · fork at {seq}"
+    return f"Fork at {seq} of {short_name(source)}"
 
 
 def short_name(source: AgentSession) -> str:

@@ -34,5 +34,5 @@ def is_model_output(event: Event) -> bool:
 
 
 def can_end_turn(event: Event) -> bool:
-    """Tell whether an event can be an agent's final response: text or an error."""
+    """Tell whether an event can be an agent's final response: it has content. An error never is."""
     return kind_properties(event.kind).can_end_turn

@@ -121,7 +121,7 @@ class EventKind(StrEnum):
     )
     STATE = "state", KindProperties(label="state update", matches=_is_state_update, icon="state")
     CONTROL = "control", KindProperties(label="control signal", matches=lambda wire: True, icon="control")
-    ERROR = "error", KindProperties(label="error", matches=_is_own_error, icon="error", can_end_turn=True)
+    ERROR = "error", KindProperties(label="error", matches=_is_own_error, icon="error")
 
     @property
     def label(self) -> str:

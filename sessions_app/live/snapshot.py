@@ -131,10 +131,8 @@ def marks_html(session_pk: int, marks: Sequence[RunMark], cursor: int) -> tuple[
     """
     session = AgentSession.objects.filter(pk=session_pk).first()
     errors = _errors_of(session, marks, cursor) if session else []
-    invocation_ids = {event.invocation_id for event in errors}
-    marks_to_show = [
-        replace(mark, with_traceback=mark.run.invocation_id not in invocation_ids) for mark in marks
-    ]
+    error_seqs = {event.invocation_id: event.seq for event in reversed(errors)}
+    marks_to_show = [replace(mark, error_seq=error_seqs.get(mark.run.invocation_id, 0)) for mark in marks]
     html = render_to_string(f"{TIMELINE}#run-marks", {"marks": marks_to_show})
     return html, "".join(_event_html(session, event) for event in errors if session)
 

@@ -26,10 +26,16 @@ _RANKS = {severity: rank for rank, severity in enumerate(Severity)}
 
 @dataclass(frozen=True, slots=True)
 class ShownProblem:
-    """A problem with its detector. `log_trace` is the key of the trace that has its log; 0: there is no log."""
+    """A problem with its detector.
+
+    Attributes:
+        log_trace: key of the trace that has its log; 0: there is no log.
+        is_known: an earlier invocation has the same problem with the same text.
+    """
 
     row: SessionProblem
     log_trace: int = 0
+    is_known: bool = False
 
     @property
     def detector(self) -> Detector:
@@ -58,9 +64,9 @@ class ShownProblem:
 
     @property
     def repeats_error(self) -> bool:
-        """True if the timeline shows the problem's text as the error of an event or a run."""
+        """True if the timeline shows the problem's text elsewhere: at an event, a run or an earlier invocation."""
         is_shown = bool(self.row.seq) or any(link.kind == "run" for link in self.links)
-        return self.detector.repeats_error and is_shown
+        return self.is_known or (self.detector.repeats_error and is_shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,25 +132,33 @@ def problems_by_invocation(
     for row in checked.rows if checked else ():
         if row.invocation_id in invocation_ids and row.severity != Severity.NOTE:
             grouped[session.pk, row.invocation_id].append(ShownProblem(row))
-    return _link_logs(session, {invocation_id: problems for (_, invocation_id), problems in grouped.items()})
+    return _complete(session, {invocation_id: problems for (_, invocation_id), problems in grouped.items()})
 
 
 def newest_by_invocation(session: AgentSession, most: int) -> dict[str, list[ShownProblem]]:
     """Return the stored errors and warnings of the newest invocations that have any."""
     rows = SessionProblem.objects.filter(session=session).exclude(invocation_id="")
     by_invocation = {invocation_id: problems for (_, invocation_id), problems in _group(rows).items()}
-    return _link_logs(session, dict(list(by_invocation.items())[-most:]))
+    return _complete(session, dict(list(by_invocation.items())[-most:]))
 
 
-def _link_logs(
+def _complete(
     session: AgentSession, by_invocation: dict[str, list[ShownProblem]]
 ) -> dict[str, list[ShownProblem]]:
-    """Return problems with the traces that have the logs of their invocations. One query, if there are problems."""
+    """Return problems with the traces that have their logs, and whether an earlier invocation has them too.
+
+    One query, if there are problems.
+    """
     logs = traces_with_log(session, by_invocation) if by_invocation else {}
-    return {
-        invocation_id: [ShownProblem(problem.row, logs.get(invocation_id, 0)) for problem in problems]
-        for invocation_id, problems in by_invocation.items()
-    }
+    known: set[tuple[str, str]] = set()
+    completed = {}
+    for invocation_id, problems in by_invocation.items():
+        log = logs.get(invocation_id, 0)
+        keys = [(problem.row.code, problem.row.text) for problem in problems]
+        pairs = zip(problems, keys, strict=True)
+        completed[invocation_id] = [ShownProblem(problem.row, log, key in known) for problem, key in pairs]
+        known.update(keys)
+    return completed
 
 
 def problems_of_runs(invocations: Collection[tuple[int, str]]) -> dict[tuple[int, str], list[ShownProblem]]:

@@ -54,8 +54,8 @@ def icon_link(icon: str, label: str, url: str, *, dialog: bool = False, **how: A
 
     `of` appends the object's name to the label for screen readers. `title` is the tooltip and defaults to the label.
     `command` adds the link to the command palette, under its own name if it is a text. With `is_visible=False` it is
-    hidden until a script shows it. `counts` adds an element for a number. Other arguments are attributes:
-    `data_step="-1"`.
+    hidden until a script shows it. `text` is shown beside the icon and must be part of the label. `counts` adds an
+    element for a number. Other arguments are attributes: `data_step="-1"`.
     """
     opened = {"hx-get": url, "hx-target": DIALOG} if dialog else {}
     return _control("a", icon, label, {"href": url, **opened}, **how)
@@ -137,11 +137,16 @@ def _control(
     small: bool = True,
     is_visible: object = True,
     counts: bool = False,
+    text: str = "",
     css: str = "",
     icon_css: str = "",
     **more: Any,
 ) -> SafeString:
-    classes = ("icon-button", "icon-button-small" if small else "", css)
+    classes = (
+        "button button-small" if text else "icon-button",
+        "icon-button-small" if small and not text else "",
+        css,
+    )
     all_attributes = {
         "class": " ".join(filter(None, classes)),
         **attributes,
@@ -152,4 +157,6 @@ def _control(
         **{name.replace("_", "-"): value for name, value in more.items()},
     }
     shape = devui.icon(icon, css=icon_css)
-    return format_html("<{0}{1}>{2}{3}</{0}>", tag, flatatt(all_attributes), shape, NUMBER if counts else "")
+    return format_html(
+        "<{0}{1}>{2}{3}{4}</{0}>", tag, flatatt(all_attributes), shape, text, NUMBER if counts else ""
+    )

@@ -13,6 +13,7 @@ from sessions_app.agents.page.invocation_path import workflow_node
 from sessions_app.events.conditions import can_end_turn, is_error
 from sessions_app.events.superseded_events import SupersededRanges
 from sessions_app.models import AgentSession, Event, EventSummary, Run
+from sessions_app.problems.failures import BLOCK_REASONS, LENGTH_LIMIT
 from sessions_app.runs.questions import Question
 from sessions_app.timeline.event_window import InvocationTotals
 from sessions_app.timeline.key_changes import KeyChange
@@ -199,12 +200,21 @@ class TimelineItem:
         alone = "is-delta" if self.is_delta_alone else ""
         length = "is-long" if self.is_long else ""
         error = "is-error" if self.is_error else ""
-        return " ".join(filter(None, ("event", f"kind-{self.event.kind}", lane, mark, alone, length, error)))
+        block = "is-blocked" if self.is_blocked else ""
+        return " ".join(
+            filter(None, ("event", f"kind-{self.event.kind}", lane, mark, alone, length, error, block))
+        )
 
     @property
     def is_error(self) -> bool:
         """Tell whether it is an error or contains the result of a failed tool."""
         return is_error(self.event) or any(result["failed"] for result in self.summary["results"] or ())
+
+    @property
+    def is_blocked(self) -> bool:
+        """Tell whether its error is that the model ended the answer: for safety, or at its limit of tokens."""
+        error = self.summary["error"] or {}
+        return error.get("code") in {*BLOCK_REASONS, LENGTH_LIMIT}
 
     @property
     def is_long(self) -> bool:

@@ -49,13 +49,13 @@ class RunMark:
     """Mark of a run in the timeline.
 
     Attributes:
-        with_traceback: show the traceback, because no event beside it does.
+        error_seq: seq of the event that shows the error; 0: none does, so the mark shows it.
         message: the user's message, if no event shows it.
         is_attempt: one of several runs of an interrupted invocation, which are all shown.
     """
 
     run: Run
-    with_traceback: bool = True
+    error_seq: int = 0
     message: str = ""
     is_attempt: bool = False
 
@@ -94,7 +94,7 @@ class RunMark:
     @property
     def detail(self) -> str:
         """The expandable text: the traceback or the full error."""
-        return (self.with_traceback and self.run.traceback) or self.run.error
+        return self.run.traceback or self.run.error
 
 
 def read_window_runs(session: AgentSession, events: Sequence[Event]) -> list[Run]:

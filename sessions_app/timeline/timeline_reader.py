@@ -100,12 +100,12 @@ def _add_runs(group: InvocationGroup, runs: list[Run]) -> None:
     If the invocation was interrupted and resumed, all its runs are listed in order.
     """
     is_asking = any(item.questions for item in group.items)
-    shown_runs = {item.run.pk for item in group.items if item.run}
+    error_seqs = {item.run.pk: item.event.seq for item in group.items if item.run}
     if interrupted_invocations(runs):
         marked_runs = [run for run in runs if run.status != Run.Status.QUEUED]
     else:
         marked_runs = [run for run in runs if needs_mark(run, is_asking=is_asking and run is runs[-1])]
-    group.runs = [RunMark(run, run.pk not in shown_runs) for run in marked_runs]
+    group.runs = [RunMark(run, error_seqs.get(run.pk, 0)) for run in marked_runs]
     group.first_runs = list({run.code_version: run for run in reversed(runs) if run.code_version}.values())[
         ::-1
     ]

@@ -120,7 +120,7 @@ def test_the_form_of_a_fork_is_filled_in(story: Story, get: Get):
     }
     assert values == {
         "seq": "2",
-        "title": "Weather in Paris? · fork at 2",
+        "title": "Fork at 2 of Weather in Paris?",
         "app": "weather",
         "user": "ann",
         "session_id": "",

@@ -307,3 +307,19 @@ def test_damaged_event_does_not_stop_the_check(story, caplog):
     story.session.events.update(data="{")
     index()
     assert story.session.problems_seq == 2
+
+
+def test_problem_that_an_earlier_invocation_had_is_shown_in_short(story):
+    for invocation_id in ("i1", "i2"):
+        SessionProblem.objects.create(
+            session_id=story.pk,
+            invocation_id=invocation_id,
+            code="dead-toolset",
+            severity="error",
+            text="McpToolset of agent librarian: Connection closed.",
+        )
+    problems = problem_queries.problems_by_invocation(story.session, ["i1", "i2"])
+    assert [(problems[name][0].is_known, problems[name][0].repeats_error) for name in ("i1", "i2")] == [
+        (False, False),
+        (True, True),
+    ]

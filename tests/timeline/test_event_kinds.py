@@ -32,7 +32,7 @@ PREDICATES = {
     EventKind.TOOL_RESULT: set(),
     EventKind.STATE: set(),
     EventKind.CONTROL: set(),
-    EventKind.ERROR: {"is_error", "can_end_turn"},
+    EventKind.ERROR: {"is_error"},
 }
 
 

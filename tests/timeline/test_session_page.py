@@ -275,6 +275,9 @@ def test_run_error_is_in_place_with_its_traceback(story, get):
     page = get(session_path(story))
     assert "RuntimeError boom" in event(page, 1).text
     assert event(page, 1).one("pre").text == "line 7"
+    head = page.one("div", "run-state")
+    assert "at event 1" in head.text
+    assert "boom" not in head.text, "the event says it"
     element = page.one("ul", "runs")
     assert "Failed" in element.text
     assert "Break it" in element.text, "what was asked may stand nowhere else"

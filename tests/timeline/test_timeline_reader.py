@@ -131,6 +131,21 @@ def test_first_event_of_a_window_has_its_elapsed_time(story):
     assert group.rows[0].head.elapsed == 1.0
 
 
+def test_error_is_never_a_final_answer(story):
+    story.asks("hi")
+    story.add(errorCode="RuntimeError")
+    assert not items(story)[2].is_final
+
+
+@pytest.mark.parametrize(
+    ("code", "blocked"), [("SAFETY", True), ("MAX_TOKENS", True), ("RuntimeError", False)]
+)
+def test_answer_that_the_model_ended_is_blocked_and_no_failure(story, code, blocked):
+    story.add(errorCode=code, finishReason=code)
+    assert items(story)[1].is_blocked is blocked
+    assert ("is-blocked" in items(story)[1].css) is blocked
+
+
 def test_final_answers_are_marked_and_messages_of_the_user_are_not(story):
     story.asks("hi")
     story.calls("a", "c1")

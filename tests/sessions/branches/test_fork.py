@@ -254,7 +254,7 @@ def test_lineage_outlives_the_original():
 
 def test_default_title_names_the_original():
     story = tell_three_invocations()
-    assert fork(story.pk, NewFork(seq=5)).title == "one · fork at 5"
+    assert fork(story.pk, NewFork(seq=5)).title == "Fork at 5 of one"
     assert fork(story.pk, NewFork(seq=5, title="")).title == ""
 
 
