@@ -24,6 +24,7 @@ from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
 from sessions_app.adk import spans
+from sessions_app.adk.error_causes import cause_of_exception
 from sessions_app.adk.lost_toolsets import report_lost_toolsets
 from sessions_app.adk.mirror import MirroredSessionService
 from sessions_app.adk.model_calls import OpenCall
@@ -32,6 +33,7 @@ from sessions_app.adk.run_log import RunLog
 from sessions_app.adk.service import DjangoSessionService
 from sessions_app.ids import SessionKey
 from sessions_app.models import Trace
+from sessions_app.problems.failures import Cause
 from sessions_app.store.stopwatch import Stopwatch
 from sessions_app.traces.outbox import outbox
 from sessions_app.traces.records import Stage, save_stages
@@ -47,6 +49,8 @@ PARTIALS_MOST = 2_000
 """Maximum number of chunks that are kept for an unfinished response."""
 
 STAGES_AT_ONCE = 50
+CAUSE_MOST = 300
+"""Maximum length of the text of an exception whose cause is noted, in characters."""
 
 _current_log: contextvars.ContextVar[InvocationLog | None] = contextvars.ContextVar(
     "devui_invocation", default=None
@@ -77,6 +81,7 @@ class InvocationLog:
         self._stages: list[Stage] = []
         self._calls: dict[int, tuple[EventActions, OpenCall]] = {}
         self._lost_toolsets: set[str] = set()
+        self._last_error: BaseException | None = None
         self.nested_runs = NestedRuns(key, invocation_id)
         self.run_log = RunLog(key, invocation_id, self._watch.now) if keep_logs else None
 
@@ -137,8 +142,17 @@ class InvocationLog:
         call = self._call(context.actions)
         if call is not None:
             call.error, call.finished_at = error, self._watch.now()
+            self.note_error_cause(error)
             self.note_stage("model failed", call.agent, call.finished_at)
             outbox().enqueue(call.snapshot())
+
+    def note_error_cause(self, error: BaseException) -> None:
+        """Note the cause of an exception, if its type or status shows one, once: it may end tool, model and run."""
+        cause = cause_of_exception(error)
+        if cause is not Cause.OTHER and error is not self._last_error:
+            self._last_error = error
+            text = f"{type(error).__name__}: {error}"[:CAUSE_MOST]
+            self.note_stage(Trace.ERROR_CAUSE, f"{cause}: {text}")
 
     def note_lost_toolset(self, toolset: str) -> None:
         """Note a toolset that failed to load, once: agents retry before every request."""
@@ -181,6 +195,8 @@ class InvocationLog:
 
     async def finish(self, error: Exception | None = None) -> None:
         """Send the remaining records and wait until they are stored, for a limited time."""
+        if error:
+            self.note_error_cause(error)
         self.note_stage("failed" if error else "end", type(error).__name__ if error else self.root_agent)
         self._send_remaining()
         await outbox().wait_written(END_S)

@@ -201,6 +201,7 @@ class Recorder(BasePlugin):
         self._hand_to_callbacks(tool_context, "on_tool_error_callback")
         if log:
             log.note_stage("tool failed", tool.name)
+            log.note_error_cause(error)
 
     @_harmless
     def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> None:

@@ -19,6 +19,9 @@ class Trace(models.Model):
     LOST_TOOLSET = "toolset failed"
     """Stage at which a toolset failed to load; it names the toolset, its agent and the error."""
 
+    ERROR_CAUSE = "error cause"
+    """Stage at which an exception had a known cause; it names the cause, the type and the message."""
+
     CUT_OFF = "cut off"
     """Last stage of an invocation that was cancelled or whose process ended."""
 

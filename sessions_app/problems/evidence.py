@@ -139,6 +139,16 @@ class UntrackedChange:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyWrite:
+    """A write of a state key by an event; `name` has the prefix."""
+
+    name: str
+    seq: int
+    agent: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class TempKey:
     """The last write of a `temp:` key in an invocation; `name` has the prefix."""
 
@@ -174,6 +184,7 @@ class Evidence:
     logged_errors: Sequence[LoggedError] = ()
     trace_pk: int = 0
     untracked: Sequence[UntrackedChange] = ()
+    writes: Sequence[KeyWrite] = ()
     earlier_temp: Sequence[TempKey] = ()
     unused_tools: Mapping[str, Sequence[str]] = field(default_factory=dict)
 

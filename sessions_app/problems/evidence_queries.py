@@ -23,6 +23,7 @@ from sessions_app.models import (
     Run,
     Scope,
     SessionTrait,
+    StateChange,
     TempWrite,
     Trace,
     UntrackedKey,
@@ -31,6 +32,7 @@ from sessions_app.problems.evidence import (
     DeclaredTool,
     EventEvidence,
     Evidence,
+    KeyWrite,
     LoggedError,
     ModelRequest,
     ResultForm,
@@ -56,6 +58,9 @@ ROWS_READ = 500
 
 CACHES_READ = 5
 """Lost caches of a batch whose contents are compared."""
+
+VALUE_READ = 2_000
+"""Characters of a state value that are compared."""
 
 LOG_MESSAGE_READ = 2_000
 """Characters of a log record that are read at its start and at its end."""
@@ -134,6 +139,7 @@ def _evidence_of(session: AgentSession, events: Sequence[Event], ids: Collection
         if ids
         else ()
     )
+    writes = _read_writes(session, events)
     logged = _read_logged_errors(of_batch) if ids else {}
     temp = _read_temp_keys(session)
     for invocation_id in ids:
@@ -159,6 +165,7 @@ def _evidence_of(session: AgentSession, events: Sequence[Event], ids: Collection
                     )
                 }.values()
             ),
+            writes=writes.get(invocation_id, ()),
             earlier_temp=[
                 key for key in temp if key.invocation_id != invocation_id and key.seq < own[-1].seq
             ],
@@ -274,6 +281,27 @@ def _read_runs(rows: Any) -> dict[str, list[RunEvidence]]:
             for pk, status, error_type, error, last_seq in reversed(own)
         ]
         for invocation_id, own in runs.items()
+    }
+
+
+def _read_writes(session: AgentSession, events: Sequence[Event]) -> dict[str, list[KeyWrite]]:
+    """Return the newest writes of state keys by the events, by invocation, in order."""
+    if not events:
+        return {}
+    first, last = events[0].seq, events[-1].seq
+    changes = StateChange.objects.filter(session=session, seq__gte=first, seq__lte=last).order_by(
+        "-seq", "-pk"
+    )
+    columns = changes.values_list(
+        "invocation_id", "scope", "key", "seq", "author", Substr("value", 1, VALUE_READ)
+    )
+    writes = _group(list(columns[:ROWS_READ])[::-1])
+    return {
+        invocation_id: [
+            KeyWrite(scopes.PREFIX[Scope(scope)] + key, seq, author, value)
+            for scope, key, seq, author, value in own
+        ]
+        for invocation_id, own in writes.items()
     }
 
 

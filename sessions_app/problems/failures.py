@@ -9,6 +9,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from sessions_app.events.content import ABORTED
+from sessions_app.models import Trace
 from sessions_app.problems.evidence import Evidence, LoggedError, ResultForm
 from sessions_app.problems.registry import Link, Problem
 
@@ -112,6 +113,16 @@ _CAUSES = (
 )
 
 
+def _cause_of(message: str, evidence: Evidence) -> Cause:
+    """Return the cause of an error: that of the exception which the recorder saw, else the one that the text states."""
+    for stage in evidence.stages:
+        if stage.name == Trace.ERROR_CAUSE:
+            cause, _, text = stage.of.partition(": ")
+            if _is_same_text(message, text) and cause in set(Cause):
+                return Cause(cause)
+    return cause_of(message)
+
+
 def cause_of(message: str) -> Cause:
     """Return the cause that an error text states."""
     return next((cause for cause, pattern in _CAUSES if pattern.search(message)), Cause.OTHER)
@@ -124,7 +135,7 @@ def failures_of(evidence: Evidence) -> tuple[Failure, ...]:
     for failure in _all_failures(evidence):
         place = next((place for place, first in enumerate(distinct) if _is_same(first, failure)), None)
         if place is None:
-            distinct.append(replace(failure, cause=cause_of(failure.message)))
+            distinct.append(replace(failure, cause=_cause_of(failure.message, evidence)))
         else:
             distinct[place] = _merge(distinct[place], failure)
     distinct += _answered_exceptions(evidence, distinct)
@@ -142,7 +153,7 @@ def _answered_exceptions(evidence: Evidence, others: Sequence[Failure]) -> Itera
                 record.agent,
                 record.raised_by,
                 message,
-                cause_of(message),
+                _cause_of(message, evidence),
                 ResultForm.ANSWERED,
                 (Link("event", record.seq, "call"),) if record.seq else (),
             )
@@ -178,8 +189,13 @@ def _is_same(failure: Failure, other: Failure) -> bool:
     """Return whether two failures are the same error: one text contains the other. Two events or tools differ."""
     if failure.source is other.source and (failure.source is Source.TOOL or (failure.seq and other.seq)):
         return False
-    messages = sorted((failure.message, other.message), key=len)
-    bare_messages = sorted((_bare_message(failure.message), _bare_message(other.message)), key=len)
+    return _is_same_text(failure.message, other.message)
+
+
+def _is_same_text(message: str, other: str) -> bool:
+    """Return whether one message contains the other, apart from their error types."""
+    messages = sorted((message, other), key=len)
+    bare_messages = sorted((_bare_message(message), _bare_message(other)), key=len)
     return any(len(shorter) > 2 and shorter in longer for shorter, longer in (messages, bare_messages))
 
 

@@ -35,6 +35,7 @@ STAGES = {
     "first answer": "first part of the answer",
     "answer": "model answered",
     "model failed": "model failed",
+    Trace.ERROR_CAUSE: "cause of the error",
     Trace.LOST_TOOLSET: "toolset failed to load",
     "tool": "tool started",
     "tool ended": "tool ended",

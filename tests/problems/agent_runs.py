@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.run_config import RunConfig
 from google.adk.apps import App
@@ -30,13 +31,14 @@ async def converse(
     plugins: Sequence[BasePlugin] = (),
     run_config: RunConfig | None = None,
     model: ScriptedModel | None = None,
+    root: BaseAgent | None = None,
     **agent: Any,
 ) -> AgentSession:
     """Send messages to an agent with a scripted model, and return its session. An exception ends a run."""
     service = DjangoSessionService()
     await create(service)
     fields = {"name": "agent", "model": model or ScriptedModel.saying(*turns), "tools": list(tools), **agent}
-    app = App(name=APP, root_agent=LlmAgent(**fields), plugins=[Recorder(), *plugins])
+    app = App(name=APP, root_agent=root or LlmAgent(**fields), plugins=[Recorder(), *plugins])
     runner = Runner(app=app, session_service=service, memory_service=InMemoryMemoryService())
     async with runner:
         for text in messages:

@@ -6,16 +6,19 @@ import json
 import logging
 from typing import Any
 
+import httpx
 import pytest
+from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.agents.run_config import RunConfig
+from google.adk.agents.sequential_agent import SequentialAgent
 from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.reflect_retry_tool_plugin import ReflectAndRetryToolPlugin
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.load_memory_tool import load_memory_tool
 from google.adk.tools.tool_context import ToolContext
-from google.genai import types
+from google.genai import errors, types
 
 from sessions_app.models import LogRecord
 from tests.fake_models import ScriptedModel, call
@@ -207,6 +210,79 @@ async def test_error_of_a_tool_has_the_cause_that_its_text_states(store, message
     assert await codes_of(await converse([call("book", city="Rome")], "No.", tools=[book])) == [code]
 
 
+class SlowService(httpx.PoolTimeout):
+    """A time-out whose name and text state nothing."""
+
+
+class Declined(Exception):
+    """An exception with a status, as clients of HTTP APIs raise."""
+
+    def __init__(self, status_code: int) -> None:
+        super().__init__("declined")
+        self.status_code = status_code
+
+
+class ProtocolError(Exception):
+    """An exception of MCP's SDK (`McpError`), which has its code in an object."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__("declined")
+        self.error = types.JobError(code=code)
+
+
+def http_error(status: int) -> httpx.HTTPStatusError:
+    request = httpx.Request("GET", "https://shop.example/")
+    return httpx.HTTPStatusError("declined", request=request, response=httpx.Response(status))
+
+
+def wrapped(error: Exception) -> Exception:
+    try:
+        raise RuntimeError("the shop is closed") from ExceptionGroup("several", [ValueError("a"), error])
+    except RuntimeError as outer:
+        return outer
+
+
+EXCEPTIONS = [
+    (errors.ClientError(401, {"error": {"message": "declined"}}), "auth-error"),
+    (errors.ClientError(403, {"error": {"message": "declined"}}), "auth-error"),
+    (errors.ClientError(429, {"error": {"message": "declined"}}), "quota-error"),
+    (errors.ServerError(504, {"error": {"message": "declined"}}), "timeout"),
+    (SlowService("declined"), "timeout"),
+    (SlowService(""), "timeout"),
+    (TimeoutError(), "timeout"),
+    (Declined(429), "quota-error"),
+    (http_error(403), "auth-error"),
+    (ProtocolError(408), "timeout"),
+    (wrapped(SlowService("declined")), "timeout"),
+    (wrapped(Declined(401)), "auth-error"),
+]
+
+
+@pytest.mark.parametrize(("error", "code"), EXCEPTIONS)
+async def test_exception_of_a_model_has_the_cause_that_its_type_shows(store, error, code):
+    assert await codes_of(await converse(error)) == [code]
+
+
+@pytest.mark.parametrize(("error", "code"), EXCEPTIONS)
+@pytest.mark.parametrize("plugins", [[], [ReflectAndRetryToolPlugin]])
+async def test_exception_of_a_tool_has_the_cause_that_its_type_shows(store, error, code, plugins):
+    def book(city: str) -> dict[str, Any]:
+        """Book."""
+        raise error
+
+    tools, turns = [book], ([call("book", city="Rome")], "No.")
+    assert await codes_of(await converse(*turns, tools=tools, plugins=[each() for each in plugins])) == [code]
+
+
+@pytest.mark.parametrize("error", [Declined(404), ValueError("room 401"), wrapped(KeyError("city"))])
+async def test_exception_without_a_known_cause_is_an_error_of_its_tool(store, error):
+    def book(city: str) -> dict[str, Any]:
+        """Book."""
+        raise error
+
+    assert await codes_of(await converse([call("book", city="Rome")], "No.", tools=[book])) == ["tool-error"]
+
+
 async def test_limit_of_model_calls(store):
     turns = [[call("look", city=f"Rome {number}")] for number in range(4)]
     session = await converse(*turns, tools=[look], run_config=RunConfig(max_llm_calls=2))
@@ -237,6 +313,18 @@ async def test_state_changed_without_an_event(store):
     [problem] = await find_problems(session)
     assert problem.code == "untracked-state"
     assert problem.text.startswith("cart was changed without an event")
+
+
+async def test_key_that_two_agents_write_is_a_note(store):
+    agents = [
+        LlmAgent(name=name, model=ScriptedModel.saying(text), output_key="result")
+        for name, text in [("researcher", "12 %"), ("checker", "ok"), ("echo", "ok")]
+    ]
+    session = await converse(root=SequentialAgent(name="team", sub_agents=agents))
+    [problem] = await find_problems(session)
+    assert (problem.code, problem.severity, problem.seq) == ("overwritten-key", "note", 3)
+    assert problem.text == "checker replaced the value of result that researcher wrote."
+    assert [target for _, target, _ in json.loads(problem.links)] == [2, 3]
 
 
 async def test_missing_instruction_key(store):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
@@ -14,6 +15,7 @@ from sessions_app.search import execution
 from sessions_app.search import indexing as search_indexing
 from sessions_app.search.query import parse
 from sessions_app.sessions import deletion
+from sessions_app.traces import records
 from sessions_app.traces.log_records import NEAR_RECORDS
 from tests.pages.html import parse as parse_html
 from tests.timeline.logs import log
@@ -91,6 +93,34 @@ def test_end_of_a_run_is_checked_after_its_events(story):
     lifecycle.finish(run.pk, Run.Status.CRASHED, error="Its process ended.", invocation_id="i1")
     index()
     assert [code for code, _, _ in rows_of(story)] == ["crashed-run"]
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "problem"),
+    [
+        (Run.Status.CRASHED, "Its process ended.", ("crashed-run", "error", 1)),
+        (Run.Status.CANCELLED, "", ("ended-run", "note", 0)),
+    ],
+)
+def test_run_whose_process_died_or_that_was_cancelled(story, status, error, problem):
+    story.asks("go")
+    run = lifecycle.create_run(story.pk, {})
+    lifecycle.finish(run.pk, status, error=error, invocation_id="i1")
+    index()
+    row = SessionProblem.objects.get()
+    assert (row.code, row.severity, story.session.problem_count) == problem
+    assert json.loads(row.links) == [["run", run.pk, ""]]
+
+
+def test_invocation_of_another_program_that_was_cut_off(story):
+    story.asks("go")
+    Trace.objects.create(session=story.session, invocation_id="i1", started_at=1.0)
+    records.close_unfinished(2.0, session=story.session)
+    AgentSession.objects.update(problems_seq=-1)
+    index()
+    assert [(row.code, row.text) for row in SessionProblem.objects.all()] == [
+        ("ended-run", "The invocation was cut off.")
+    ]
 
 
 def test_run_that_never_began_is_a_problem_of_the_session():

@@ -10,6 +10,9 @@ from sessions_app.problems.evidence import Evidence, LoggedError
 from sessions_app.problems.failures import failures_of, is_same_error
 from sessions_app.problems.registry import Link, Problem, detector, quote
 
+ADK_LOGGERS = "google_adk."
+"""Start of the names of ADK's loggers. ADK logs an exception several times on its way out of agents."""
+
 
 @detector(
     "logged-error",
@@ -19,11 +22,15 @@ from sessions_app.problems.registry import Link, Problem, detector, quote
 )
 def logged_error(evidence: Evidence) -> Iterator[Problem]:
     """Find log records and printed lines of level ERROR or above that repeat no other failure."""
-    reported = [failure.message for failure in failures_of(evidence)]
+    failures = failures_of(evidence)
+    reported = [failure.message for failure in failures]
     reported += [stage.of.partition(": ")[2] for stage in evidence.stages if stage.name == Trace.LOST_TOOLSET]
     same: defaultdict[tuple[str, str], list[LoggedError]] = defaultdict(list)
     for record in reversed(evidence.logged_errors):
-        if not record.raised_by and not any(is_same_error(message, record) for message in reported):
+        is_of_adk = record.logger.startswith(ADK_LOGGERS)
+        if record.raised_by or (is_of_adk and failures):
+            continue
+        if not any(is_same_error(message, record) for message in reported):
             same[record.logger, _sentence(record.message)].append(record)
     for (logger, text), records in same.items():
         times = f" ({len(records):,} times)" if len(records) > 1 else ""

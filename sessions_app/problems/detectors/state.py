@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from sessions_app import scopes
-from sessions_app.problems.evidence import Evidence, TempKey
+from sessions_app.problems.evidence import Evidence, KeyWrite, TempKey
 from sessions_app.problems.failures import Cause, Failure, failures_of
 from sessions_app.problems.registry import Link, Problem, Severity, detector, quote
 
@@ -25,6 +25,29 @@ def untracked_state(evidence: Evidence) -> Iterator[Problem]:
             f"{quote(change.name)} was {verb} without an event, so the next invocation does not see the change.",
             links=[Link("event", evidence.last_seq, "state")] if evidence.last_seq else [],
         )
+
+
+@detector(
+    "overwritten-key",
+    "State key written by two agents",
+    severity=Severity.NOTE,
+    remedy="If both values are needed, give each agent its own `output_key` or state key. If one agent refines the"
+    " other's value, nothing is wrong.",
+)
+def overwritten_key(evidence: Evidence) -> Iterator[Problem]:
+    """Find keys with a value that another agent replaced within the invocation."""
+    last: dict[str, KeyWrite] = {}
+    for write in evidence.writes:
+        before = last.get(write.name)
+        last[write.name] = write
+        is_replaced = before and before.agent != write.agent and before.value != write.value
+        if before and is_replaced and None not in (before.value, write.value):
+            yield Problem(
+                f"{write.agent} replaced the value of {quote(write.name)} that {before.agent} wrote.",
+                write.seq,
+                write.agent,
+                [Link("event", before.seq, "first value"), Link("event", write.seq, "new value")],
+            )
 
 
 @detector(

@@ -1,0 +1,77 @@
+"""Cause of an exception by its types and status codes, also those of the exceptions that it wraps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sessions_app.problems.failures import Cause
+
+MAX_WRAPPED = 16
+"""Exceptions that are examined of a chain or group."""
+
+_BY_STATUS = {
+    401: Cause.AUTHENTICATION,
+    403: Cause.AUTHENTICATION,
+    407: Cause.AUTHENTICATION,
+    408: Cause.TIMEOUT,
+    429: Cause.QUOTA,
+    504: Cause.TIMEOUT,
+}
+"""HTTP statuses; MCP's SDK reports a time-out of its own as 408."""
+
+_BY_TYPE = {
+    "AuthenticationError": Cause.AUTHENTICATION,
+    "DefaultCredentialsError": Cause.AUTHENTICATION,
+    "NoCredentialsError": Cause.AUTHENTICATION,
+    "PermissionDenied": Cause.AUTHENTICATION,
+    "PermissionDeniedError": Cause.AUTHENTICATION,
+    "RefreshError": Cause.AUTHENTICATION,
+    "Unauthenticated": Cause.AUTHENTICATION,
+    "RateLimitError": Cause.QUOTA,
+    "ResourceExhausted": Cause.QUOTA,
+    "TooManyRequests": Cause.QUOTA,
+    "APITimeoutError": Cause.TIMEOUT,
+    "DeadlineExceeded": Cause.TIMEOUT,
+    "ReadTimeoutError": Cause.TIMEOUT,
+    "Timeout": Cause.TIMEOUT,
+    "TimeoutError": Cause.TIMEOUT,
+    "TimeoutException": Cause.TIMEOUT,
+}
+"""Classes of Python, httpx, requests, urllib3, google-auth, Google's API clients, OpenAI, Anthropic and LiteLLM."""
+
+
+def cause_of_exception(error: BaseException) -> Cause:
+    """Return the cause that an exception or one that it wraps has; `OTHER` if none has a known one."""
+    causes = (_own_cause(each) for each, _ in zip(_wrapped(error), range(MAX_WRAPPED), strict=False))
+    return next((cause for cause in causes if cause is not Cause.OTHER), Cause.OTHER)
+
+
+def _wrapped(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception, then those that caused it and the members of groups."""
+    yield error
+    if isinstance(error, BaseExceptionGroup):
+        for member in error.exceptions:
+            yield from _wrapped(member)
+    if error.__cause__ is not None:
+        yield from _wrapped(error.__cause__)
+
+
+def _own_cause(error: BaseException) -> Cause:
+    status = _status_of(error)
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    names = (each.__name__ for each in type(error).__mro__)
+    return next((_BY_TYPE[name] for name in names if name in _BY_TYPE), Cause.OTHER)
+
+
+def _status_of(error: BaseException) -> int:
+    """Return the HTTP status of an exception, from the attributes that clients use; 0 if it has none."""
+    response, mcp_error = getattr(error, "response", None), getattr(error, "error", None)
+    values = (
+        getattr(error, "status_code", None),
+        getattr(error, "code", None),
+        getattr(error, "status", None),
+        getattr(response, "status_code", None),
+        getattr(mcp_error, "code", None),
+    )
+    return next((value for value in values if isinstance(value, int) and not isinstance(value, bool)), 0)
