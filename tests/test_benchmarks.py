@@ -13,8 +13,9 @@ from benchmarks.__main__ import ALL
 from benchmarks.figures import Figure, table
 from benchmarks.serving import NeverServed, server
 from sessions_app.models import AgentSession
-from sessions_app.search import execution, index_backlog
-from sessions_app.search.query import parse
+from sessions_app.search import index_backlog
+from sessions_app.search.execution import session_queries
+from sessions_app.search.query.parsing import parse
 
 
 def test_a_time_is_met_from_the_budget_down_and_compared_with_the_peer():
@@ -75,5 +76,7 @@ def test_generated_store_is_indexed_and_searchable(db: None):
 
     large_store.fill(4)
     assert not index_backlog.sessions().exists()
-    matching_sessions = execution.Search(parse("antique")).filter_rows(AgentSession.objects.order_by("pk"))
+    matching_sessions = session_queries.Search(parse("antique")).filter_rows(
+        AgentSession.objects.order_by("pk")
+    )
     assert list(matching_sessions.values_list("session_id", flat=True)) == ["s1", "s2"]

@@ -92,17 +92,17 @@ def _run(request: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _run_json(run: EvalRun) -> Mapping[str, Any]:
-    from evals_app.analysis import exports
+    from evals_app.analysis.exports import run_json
     from evals_app.runs import attempt_status
 
     attempts = [
         {
-            **exports.attempt_json(attempt),
+            **run_json.attempt_json(attempt),
             "has_outcome": attempt_status.has_outcome(attempt.status, attempt.error_type),
         }
-        for attempt in exports.attempts_of(run)
+        for attempt in run_json.attempts_of(run)
     ]
-    return {"run": exports.run_facts(run), "attempts": attempts}
+    return {"run": run_json.run_facts(run), "attempts": attempts}
 
 
 def _evalset_request(request: Mapping[str, Any]) -> EvalsetRequest:

@@ -10,7 +10,8 @@ from ninja import P, QueryEx, Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from evals_app.analysis import exports, run_summary
+from evals_app.analysis import run_summary
+from evals_app.analysis.exports import run_json
 from evals_app.api.results import router as results
 from evals_app.api.run_actions import RunId, accepted_response, read_facts
 from evals_app.api.run_actions import router as control
@@ -181,7 +182,7 @@ async def delete_run(request: HttpRequest, run_id: RunId) -> Status[None]:
 @router.get("/runs/{run_id}/results", response={200: None, **REFUSALS})
 async def get_results(request: HttpRequest, run_id: RunId) -> Any:
     """Return a run with all attempts, their scores, errors and what the agent did."""
-    return json_text(await units_of_work.read(lambda: exports.run_json(run_summary.find_run(run_id))))
+    return json_text(await units_of_work.read(lambda: run_json.run_json(run_summary.find_run(run_id))))
 
 
 @router.get("/attempts/{int:attempt}", response={200: dict[str, Any], **REFUSALS})
@@ -220,8 +221,8 @@ def _run_page(app: str, evalset: str, limit: int, before: str) -> RunPage:
         **{name: value for name, value in criteria.items() if value}
     )
     page = pagination.paginate(rows, "created_at", before, size=limit, key=str)
-    return RunPage(runs=[exports.run_facts(run) for run in page.rows], next=page.older or None)
+    return RunPage(runs=[run_json.run_facts(run) for run in page.rows], next=page.older or None)
 
 
 def _attempt(pk: int) -> dict[str, Any]:
-    return exports.attempt_json(run_summary.find_attempt(pk))
+    return run_json.attempt_json(run_summary.find_attempt(pk))

@@ -9,7 +9,8 @@ from ninja import P, QueryEx, Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from evals_app.analysis import baselines, exports, run_summary, trends
+from evals_app.analysis import baselines, run_summary, trends
+from evals_app.analysis.exports import comparison_json, comparison_page, html_page
 from evals_app.api.run_actions import RunId
 from evals_app.files import library
 from evals_app.models import EvalRun
@@ -60,14 +61,14 @@ async def export_comparison(
     request: HttpRequest, run_id: RunId, against: Against = "baseline"
 ) -> HttpResponse:
     """Return the comparison of a run with another one as one HTML file, without credentials."""
-    page = await units_of_work.read(lambda: exports.comparison_html(*_find_runs(run_id, against)))
+    page = await units_of_work.read(lambda: comparison_page.comparison_html(*_find_runs(run_id, against)))
     return download_page(page, f"eval-compare-{run_id}")
 
 
 @router.get("/attempts/{int:attempt}/html", response={200: None, **REFUSALS})
 async def export_case(request: HttpRequest, attempt: int) -> HttpResponse:
     """Return the case of an attempt, with its repetitions in this run, as one HTML file, without credentials."""
-    page = await units_of_work.read(lambda: exports.case_html(run_summary.find_attempt(attempt)))
+    page = await units_of_work.read(lambda: html_page.case_html(run_summary.find_attempt(attempt)))
     return download_page(page, f"eval-case-{attempt}")
 
 
@@ -75,7 +76,7 @@ async def export_case(request: HttpRequest, attempt: int) -> HttpResponse:
 async def get_trend(request: HttpRequest, app: StorableText, evalset: StorableText) -> list[dict[str, Any]]:
     """Return the newest runs of an evalset, the oldest first: pass rates with intervals (95 %), cost, changes."""
     return await units_of_work.read(
-        lambda: exports.trend_facts(trends.trend_of(library.find_evalset(app, evalset)))
+        lambda: comparison_json.trend_facts(trends.trend_of(library.find_evalset(app, evalset)))
     )
 
 
@@ -109,7 +110,7 @@ async def get_prices(request: HttpRequest) -> dict[str, Any]:
 
 def _compare_runs(run_id: str, against: str) -> dict[str, Any]:
     then, now = _find_runs(run_id, against)
-    return exports.comparison_facts(then, now, baselines.compare_runs(then, now))
+    return comparison_json.comparison_facts(then, now, baselines.compare_runs(then, now))
 
 
 def _find_runs(run_id: str, against: str) -> tuple[EvalRun, EvalRun]:

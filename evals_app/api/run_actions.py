@@ -10,7 +10,8 @@ from ninja import P, PathEx, Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from evals_app.analysis import baselines, exports, run_summary
+from evals_app.analysis import baselines, run_summary
+from evals_app.analysis.exports import run_json
 from evals_app.cases import session_cases
 from evals_app.models import EvalRun
 from evals_app.runs import dispatch, rerun, run_orders, writes
@@ -120,7 +121,7 @@ async def cancel_attempt(request: HttpRequest, run_id: RunId, attempt: int) -> S
     attempt_row = await units_of_work.read(rerun.find_attempt, run, attempt)
     await units_of_work.write(writes.request_cancel_attempt, attempt_row.pk)
     return Status(
-        202, await units_of_work.read(lambda: exports.attempt_facts(rerun.find_attempt(run, attempt)))
+        202, await units_of_work.read(lambda: run_json.attempt_facts(rerun.find_attempt(run, attempt)))
     )
 
 
@@ -150,4 +151,4 @@ async def read_facts(run_id: str) -> dict[str, Any]:
 
 
 def _facts(run_id: str) -> dict[str, Any]:
-    return exports.run_facts(run_summary.find_run(run_id))
+    return run_json.run_facts(run_summary.find_run(run_id))

@@ -104,15 +104,15 @@ def _judge(run: EvalRun, gate: Gate) -> GateResult:
 
 
 def _write_files(results: Sequence[GateResult], options: dict[str, Any], console: Console) -> None:
-    from evals_app.analysis import exports
+    from evals_app.analysis.exports import html_page, junit, markdown, run_csv, run_json
 
     runs = [result.run for result in results]
     render: dict[str, Callable[[], str]] = {
-        "junit": lambda: exports.as_junit(runs),
-        "json": lambda: exports.as_json(runs),
-        "csv": lambda: exports.as_csv(runs),
-        "html": lambda: exports.as_html(runs),
-        "markdown": lambda: exports.as_markdown(results, _address(options)),
+        "junit": lambda: junit.as_junit(runs),
+        "json": lambda: run_json.as_json(runs),
+        "csv": lambda: run_csv.as_csv(runs),
+        "html": lambda: html_page.as_html(runs),
+        "markdown": lambda: markdown.as_markdown(results, _address(options)),
     }
     for name, text in render.items():
         if path := options[name]:

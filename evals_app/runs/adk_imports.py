@@ -22,7 +22,8 @@ from sessions_app.errors import BadInput
 from sessions_app.ids import SessionKey
 from sessions_app.models import ChangeCause
 from sessions_app.sessions.writes import append_event, create_session
-from sessions_app.transfer.readers import UnreadableRow, session_events
+from sessions_app.transfer.readers.documents import session_events
+from sessions_app.transfer.readers.records import UnreadableRow
 from sessions_app.transfer.writers import ImportReport
 
 STATUS = {

@@ -8,9 +8,10 @@ from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from evals_app.analysis import agent_changes, baselines, exports, run_summary, side_by_side
+from evals_app.analysis import agent_changes, baselines, run_summary, side_by_side
 from evals_app.analysis.case_verdicts import CaseChange, Verdict
 from evals_app.analysis.comparison import Comparison
+from evals_app.analysis.exports import comparison_page
 from evals_app.analysis.side_by_side import ChosenAttempts
 from evals_app.models import EvalRun
 from evals_app.runs.rerun import CONFIRMATION
@@ -52,7 +53,7 @@ def export(request: HttpRequest, run_id: str) -> HttpResponse:
             f"{now.evalset.evalset_id} has no other finished run to compare with.",
             hint="Run the evalset again.",
         )
-    return download_page(exports.comparison_html(then, now), f"eval-compare-{then.pk}-{now.pk}")
+    return download_page(comparison_page.comparison_html(then, now), f"eval-compare-{then.pk}-{now.pk}")
 
 
 def _find_other_run(request: HttpRequest, now: EvalRun) -> EvalRun | None:

@@ -9,7 +9,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
-from evals_app.analysis import adk_result_json, attempt_detail, baselines, case_matrix, exports, run_summary
+from evals_app.analysis import adk_result_json, attempt_detail, baselines, case_matrix, run_summary
+from evals_app.analysis.exports import html_page, junit, markdown, run_csv, run_json
 from evals_app.cli.ci_gate import Gate
 from evals_app.models import EvalAttempt, EvalRun
 from sessions_app import prices
@@ -63,14 +64,14 @@ def _detail(eval_run: EvalRun, attempt: str) -> attempt_detail.Detail | None:
 
 
 EXPORTS: dict[str, tuple[str, str, Callable[[list[EvalRun]], str]]] = {
-    "json": ("json", "application/json", exports.as_json),
-    "junit": ("xml", "application/xml", exports.as_junit),
-    "csv": ("csv", "text/csv; charset=utf-8", exports.as_csv),
-    "html": ("html", "text/html; charset=utf-8", exports.as_html),
+    "json": ("json", "application/json", run_json.as_json),
+    "junit": ("xml", "application/xml", junit.as_junit),
+    "csv": ("csv", "text/csv; charset=utf-8", run_csv.as_csv),
+    "html": ("html", "text/html; charset=utf-8", html_page.as_html),
     "markdown": (
         "md",
         "text/markdown; charset=utf-8",
-        lambda runs: exports.as_markdown([Gate().hold(run) for run in runs]),
+        lambda runs: markdown.as_markdown([Gate().hold(run) for run in runs]),
     ),
     "adk": ("evalset_result.json", "application/json", lambda runs: adk_result_json.result_file(runs[0])),
 }
@@ -103,4 +104,4 @@ def export_case(request: HttpRequest, run_id: str, attempt: int) -> HttpResponse
     row = rows.filter(pk=attempt).first()
     if row is None:
         raise NotFound(f"The run has no attempt {attempt}.", hint="The run's page lists its attempts.")
-    return download_page(exports.case_html(row), f"eval-case-{row.pk}")
+    return download_page(html_page.case_html(row), f"eval-case-{row.pk}")

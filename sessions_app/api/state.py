@@ -38,7 +38,8 @@ from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.presentation import json_tree
 from sessions_app.sessions import state_edits
 from sessions_app.sessions.state_edits import Condition
-from sessions_app.state import diff, drift, history, lint
+from sessions_app.state import drift, history, lint
+from sessions_app.state.diff import differences
 from sessions_app.store import units_of_work
 
 router = Router(tags=["state"])
@@ -268,7 +269,7 @@ def _read_diff(session_key: int, first: str | None, last: str | None) -> DiffOut
     before, after = _event_at(session, first), _event_at(session, last)
     if before and after and before.seq > after.seq:
         raise BadInput(f"Event {first!r} comes after event {last!r}.", hint="Swap `from` and `to`.")
-    return DiffOut.of(session, before, after, diff.diff(session, before, after).keys)
+    return DiffOut.of(session, before, after, differences.diff(session, before, after).keys)
 
 
 def _read_drift(session_key: int, fold: str) -> DriftOut:

@@ -13,7 +13,7 @@ from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.scopes import PREFIX
 from sessions_app.sessions.state_edits import StateEdit
 from sessions_app.state import lint
-from sessions_app.state.diff import KeyDiff
+from sessions_app.state.diff.differences import KeyDiff
 from sessions_app.state.drift import Drift, DriftReport
 
 

@@ -34,8 +34,8 @@ from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.runs import dispatch, lifecycle
 from sessions_app.runs.runtime_client import provider
-from sessions_app.search import execution
-from sessions_app.search import query as search_query
+from sessions_app.search.execution import session_queries
+from sessions_app.search.query import parsing, terms
 from sessions_app.sessions import labels, listing
 from sessions_app.store import pagination, retry, units_of_work
 from sessions_app.traces.lost_toolsets import lost_toolsets_of_sessions
@@ -73,7 +73,7 @@ async def list_sessions(
     before: Older = "",
 ) -> SessionPage:
     """List sessions, newest update first."""
-    return await units_of_work.read(_session_page, filters.conditions(), search_query.parse(q), limit, before)
+    return await units_of_work.read(_session_page, filters.conditions(), parsing.parse(q), limit, before)
 
 
 @router.get("/sessions/{int:session}", response={200: SessionOut, **ERRORS}, tags=["sessions"])
@@ -156,12 +156,12 @@ async def cancel_run(request: HttpRequest, run_id: str) -> RunOut:
     return await retry.read(_read_run, run_id)
 
 
-def _session_page(filters: dict[str, Any], query: search_query.Query, limit: int, before: str) -> SessionPage:
+def _session_page(filters: dict[str, Any], query: terms.Query, limit: int, before: str) -> SessionPage:
     matching = realms.exclude_hidden(
         AgentSession.objects.select_related("mirrored", "imported__source").filter(**filters)
     )
     if not query.is_empty:
-        matching = execution.Search(query).filter_rows(matching)
+        matching = session_queries.Search(query).filter_rows(matching)
     page = pagination.paginate(matching, "updated_at", before, size=limit)
     listing.read_tags(page.rows)
     return SessionPage(sessions=[SessionOut.of(row) for row in page.rows], next=page.older or None)

@@ -20,7 +20,7 @@ from django.db.models.lookups import (
 )
 
 from sessions_app import scopes
-from sessions_app.search.query import StateTerm
+from sessions_app.search.query.terms import StateTerm
 from sessions_app.store import json_sql
 from sessions_app.store.json_sql import (
     ANY,

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from sessions_app import scopes
 from sessions_app.lookup import list_apps_with_sessions
 from sessions_app.models import AgentSession, Scope, SessionTag, SessionTrait, StateValue
-from sessions_app.search.query import Name, Vocabulary
+from sessions_app.search.query.completion import Vocabulary
+from sessions_app.search.query.correction import Name
 from sessions_app.store.skip_scan import distinct_values
 
 MOST_NAMES = 300

@@ -15,7 +15,7 @@ from sessions_app import realms, scopes
 from sessions_app.errors import BadInput
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, SessionTag
-from sessions_app.search.query import tag_name as spelled_tag
+from sessions_app.search.query.terms import tag_name as spelled_tag
 from sessions_app.sessions.writes import rename_session
 from sessions_app.store import change_notification
 

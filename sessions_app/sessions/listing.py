@@ -22,8 +22,9 @@ from django.db.models import (
 
 from sessions_app import expiry, realms
 from sessions_app.models import AgentSession, Run, SessionTag
-from sessions_app.search import execution
-from sessions_app.search.query import Query
+from sessions_app.search.execution import session_queries, windowed_scan
+from sessions_app.search.execution.hits import Hit
+from sessions_app.search.query.terms import Query
 from sessions_app.sessions.list_updates import MOST_NEW
 from sessions_app.store import pagination
 from sessions_app.store.skip_scan import distinct_rows
@@ -69,13 +70,19 @@ class SessionFilter:
         return self.realm or (realms.ATTEMPT if self.query.wants_evals else "")
 
 
-def list_sessions(filters: SessionFilter, search: execution.Search | None = None) -> QuerySet[AgentSession]:
+def list_sessions(
+    filters: SessionFilter, search: session_queries.Search | None = None
+) -> QuerySet[AgentSession]:
     """Return the matching sessions, each with `run_status` (status of its newest run, or None) and its TTL.
 
     `search` is the search of the filter's query, if the caller already has it.
     """
     rows = _filter_sessions(filters)
-    return rows if filters.query.is_empty else (search or execution.Search(filters.query)).filter_rows(rows)
+    return (
+        rows
+        if filters.query.is_empty
+        else (search or session_queries.Search(filters.query)).filter_rows(rows)
+    )
 
 
 def _filter_sessions(filters: SessionFilter) -> QuerySet[AgentSession]:
@@ -133,7 +140,7 @@ class SessionPage:
 
     pinned: list[AgentSession]
     others: pagination.Page[AgentSession]
-    hits: dict[int, execution.Hit]
+    hits: dict[int, Hit]
     pending: PendingScan | None
 
     @property
@@ -163,7 +170,7 @@ def list_page(
     Raises:
         BadInput: `before` is not a cursor.
     """
-    search = execution.Search(filters.query)
+    search = session_queries.Search(filters.query)
     rows = _filter_sessions(filters)
     matching = rows if filters.query.is_empty else search.filter_rows(rows)
     pinned_first = matching.filter(pinned_at__isnull=False).order_by("-pinned_at", "-pk")
@@ -192,10 +199,10 @@ def _scan_page(
 ) -> tuple[pagination.Page[AgentSession], PendingScan | None]:
     """Return the page as far as a scan gets, and the pending scan if there is more to scan."""
     limit = max(0, size - progress.matches)
-    result = execution.scan(of, matching, before, limit + 1)
+    result = windowed_scan.scan(of, matching, before, limit + 1)
     rows = result.rows[:limit]
     if len(result.rows) > limit:
-        older = pagination.cursor_of(rows[-1], execution.ORDER_FIELD) if rows else before
+        older = pagination.cursor_of(rows[-1], windowed_scan.ORDER_FIELD) if rows else before
         return pagination.Page(rows, older, not before), None
     pending = None
     found_by_now = progress.matches + len(rows)
@@ -250,9 +257,9 @@ def count_new_sessions(
         return newer.order_by("-updated_at").values("pk")[:MOST_NEW].count()
     if not newer.exists():
         return 0  # as a rule, and the indexes are not asked
-    plan = execution.Search(filters.query).plan
+    plan = session_queries.Search(filters.query).plan
     of = newer.filter(*plan.of)
-    return len(execution.scan(of, of.filter(*plan.tests), "", MOST_NEW, seconds).rows)
+    return len(windowed_scan.scan(of, of.filter(*plan.tests), "", MOST_NEW, seconds).rows)
 
 
 def newest_update(filters: SessionFilter) -> float:

@@ -10,7 +10,8 @@ from django.db import IntegrityError, transaction
 from sessions_app import scopes
 from sessions_app.errors import AlreadyExists, BadInput, NotFound
 from sessions_app.models import SavedView
-from sessions_app.search.query import QueryError, parse
+from sessions_app.search.query.parsing import parse
+from sessions_app.search.query.scanner import QueryError
 
 NAME_LENGTH = 64
 MOST_VIEWS = 100

@@ -29,7 +29,8 @@ from sessions_app.models import (
     StateRow,
     UntrackedKey,
 )
-from sessions_app.state import diff, history
+from sessions_app.state import history
+from sessions_app.state.diff import points
 
 WRITES_SEARCHED = 500
 """Writes of a key searched for the last one by this session; beyond them the value is "not known"."""
@@ -215,7 +216,7 @@ WHERE stored.owner_id = %(owner)s AND (
 def _find_suspects(session: AgentSession, scope: Scope, owner_id: int, *, every: bool) -> list[_Suspect]:
     """Return the keys that may have drifted, first those that the ledger does not explain. `every`: return all keys."""
     table = STATE_ROWS[scope]._meta.db_table
-    statement = diff.written_keys_sql(scope, owner_id) + _LAST_AND_STORED.format(
+    statement = points.written_keys_sql(scope, owner_id) + _LAST_AND_STORED.format(
         is_explained=_IS_EXPLAINED, table=table, besides="" if every else _IS_OWN
     )
     params: dict[str, str | int] = {

@@ -17,8 +17,8 @@ from django.utils.safestring import SafeString
 from sessions_app import expiry, paths
 from sessions_app.models import AgentSession, Run
 from sessions_app.presentation import visible_text
-from sessions_app.search.execution import Hit
-from sessions_app.search.query import Field
+from sessions_app.search.execution.hits import Hit
+from sessions_app.search.query.terms import Field
 from sessions_app.sessions import listing
 from sessions_app.templatetags import devui
 

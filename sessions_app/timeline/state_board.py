@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 
 from sessions_app import scopes
 from sessions_app.models import AgentSession, Event, Run, Scope, StateChange, UntrackedKey
-from sessions_app.state import diff, history
-from sessions_app.state.diff import Counts, KeyAt, KeyRef, PointPair
+from sessions_app.state import history
+from sessions_app.state.diff import counts
+from sessions_app.state.diff.counts import Counts
+from sessions_app.state.diff.keys import KeyAt, first_keys, keys_by_id
+from sessions_app.state.diff.points import KeyRef, PointPair
 from sessions_app.state.history import Owners
 from sessions_app.timeline.board_entries import BoardEntry, entries_of, is_written_by, unchanged_entry
 from sessions_app.timeline.ephemeral_keys import UntrackedEntry, read_ghosts, read_untracked
@@ -246,7 +249,7 @@ class _BoardQuery:
     def list_keys(self, at: PointPair, scope: Scope, moment: int) -> _ListedKeys:
         """Return the keys to show: the first ones, those written by the event, and the watched ones."""
         limit, begin = self.limit and self.limit + 1, self.begin_of(scope)
-        first = diff.first_keys(at, scope, limit, self.like, begin)
+        first = first_keys(at, scope, limit, self.like, begin)
         goes_on = bool(limit) and len(first) == limit
         are_all = not (goes_on or begin)
         keys = {key.key_id: key for key in first[: self.limit or None]}
@@ -254,10 +257,8 @@ class _BoardQuery:
             for key in self._written_keys(at, scope, moment, keys):
                 keys[key.key_id] = key
         watched = {key_id for of, key_id in self.watched if of == scope} - keys.keys()
-        beside = diff.keys_by_id(at, scope, watched) if watched else []
-        answers = (
-            {key.key_id for key in diff.keys_by_id(at, scope, watched, self.like)} if self.like else watched
-        )
+        beside = keys_by_id(at, scope, watched) if watched else []
+        answers = {key.key_id for key in keys_by_id(at, scope, watched, self.like)} if self.like else watched
         keys |= {key.key_id: key for key in beside}
         return _ListedKeys(
             sorted(keys.values(), key=lambda key: key.key_id),
@@ -269,7 +270,7 @@ class _BoardQuery:
     def counts(self, at: PointPair, scope: Scope, listed: _ListedKeys) -> Counts:
         """Return the total numbers of keys."""
         if not listed.are_all:
-            return diff.count(at, scope, self.like)
+            return counts.count(at, scope, self.like)
         return Counts.of([key for key in listed.keys if key not in listed.aside])
 
     def _written_keys(
@@ -280,7 +281,7 @@ class _BoardQuery:
             return []
         changes = StateChange.objects.filter(session=self.session, seq=moment, scope=scope).order_by("pk")
         names = changes.values_list("key_id", flat=True)[: self.limit + MAX_WRITTEN]
-        keys = diff.keys_by_id(at, scope, set(names) - set(key_ids), self.like)
+        keys = keys_by_id(at, scope, set(names) - set(key_ids), self.like)
         return [key for key in keys if is_written_by(key, moment)][:MAX_WRITTEN]
 
 

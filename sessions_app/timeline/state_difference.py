@@ -10,8 +10,8 @@ from sessions_app.lookup import find_event
 from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.presentation import value_diff
 from sessions_app.presentation.value_diff import DiffLine
-from sessions_app.state import diff
-from sessions_app.state.diff import Diff, KeyDiff
+from sessions_app.state.diff import differences
+from sessions_app.state.diff.differences import Diff, KeyDiff
 from sessions_app.timeline.key_changes import is_inferred, scope_prefix, writer_of_change, writer_text
 from sessions_app.timeline.state_board import SCOPES, parse_entry_id, state_mark_of
 
@@ -111,7 +111,9 @@ def state_differences(
         first, last = selected, other
     nothing = first is None and not is_start
     place = parse_entry_id(begin)
-    difference = Diff([], {}, {}) if nothing else diff.diff(session, first, last, limit=limit, begin=place)
+    difference = (
+        Diff([], {}, {}) if nothing else differences.diff(session, first, last, limit=limit, begin=place)
+    )
     return StateDifferences(
         first=session.last_seq if nothing else first.seq if first else START,
         last=last.seq if last else None,

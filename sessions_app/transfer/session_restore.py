@@ -14,7 +14,7 @@ from sessions_app.errors import AlreadyExists, BadInput
 from sessions_app.ids import SessionKey, check_ids
 from sessions_app.models import AgentSession
 from sessions_app.sessions import writes
-from sessions_app.transfer.readers import SessionDocument
+from sessions_app.transfer.readers.documents import SessionDocument
 from sessions_app.transfer.writers import import_sessions
 
 

@@ -19,7 +19,7 @@ from sessions_app.models import AgentSession, Event, Scope
 from sessions_app.paths import session_url
 from sessions_app.runs.lifecycle import active_run
 from sessions_app.sessions import lineage, overview, storage_location
-from sessions_app.state import diff
+from sessions_app.state.diff import differences
 from sessions_app.timeline.siblings import read_siblings
 
 REWIND = "devui/sessions/branches/rewind.html"
@@ -142,7 +142,7 @@ def _changed_shared_keys(session: AgentSession, seq: int | None) -> Context:
     """Return the shared keys that have changed since event `seq`; they decide which shared state a fork should use."""
     if not seq or not 0 < seq <= session.last_seq:
         return {}
-    difference = diff.diff(session, find_event(session, seq=seq), limit=MOST_KEYS)
+    difference = differences.diff(session, find_event(session, seq=seq), limit=MOST_KEYS)
     keys = [entry for entry in difference.keys if entry.scope != Scope.SESSION]
     return {"keys": keys, "more": difference.counts[Scope.USER] + difference.counts[Scope.APP] - len(keys)}
 

@@ -28,7 +28,7 @@ from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.event_window import EventWindow
 from sessions_app.timeline.inspector import inspect_event
 from sessions_app.timeline.run_marks import read_session_runs
-from sessions_app.timeline.session_search import chips
+from sessions_app.timeline.session_search.suggestions import chips
 from sessions_app.timeline.siblings import list_mark, read_siblings
 from sessions_app.timeline.state_board import ClientBoard, read_board
 from sessions_app.timeline.state_difference import state_differences

@@ -14,16 +14,12 @@ from sessions_app.forms.lists import SessionListQuery, SessionQuery, SessionWatc
 from sessions_app.forms.query import CompletionQuery
 from sessions_app.http import render_partial, wants_partial
 from sessions_app.models import AgentSession
-from sessions_app.search import execution, vocabulary
-from sessions_app.search.query import (
-    Query,
-    QueryError,
-    complete,
-    names_in,
-    remark_names,
-    remark_unknown_names,
-)
-from sessions_app.search.query.terms import DESCRIPTIONS
+from sessions_app.search import vocabulary
+from sessions_app.search.execution import session_queries, unindexed_scan
+from sessions_app.search.query.completion import complete
+from sessions_app.search.query.correction import names_in, remark_names, remark_unknown_names
+from sessions_app.search.query.scanner import QueryError
+from sessions_app.search.query.terms import DESCRIPTIONS, Query
 from sessions_app.sessions import deletion, labels, list_updates, listing, overview, saved_views
 from sessions_app.store import pagination
 
@@ -61,7 +57,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "is_part": is_part,
     }
     context |= {
-        "unindexed_count": execution.count_unindexed(),
+        "unindexed_count": unindexed_scan.count_unindexed(),
         "watch": _watch_url(request, list_updates.shown_rows(page.rows, _row_mark), since),
         "remarks": _remarks(request, filters.query, is_nothing=context["is_nothing"]),
     }
@@ -212,7 +208,7 @@ def changes(request: HttpRequest) -> HttpResponse:
         "many": list_updates.MOST_NEW,
         "is_first_row": bool(arrived and not shown_rows.marks),
         "watch": _watch_url(request, shown_rows.after(changed, gone_pks, _row_mark), since, arrived),
-        "hits": execution.Search(filters.query).hits(changed),
+        "hits": session_queries.Search(filters.query).hits(changed),
         "list": _url("sessions", request),
         "deleted": deletion.recent_batches(),
         "is_swapped": True,

@@ -14,15 +14,19 @@ from sessions_app.forms.query import CompletionQuery
 from sessions_app.forms.session_page import search_parameters
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Event
-from sessions_app.search.execution import EVENT_FIELDS
-from sessions_app.search.query import Query, QueryError, complete, parse
-from sessions_app.timeline import session_search
+from sessions_app.search.execution.event_queries import EVENT_FIELDS
+from sessions_app.search.query.completion import complete
+from sessions_app.search.query.parsing import parse
+from sessions_app.search.query.scanner import QueryError
+from sessions_app.search.query.terms import Query
 from sessions_app.timeline.event_window import EventWindow
-from sessions_app.timeline.session_search import (
+from sessions_app.timeline.session_search import hit_windows, suggestions
+from sessions_app.timeline.session_search.hits import (
     NOT_COUNTED,
     CountProgress,
     HitsRequest,
     RequestedPart,
+    find_hits,
 )
 
 
@@ -35,7 +39,7 @@ def completions(request: HttpRequest, pk: int) -> HttpResponse:
     """
     session = find_session(pk)
     text, caret = CompletionQuery(request.GET).text_and_caret()
-    matches = complete(text, caret, session_search.vocabulary(session), EVENT_FIELDS)
+    matches = complete(text, caret, suggestions.vocabulary(session), EVENT_FIELDS)
     return render(request, "devui/sessions/list/completions.html", {"completions": matches})
 
 
@@ -45,13 +49,13 @@ def hit_window(session: AgentSession, page: Mapping[str, Any], selected: Event |
     if query.is_empty or not page["only"]:
         return None
     if page["before"] is not None:
-        return session_search.before(session, query, page["before"])
+        return hit_windows.before(session, query, page["before"])
     if page["after"] is not None:
-        return session_search.after(session, query, page["after"])
+        return hit_windows.after(session, query, page["after"])
     place = selected.seq if selected and page["around"] is None else page["around"]
     if place is None:
-        return session_search.newest(session, query)
-    return session_search.around(session, query, place)
+        return hit_windows.newest(session, query)
+    return hit_windows.around(session, query, place)
 
 
 def hits_in(session: AgentSession, text: str, window: EventWindow) -> set[int]:
@@ -60,9 +64,9 @@ def hits_in(session: AgentSession, text: str, window: EventWindow) -> set[int]:
     if query.is_empty or not window.events:
         return set()
     seqs = {event.seq for event in window.events}
-    if isinstance(window, session_search.HitWindow):
+    if isinstance(window, hit_windows.HitWindow):
         return seqs
-    return session_search.matching_seqs(session, query, seqs)
+    return hit_windows.matching_seqs(session, query, seqs)
 
 
 def read_results(session: AgentSession, page: Mapping[str, Any], selected: Event | None) -> dict[str, Any]:
@@ -81,7 +85,7 @@ def read_results(session: AgentSession, page: Mapping[str, Any], selected: Event
         scan_positions=(page["down"] or 0, page["up"] or 0),
         part=RequestedPart(page["part"]) if page["part"] else None,
     )
-    hits = session_search.find_hits(session, query, search)
+    hits = find_hits(session, query, search)
     count_progress = hits.count_progress or NOT_COUNTED
     progress = {
         "event": selected.event_id if selected else "",

@@ -7,8 +7,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from evals_app.analysis import exports, run_summary
-from evals_app.analysis.exports import comparison_page
+from evals_app.analysis import run_summary
+from evals_app.analysis.exports import comparison_page, html_page
+from evals_app.analysis.exports.comparison_page import comparison_html
 from evals_app.runs.writes import Failure
 from tests.evals import stored_runs
 from tests.evals.builders import turn
@@ -94,7 +95,7 @@ def test_page_counts_what_it_leaves_out():
     turns += [turn("Paris", "x")] * comparison_page.MAX_TURNS
     names = [f"case {number}" for number in range(comparison_page.MAX_OPEN_CASES + 2)]
     runs = compare([passing()], [Outcome("failed", actual=turns)], *names)
-    text = parse(exports.comparison_html(*runs).encode()).text
+    text = parse(comparison_html(*runs).encode()).text
     assert "Both sides of 2 more cases that changed are left out." in text
     for words in ("1 more turn left out", "3 more calls left out", "7 more characters left out"):
         assert words in text
@@ -105,7 +106,7 @@ def test_queries_do_not_grow_with_cases():
     for count in (30, 60):
         runs = compare([passing()], [failing()], *(f"case {number}" for number in range(count)))
         with CaptureQueriesContext(connection) as captured:
-            exports.comparison_html(*runs)
+            comparison_html(*runs)
         counts.append(len(captured))
     assert counts[0] == counts[1]
     assert counts[0] <= 20 + 10 * comparison_page.MAX_OPEN_CASES
@@ -120,5 +121,5 @@ def test_run_without_another_one_has_no_comparison_to_export(web):
 
 def test_answers_of_a_case_export_have_no_other_whitespace():
     run = stored_runs.run(stored_runs.version(cases("a")), {"a": [failing()]})
-    page = exports.case_html(run_summary.find_attempt(run.attempts.get().pk))
+    page = html_page.case_html(run_summary.find_attempt(run.attempts.get().pk))
     assert page.count('<div class="text">It is sunny in Paris.</div>') == 2

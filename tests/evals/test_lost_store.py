@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from evals_app.analysis import case_matrix, exports
+from evals_app.analysis import case_matrix
+from evals_app.analysis.exports import run_json
 from evals_app.engine import run_monitor
 from evals_app.engine.run_monitor import MAX_LOST_TRIES
 from evals_app.files import library
@@ -241,6 +242,6 @@ async def test_run_begins_though_the_client_left_while_it_was_ordered(process, s
 
 
 async def test_stored_order_is_acknowledged_when_the_store_is_back(web, process, smoke, monkeypatch):
-    monkeypatch.setattr(exports, "run_facts", fail_with_lost_store(3, exports.run_facts, before=True))
+    monkeypatch.setattr(run_json, "run_facts", fail_with_lost_store(3, run_json.run_facts, before=True))
     assert await post(web, "API", *order_by("API")) == 202
     assert await statuses_but_active() == ["done"]

@@ -9,9 +9,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from evals_app.analysis import baselines, case_matrix, exports, repetitions, run_summary, trends
+from evals_app.analysis import baselines, case_matrix, repetitions, run_summary, trends
 from evals_app.analysis.case_matrix import Filters
 from evals_app.analysis.case_verdicts import Verdict
+from evals_app.analysis.exports import comparison_json, run_json
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status, rerun, writes
 from sessions_app.errors import BadInput, NotFound
@@ -313,9 +314,9 @@ def test_all_pages_ignore_leftovers_of_a_dead_process():
     assert (change.after.passed, change.after.failed, change.after.unjudged) == (2, 0, 1)
     points = {point.run.pk: point.rate.value for point in trends.trend_of(of.evalset).points}
     assert (points[run.pk], points[before.pk]) == (1.0, 2 / 3)
-    [facts] = json.loads(exports.as_json([run]))["runs"]
+    [facts] = json.loads(run_json.as_json([run]))["runs"]
     assert (facts["rate"]["cases"], facts["rate"]["passed"]) == (1, 1.0)
-    exported = exports.comparison_facts(before, run, baselines.compare_runs(before, run))
+    exported = comparison_json.comparison_facts(before, run, baselines.compare_runs(before, run))
     assert exported["cases"][0]["after"]["passed"] == 2
 
 

@@ -15,7 +15,7 @@ from django.db import connection
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals_app.analysis import exports
+from evals_app.analysis.exports import run_json
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.deletion import delete_run
 from evals_app.runs.shards import Shard
@@ -135,7 +135,7 @@ def test_merged_run_is_like_a_run_of_all_cases(store, agent, shard_files, tmp_pa
 def test_merged_run_equals_a_run_of_all_cases(store, shard_files, main_file):
     merge(*shard_files, main_file)
     whole, merged = EvalRun.objects.filter(evalset__evalset_id="five").order_by("created_at")
-    facts, merged_facts = (json.loads(exports.as_json([run]))["runs"][0] for run in (whole, merged))
+    facts, merged_facts = (json.loads(run_json.as_json([run]))["runs"][0] for run in (whole, merged))
     for attempt, copy in zip(facts.pop("attempts"), merged_facts.pop("attempts"), strict=True):
         assert (attempt["case"], attempt["status"]) == (copy["case"], copy["status"])
         assert _scores(attempt) == _scores(copy)

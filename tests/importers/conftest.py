@@ -11,7 +11,7 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from sessions_app.adk import DjangoSessionService
-from sessions_app.transfer.readers import open_source
+from sessions_app.transfer.readers.detection import open_source
 from sessions_app.transfer.writers import ImportReport, import_sessions
 from tests.pages.conftest import agents_dir  # noqa: F401 - the fixture: offers stand on the home page
 from tests.store import finish_threads

@@ -15,7 +15,7 @@ from sessions_app.models import AgentSession, Event, ImportedSession, StateChang
 from sessions_app.runs import lifecycle as runs
 from sessions_app.sessions import writes
 from sessions_app.sessions.writes import SessionKey
-from sessions_app.transfer.readers import open_source
+from sessions_app.transfer.readers.detection import open_source
 from sessions_app.transfer.readers.tables import RAW, UNREAD
 from sessions_app.transfer.writers import import_sessions
 from tests.importers import stores

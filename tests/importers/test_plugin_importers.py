@@ -9,7 +9,7 @@ import pytest
 
 from sessions_app.errors import BadInput
 from sessions_app.models import Event, ImportSource, StateChange
-from sessions_app.transfer.readers import SourceFilter
+from sessions_app.transfer.readers.records import SourceFilter
 from sessions_app.transfer.writers import import_location
 from tests.importers import stores
 from tests.plugin_packages import InstallPlugin

@@ -12,7 +12,7 @@ import pytest
 
 from sessions_app.errors import DevUIError
 from sessions_app.redaction import without_password
-from sessions_app.transfer.readers import open_source
+from sessions_app.transfer.readers.detection import open_source
 from tests.importers import stores
 from tests.required_programs import missing
 

@@ -9,7 +9,8 @@ import pytest
 
 from sessions_app.errors import DevUIError
 from sessions_app.models import AgentSession, Event, ImportSource, StateChange
-from sessions_app.transfer.readers import SourceFilter, open_source
+from sessions_app.transfer.readers.detection import open_source
+from sessions_app.transfer.readers.records import SourceFilter
 from tests.importers import stores
 from tests.importers.stores import an_event, copy_of, delta, execute, sqlite_store
 

@@ -11,9 +11,9 @@ from sessions_app.models import AgentSession, Run, SessionProblem, SessionTrait,
 from sessions_app.plugins import PROBLEMS
 from sessions_app.problems import all_detectors, problem_queries, session_checks
 from sessions_app.runs import lifecycle
-from sessions_app.search import execution
 from sessions_app.search import indexing as search_indexing
-from sessions_app.search.query import parse
+from sessions_app.search.execution import session_queries
+from sessions_app.search.query.parsing import parse
 from sessions_app.sessions import deletion
 from sessions_app.traces import records
 from sessions_app.traces.log_records import NEAR_RECORDS
@@ -42,7 +42,9 @@ def index() -> None:
 
 def found_by(query: str) -> list[int]:
     return sorted(
-        execution.Search(parse(query)).filter_rows(AgentSession.objects.all()).values_list("pk", flat=True)
+        session_queries.Search(parse(query))
+        .filter_rows(AgentSession.objects.all())
+        .values_list("pk", flat=True)
     )
 
 
@@ -186,7 +188,7 @@ def test_search_finds_sessions_by_code_and_number(story):
     index()
     assert found_by("problem:tool-error") == found_by("problems>1") == [story.pk]
     assert found_by("-problem:tool-error") == found_by("problems=0") == [other.pk]
-    [hit] = execution.Search(parse("problem:tool-error")).hits([story.session]).values()
+    [hit] = session_queries.Search(parse("problem:tool-error")).hits([story.session]).values()
     assert hit.seq == 4
 
 

@@ -11,8 +11,8 @@ from sessions_app.external.mirrors import SourceEvent, SourceSession
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, ChangeCause, Event, SessionState
 from sessions_app.search import indexing
-from sessions_app.search.execution import Search
-from sessions_app.search.query import parse
+from sessions_app.search.execution.session_queries import Search
+from sessions_app.search.query.parsing import parse
 from sessions_app.store import units_of_work
 
 KEY = SessionKey("", "clerk@far", "ann", "s1")

@@ -7,9 +7,15 @@ from collections.abc import Callable
 import pytest
 
 from sessions_app.models import AgentSession, Event
-from sessions_app.search import execution, indexing
-from sessions_app.search.execution import session_sets, state_terms, word_terms
-from sessions_app.search.query import parse
+from sessions_app.search import indexing
+from sessions_app.search.execution import (
+    event_queries,
+    session_queries,
+    session_sets,
+    state_terms,
+    word_terms,
+)
+from sessions_app.search.query.parsing import parse
 
 Find = Callable[[str], list[str]]
 
@@ -32,7 +38,7 @@ def finder(*, is_indexed: bool) -> Find:
     def find_ids(text: str) -> list[str]:
         if is_indexed:
             indexing.index_all()
-        rows = execution.Search(parse(text)).filter_rows(AgentSession.objects.filter(realm=""))
+        rows = session_queries.Search(parse(text)).filter_rows(AgentSession.objects.filter(realm=""))
         return sorted(rows.values_list("session_id", flat=True))
 
     return find_ids
@@ -40,6 +46,6 @@ def finder(*, is_indexed: bool) -> Find:
 
 def events(session: AgentSession, text: str) -> list[int]:
     """Return the seqs of the events of a session that a query asks for."""
-    rows = execution.EventQuery(session, parse(text)).matching_events(1, session.last_seq)
+    rows = event_queries.EventQuery(session, parse(text)).matching_events(1, session.last_seq)
     assert all(isinstance(event, Event) for event in rows[:1])
     return [event.seq for event in rows]

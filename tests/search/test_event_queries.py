@@ -8,8 +8,9 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from sessions_app.models import AgentSession
-from sessions_app.search import execution, indexing
-from sessions_app.search.query import parse
+from sessions_app.search import indexing
+from sessions_app.search.execution import event_queries, session_queries
+from sessions_app.search.query.parsing import parse
 from tests.search.conftest import events
 from tests.timeline.story import Story
 
@@ -74,11 +75,15 @@ def test_events_of_a_session_are_found(story: Story):
 
 def test_terms_that_do_not_apply_to_events_are_reported():
     query = parse("app:office sunny is:pinned is:error kind:error x = 3 events>2")
-    assert [str(term) for term in execution.session_terms(query)] == ["app:office", "is:pinned", "events>2"]
+    assert [str(term) for term in event_queries.session_terms(query)] == [
+        "app:office",
+        "is:pinned",
+        "events>2",
+    ]
 
 
 def hit_of(story: Story, text: str) -> tuple[int, str] | None:
-    hit = execution.Search(parse(text)).hits(list(AgentSession.objects.all())).get(story.pk)
+    hit = session_queries.Search(parse(text)).hits(list(AgentSession.objects.all())).get(story.pk)
     if hit is None:
         return None
     return hit.seq, "".join(f"[{piece}]" if matches else piece for piece, matches in hit.snippet)
@@ -132,7 +137,7 @@ def test_the_hits_of_a_page_take_few_queries(db: None, django_assert_max_num_que
     indexing.index_all()
     rows = list(AgentSession.objects.all())
     with django_assert_max_num_queries(6):
-        assert len(execution.Search(parse("sunny it")).hits(rows)) == 50
+        assert len(session_queries.Search(parse("sunny it")).hits(rows)) == 50
 
 
 def test_a_body_that_is_no_event_hides_itself_alone(db: None):

@@ -20,9 +20,10 @@ from sessions_app.models import (
     SessionWords,
     StateValue,
 )
-from sessions_app.search import execution, index_backlog, indexing
+from sessions_app.search import index_backlog, indexing
 from sessions_app.search.event_index import find_sessions as sessions_with
-from sessions_app.search.query import parse
+from sessions_app.search.execution import session_queries
+from sessions_app.search.query.parsing import parse
 from sessions_app.sessions import purge, writes
 from sessions_app.store import json_sql, tokens
 from sessions_app.traces.nested_records import save_nested
@@ -40,7 +41,7 @@ def indexed_sessions(word: str) -> set[int]:
 
 
 def matches(text: str) -> list[str]:
-    rows = execution.Search(parse(text)).filter_rows(AgentSession.objects.filter(realm=""))
+    rows = session_queries.Search(parse(text)).filter_rows(AgentSession.objects.filter(realm=""))
     return sorted(rows.values_list("session_id", flat=True))
 
 
@@ -222,7 +223,7 @@ def test_text_of_a_nested_run_is_found_at_its_call():
     indexing.index_all()
     assert indexed_sessions("fjords") == {story.pk}
     assert matches("fjords") == ["s1"]
-    hits = execution.Search(parse("fjords")).hits([story.session])
+    hits = session_queries.Search(parse("fjords")).hits([story.session])
     assert hits[story.pk].seq == 2
     assert ("fjords", True) in hits[story.pk].snippet
 

@@ -7,9 +7,11 @@ import re
 import pytest
 
 from sessions_app.models import AgentSession
-from sessions_app.search import execution
-from sessions_app.search.execution import Hit
-from sessions_app.search.query import QueryError, Vocabulary, complete, parse
+from sessions_app.search.execution import session_queries
+from sessions_app.search.execution.hits import Hit
+from sessions_app.search.query.completion import Vocabulary, complete
+from sessions_app.search.query.parsing import parse
+from sessions_app.search.query.scanner import QueryError
 from tests.search.conftest import events, finder
 from tests.timeline.logs import log
 from tests.timeline.story import Story
@@ -74,24 +76,26 @@ def test_record_belongs_to_the_event_of_its_own_session(story):
 
 
 def test_log_terms_apply_to_events():
-    assert execution.session_terms(parse("log:timeout level:error")) == []
+    assert event_queries.session_terms(parse("log:timeout level:error")) == []
 
 
 def test_sessions_are_tested_for_log_terms_in_windows():
-    plan = execution.Search(parse("log:timeout level:error")).plan
+    plan = session_queries.Search(parse("log:timeout level:error")).plan
     assert (len(plan.of), len(plan.tests)) == (0, 2)
 
 
 def test_session_with_log_record_shows_the_event_before_the_newest(story):
-    hits = execution.Search(parse("level:debug")).hits(list(AgentSession.objects.order_by("session_id")))
+    hits = session_queries.Search(parse("level:debug")).hits(
+        list(AgentSession.objects.order_by("session_id"))
+    )
     assert [(hit.seq, text_of(hit)) for hit in hits.values()] == [(4, "loading"), (1, "all is fine")]
 
 
 def test_hit_of_a_log_term_shows_the_record(story):
-    [hit] = execution.Search(parse("log:timed")).hits([story.session]).values()
+    [hit] = session_queries.Search(parse("log:timed")).hits([story.session]).values()
     assert (hit.seq, hit.kind, text_of(hit)) == (2, "tool_call", "Read TIMED OUT after 5 s")
     assert [text for text, matches in hit.snippet if matches] == ["TIMED"]
-    [hit] = execution.Search(parse("log:timed kind:tool_call")).hits([story.session]).values()
+    [hit] = session_queries.Search(parse("log:timed kind:tool_call")).hits([story.session]).values()
     assert "get_weather" in text_of(hit)
 
 

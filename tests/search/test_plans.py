@@ -9,8 +9,9 @@ from django.db.models import Q
 from devui.config import environment
 from sessions_app.models import AgentSession
 from sessions_app.search import event_index, indexing
-from sessions_app.search.execution import EventQuery
-from sessions_app.search.query import StateTerm, parse
+from sessions_app.search.execution.event_queries import EventQuery
+from sessions_app.search.query.parsing import parse
+from sessions_app.search.query.terms import StateTerm
 from sessions_app.search.state_conditions import mark_condition
 from sessions_app.store import tokens
 from tests.search.conftest import Find

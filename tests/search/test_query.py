@@ -10,23 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.models import Scope
-from sessions_app.search.query import (
-    MAX_LENGTH,
-    Field,
-    Query,
-    QueryError,
-    StateTerm,
-    Vocabulary,
-    When,
-    Word,
-    complete,
-    names_in,
-    parse,
-    parse_duration,
-    parse_time,
-    remark_names,
-    remark_unknown_names,
-)
+from sessions_app.search.query.completion import Vocabulary, complete
+from sessions_app.search.query.correction import names_in, remark_names, remark_unknown_names
+from sessions_app.search.query.parsing import MAX_LENGTH, parse
+from sessions_app.search.query.scanner import QueryError
+from sessions_app.search.query.terms import Field, Query, StateTerm, When, Word
+from sessions_app.search.query.times import parse_duration, parse_time
 from sessions_app.store import tokens
 
 PIECES = st.sampled_from(

@@ -9,9 +9,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from sessions_app.errors import BadInput
 from sessions_app.models import AgentSession
-from sessions_app.search import execution, indexing
-from sessions_app.search.execution import session_sets, state_terms, windowed_scan
-from sessions_app.search.query import parse
+from sessions_app.search import indexing
+from sessions_app.search.execution import session_queries, session_sets, state_terms, windowed_scan
+from sessions_app.search.query.parsing import parse
 from sessions_app.sessions import labels, listing, writes
 from tests.pages.client import Get
 
@@ -115,7 +115,7 @@ def test_query_for_one_app_scans_only_its_sessions():
 def test_indexed_terms_are_not_scanned(monkeypatch: pytest.MonkeyPatch):
     make(20, Random(1))
     for text in ("app:weather", "is:pinned", "session:s1", "updated:<2h"):
-        assert execution.Search(parse(text)).plan.tests == []
+        assert session_queries.Search(parse(text)).plan.tests == []
 
 
 @pytest.mark.parametrize("text", ["app:weather", "is:error", "tool:rare", "thunderstorm", "k = 3"])
@@ -125,7 +125,7 @@ def test_query_answered_by_an_index_scans_no_window(
     monkeypatch.undo()
     make(20, Random(1))
     looks = []
-    monkeypatch.setattr(execution, "scan", lambda *value, **_: looks.append(value))
+    monkeypatch.setattr(windowed_scan, "scan", lambda *value, **_: looks.append(value))
     wanted = listing.SessionFilter(query=parse(text))
     with django_assert_max_num_queries(12):
         assert listing.list_page(wanted).pending is None

@@ -16,7 +16,7 @@ from google.genai import types
 from sessions_app.adk import DjangoSessionService
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.runs import lifecycle
-from sessions_app.search.query import parse
+from sessions_app.search.query.parsing import parse
 from sessions_app.sessions import listing
 from sessions_app.store import units_of_work
 from tests.fake_models import ScriptedModel, call

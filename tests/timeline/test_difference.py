@@ -15,7 +15,8 @@ from sessions_app.errors import BadInput, NotFound
 from sessions_app.models import AgentSession, Event, Scope
 from sessions_app.presentation import value_diff
 from sessions_app.sessions import writes
-from sessions_app.state import diff, history
+from sessions_app.state import history
+from sessions_app.state.diff import differences
 from sessions_app.timeline.state_board import read_board
 from sessions_app.timeline.state_difference import state_differences
 from tests.pages.client import Get
@@ -125,7 +126,7 @@ def test_the_difference_is_that_of_the_two_states(db, program, seeds):
     for first in range(1, story.told + 1):
         for last in range(first, story.told + 2):
             event = story.event(last) if last <= story.told else None
-            keys = diff.diff(story.session, story.event(first), event).keys
+            keys = differences.diff(story.session, story.event(first), event).keys
             missing = object()
             expected = {
                 name
@@ -262,7 +263,7 @@ def test_shared_key_counts_agree_with_naive_comparison(db, others, seed):
         changed = {
             name for name in at[first].keys() | at[last].keys() if at[first].get(name) != at[last].get(name)
         }
-        difference = diff.diff(session, story.event(first), story.event(last), limit=1)
+        difference = differences.diff(session, story.event(first), story.event(last), limit=1)
         assert sum(difference.counts.values()) == len(changed)
         assert {key.name for key in difference.keys} == {
             min(of_scope)
@@ -294,4 +295,4 @@ def test_counting_many_changed_keys_needs_constant_queries(db, django_assert_num
         with django_assert_num_queries(13):
             read_board(session, event, limit=1)
         with django_assert_num_queries(10):
-            diff.diff(session, event, limit=1)
+            differences.diff(session, event, limit=1)

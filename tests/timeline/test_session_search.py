@@ -9,10 +9,18 @@ from django.urls import reverse
 
 from sessions_app.search import indexing
 from sessions_app.search.execution import time_budget
-from sessions_app.search.query import parse
-from sessions_app.timeline import session_search
+from sessions_app.search.query.parsing import parse
 from sessions_app.timeline.event_window import WINDOW_SIZE
-from sessions_app.timeline.session_search import HitsRequest, hits, scan
+from sessions_app.timeline.session_search import hit_windows, hits, scan, suggestions
+from sessions_app.timeline.session_search.hits import (
+    NOT_COUNTED,
+    CountProgress,
+    HitsBeside,
+    HitsRequest,
+    RequestedPart,
+    find_hits,
+)
+from sessions_app.timeline.session_search.scan import SessionSearch
 from tests.invisible_characters import EVIL, assert_shown
 from tests.pages.html import Element
 from tests.timeline.story import Story
@@ -42,7 +50,7 @@ def page_of(story: Story, query: str = "") -> str:
 
 
 def seqs(story: Story, text: str) -> list[int]:
-    return session_search.SessionSearch(story.session, parse(text)).seqs_after(0, 100).rows
+    return SessionSearch(story.session, parse(text)).seqs_after(0, 100).rows
 
 
 def shown_seqs(tree: Element) -> list[int]:
@@ -77,23 +85,21 @@ def test_every_event_term_finds_its_events(session_story, text, expected):
 
 def test_hits_are_counted_and_lead_round_in_both_directions(session_story):
     paris = parse("paris")
-    at_two = session_search.find_hits(session_story.session, paris, HitsRequest(selected=2))
+    at_two = find_hits(session_story.session, paris, HitsRequest(selected=2))
     assert (at_two.count, at_two.number, at_two.previous, at_two.next) == (3, 2, 1, 4)
-    at_last = session_search.find_hits(session_story.session, paris, HitsRequest(selected=4))
+    at_last = find_hits(session_story.session, paris, HitsRequest(selected=4))
     assert (at_last.number, at_last.previous, at_last.next) == (3, 2, 1)
-    beside = session_search.find_hits(session_story.session, paris, HitsRequest(selected=3))
+    beside = find_hits(session_story.session, paris, HitsRequest(selected=3))
     assert (beside.number, beside.previous, beside.next) == (0, 2, 4)
-    nothing_open = session_search.find_hits(session_story.session, paris, HitsRequest(at=4))
+    nothing_open = find_hits(session_story.session, paris, HitsRequest(at=4))
     assert (nothing_open.number, nothing_open.previous, nothing_open.next) == (0, 2, 4)
-    assert (
-        session_search.find_hits(session_story.session, parse("nothing"), HitsRequest(selected=3)).next == 0
-    )
+    assert find_hits(session_story.session, parse("nothing"), HitsRequest(selected=3)).next == 0
 
 
 def test_count_is_bounded_and_says_so(session_story, get):
-    counted = session_search.CountProgress(1, hits.MAX_COUNTED - 1)
+    counted = CountProgress(1, hits.MAX_COUNTED - 1)
     request = HitsRequest(selected=4, count_progress=counted)
-    result = session_search.find_hits(session_story.session, parse("paris"), request)
+    result = find_hits(session_story.session, parse("paris"), request)
     assert (result.count, result.capped, result.number) == (hits.MAX_COUNTED, True, 0)
     query = f"?q=paris&counted={counted.to}&count={counted.hits}"
     assert "10,000+ hits" in get(page_of(session_story, query)).one("div", id="search-results").text
@@ -160,13 +166,13 @@ def test_a_window_around_an_event_holds_the_hits_near_it(story):
     for number in range(4 * WINDOW_SIZE):
         story.says("needle" if number % 2 else "hay")
     needle = parse("needle")
-    middle = session_search.around(story.session, needle, 2 * WINDOW_SIZE + 1)
+    middle = hit_windows.around(story.session, needle, 2 * WINDOW_SIZE + 1)
     assert len(middle.events) == WINDOW_SIZE
     assert (middle.has_older, middle.has_newer) == (True, True)
     assert (
         middle.events[WINDOW_SIZE // 2 - 1].seq < 2 * WINDOW_SIZE + 1 <= middle.events[WINDOW_SIZE // 2].seq
     )
-    start = session_search.around(story.session, needle, 1)
+    start = hit_windows.around(story.session, needle, 1)
     assert (start.first_shown, start.has_older, start.has_newer) == (1, False, True)
 
 
@@ -193,7 +199,7 @@ def test_terms_that_do_not_apply_to_events_are_named(session_story, get):
 
 
 def test_chips_offer_values_of_the_session_and_replace_each_other(session_story):
-    groups = dict(session_search.chips(session_story.session, "paris kind:user"))
+    groups = dict(suggestions.chips(session_story.session, "paris kind:user"))
     assert [chip.value for chip in groups["kind"]] == ["user", "agent", "tool_call", "tool_result", "error"]
     assert [chip.value for chip in groups["author"]] == ["agent", "helper", "user"]
     assert [chip.value for chip in groups["tool"]] == ["find_city", "get_weather"]
@@ -206,7 +212,7 @@ def test_chips_offer_values_of_the_session_and_replace_each_other(session_story)
 
 
 def test_chips_of_a_query_that_cannot_be_read_start_anew(session_story):
-    [(_, [first, *_]), *_] = session_search.chips(session_story.session, 'kind:"')
+    [(_, [first, *_]), *_] = suggestions.chips(session_story.session, 'kind:"')
     assert first.query == "kind:user"
 
 
@@ -234,7 +240,7 @@ def test_search_needs_constant_queries_for_any_length(story, get, django_assert_
     for number in range(2 * WINDOW_SIZE):
         story.says(f"needle {number}", delta={"n": number})
     with django_assert_max_num_queries(9):
-        session_search.find_hits(story.session, parse("needle"), HitsRequest(selected=5, stretch=(1, 40)))
+        find_hits(story.session, parse("needle"), HitsRequest(selected=5, stretch=(1, 40)))
     with django_assert_max_num_queries(52):
         get(page_of(story, "?q=needle&only=1&seq=9"))
 
@@ -254,23 +260,23 @@ def test_only_unindexed_events_are_scanned(story, django_assert_max_num_queries)
     story.says("x", author="cook")
     indexing.index_all()
     page, unknown = parse("author:cook"), parse("author:waiter")
-    assert session_search.find_hits(story.session, page).among == []
-    assert session_search.find_hits(story.session, unknown).count == 0
+    assert find_hits(story.session, page).among == []
+    assert find_hits(story.session, unknown).count == 0
     story.says("y", author="waiter")
     story.says("z", author="cook")
-    assert session_search.find_hits(story.session, unknown, HitsRequest(stretch=(1, 3))).among == [2]
-    assert session_search.find_hits(story.session, page, HitsRequest(stretch=(1, 3))).among == [1, 3]
+    assert find_hits(story.session, unknown, HitsRequest(stretch=(1, 3))).among == [2]
+    assert find_hits(story.session, page, HitsRequest(stretch=(1, 3))).among == [1, 3]
     session = story.session
     indexing.index_all()
     session.refresh_from_db()
     with django_assert_max_num_queries(1):
-        assert session_search.find_hits(session, parse("tool:nothing branch:none author:cook")).count == 0
+        assert find_hits(session, parse("tool:nothing branch:none author:cook")).count == 0
 
 
 @pytest.mark.parametrize("stretch", [1, 2, 7])
 def test_hits_are_the_same_for_any_batch_size(session_story, monkeypatch, stretch):
     monkeypatch.setattr(time_budget, "_now", lambda: 0.0)
-    search = session_search.SessionSearch(session_story.session, parse("rome"), first_batch=stretch)
+    search = SessionSearch(session_story.session, parse("rome"), first_batch=stretch)
     assert search.seqs_after(0, 9).rows == [5, 6, 8]
     assert search.seqs_after(5, 1).rows == [6]
     assert search.seqs_before(9, 9).rows == [8, 6, 5]
@@ -310,10 +316,10 @@ def long(story: Story) -> Story:
 def test_long_search_reports_progress_and_continues(long):
     rome, counts, hits = parse("rome"), [], None
     while hits is None or not hits.is_all:
-        hits = session_search.find_hits(
+        hits = find_hits(
             long.session,
             rome,
-            HitsRequest(count_progress=hits.count_progress if hits else session_search.NOT_COUNTED),
+            HitsRequest(count_progress=hits.count_progress if hits else NOT_COUNTED),
         )
         counts.append((hits.count_progress.to, hits.count_progress.hits))
     assert counts[:4] == [(3, 0), (6, 0), (9, 1), (12, 1)]
@@ -336,12 +342,12 @@ def test_hits_around_the_window_are_searched_until_found(long, selected, way, hi
     for _ in hits:
         looked, answers = [0, 0], 0
         while True:
-            result = session_search.find_hits(
+            result = find_hits(
                 long.session,
                 parse("rome"),
                 HitsRequest(selected=selected, scan_positions=(looked[0], looked[1])),
             )
-            side: session_search.HitsBeside = getattr(result, way)
+            side: HitsBeside = getattr(result, way)
             answers += 1
             if side.seqs or not side.place:
                 break
@@ -357,7 +363,7 @@ def test_hits_around_the_window_are_searched_until_found(long, selected, way, hi
 def test_search_without_hits_ends(long, way):
     looked, answers = [0, 0], 0
     while True:
-        hits = session_search.find_hits(
+        hits = find_hits(
             long.session, parse("nothing"), HitsRequest(selected=20, scan_positions=(looked[0], looked[1]))
         )
         side = getattr(hits, way)
@@ -372,26 +378,24 @@ def test_search_without_hits_ends(long, way):
 @pytest.mark.usefixtures("slow")
 def test_cached_hits_are_not_searched_again(long, get):
     rome = parse("rome")
-    count = session_search.find_hits(
+    count = find_hits(
         long.session,
         rome,
         HitsRequest(
             selected=20,
-            count_progress=session_search.CountProgress(6, 0),
-            part=session_search.RequestedPart.COUNT,
+            count_progress=CountProgress(6, 0),
+            part=RequestedPart.COUNT,
         ),
     )
     assert (count.count_progress, count.earlier, count.later) == (
         (9, 1),
-        session_search.HitsBeside(),
-        session_search.HitsBeside(),
+        HitsBeside(),
+        HitsBeside(),
     )
-    later = session_search.find_hits(
-        long.session, rome, HitsRequest(selected=29, part=session_search.RequestedPart.LATER)
-    )
+    later = find_hits(long.session, rome, HitsRequest(selected=29, part=RequestedPart.LATER))
     assert (later.count_progress, later.earlier, later.later.seqs) == (
         (0, 0),
-        session_search.HitsBeside(),
+        HitsBeside(),
         [30],
     )
     earlier = get(page_of(long, "?q=rome&seq=10&part=earlier"), target="search-results").one(
@@ -404,13 +408,13 @@ def test_cached_hits_are_not_searched_again(long, get):
 @pytest.mark.usefixtures("slow")
 def test_windows_of_hits_report_progress_and_link_on(long):
     rome = parse("rome")
-    window, held = session_search.newest(long.session, rome), []
+    window, held = hit_windows.newest(long.session, rome), []
     assert (window.first_shown, window.last_shown, window.has_older) == (38, 40, True)
     while window.has_older:
-        window = session_search.before(long.session, rome, window.first_shown)
+        window = hit_windows.before(long.session, rome, window.first_shown)
         held += [event.seq for event in window.events]
     assert held == [30, 9]
-    window = session_search.after(long.session, rome, 0)
+    window = hit_windows.after(long.session, rome, 0)
     assert (window.first_shown, window.last_shown, window.has_newer) == (1, 3, True)
 
 
@@ -427,15 +431,13 @@ def test_searching_page_says_so_and_continues_without_scripts(long, get):
 
 
 def test_neighbouring_hits_are_prefetched(session_story):
-    hits = session_search.find_hits(session_story.session, parse("paris"), HitsRequest(selected=2))
+    hits = find_hits(session_story.session, parse("paris"), HitsRequest(selected=2))
     assert (hits.later.seqs, hits.earlier.seqs) == ([4, 1, 2], [1, 4, 2])
-    assert session_search.find_hits(
-        session_story.session, parse("author:helper"), HitsRequest(selected=8)
-    ).later.seqs == [8]
+    assert find_hits(session_story.session, parse("author:helper"), HitsRequest(selected=8)).later.seqs == [8]
 
 
 def test_hits_are_listed_for_a_page_and_not_for_a_session(session_story):
-    counted = session_search.CountProgress(1, hits.MAX_COUNTED)
+    counted = CountProgress(1, hits.MAX_COUNTED)
     for last, listed in ((1 + hits.MAX_LISTED_RANGE, [1, 2, 4]), (2 + hits.MAX_LISTED_RANGE, [])):
         request = HitsRequest(stretch=(1, last), count_progress=counted)
-        assert session_search.find_hits(session_story.session, parse("paris"), request).among == listed
+        assert find_hits(session_story.session, parse("paris"), request).among == listed

@@ -14,7 +14,8 @@ from django.db.models.lookups import GreaterThanOrEqual, IContains, LessThan
 from sessions_app import expiry, realms
 from sessions_app.models import AgentSession, Run, SessionTag
 from sessions_app.search.execution.session_sets import FEW, SessionSet, sessions_of_rows
-from sessions_app.search.query import Field, Term, parse_duration, parse_time
+from sessions_app.search.query.terms import Field, Term
+from sessions_app.search.query.times import parse_duration, parse_time
 from sessions_app.search.state_conditions import COMPARE
 
 

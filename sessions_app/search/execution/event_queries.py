@@ -17,7 +17,8 @@ from sessions_app.search.execution import log_terms
 from sessions_app.search.execution.state_owners import owner_keys
 from sessions_app.search.execution.state_terms import written_key_term
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
-from sessions_app.search.query import Field, Query, StateTerm, Term, Word, parse_time
+from sessions_app.search.query.terms import Field, Query, StateTerm, Term, Word
+from sessions_app.search.query.times import parse_time
 from sessions_app.search.state_conditions import value_condition
 from sessions_app.store import tokens
 from sessions_app.store.json_sql import COUNTS_AS_ERROR

@@ -13,7 +13,7 @@ from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.search import event_index, nested_text
 from sessions_app.search.execution import log_terms, trait_terms
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
-from sessions_app.search.query import Field, Query, StateTerm, When
+from sessions_app.search.query.terms import Field, Query, StateTerm, When
 from sessions_app.search.snippets import SnippetPart, has_match, make_snippet
 from sessions_app.search.state_conditions import value_condition
 from sessions_app.store import tokens

@@ -16,7 +16,7 @@ from sessions_app.search.execution.column_terms import find_by_column, has_index
 from sessions_app.search.execution.session_sets import SessionSet, condition_of
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.execution.word_terms import find_by_word
-from sessions_app.search.query import Query, StateTerm, Term, Word
+from sessions_app.search.query.terms import Query, StateTerm, Term, Word
 
 Rows = QuerySet[AgentSession]
 

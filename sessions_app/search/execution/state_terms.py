@@ -12,7 +12,7 @@ from sessions_app.models import STATE_ROWS, Scope, StateChange, StateValue
 from sessions_app.search.execution.session_sets import FEW, SessionSet, condition_of, keys_subquery
 from sessions_app.search.execution.state_owners import find_sessions_of, owner_of_outer_session
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
-from sessions_app.search.query import StateTerm, When
+from sessions_app.search.query.terms import StateTerm, When
 from sessions_app.search.state_conditions import is_decided_by_marks, mark_condition, value_condition
 
 

@@ -11,7 +11,7 @@ from sessions_app.models import Event, SessionTrait
 from sessions_app.search import event_index
 from sessions_app.search.execution.session_sets import FEW, SessionSet, sessions_of_rows
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
-from sessions_app.search.query import Field
+from sessions_app.search.query.terms import Field
 
 TRAIT_NAMES = frozenset({"kind", "author", "tool", "error", "branch", "problem"})
 """Names of the terms that compare a trait."""

@@ -11,7 +11,7 @@ from sessions_app.events import event_text
 from sessions_app.models import AgentSession, Event, StateChange
 from sessions_app.search import index_backlog
 from sessions_app.search.execution.session_sets import FEW
-from sessions_app.search.query import StateTerm
+from sessions_app.search.query.terms import StateTerm
 from sessions_app.search.state_conditions import value_condition
 from sessions_app.store import tokens
 

@@ -10,7 +10,7 @@ from sessions_app.search.event_index import HoldsPhrase
 from sessions_app.search.execution.column_terms import column_contains, id_starts_with
 from sessions_app.search.execution.session_sets import FEW, SessionSet
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
-from sessions_app.search.query import Word
+from sessions_app.search.query.terms import Word
 from sessions_app.store import tokens
 
 

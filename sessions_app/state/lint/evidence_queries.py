@@ -34,8 +34,10 @@ from sessions_app.models import (
     StateChange,
     TempWrite,
 )
-from sessions_app.state import diff, history
-from sessions_app.state.diff import PointPair
+from sessions_app.state import history
+from sessions_app.state.diff import counts
+from sessions_app.state.diff.keys import first_keys
+from sessions_app.state.diff.points import PointPair
 from sessions_app.state.lint.evidence import (
     Evidence,
     Failure,
@@ -107,8 +109,8 @@ class _Octets(Func):
 
 def _keys(session: AgentSession, owners: history.Owners) -> tuple[list[KeyEvidence], int]:
     at = PointPair(session, owners, owners)
-    last = {scope: diff.first_keys(at, scope, MOST_KEYS) for scope in Scope}
-    unread = sum(diff.count(at, scope).then - MOST_KEYS for scope in Scope if len(last[scope]) == MOST_KEYS)
+    last = {scope: first_keys(at, scope, MOST_KEYS) for scope in Scope}
+    unread = sum(counts.count(at, scope).then - MOST_KEYS for scope in Scope if len(last[scope]) == MOST_KEYS)
     pks = [key.later for scope in Scope for key in last[scope] if key.later is not None]
     rows = (
         StateChange.objects.filter(pk__in=pks)

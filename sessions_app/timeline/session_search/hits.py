@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from sessions_app import scopes
 from sessions_app.models import AgentSession
-from sessions_app.search import execution
-from sessions_app.search.query import Query
+from sessions_app.search.execution import event_queries
+from sessions_app.search.query.terms import Query
 from sessions_app.timeline.session_search.scan import LONG_SCAN_S, ScanResult, SessionSearch
 
 MAX_COUNTED = 10_000
@@ -147,7 +147,7 @@ class SessionHits:
     @property
     def ignored_terms(self) -> list[str]:
         """The terms of the query that do not apply to events."""
-        return [str(term) for term in execution.session_terms(self.query)]
+        return [str(term) for term in event_queries.session_terms(self.query)]
 
 
 def find_hits(session: AgentSession, query: Query, request: HitsRequest = EVERYTHING) -> SessionHits:

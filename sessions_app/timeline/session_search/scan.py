@@ -10,9 +10,9 @@ from django.db.models import QuerySet
 
 from sessions_app.events import event_text
 from sessions_app.models import AgentSession, Event, SessionTrait
-from sessions_app.search import execution
+from sessions_app.search.execution import event_queries
 from sessions_app.search.execution.time_budget import TimeBudget
-from sessions_app.search.query import Query
+from sessions_app.search.query.terms import Query
 
 INDEXED_FIELDS = ("author", "tool", "branch")
 """Fields whose values in a session are all indexed."""
@@ -54,7 +54,7 @@ class SessionSearch:
         self._seconds = SCAN_S if seconds is None else seconds
         self._last = session.last_seq
         self._low, self._high = _seq_bounds(session, query)
-        self._events = execution.EventQuery(session, query)
+        self._events = event_queries.EventQuery(session, query)
 
     def after(self, seq: int, most: int) -> ScanResult[Event]:
         """Return the first hits after `seq`, without their bodies."""

@@ -13,7 +13,8 @@ from sessions_app.artifacts import artifact_versions, content_files
 from sessions_app.artifacts.artifact_versions import FileKey, VersionMetadata
 from sessions_app.errors import BadInput
 from sessions_app.models import Artifact, ImportSource
-from sessions_app.transfer.readers import ArtifactFolder, StoredArtifact, UnreadableRow
+from sessions_app.transfer.readers.artifact_files import ArtifactFolder, StoredArtifact
+from sessions_app.transfer.readers.records import UnreadableRow
 from sessions_app.transfer.report import ImportReport
 
 FORMAT = "artifacts of adk web"

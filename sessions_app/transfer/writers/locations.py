@@ -10,13 +10,9 @@ from pathlib import Path
 from sessions_app.models import ImportSource
 from sessions_app.sessions import storage_location
 from sessions_app.transfer.folder_importer import FolderImporter, folder_importers
-from sessions_app.transfer.readers import (
-    ArtifactFolder,
-    SourceFilter,
-    find_artifacts_folder,
-    holds_sessions,
-    open_source,
-)
+from sessions_app.transfer.readers.artifact_files import ArtifactFolder
+from sessions_app.transfer.readers.detection import find_artifacts_folder, holds_sessions, open_source
+from sessions_app.transfer.readers.records import SourceFilter
 from sessions_app.transfer.report import ImportReport
 from sessions_app.transfer.writers.artifacts import import_artifacts
 from sessions_app.transfer.writers.session_import import Progress, import_sessions

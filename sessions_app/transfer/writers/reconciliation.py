@@ -27,7 +27,7 @@ from sessions_app.models import (
 from sessions_app.sessions.ledger import Provenance
 from sessions_app.store import change_notification
 from sessions_app.store.batched_transactions import BatchedTransactions
-from sessions_app.transfer.readers import Owner, SharedState, StoredState
+from sessions_app.transfer.readers.records import Owner, SharedState, StoredState
 from sessions_app.transfer.report import ImportReport
 from sessions_app.transfer.writers import import_rows
 from sessions_app.transfer.writers.import_rows import KeyWrite, StateOwner

@@ -19,7 +19,7 @@ from sessions_app.plugins import FAILURES
 from sessions_app.sessions.ledger import OwnerPositions
 from sessions_app.store import change_notification
 from sessions_app.store.batched_transactions import BatchedTransactions
-from sessions_app.transfer.readers import (
+from sessions_app.transfer.readers.records import (
     Owner,
     Source,
     SourceError,

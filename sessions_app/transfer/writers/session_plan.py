@@ -11,7 +11,7 @@ from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, ImportedSession, ImportSource
 from sessions_app.runs.lifecycle import active_run
 from sessions_app.sessions import labels
-from sessions_app.transfer.readers import StoredSession
+from sessions_app.transfer.readers.records import StoredSession
 
 
 @dataclass(slots=True)
