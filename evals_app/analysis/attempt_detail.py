@@ -185,7 +185,14 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
     criteria = json.loads(run.config).get("criteria") or {}
     session_pk = run_summary.sessions_of([attempt]).get(attempt.pk)
     actual = json.loads(attempt.actual)
-    pairing = _Turns(criteria.get(TRAJECTORY), event_of_calls(session_pk), results, traces_of(session_pk))
+    trajectory = next((verdict for verdict in overall if verdict.result.metric == TRAJECTORY), None)
+    pairing = _Turns(
+        criteria.get(TRAJECTORY),
+        event_of_calls(session_pk),
+        results,
+        traces_of(session_pk),
+        trajectory.details if trajectory else {},
+    )
     turns = pairing.pair(case.get("conversation") or [], actual)
     table = prices.prices_from_json(json.loads(run.prices))
     at = attempt.started_at or run.created_at
@@ -314,6 +321,7 @@ class _Turns:
     event_of_calls: Mapping[str, int]
     results: Sequence[MetricVerdict]
     traces: Mapping[str, int]
+    details: Mapping[str, Any]
 
     def pair(self, expected: Sequence[Invocation], actual: Sequence[Invocation]) -> list[Turn]:
         """Return the turns, as many as there are on either side. Only the first divergence of all is marked."""
@@ -343,17 +351,19 @@ class _Turns:
             actual=actual_pieces,
             has_expected=bool(expected_text),
             has_actual=actual is not None,
-            calls=self._calls(expected, actual) if actual is not None else [],
+            calls=self._calls(index, expected, actual) if actual is not None else [],
             steps=invocations.steps(actual or {}),
             verdicts=[verdict for verdict in self.results if verdict.result.invocation == index],
             seconds=(actual or {}).get("duration"),
             trace=self.traces.get((actual or {}).get("invocation_id") or ""),
         )
 
-    def _calls(self, expected: Invocation | None, actual: Invocation) -> list[CallPair]:
+    def _calls(self, turn: int, expected: Invocation | None, actual: Invocation) -> list[CallPair]:
         expected_calls = invocations.tool_calls(expected or {})
+        nested = invocations.nested_calls_of_turn(self.details, turn)
         actual_calls = [
-            {**call, "seq": self.event_of_calls.get(call["id"])} for call in invocations.tool_calls(actual)
+            {**call, "seq": self.event_of_calls.get(call.get("parent", call["id"]))}
+            for call in invocations.tool_calls(actual, nested)
         ]
         judged = expected is not None and (self.criterion is not None or expected_calls)
         # Where nothing is expected, no call is one too many.

@@ -25,13 +25,14 @@ from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
 from google.adk.sessions.session import Session
 from typing_extensions import override
 
-from evals_app.engine import _adk, reached_states, scoring
+from evals_app.engine import _adk, nested_calls, reached_states, scoring
 from evals_app.engine.evaluators import MetricUnavailable, evaluator_class
 from evals_app.engine.judge_models import ModelLog, sum_tokens
 from evals_app.engine.model_retry import Retries, RetryPlugin
 from evals_app.engine.replay import NotRecorded, ReplayPlugin, create_replay
 from evals_app.files.schema import DEFAULT_USER
 from evals_app.metrics.catalog import ADK_METRICS
+from evals_app.metrics.invocations import NestedCalls
 from evals_app.metrics.own import ReachedStates
 from evals_app.models import EvalAttempt
 from evals_app.runs import writes
@@ -169,7 +170,8 @@ async def run_attempt(plan: RunPlan, attempt: EvalAttempt) -> Outcome:
             await retry.write(writes.note_judge, attempt.pk, metric)
 
         read_states = partial(_read_states, attempt, actual)
-        await scoring.score_attempt(judged, plan.metrics, case, actual, read_states, note_judge)
+        read_nested = partial(_read_nested, attempt, actual)
+        await scoring.score_attempt(judged, plan.metrics, case, actual, read_states, read_nested, note_judge)
     except BaseException as error:
         if isinstance(error, asyncio.CancelledError) and is_cancelled():
             raise
@@ -265,6 +267,17 @@ async def _read_states(attempt: EvalAttempt, actual: Sequence[Invocation]) -> Re
         return ReachedStates()
     return await retry.read(
         reached_states.read_states, session_pk, [invocation.invocation_id for invocation in actual]
+    )
+
+
+async def _read_nested(attempt: EvalAttempt, actual: Sequence[Invocation]) -> list[NestedCalls]:
+    """Return the tool calls of the agents nested in each turn of an attempt."""
+    await outbox().wait_written(OUTBOX_WAIT_S)
+    session_pk, _ = await retry.read(_find_session, attempt.realm)
+    if session_pk is None:
+        return [{} for _ in actual]
+    return await retry.read(
+        nested_calls.read_nested_calls, session_pk, [invocation.invocation_id for invocation in actual]
     )
 
 

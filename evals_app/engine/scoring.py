@@ -5,22 +5,23 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from google.adk.evaluation.eval_case import EvalCase, Invocation
+from google.adk.evaluation.eval_case import EvalCase, IntermediateData, Invocation, get_all_tool_calls
 from google.adk.evaluation.eval_metrics import EvalMetric, EvalStatus
 from google.adk.evaluation.eval_rubrics import Rubric
 from google.adk.evaluation.evaluator import EvaluationResult, PerInvocationResult
-from google.genai.types import Content
+from google.genai.types import Content, FunctionCall
 from pydantic import BaseModel
 
 from evals_app.engine.evaluators import MetricUnavailable, evaluator_of
 from evals_app.engine.judge_logs import collect_warnings
 from evals_app.engine.judge_models import ModelLog, Tokens, sum_tokens
 from evals_app.engine.model_retry import Retries
-from evals_app.metrics.catalog import ADK_METRICS, own_metrics
+from evals_app.metrics.catalog import ADK_METRICS, INCLUDE_NESTED, own_metrics
 from evals_app.metrics.criterion_options import value_of
+from evals_app.metrics.invocations import NESTED_CALLS, NestedCalls
 from evals_app.metrics.metric import MetricKind
 from evals_app.metrics.own import BadOutcome, MetricInput, MetricOutcome, OwnMetric, ReachedStates
 from evals_app.models import EvalAttempt, MetricResult
@@ -66,6 +67,7 @@ async def score_attempt(
     case: EvalCase,
     actual: list[Invocation],
     read_states: Callable[[], Awaitable[ReachedStates]],
+    read_nested: Callable[[], Awaitable[Sequence[NestedCalls]]],
     before_metric: Callable[[str], Awaitable[None]] | None = None,
 ) -> None:
     """Score an attempt: for each metric the overall score, then one per turn.
@@ -75,6 +77,7 @@ async def score_attempt(
     Args:
         result: receives the scores.
         read_states: returns the states that the attempt reached; called only for metrics of DevUI or a package.
+        read_nested: returns the nested calls of each turn; called only for metrics that count them.
         before_metric: called before each metric that calls a model or a function that is not DevUI's.
     """
     merge_rubrics(case, actual)
@@ -89,12 +92,40 @@ async def score_attempt(
             result.scores += await _run_own_metric(position, metric, own, data, is_only)
             continue
         log = ModelLog(result.retries)
-        scores = await _run_evaluator(position, metric, case, actual, log)
+        nested = await read_nested() if _counts_nested(metric) else None
+        judged_turns = actual if nested is None else _with_nested(actual, nested)
+        scores = await _run_evaluator(position, metric, case, judged_turns, log)
+        if nested is not None:
+            overall, *of_turns = scores
+            scores = [replace(overall, details={**overall.details, NESTED_CALLS: nested}), *of_turns]
         if log.unavailable:  # what it made of the answers that it had is no verdict
             scores = [_not_evaluated(position, metric, log.unavailable)]
             result.unavailable = result.unavailable or log.unavailable
         result.scores += scores
         result.judges = sum_tokens(result.judges, log.by_model)
+
+
+def _counts_nested(metric: EvalMetric) -> bool:
+    """Tell whether a metric counts the tool calls of nested agents."""
+    known = ADK_METRICS.get(metric.metric_name)
+    if metric.custom_function_path or known is None or INCLUDE_NESTED not in known.options:
+        return False
+    return bool(value_of(metric.criterion.model_dump() if metric.criterion else None, INCLUDE_NESTED))
+
+
+def _with_nested(actual: Sequence[Invocation], nested: Sequence[NestedCalls]) -> list[Invocation]:
+    """Return turns whose tool calls include those of nested agents, each after the call that ran its agent."""
+    turns: list[Invocation] = []
+    for invocation, calls_by_parent in zip(actual, nested, strict=True):
+        calls: list[FunctionCall] = []
+        for call in get_all_tool_calls(invocation.intermediate_data):
+            calls.append(call)
+            calls += [
+                FunctionCall(id=inner["id"], name=inner["name"], args=inner["args"])
+                for inner in calls_by_parent.get(call.id or "", ())
+            ]
+        turns.append(invocation.model_copy(update={"intermediate_data": IntermediateData(tool_uses=calls)}))
+    return turns
 
 
 def _runs_foreign_code(metric: EvalMetric) -> bool:

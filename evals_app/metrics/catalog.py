@@ -32,6 +32,8 @@ MATCH_TYPE = Option(
     ),
 )
 IGNORE_ARGS = Option("ignore_args", "ignore arguments", Widget.FLAG, False)
+INCLUDE_NESTED = Option("include_nested", "count calls of nested agents, too", Widget.FLAG, False)
+"""DevUI's own option, which ADK ignores."""
 RUBRICS = Option("rubrics", "Rubrics, one per line", Widget.RUBRICS, (), placeholder="id: what must be true")
 WITH_STEPS = Option(
     "include_intermediate_responses_in_final", "judge intermediate texts, too", Widget.FLAG, False
@@ -45,7 +47,7 @@ _TABLE = (
         MetricKind.EXACT,
         "Share of turns whose tool calls are the expected ones.",
         default=1.0,
-        options=(MATCH_TYPE, IGNORE_ARGS),
+        options=(MATCH_TYPE, IGNORE_ARGS, INCLUDE_NESTED),
     ),
     Metric(
         "response_match_score",

@@ -70,7 +70,9 @@ def cause_of(
 
 def _why_failed(failed: Sequence[MetricSummary], expected: Expectation, actual: Sequence[Json]) -> str:
     by_metric = {summary.metric: summary for summary in failed}
-    if TRAJECTORY in by_metric and (pair := first_divergence(expected, actual)):
+    if TRAJECTORY in by_metric and (
+        pair := first_divergence(expected, actual, by_metric[TRAJECTORY].details)
+    ):
         return describe_divergence(pair)
     own = own_metrics()
     causes = (own[name].describe_cause(result.details) for name, result in by_metric.items() if name in own)
@@ -87,12 +89,18 @@ def _why_incomplete(overall: Sequence[MetricSummary]) -> str:
     return f"{label_of(unrun[0].metric)} did not run: {reason}".rstrip(": ")
 
 
-def first_divergence(expected: Expectation, actual: Sequence[Json]) -> CallPair | None:
-    """Return the first tool call of an attempt that the metric's rules do not allow."""
+def first_divergence(expected: Expectation, actual: Sequence[Json], details: Json) -> CallPair | None:
+    """Return the first tool call of an attempt that the metric's rules do not allow.
+
+    `details` are those of the metric's overall score.
+    """
     rules = MatchRules.of(expected.criteria.get(TRAJECTORY))
-    for expected_turn, actual_turn in zip_longest(expected.turns, actual):
+    for turn, (expected_turn, actual_turn) in enumerate(zip_longest(expected.turns, actual)):
+        nested = invocations.nested_calls_of_turn(details, turn)
         calls = align(
-            invocations.tool_calls(expected_turn or {}), invocations.tool_calls(actual_turn or {}), rules
+            invocations.tool_calls(expected_turn or {}),
+            invocations.tool_calls(actual_turn or {}, nested),
+            rules,
         )
         if wrong_pair := next((pair for pair in calls if pair.wrong), None):
             return wrong_pair

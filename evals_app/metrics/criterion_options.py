@@ -141,6 +141,8 @@ def value_of(criterion: Criterion | None, option: Option) -> Any:
     value = _stored_value(criterion, option)
     if option.widget is Widget.CHOICE:
         value = _choice(option, value)
+    if option.widget is Widget.FLAG and value is not None and _is_valid(option, value):
+        value = VALUE_TYPES[Widget.FLAG].validate_python(value)
     return option.default if value is None else value
 
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 Json = Mapping[str, Any]
+
+NestedCalls = Mapping[str, Sequence[Mapping[str, Any]]]
+"""Tool calls of nested agents, [{id, name, args, agent}], by the id of the turn's call that ran the agents."""
+
+NESTED_CALLS = "nested_calls"
+"""Key in the details of a score: `NestedCalls` of each turn, if the metric counted them."""
 
 
 def text_of(content: Json | None) -> str:
@@ -24,12 +30,23 @@ def answer_text(invocation: Json) -> str:
     return text_of(invocation.get("final_response")) or _media(invocation.get("final_response"))
 
 
-def tool_calls(invocation: Json) -> list[dict[str, Any]]:
-    """Return the tool calls in order: [{id, name, args}] (`eval_case.get_all_tool_calls`)."""
-    return [
-        {"id": call.get("id") or "", "name": call.get("name") or "", "args": call.get("args") or {}}
-        for call in _calls(invocation)
-    ]
+def tool_calls(invocation: Json, nested: NestedCalls | None = None) -> list[dict[str, Any]]:
+    """Return the tool calls in order: [{id, name, args}] (`eval_case.get_all_tool_calls`).
+
+    Nested calls follow the call that ran their agent, and have its `parent` id.
+    """
+    calls: list[dict[str, Any]] = []
+    for call in _calls(invocation):
+        call_id = call.get("id") or ""
+        calls.append({"id": call_id, "name": call.get("name") or "", "args": call.get("args") or {}})
+        calls += [{**inner, "parent": call_id} for inner in (nested or {}).get(call_id, ())]
+    return calls
+
+
+def nested_calls_of_turn(details: Json, turn: int) -> NestedCalls:
+    """Return the nested calls of a turn from the details of the metric's overall score; empty if it counted none."""
+    turns: Sequence[NestedCalls] = details.get(NESTED_CALLS) or ()
+    return turns[turn] if turn < len(turns) else {}
 
 
 def steps(invocation: Json) -> list[tuple[str, str]]:

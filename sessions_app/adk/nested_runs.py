@@ -82,13 +82,17 @@ class _OpenRun:
     tokens: int = 0
 
     def note(self, event: Event) -> None:
-        """Store a copy of an event, unless the call has too many."""
+        """Store a copy of an event without the marks of ADK's evaluation, unless the call has too many."""
         self.events += 1
         if self.budget.events <= 0:
             return
         self.budget.events -= 1
-        delta = {key: scopes.to_jsonable(value) for key, value in event.actions.state_delta.items()}
-        outbox().enqueue(partial(self._event_unit, event.model_copy(), self.events, delta))
+        delta = {
+            key: scopes.to_jsonable(value) for key, value in _without_mark(event.actions.state_delta).items()
+        }
+        metadata = _without_mark(event.custom_metadata or {}) or None
+        copy = event.model_copy(update={"custom_metadata": metadata})
+        outbox().enqueue(partial(self._event_unit, copy, self.events, delta))
 
     def close(self, error: str) -> None:
         """Store the end of the run."""
@@ -163,7 +167,7 @@ class NestedRuns:
         budget = self._budgets.setdefault(top_call_id, _Budget(MAX_EVENTS, MAX_BYTES))
         if budget.events <= 0:
             return
-        state, omitted = _bounded_state(context.session.state)
+        state, omitted = _bounded_state(_without_mark(context.session.state))
         self._open[ref] = _OpenRun(
             key=self._key,
             invocation_id=self._invocation_id,
@@ -203,6 +207,11 @@ class NestedRuns:
 def note_call(invocation_id: str, call_id: str) -> None:
     """Note the tool call that the current task executes: a run that starts inside it is nested."""
     _current_call.set(_Call(invocation_id, shorten(scopes.clean_text(call_id))) if call_id else None)
+
+
+def _without_mark(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return state or metadata without the key that ADK's evaluation sets in every event."""
+    return {name: value for name, value in values.items() if name != scopes.EVALUATION_KEY}
 
 
 def _bounded_state(state: Mapping[str, Any]) -> tuple[str, int]:

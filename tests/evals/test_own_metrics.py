@@ -220,6 +220,7 @@ def test_command_line_sets_threshold_and_options_of_a_plugin(settings, criterion
     [
         ("tool_trajectory_avg_score.match_type=in order", {"threshold": 1.0, "match_type": "IN_ORDER"}),
         ("tool_trajectory_avg_score.ignore_args=true", {"threshold": 1.0, "ignore_args": True}),
+        ("tool_trajectory_avg_score.include_nested=true", {"threshold": 1.0, "include_nested": True}),
     ],
 )
 def test_command_line_sets_options_of_adks_metrics(setting, criterion):
