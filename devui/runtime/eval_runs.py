@@ -13,7 +13,7 @@ from typing import Any
 from google.adk.sessions.base_session_service import BaseSessionService
 
 from devui.runtime.agent_loading import AgentSource
-from evals_app.runs import writes
+from evals_app.runs.writes import runs
 from sessions_app.errors import SessionMissing
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.store import units_of_work
@@ -36,7 +36,7 @@ class EvalRuns:
 
         When this returns, the row names this process as the owner, in case the process dies.
         """
-        await units_of_work.write(writes.assign_runs, [eval_run_id], self._runtime_id)
+        await units_of_work.write(runs.assign_runs, [eval_run_id], self._runtime_id)
         if eval_run_id in self.active:
             return
         cancelled = self.active[eval_run_id] = asyncio.Event()

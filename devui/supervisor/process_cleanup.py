@@ -23,20 +23,20 @@ async def record_stop(runtime_id: str) -> None:
 
 def crash_orphans() -> None:
     """End the runs and eval runs without a living owner."""
-    from evals_app.runs import writes as evals
+    from evals_app.runs.writes import crashes
 
     lifecycle.crash_orphans()
-    evals.crash_orphans()
+    crashes.crash_orphans()
 
 
 async def release_eval_runs(child: Child) -> list[str]:
     """Queue the eval runs of a dead process for the next one, and return their ids."""
-    from evals_app.runs import writes as evals
+    from evals_app.runs.writes import crashes
 
-    death = evals.ProcessDeath(child.end_reason or child.how_it_ended, by_itself=not child.end_reason)
-    active_ids = await retry.read(evals.active_runs_of, child.id)
-    await retry.write(evals.continue_without_process, child.id, death)
-    return await retry.read(evals.pending_runs_of, active_ids)
+    death = crashes.ProcessDeath(child.end_reason or child.how_it_ended, by_itself=not child.end_reason)
+    active_ids = await retry.read(crashes.active_runs_of, child.id)
+    await retry.write(crashes.continue_without_process, child.id, death)
+    return await retry.read(crashes.pending_runs_of, active_ids)
 
 
 def crash_runs_of(runtime_id: str, why: str, spared: list[str], is_closing: bool) -> list[str]:
@@ -45,9 +45,9 @@ def crash_runs_of(runtime_id: str, why: str, spared: list[str], is_closing: bool
     Pending eval runs of a server that is closing are left for the next server.
     """
     from evals_app.models import EvalRun
-    from evals_app.runs import writes as evals
+    from evals_app.runs.writes import crashes
 
-    evals.crash_runs_of(runtime_id, why, [EvalRun.Status.RUNNING] if is_closing else EvalRun.ACTIVE)
+    crashes.crash_runs_of(runtime_id, why, [EvalRun.Status.RUNNING] if is_closing else EvalRun.ACTIVE)
     return lifecycle.crash_runs_of(runtime_id, why, spared)
 
 

@@ -220,9 +220,9 @@ class Supervisor:
 
     async def _deliver_abandoned_evals(self, app_names: list[str] | None) -> None:
         """Deliver the eval runs of these apps that ended servers left pending; None: of all apps."""
-        from evals_app.runs import writes as evals
+        from evals_app.runs.writes import crashes
 
-        for run_id, app_name in await units_of_work.write(evals.adopt_abandoned, self.id, app_names):
+        for run_id, app_name in await units_of_work.write(crashes.adopt_abandoned, self.id, app_names):
             self.spawn(self._deliver_evals(run_id, app_name))
 
     async def _deliver_evals(self, run_id: str, app_name: str) -> None:

@@ -12,7 +12,7 @@ from evals_app.analysis.comparison import refuse_run
 from evals_app.analysis.outcomes import CaseKey, Earlier, Outcomes, Sameness, pool_earlier
 from evals_app.analysis.power import Power
 from evals_app.models import EvalRun
-from evals_app.runs.writes import NewRun
+from evals_app.runs.writes.runs import NewRun
 
 
 @dataclass(frozen=True)

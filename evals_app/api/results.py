@@ -14,7 +14,7 @@ from evals_app.analysis.exports import comparison_json, comparison_page, html_pa
 from evals_app.api.run_actions import RunId
 from evals_app.files import library
 from evals_app.models import EvalRun
-from evals_app.runs import writes
+from evals_app.runs.writes import notes
 from sessions_app import prices
 from sessions_app.api.schemas import REFUSALS
 from sessions_app.http import download_page
@@ -43,7 +43,7 @@ class Note(Schema):
 
     model_config = ConfigDict(extra="forbid")
 
-    note: str = Field(max_length=writes.LONGEST_NOTE)
+    note: str = Field(max_length=notes.LONGEST_NOTE)
 
 
 @router.get("/runs/{run_id}/compare", response={200: dict[str, Any], **REFUSALS})
@@ -83,21 +83,21 @@ async def get_trend(request: HttpRequest, app: StorableText, evalset: StorableTe
 @router.put("/runs/{run_id}/baseline", response={204: None, **REFUSALS})
 async def mark_baseline(request: HttpRequest, run_id: RunId, body: Baseline) -> Status[None]:
     """Make a run the baseline of its evalset, in place of the previous one, or undo that."""
-    await units_of_work.write(writes.mark_baseline, run_id, body.baseline)
+    await units_of_work.write(notes.mark_baseline, run_id, body.baseline)
     return Status(204, None)
 
 
 @router.put("/runs/{run_id}/note", response={204: None, **REFUSALS})
 async def note_run(request: HttpRequest, run_id: RunId, body: Note) -> Status[None]:
     """Store a note on a run."""
-    await units_of_work.write(writes.note_run, run_id, body.note)
+    await units_of_work.write(notes.note_run, run_id, body.note)
     return Status(204, None)
 
 
 @router.put("/attempts/{int:attempt}/note", response={204: None, **REFUSALS})
 async def note_attempt(request: HttpRequest, attempt: int, body: Note) -> Status[None]:
     """Store a note on an attempt."""
-    await units_of_work.write(writes.note_attempt, attempt, body.note)
+    await units_of_work.write(notes.note_attempt, attempt, body.note)
     return Status(204, None)
 
 

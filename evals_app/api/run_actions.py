@@ -14,8 +14,10 @@ from evals_app.analysis import baselines, run_summary
 from evals_app.analysis.exports import run_json
 from evals_app.cases import session_cases
 from evals_app.models import EvalRun
-from evals_app.runs import dispatch, rerun, run_orders, writes
+from evals_app.runs import dispatch, rerun, run_orders
 from evals_app.runs.replayed_sessions import order_replay
+from evals_app.runs.writes import runs
+from evals_app.runs.writes.attempts import request_cancel_attempt
 from sessions_app.api.schemas import REFUSALS
 from sessions_app.lookup import find_session
 from sessions_app.store import retry, units_of_work
@@ -110,7 +112,7 @@ async def set_parallelism(request: HttpRequest, run_id: RunId, body: Parallelism
     """Change how many attempts of a run execute at once. A run that has ended stays as it is."""
     await units_of_work.read(run_summary.find_run, run_id)
     run_orders.check_parallelism(body.parallelism)
-    await units_of_work.write(writes.set_parallelism, run_id, body.parallelism)
+    await units_of_work.write(runs.set_parallelism, run_id, body.parallelism)
     return await read_facts(run_id)
 
 
@@ -119,7 +121,7 @@ async def cancel_attempt(request: HttpRequest, run_id: RunId, attempt: int) -> S
     """Request the cancellation of an attempt. One that has ended stays as it is."""
     run = await units_of_work.read(run_summary.find_run, run_id)
     attempt_row = await units_of_work.read(rerun.find_attempt, run, attempt)
-    await units_of_work.write(writes.request_cancel_attempt, attempt_row.pk)
+    await units_of_work.write(request_cancel_attempt, attempt_row.pk)
     return Status(
         202, await units_of_work.read(lambda: run_json.attempt_facts(rerun.find_attempt(run, attempt)))
     )

@@ -9,7 +9,7 @@ from evals_app.analysis.planned_runs import Plan
 from evals_app.cli.results import Add
 from evals_app.cli.terminal import MAX_NAME_LENGTH
 from evals_app.cli.terminal_text import LineWriter, Output, as_single_line, shorten
-from evals_app.runs.writes import NewRun
+from evals_app.runs.writes.runs import NewRun
 from sessions_app.errors import BadInput
 
 HEADS = ("repetitions", "in one case", f"in {power.MANY_CASES} cases", "false alarm")

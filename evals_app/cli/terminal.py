@@ -14,7 +14,7 @@ from evals_app.cli.terminal_text import LineWriter, Output, as_single_line, pad_
 from evals_app.metrics.score_text import format_score
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.progress import elapsed_seconds, format_estimate, time_left
-from evals_app.runs.writes import Outcome, Score
+from evals_app.runs.writes.outcomes import Outcome, Score
 from sessions_app.store.stopwatch import Stopwatch
 
 Status = EvalAttempt.Status

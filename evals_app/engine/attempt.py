@@ -35,11 +35,11 @@ from evals_app.metrics.catalog import ADK_METRICS
 from evals_app.metrics.invocations import NestedCalls
 from evals_app.metrics.own import ReachedStates
 from evals_app.models import EvalAttempt
-from evals_app.runs import writes
 from evals_app.runs.attempt_status import MODEL_UNAVAILABLE, STORE_LOST
 from evals_app.runs.limits import RETRY_SECONDS
 from evals_app.runs.replay.policy import RECORDED, ReplayPolicy
-from evals_app.runs.writes import Failure, Outcome, Score, model_usage
+from evals_app.runs.writes import attempts, model_usage
+from evals_app.runs.writes.outcomes import Failure, Outcome, Score
 from sessions_app.adk.recorder import Recorder
 from sessions_app.adk.service import DjangoSessionService
 from sessions_app.errors import BadInput, DevUIError, StoreFault
@@ -167,7 +167,7 @@ async def run_attempt(plan: RunPlan, attempt: EvalAttempt) -> Outcome:
         _require_all_turns(case, actual)
 
         async def note_judge(metric: str) -> None:
-            await retry.write(writes.note_judge, attempt.pk, metric)
+            await retry.write(attempts.note_judge, attempt.pk, metric)
 
         read_states = partial(_read_states, attempt, actual)
         read_nested = partial(_read_nested, attempt, actual)
@@ -190,7 +190,7 @@ def _retries(plan: RunPlan, attempt: EvalAttempt) -> Retries:
 
     async def tell(waits_for: str, waited: float) -> None:
         attempt.waits_for, attempt.waited_seconds = waits_for, waited
-        await retry.write(writes.note_waiting, attempt.pk, waits_for, waited)
+        await retry.write(attempts.note_waiting, attempt.pk, waits_for, waited)
         if plan.waiting:
             plan.waiting(attempt)
 

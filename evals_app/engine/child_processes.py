@@ -29,7 +29,7 @@ from evals_app.engine.local_runner import (
     run_in_loop,
 )
 from evals_app.models import EvalRun
-from evals_app.runs.writes import ProcessDeath
+from evals_app.runs.writes.crashes import ProcessDeath
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.runs import processes
 from sessions_app.runs.process_output import OutputLimit, OutputReader

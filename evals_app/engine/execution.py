@@ -16,11 +16,11 @@ from evals_app.engine.attempt import RunPlan, failure_from, run_attempt, warm_up
 from evals_app.engine.run_monitor import ProgressCallback, RunMonitor
 from evals_app.files.library import store_metrics
 from evals_app.models import EvalRun
-from evals_app.runs import writes
 from evals_app.runs.limits import Limits
 from evals_app.runs.replay.policy import ReplayPolicy
 from evals_app.runs.rerun import HasChanged
-from evals_app.runs.writes import RunFacts
+from evals_app.runs.writes import runs
+from evals_app.runs.writes.outcomes import RunFacts
 from sessions_app.store import retry
 from sessions_app.store.stopwatch import Stopwatch
 
@@ -44,17 +44,17 @@ async def execute_run(
         runtime_id: the `RuntimeProcess` that executes the run; when that process dies, the run has crashed.
         progress: called for every attempt that starts or ends.
     """
-    run = await retry.write(writes.claim_run, eval_run_id, runtime_id, time.time())
+    run = await retry.write(runs.claim_run, eval_run_id, runtime_id, time.time())
     if run is None:
         return
     watch = Stopwatch(run.started_at)
-    finish = partial(writes.finish_run, run.id)
+    finish = partial(runs.finish_run, run.id)
     try:
         plan = await prepare_plan(run, agent_source, progress)
         monitor = RunMonitor(run, partial(run_attempt, plan), watch, cancelled, progress)
         ending = await monitor.follow()
     except asyncio.CancelledError:
-        end = partial(finish, EvalRun.Status.CANCELLED, because=writes.PROCESS_STOPPED, now=watch.now())
+        end = partial(finish, EvalRun.Status.CANCELLED, because=runs.PROCESS_STOPPED, now=watch.now())
         with contextlib.suppress(TimeoutError):  # the parent process then ends the run
             async with asyncio.timeout(END_WRITE_S):
                 await retry.write(end)
@@ -91,7 +91,7 @@ async def prepare_plan(
     warm_up(plan.metrics)
     facts = await collect_facts(agent_source, agent)
     _require_same_agent(run, facts)
-    await retry.write(writes.note_facts, run.id, facts)
+    await retry.write(runs.note_facts, run.id, facts)
     await retry.write(store_metrics, evaluators.describe_metrics(), facts.adk_version)
     return plan
 

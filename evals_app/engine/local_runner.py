@@ -16,9 +16,12 @@ from typing import Any, Protocol, TypeVar
 from django.db.models import Q
 
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs import attempt_status, writes
+from evals_app.runs import attempt_status
 from evals_app.runs.attempt_status import BLOCKED_PROCESS, ENDED_PROCESS, JUDGE_ENDED_PROCESS
-from evals_app.runs.writes import Failure, Outcome, ProcessDeath
+from evals_app.runs.writes import crashes
+from evals_app.runs.writes.crashes import ProcessDeath
+from evals_app.runs.writes.outcomes import Failure, Outcome
+from evals_app.runs.writes.runs import PROCESS_STOPPED, assign_runs, finish_run
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.errors import StoreFault
 from sessions_app.runs import processes
@@ -102,7 +105,7 @@ async def execute_runs(
     source = FolderAgent(agents, app_name)
     ended = []
     async with _process_row(app_name, source.code_version) as runtime_id:
-        await retry.write(writes.assign_runs, [run.pk for run in runs], runtime_id)
+        await retry.write(assign_runs, [run.pk for run in runs], runtime_id)
         for run in runs:
             listener.begin(run, await retry.read(attempt_status.count_alone, run))
             await execute_run(
@@ -121,10 +124,7 @@ def reload_run(run_id: str) -> EvalRun:
 def cancel_runs(runs: Sequence[EvalRun]) -> list[EvalRun]:
     """Cancel the active runs, whose process is stopped; return all of them as they are then."""
     for run in map(reload_run, [run.pk for run in runs]):
-        if (
-            writes.finish_run(run.pk, EvalRun.Status.CANCELLED, because=writes.PROCESS_STOPPED)
-            and run.runtime_id
-        ):
+        if finish_run(run.pk, EvalRun.Status.CANCELLED, because=PROCESS_STOPPED) and run.runtime_id:
             processes.mark_stopped(run.runtime_id)
     return [reload_run(run.pk) for run in runs]
 
@@ -143,12 +143,12 @@ def continue_after_death(
     if own is not None:
         retry.run_sync(processes.mark_alive, own)  # it gave no sign of life while the runs were another's
     for runtime_id in {run.runtime_id for run in runs if run.runtime_id} - {own}:
-        retry.run_sync(writes.continue_without_process, runtime_id, death)
+        retry.run_sync(crashes.continue_without_process, runtime_id, death)
         retry.run_sync(processes.mark_stopped, runtime_id)
     waiting = []
     for run in runs:
         if run.runtime_id in {None, own}:  # it died before it took one
-            retry.run_sync(writes.crash_run, run.pk, str(death))
+            retry.run_sync(crashes.crash_run, run.pk, str(death))
         _report_attempts_at_fault(run, listener)
         after = retry.run_sync(reload_run, run.pk)
         if after.active:

@@ -14,9 +14,10 @@ from evals_app.engine.executor import AttemptExecutor
 from evals_app.engine.spending import spending_since
 from evals_app.engine.watchdog import Watchdog
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs import attempt_status, writes
+from evals_app.runs import attempt_status
 from evals_app.runs.limits import STEP_S, Limits, Spending
-from evals_app.runs.writes import Failure, Outcome
+from evals_app.runs.writes import attempts, crashes, runs
+from evals_app.runs.writes.outcomes import Failure, Outcome
 from sessions_app import prices
 from sessions_app.errors import StoreFault
 from sessions_app.prices import Prices
@@ -115,7 +116,7 @@ class RunMonitor:
 
     async def _carry_out(self, attempt_pk: int) -> None:
         """Run a pending attempt to its end. A try during which the store failed is repeated."""
-        while attempt := await retry.write(writes.start_attempt, attempt_pk, self._watch.now()):
+        while attempt := await retry.write(attempts.start_attempt, attempt_pk, self._watch.now()):
             self._report_progress(attempt)
             outcome = await self._run_attempt(attempt)
             failure, lost_tries = outcome.failure, attempt_status.count_store_losses(attempt) + 1
@@ -123,13 +124,13 @@ class RunMonitor:
                 await self._finish(attempt, outcome)
                 return
             now = self._watch.now()
-            await retry.write(writes.repeat_attempt, attempt_pk, attempt.started_at, failure, now)
+            await retry.write(crashes.repeat_attempt, attempt_pk, attempt.started_at, failure, now)
 
     async def _finish(self, attempt: EvalAttempt, outcome: Outcome) -> None:
         """Store the outcome of an attempt and report it."""
         if outcome.cost is None and outcome.by_model:
             outcome = replace(outcome, cost=self._costs.cost(outcome.by_model, attempt.started_at or 0.0))
-        if await retry.write(writes.finish_attempt, attempt.pk, outcome, self._watch.now()):
+        if await retry.write(attempts.finish_attempt, attempt.pk, outcome, self._watch.now()):
             self._report_progress(attempt, outcome)
         if self._limits.tokens is not None or self._limits.cost is not None:
             self._attempt_ended.set()
@@ -192,7 +193,7 @@ class RunMonitor:
         interval = STEP_S if self._limits.seconds is None else POLL_S / 2
         if self._run.started_at is not None and now - self._step_stored_at >= interval:
             self._step_stored_at = now
-            await units_of_work.write(writes.note_step, self._run.id, self._run.started_at, now)
+            await units_of_work.write(runs.note_step, self._run.id, self._run.started_at, now)
 
     def _exceeds_time_limit(self, attempt: EvalAttempt, now: float) -> bool:
         """Tell whether an attempt exceeds its time limit, which starts again after an outage of the store."""

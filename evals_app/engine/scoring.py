@@ -25,7 +25,7 @@ from evals_app.metrics.invocations import NESTED_CALLS, NestedCalls
 from evals_app.metrics.metric import MetricKind
 from evals_app.metrics.own import BadOutcome, MetricInput, MetricOutcome, OwnMetric, ReachedStates
 from evals_app.models import EvalAttempt, MetricResult
-from evals_app.runs.writes import Score
+from evals_app.runs.writes.outcomes import Score
 
 STATUS = {
     EvalStatus.PASSED: MetricResult.Status.PASSED,

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from django.db import connection
 
-from evals_app.runs import writes
 from evals_app.runs.attempt_status import BLOCKED_PROCESS
-from evals_app.runs.writes import Failure
+from evals_app.runs.writes import crashes
+from evals_app.runs.writes.outcomes import Failure
 from sessions_app.store.stopwatch import Stopwatch
 
 CHECK_S = 1.0
@@ -90,7 +90,7 @@ class Watchdog:
             f" without `await`, or computes for too long.\nIt had stood for {still:.0f} seconds."
         )
         try:
-            writes.end_blocked(self._run_id, Failure(BLOCKED_PROCESS, why, stack), self._run_watch.now())
+            crashes.end_blocked(self._run_id, Failure(BLOCKED_PROCESS, why, stack), self._run_watch.now())
         finally:
             connection.close()
             log.error("%s It is ended. It stood here:\n%s", why, stack)

@@ -15,8 +15,8 @@ from evals_app.files import adk_results
 from evals_app.files.adk_results import AdkEvalStatus, AdkMetricResult, CaseResult, EvalsetResult
 from evals_app.files.schema import DEFAULT_USER
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
-from evals_app.runs import writes
-from evals_app.runs.writes import Outcome, Score
+from evals_app.runs.writes import imported_runs, runs
+from evals_app.runs.writes.outcomes import Outcome, Score
 from sessions_app import events as wire
 from sessions_app.errors import BadInput
 from sessions_app.ids import SessionKey
@@ -74,12 +74,12 @@ def _import_run(app_name: str, result: EvalsetResult, report: ImportReport) -> b
     for case in result.eval_case_results:
         repetitions[case.eval_id] += 1
         place, repetition = cases.index(case.eval_id), repetitions[case.eval_id]
-        realm = writes.realm_of(run_id, place, case.eval_id, repetition)
+        realm = runs.realm_of(run_id, place, case.eval_id, repetition)
         attempt = EvalAttempt(
             run_id=run_id, case_index=place, case_id=case.eval_id, repetition=repetition, realm=realm
         )
         attempts.append((attempt, _outcome(app_name, case, realm, report)))
-    return writes.import_run(
+    return imported_runs.import_run(
         run_id,
         app_name,
         result.eval_set_id,

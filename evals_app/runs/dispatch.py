@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any
 
 from evals_app.models import EvalRun
-from evals_app.runs import writes
-from evals_app.runs.writes import Failure
+from evals_app.runs.writes import runs
+from evals_app.runs.writes.outcomes import Failure
 from sessions_app.errors import DevUIError, RuntimeUnavailable, ServerStopping, StoreFault
 from sessions_app.runs import background, processes
 from sessions_app.runs.runtime_client import RuntimeProvider, provider
@@ -40,7 +40,7 @@ async def create_and_deliver(create: Callable[[str], EvalRun]) -> EvalRun:
         StoreFault: the store failed; also what `create` raises.
     """
     run_id = uuid.uuid4().hex
-    cancel_it = partial(retry.write, writes.request_cancel, run_id)
+    cancel_it = partial(retry.write, runs.request_cancel, run_id)
     return await background.run_to_completion(_write_and_deliver(partial(create, run_id), cancel_it))
 
 
@@ -82,14 +82,14 @@ async def start_delivery(run: EvalRun) -> None:
 
 async def cancel_run(run_id: str) -> None:
     """Request a run's cancellation. A process that does not react is ended in the background."""
-    if await units_of_work.write(writes.request_cancel, run_id):
+    if await units_of_work.write(runs.request_cancel, run_id):
         background.run_in_background(_ensure_cancelled(run_id))
 
 
 async def deliver_run(run_id: str, app_name: str, runtimes: RuntimeProvider | None = None) -> None:
     """Deliver a pending run to its agent's process, or to the next one when that ends. On failure the run shows why.
 
-    While the server stops, the run stays pending: the next server adopts it (`writes.adopt_abandoned`).
+    While the server stops, the run stays pending: the next server adopts it (`crashes.adopt_abandoned`).
 
     Args:
         runtimes: starts the process; None: the provider of this web process.
@@ -105,7 +105,7 @@ async def deliver_run(run_id: str, app_name: str, runtimes: RuntimeProvider | No
             if isinstance(error, RuntimeUnavailable) and number < MAX_PROCESSES:
                 continue
             failure = Failure(type(error).__name__, error.message, hint=error.hint)
-            await retry.write(writes.finish_run, run_id, EvalRun.Status.FAILED, failure)
+            await retry.write(runs.finish_run, run_id, EvalRun.Status.FAILED, failure)
             return
 
 
@@ -123,7 +123,7 @@ async def _ensure_cancelled(run_id: str) -> None:
                     await notifications.wait()
                 return
     runtime_id = await retry.read(EvalRun.objects.values_list("runtime_id", flat=True).get, pk=run_id)
-    if not await retry.write(writes.finish_run, run_id, EvalRun.Status.CANCELLED) or not runtime_id:
+    if not await retry.write(runs.finish_run, run_id, EvalRun.Status.CANCELLED) or not runtime_id:
         return
     why = f"Its process was ended to cancel eval run {run_id}, whose agent did not react."
     with contextlib.suppress(RuntimeUnavailable):

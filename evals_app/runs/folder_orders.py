@@ -11,10 +11,11 @@ from typing import Any
 from evals_app.files import library
 from evals_app.metrics import config as configs
 from evals_app.models import EvalRun, EvalSet
-from evals_app.runs import run_orders, writes
+from evals_app.runs import run_orders
 from evals_app.runs.limits import Limits
 from evals_app.runs.run_orders import DEFAULT_PARALLELISM, RunOrder
 from evals_app.runs.shards import Shard
+from evals_app.runs.writes import runs
 from sessions_app.agents.folder import AgentsFolder, is_agent, open_folder
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.prices import find_prices, price_folders
@@ -74,10 +75,10 @@ def order_from_folder(agents: AgentsFolder, app_name: str, wish: EvalsetRequest)
         BadFile: the evalset or the configuration is invalid.
         BadInput: a number or a name is invalid.
     """
-    return writes.create_run(prepare_from_folder(agents, app_name, wish))
+    return runs.create_run(prepare_from_folder(agents, app_name, wish))
 
 
-def prepare_from_folder(agents: AgentsFolder, app_name: str, wish: EvalsetRequest) -> writes.NewRun:
+def prepare_from_folder(agents: AgentsFolder, app_name: str, wish: EvalsetRequest) -> runs.NewRun:
     """Return the run that a request describes; it raises as `order_from_folder`."""
     evalset = find_evalset(agents, app_name, wish.evalset)
     config = configs.choose_metrics(_find_config(agents, evalset, wish), wish.metrics, dict(wish.criteria))

@@ -12,8 +12,8 @@ from evals_app.cases.session_cases import CaseOptions
 from evals_app.files.library import mark_gone, mirror
 from evals_app.metrics import config as configs
 from evals_app.models import EvalRun, EvalSetVersion
-from evals_app.runs import writes
 from evals_app.runs.replay.policy import ReplayPolicy
+from evals_app.runs.writes import runs
 from sessions_app import prices, scopes
 from sessions_app.errors import BadInput
 from sessions_app.models import AgentSession
@@ -49,7 +49,7 @@ def order_replay(
     case = session_cases.build_case(session, turns, conversation, session.session_id, options)
     case["creation_timestamp"] = time.time()  # each replay has a version of its own
     config = configs.add_automatic_metrics(configs.default_config(), [case])
-    order = writes.NewRun(
+    order = runs.NewRun(
         _version_of(session.app_name, case),
         [(0, case["eval_id"])],
         config=config.data,
@@ -59,7 +59,7 @@ def order_replay(
         prices=prices.current_prices().as_json(),
         source="replay",
     )
-    return writes.create_run(order, run_id)
+    return runs.create_run(order, run_id)
 
 
 def _version_of(app_name: str, case: dict[str, Any]) -> EvalSetVersion:

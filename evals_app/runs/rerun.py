@@ -9,7 +9,8 @@ from dataclasses import replace
 from django.db.models import Q
 
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs import attempt_status, writes
+from evals_app.runs import attempt_status
+from evals_app.runs.writes import resumption, runs
 from sessions_app.agents.folder import AgentsFolder, configured_folder
 from sessions_app.errors import BadInput, DevUIError, NotFound
 
@@ -83,7 +84,7 @@ def repeat(run: EvalRun, source: str = "page", run_id: str = "") -> EvalRun:
 
     The current code of the agent runs; both runs show their code version. An empty `run_id` is generated.
     """
-    return writes.create_run(_order_like(run, source), run_id)
+    return runs.create_run(_order_like(run, source), run_id)
 
 
 def confirm(
@@ -122,7 +123,7 @@ def confirm(
             hint="They can if a case fell since the baseline, and other earlier runs tell how often it passes.",
         )
     case_ids = [case_id for _, case_id in cases]
-    return writes.create_run(replace(order, cases=cases, case_ids=case_ids, num_runs=repetitions), run_id)
+    return runs.create_run(replace(order, cases=cases, case_ids=case_ids, num_runs=repetitions), run_id)
 
 
 def check_confirming_repetitions(number: int) -> None:
@@ -138,10 +139,10 @@ def check_confirming_repetitions(number: int) -> None:
         )
 
 
-def _order_like(run: EvalRun, source: str) -> writes.NewRun:
+def _order_like(run: EvalRun, source: str) -> runs.NewRun:
     """Return an order with the contents of a run."""
     cases = run.attempts.order_by("case_index").values_list("case_index", "case_id").distinct()
-    return writes.NewRun(
+    return runs.NewRun(
         run.version,
         list(cases),
         config=json.loads(run.config),
@@ -174,7 +175,7 @@ def find_attempt(run: EvalRun, attempt_pk: int) -> EvalAttempt:
 
 
 def _restart_attempts(run: EvalRun, which: Q, reason: str, none_message: str) -> EvalRun:
-    if not writes.restart_attempts(run.id, which, reason):
+    if not resumption.restart_attempts(run.id, which, reason):
         raise BadInput(none_message, hint="Repeat the run to execute all attempts again.")
     return _reload(run)
 

@@ -10,10 +10,10 @@ from typing import Any
 from evals_app.files import library
 from evals_app.metrics import config as configs
 from evals_app.models import EvalRun, EvalSet
-from evals_app.runs import writes
 from evals_app.runs.limits import MAX_PARALLELISM, Limits
 from evals_app.runs.replay import recorded_runs
 from evals_app.runs.shards import Shard
+from evals_app.runs.writes import runs
 from sessions_app import prices
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.prices import Prices
@@ -48,10 +48,10 @@ def order_run(evalset: EvalSet, order: RunOrder, run_id: str = "") -> EvalRun:
     Raises:
         BadFile, NotFound, BadInput: as `prepare_run`.
     """
-    return writes.create_run(prepare_run(evalset, order), run_id)
+    return runs.create_run(prepare_run(evalset, order), run_id)
 
 
-def prepare_run(evalset: EvalSet, order: RunOrder) -> writes.NewRun:
+def prepare_run(evalset: EvalSet, order: RunOrder) -> runs.NewRun:
     """Return the run that an order describes, checked as a whole.
 
     Raises:
@@ -75,7 +75,7 @@ def prepare_run(evalset: EvalSet, order: RunOrder) -> writes.NewRun:
     contents = json.loads(version.content)["eval_cases"]
     config = configs.add_automatic_metrics(order.config, [contents[index] for index, _ in cases])
     warnings = [*json.loads(evalset.warnings), *configs.check_config(config), *map(str, costs.problems)]
-    return writes.NewRun(
+    return runs.NewRun(
         version,
         cases,
         config=config.data,

@@ -9,7 +9,8 @@ from django.views.decorators.http import require_POST
 
 from evals_app.analysis import baselines, run_summary
 from evals_app.models import EvalRun
-from evals_app.runs import dispatch, rerun, run_orders, writes
+from evals_app.runs import dispatch, rerun, run_orders
+from evals_app.runs.writes import attempts, notes, runs
 from sessions_app.errors import BadInput
 from sessions_app.lookup import parse_number
 from sessions_app.store import units_of_work
@@ -28,7 +29,7 @@ async def cancel_attempt(request: HttpRequest, run_id: str, attempt: int) -> Htt
     """Request the cancellation of one attempt."""
     run = await units_of_work.read(run_summary.find_run, run_id)
     attempt_row = await units_of_work.read(rerun.find_attempt, run, attempt)
-    await units_of_work.write(writes.request_cancel_attempt, attempt_row.pk)
+    await units_of_work.write(attempts.request_cancel_attempt, attempt_row.pk)
     return redirect(f"{reverse('eval-run', kwargs={'run_id': run_id})}?attempt={attempt_row.pk}")
 
 
@@ -38,7 +39,7 @@ async def set_parallelism(request: HttpRequest, run_id: str) -> HttpResponse:
     run = await units_of_work.read(run_summary.find_run, run_id)
     number = _whole(request.POST.get("at_once", ""))
     run_orders.check_parallelism(number)
-    await units_of_work.write(writes.set_parallelism, run.id, number)
+    await units_of_work.write(runs.set_parallelism, run.id, number)
     return redirect("eval-run", run_id=run_id)
 
 
@@ -85,14 +86,14 @@ async def confirm(request: HttpRequest, run_id: str) -> HttpResponse:
 @require_POST
 async def mark_baseline(request: HttpRequest, run_id: str) -> HttpResponse:
     """Make a run the baseline of its evalset (`baseline=1`), or take that back."""
-    await units_of_work.write(writes.mark_baseline, run_id, request.POST.get("baseline", "1") == "1")
+    await units_of_work.write(notes.mark_baseline, run_id, request.POST.get("baseline", "1") == "1")
     return redirect("eval-run", run_id=run_id)
 
 
 @require_POST
 async def note_run(request: HttpRequest, run_id: str) -> HttpResponse:
     """Keep a note about a run."""
-    await units_of_work.write(writes.note_run, run_id, request.POST.get("note", ""))
+    await units_of_work.write(notes.note_run, run_id, request.POST.get("note", ""))
     return redirect("eval-run", run_id=run_id)
 
 
@@ -101,7 +102,7 @@ async def note_attempt(request: HttpRequest, run_id: str, attempt: int) -> HttpR
     """Keep a note about an attempt."""
     run = await units_of_work.read(run_summary.find_run, run_id)
     await units_of_work.read(rerun.find_attempt, run, attempt)
-    await units_of_work.write(writes.note_attempt, attempt, request.POST.get("note", ""))
+    await units_of_work.write(notes.note_attempt, attempt, request.POST.get("note", ""))
     return redirect(f"{reverse('eval-run', kwargs={'run_id': run_id})}?attempt={attempt}")
 
 

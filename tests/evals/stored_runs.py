@@ -8,8 +8,8 @@ from hashlib import sha256
 from typing import Any
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSet, EvalSetVersion
-from evals_app.runs import writes
-from evals_app.runs.writes import Failure, Outcome, RunFacts, Score
+from evals_app.runs.writes import attempts, runs
+from evals_app.runs.writes.outcomes import Failure, Outcome, RunFacts, Score
 from tests.evals import builders
 
 Status = EvalAttempt.Status
@@ -75,18 +75,18 @@ def run(
 ) -> EvalRun:
     """Return a run that has ended: case → what its repetitions came to. Cases that are not named did not run."""
     names = [case["eval_id"] for case in json.loads(of.content)["eval_cases"]]
-    order = writes.NewRun(
+    order = runs.NewRun(
         of,
         [(index, name) for index, name in enumerate(names) if name in outcomes],
         config=config or {"criteria": CRITERIA},
         num_runs=max(len(each) for each in outcomes.values()),
         prices=prices or {},
     )
-    made = writes.create_run(order)
-    writes.claim_run(made.id, None)
-    writes.note_facts(made.id, RunFacts(code, adk_version="2", models={"counter": "scripted"}))
+    made = runs.create_run(order)
+    runs.claim_run(made.id, None)
+    runs.note_facts(made.id, RunFacts(code, adk_version="2", models={"counter": "scripted"}))
     for attempt in made.attempts.order_by("case_index", "repetition"):
-        writes.start_attempt(attempt.pk)
-        writes.finish_attempt(attempt.pk, outcomes[attempt.case_id][attempt.repetition - 1])
-    writes.finish_run(made.id, EvalRun.Status.DONE)
+        attempts.start_attempt(attempt.pk)
+        attempts.finish_attempt(attempt.pk, outcomes[attempt.case_id][attempt.repetition - 1])
+    runs.finish_run(made.id, EvalRun.Status.DONE)
     return EvalRun.objects.select_related("evalset", "version").get(pk=made.id)

@@ -11,7 +11,7 @@ import pytest
 
 from evals_app.cli.ci_gate import Gate
 from evals_app.models import EvalRun, EvalSet
-from evals_app.runs import writes
+from evals_app.runs.writes import notes
 from tests.evals import stored_runs
 from tests.evals.run_evals_command import run_evals, usage_error
 from tests.evals.stored_runs import cases, passing
@@ -29,7 +29,7 @@ def run_judged(folder, *arguments):
 def test_build_fails_on_regression_but_not_on_known_failures(store, echo):
     assert run_judged(echo, "--num-runs=4")[0] == 1
     first = EvalRun.objects.get()
-    writes.mark_baseline(first.id, True)
+    notes.mark_baseline(first.id, True)
     code, out = run_judged(echo, "--fail-on=regression", "--num-runs=4")
     assert (code, f"against run {first.id}: 3 unchanged" in out) == (0, True)
 

@@ -13,11 +13,14 @@ from evals_app.engine.spending import spending_since
 from evals_app.files import library
 from evals_app.metrics.config import RunConfig
 from evals_app.models import EvalRun
-from evals_app.runs import rerun, run_orders, writes
+from evals_app.runs import rerun, run_orders
 from evals_app.runs.limits import Limits
 from evals_app.runs.progress import elapsed_seconds
 from evals_app.runs.run_orders import RunOrder
-from evals_app.runs.writes import Outcome, ProcessDeath
+from evals_app.runs.writes import crashes, runs
+from evals_app.runs.writes.attempts import finish_attempt, start_attempt
+from evals_app.runs.writes.crashes import ProcessDeath
+from evals_app.runs.writes.outcomes import Outcome
 from sessions_app.models import ModelCall
 from sessions_app.prices import Prices
 from sessions_app.runs import processes
@@ -80,11 +83,11 @@ def interrupted_run(folder, clock, limits, seconds, step):
     processes.register(PROCESS, "counter", 1, "v1")
     registered = library.register_file(folder, "counter", write(folder.path, "s.evalset.json", TWO))
     order = RunOrder(RunConfig({"criteria": {"response_match_score": 0.5}}, "the test"), limits=limits)
-    run = writes.claim_run(run_orders.order_run(registered, order).pk, PROCESS)
-    attempt = writes.start_attempt(run.attempts.first().pk, run.started_at + 0.5)
-    writes.note_step(run.pk, run.started_at, run.started_at + seconds)
+    run = runs.claim_run(run_orders.order_run(registered, order).pk, PROCESS)
+    attempt = start_attempt(run.attempts.first().pk, run.started_at + 0.5)
+    runs.note_step(run.pk, run.started_at, run.started_at + seconds)
     clock.step(step)
-    assert writes.continue_without_process(PROCESS, ProcessDeath("exit status 3")) == [run.pk]
+    assert crashes.continue_without_process(PROCESS, ProcessDeath("exit status 3")) == [run.pk]
     return EvalRun.objects.get(pk=run.pk), attempt
 
 
@@ -95,14 +98,14 @@ def test_run_continues_from_seconds_spent_after_process_death(store, folder, clo
     assert (run.limits_seconds, run.spent_seconds, elapsed_seconds(run)) == pytest.approx((40, 40, 40))
     [earlier] = run.attempts.first().earlier_tries
     assert (earlier["started_at"], earlier["finished_at"]) == pytest.approx((began, ended))
-    again = writes.claim_run(run.pk, PROCESS)
+    again = runs.claim_run(run.pk, PROCESS)
     assert again.started_at > ended
     assert (again.limits_from, again.limits_seconds) == pytest.approx((began - 0.5, 40))
-    writes.note_step(run.pk, again.started_at, again.started_at + 2)
+    runs.note_step(run.pk, again.started_at, again.started_at + 2)
     again.refresh_from_db()
     clock.step(step)
     assert 42 <= elapsed_seconds(again) <= 60
-    writes.crash_run(run.pk, "The power failed.")
+    crashes.crash_run(run.pk, "The power failed.")
     again.refresh_from_db()
     assert (again.finished_at - again.started_at, elapsed_seconds(again)) == pytest.approx((2, 42))
 
@@ -130,19 +133,19 @@ async def test_limit_of_seconds_counts_time_of_dead_process(store, folder, clock
 def test_tokens_count_from_last_resume_despite_clock_changes(store, folder, clock, step):
     limits = Limits(tokens=100)
     run, attempt = interrupted_run(folder, clock, limits, 40.0, step)
-    run = writes.claim_run(run.pk, PROCESS)
-    attempt = writes.start_attempt(attempt.pk, run.started_at + 1)
-    writes.finish_attempt(attempt.pk, Outcome("passed", total_tokens=60), run.started_at + 2)
-    other = writes.start_attempt(run.attempts.last().pk, run.started_at + 2)
+    run = runs.claim_run(run.pk, PROCESS)
+    attempt = start_attempt(attempt.pk, run.started_at + 1)
+    finish_attempt(attempt.pk, Outcome("passed", total_tokens=60), run.started_at + 2)
+    other = start_attempt(run.attempts.last().pk, run.started_at + 2)
     assert spending_since(run, [], run.limits_from, limits, Prices()).tokens == 60
     clock.step(step)
-    writes.crash_run(run.pk, "The power failed.")
+    crashes.crash_run(run.pk, "The power failed.")
     run = rerun.resume(EvalRun.objects.get(pk=run.pk))
     assert (run.limits_from, run.limits_seconds) == (None, 0)
-    run = writes.claim_run(run.pk, PROCESS)
+    run = runs.claim_run(run.pk, PROCESS)
     assert spending_since(run, [], run.limits_from, limits, Prices()).tokens == 0
-    other = writes.start_attempt(other.pk, run.started_at + 1)
-    writes.finish_attempt(other.pk, Outcome("passed", total_tokens=7), run.started_at + 2)
+    other = start_attempt(other.pk, run.started_at + 1)
+    finish_attempt(other.pk, Outcome("passed", total_tokens=7), run.started_at + 2)
     assert spending_since(run, [], run.limits_from, limits, Prices()).tokens == 7
 
 

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from evals_app.analysis import run_summary
 from evals_app.analysis.exports import comparison_page, html_page
 from evals_app.analysis.exports.comparison_page import comparison_html
-from evals_app.runs.writes import Failure
+from evals_app.runs.writes.outcomes import Failure
 from tests.evals import stored_runs
 from tests.evals.builders import turn
 from tests.evals.stored_runs import Outcome, cases, failing, passing

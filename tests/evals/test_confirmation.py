@@ -10,7 +10,8 @@ from django.test import Client
 from evals_app.analysis import baselines
 from evals_app.analysis.case_verdicts import Verdict
 from evals_app.models import EvalRun
-from evals_app.runs import rerun, writes
+from evals_app.runs import rerun
+from evals_app.runs.writes import attempts, runs
 from sessions_app.errors import BadInput
 from tests.evals import stored_runs
 from tests.evals.run_evals_command import run_evals, usage_error
@@ -100,12 +101,12 @@ def test_confirmation_of_changed_code_does_not_count(suspicious):
 
 
 def finish(run, outcome, code="v2"):
-    writes.claim_run(run.id, None)
-    writes.note_facts(run.id, stored_runs.RunFacts(code, adk_version="2", models={"counter": "scripted"}))
+    runs.claim_run(run.id, None)
+    runs.note_facts(run.id, stored_runs.RunFacts(code, adk_version="2", models={"counter": "scripted"}))
     for attempt in run.attempts.all():
-        writes.start_attempt(attempt.pk)
-        writes.finish_attempt(attempt.pk, outcome)
-    writes.finish_run(run.id, EvalRun.Status.DONE)
+        attempts.start_attempt(attempt.pk)
+        attempts.finish_attempt(attempt.pk, outcome)
+    runs.finish_run(run.id, EvalRun.Status.DONE)
 
 
 def test_second_confirmation_waits_for_the_first(suspicious):

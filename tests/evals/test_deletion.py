@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSet, EvalSetVersion, MetricResult
-from evals_app.runs import writes
+from evals_app.runs.writes import runs
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, AppState, StateChange, UserScope
 from sessions_app.sessions import writes as sessions
@@ -20,7 +20,7 @@ def create_run(status: str = "done") -> EvalRun:
     version, _ = EvalSetVersion.objects.get_or_create(
         evalset=evalset, digest="d", defaults={"content": "{}", "created_at": time.time()}
     )
-    run = writes.create_run(writes.NewRun(version, [(0, "a"), (1, "b")], {}))
+    run = runs.create_run(runs.NewRun(version, [(0, "a"), (1, "b")], {}))
     for attempt in EvalAttempt.objects.filter(run=run):
         session = sessions.create_session(
             SessionKey(attempt.realm, "counter", "u", "s"), {"n": 1, "user:n": 2, "app:n": 3}

@@ -10,7 +10,8 @@ from google.adk.apps.app import App
 from evals_app.engine import executor
 from evals_app.engine.execution import execute_run
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs import rerun, writes
+from evals_app.runs import rerun
+from evals_app.runs.writes import runs
 from sessions_app.store import units_of_work
 from tests.evals import agents
 from tests.evals.builders import case, evalset, turn
@@ -101,7 +102,7 @@ async def test_a_run_is_cancelled_by_its_row_from_another_process(play):
     async def ask():
         await started.wait()
         run_id = await units_of_work.read(EvalRun.objects.values_list("pk", flat=True).get)
-        await units_of_work.write(writes.request_cancel, run_id)
+        await units_of_work.write(runs.request_cancel, run_id)
 
     asking = asyncio.create_task(ask())
     run = await play(evalset(case("a", turn("go", "fine"))), hang)

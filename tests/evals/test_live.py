@@ -15,9 +15,11 @@ from evals_app import live
 from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
-from evals_app.runs import run_orders, writes
+from evals_app.runs import run_orders
 from evals_app.runs.run_orders import RunOrder
-from evals_app.runs.writes import Outcome
+from evals_app.runs.writes import runs
+from evals_app.runs.writes.attempts import finish_attempt, start_attempt
+from evals_app.runs.writes.outcomes import Outcome
 from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn, write
 
@@ -34,7 +36,7 @@ def run(store, folder):
     made = run_orders.order_run(
         library.register_file(folder, "counter", path), RunOrder(config.default_config())
     )
-    writes.claim_run(made.id, None)
+    runs.claim_run(made.id, None)
     return EvalRun.objects.get(pk=made.id)
 
 
@@ -83,7 +85,7 @@ async def test_run_change_is_rendered_once_for_all_sockets(run, monkeypatch):
     first, *_ = await units_of_work.read(attempts, run)
     async with AsyncExitStack() as stack:
         sockets = [await stack.enter_async_context(watching(run.id, after=run.revision)) for _ in range(20)]
-        await units_of_work.write(writes.start_attempt, first.pk)
+        await units_of_work.write(start_attempt, first.pk)
         updates = [await message(socket) for socket in sockets]
         assert all(update == updates[0] for update in updates)
         assert updates[0]["attempts"] == [first.pk]
@@ -93,7 +95,7 @@ async def test_run_change_is_rendered_once_for_all_sockets(run, monkeypatch):
 async def test_page_receives_only_changed_rows(run):
     first, second, _ = await units_of_work.read(attempts, run)
     async with watching(run.id, after=run.revision) as socket:
-        await units_of_work.write(writes.start_attempt, second.pk)
+        await units_of_work.write(start_attempt, second.pk)
         update = await message(socket)
         assert update["type"] == "run"
         assert [row["id"] for row in update["rows"]] == ["case-1"]
@@ -101,8 +103,8 @@ async def test_page_receives_only_changed_rows(run):
         assert "running" in update["rows"][0]["html"]
         assert update["attempts"] == [second.pk]
 
-        await units_of_work.write(writes.finish_attempt, second.pk, Outcome(EvalAttempt.Status.FAILED))
-        await units_of_work.write(writes.start_attempt, first.pk)
+        await units_of_work.write(finish_attempt, second.pk, Outcome(EvalAttempt.Status.FAILED))
+        await units_of_work.write(start_attempt, first.pk)
         seen = {}
         while seen.get("case-0") is None or "failed" not in seen.get("case-1", ""):
             update = await message(socket)
@@ -112,8 +114,8 @@ async def test_page_receives_only_changed_rows(run):
 
 async def test_reconnected_page_receives_missed_changes(run):
     first, *_ = await units_of_work.read(attempts, run)
-    await units_of_work.write(writes.start_attempt, first.pk)
-    await units_of_work.write(writes.finish_attempt, first.pk, Outcome(EvalAttempt.Status.PASSED))
+    await units_of_work.write(start_attempt, first.pk)
+    await units_of_work.write(finish_attempt, first.pk, Outcome(EvalAttempt.Status.PASSED))
     async with watching(run.id, after=run.revision) as socket:
         update = await message(socket)
         assert [row["id"] for row in update["rows"]] == ["case-0"]
@@ -122,7 +124,7 @@ async def test_reconnected_page_receives_missed_changes(run):
 
 async def test_end_of_run_is_sent_and_socket_closed(run):
     async with watching(run.id, after=run.revision) as socket:
-        await units_of_work.write(writes.finish_run, run.id, EvalRun.Status.DONE)
+        await units_of_work.write(runs.finish_run, run.id, EvalRun.Status.DONE)
         update = await message(socket)
         assert update["type"] == "end"
         assert "3 cancelled" in update["summary"]
@@ -179,8 +181,8 @@ async def test_an_evalset_that_does_not_exist_is_followed_no_further(web):
 
 
 async def test_a_page_asks_for_its_own_cases_when_more_changed_than_it_shows(run):
-    await units_of_work.write(writes.request_cancel, run.id)
-    await units_of_work.write(writes.finish_run, run.id, EvalRun.Status.CANCELLED)
+    await units_of_work.write(runs.request_cancel, run.id)
+    await units_of_work.write(runs.finish_run, run.id, EvalRun.Status.CANCELLED)
     changes = await units_of_work.read(live.changes, run.id, run.revision, page_size=2)
     assert (changes["type"], changes["many"], changes["rows"]) == ("end", True, [])
     assert len(changes["attempts"]) == 3

@@ -16,9 +16,10 @@ from evals_app.engine.run_monitor import MAX_LOST_TRIES
 from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs import attempt_status, dispatch, rerun, run_orders, writes
+from evals_app.runs import attempt_status, dispatch, rerun, run_orders
 from evals_app.runs.limits import Limits
 from evals_app.runs.run_orders import RunOrder
+from evals_app.runs.writes import attempts, crashes, resumption, runs
 from sessions_app.errors import StoreUnavailable
 from sessions_app.sessions import writes as sessions
 from sessions_app.store import retry, units_of_work
@@ -102,12 +103,20 @@ async def test_attempt_that_always_loses_the_store_can_be_resumed(play, monkeypa
 
 @pytest.mark.parametrize("before", [True, False], ids=["nothing was stored", "the answer was lost"])
 @pytest.mark.parametrize(
-    "name", ["claim_run", "note_facts", "start_attempt", "finish_attempt", "finish_run", "repeat_attempt"]
+    ("module", "name"),
+    [
+        (runs, "claim_run"),
+        (runs, "note_facts"),
+        (attempts, "start_attempt"),
+        (attempts, "finish_attempt"),
+        (runs, "finish_run"),
+        (crashes, "repeat_attempt"),
+    ],
 )
-async def test_a_run_comes_to_its_end_once_though_the_store_fails(play, monkeypatch, name, before):
+async def test_a_run_comes_to_its_end_once_though_the_store_fails(play, monkeypatch, module, name, before):
     if name == "repeat_attempt":
         lose_appends(monkeypatch, 1)
-    monkeypatch.setattr(writes, name, fail_with_lost_store(3, getattr(writes, name), before=before))
+    monkeypatch.setattr(module, name, fail_with_lost_store(3, getattr(module, name), before=before))
     messages = []
     run = await play(ONE, fine, progress=lambda attempt, outcome: outcome and messages.append(outcome.status))
     attempt = await units_of_work.read(only_attempt, run)
@@ -137,16 +146,16 @@ async def test_an_attempt_that_a_person_cancelled_is_not_tried_again(play, monke
     lose_appends(monkeypatch, 1)
 
     def cancel_first(attempt_pk: int, started_at: float | None, failure: Any, now: float) -> None:
-        writes.request_cancel_attempt(attempt_pk)
+        attempts.request_cancel_attempt(attempt_pk)
         repeat(attempt_pk, started_at, failure, now)
 
-    repeat = writes.repeat_attempt
-    monkeypatch.setattr(writes, "repeat_attempt", cancel_first)
+    repeat = crashes.repeat_attempt
+    monkeypatch.setattr(crashes, "repeat_attempt", cancel_first)
     run = await play(ONE, fine)
     attempt = await units_of_work.read(only_attempt, run)
     assert (attempt.status, attempt.stopped_because, attempt.tries) == (
         "cancelled",
-        writes.CANCELLED_BY_USER,
+        attempts.CANCELLED_BY_USER,
         1,
     )
     assert (run.status, run.cancelled) == (EvalRun.Status.DONE, 1)
@@ -184,7 +193,7 @@ async def statuses_but_active() -> list[str]:
 @pytest.mark.parametrize("how", ["page", "API", "ADK's path"])
 async def test_run_with_refused_order_never_starts(web, process, smoke, monkeypatch, how, before):
     path, fields = order_by(how)
-    monkeypatch.setattr(writes, "create_run", fail_with_lost_store(1, writes.create_run, before=before))
+    monkeypatch.setattr(runs, "create_run", fail_with_lost_store(1, runs.create_run, before=before))
     assert await post(web, how, path, fields) == 503
     async with asyncio.timeout(30):
         assert await statuses_but_active() == ([] if before else ["cancelled"])
@@ -199,7 +208,7 @@ async def test_run_with_refused_order_never_starts(web, process, smoke, monkeypa
 @pytest.mark.parametrize("how", ["page", "API"])
 async def test_repeated_run_with_refused_order_never_starts(web, process, play, monkeypatch, how, before):
     run = await play(ONE, fine)
-    monkeypatch.setattr(writes, "create_run", fail_with_lost_store(1, writes.create_run, before=before))
+    monkeypatch.setattr(runs, "create_run", fail_with_lost_store(1, runs.create_run, before=before))
     path = f"/evals/runs/{run.id}/again/" if how == "page" else f"/api/v1/evals/runs/{run.id}/again"
     assert await post(web, how, path, {}) == 503
     async with asyncio.timeout(30):
@@ -215,7 +224,7 @@ async def test_run_resumes_once_despite_lost_response(web, process, folder, smok
     assert await statuses_but_active() == ["done"]
     run = await units_of_work.read(EvalRun.objects.get)
     monkeypatch.setattr(
-        writes, "restart_attempts", fail_with_lost_store(1, writes.restart_attempts, before=before)
+        resumption, "restart_attempts", fail_with_lost_store(1, resumption.restart_attempts, before=before)
     )
     path = f"/evals/runs/{run.id}/retry/" if how == "page" else f"/api/v1/evals/runs/{run.id}/retry"
     assert await post(web, how, path, {}) == 503

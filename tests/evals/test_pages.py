@@ -10,7 +10,8 @@ import pytest
 
 from evals_app.files import library
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
-from evals_app.runs import dispatch, writes
+from evals_app.runs import dispatch
+from evals_app.runs.writes.runs import claim_run
 from sessions_app.errors import RuntimeUnavailable
 from sessions_app.runs import processes
 from sessions_app.runs import runtime_client as runs
@@ -266,7 +267,7 @@ async def test_a_process_that_does_not_react_to_a_cancel_is_ended(web, smoke, mo
     class Blocked(Process):
         async def call(self, method, path, body=None):
             await units_of_work.write(processes.register, "r" * 32, "counter", 1, "v1")
-            await units_of_work.write(writes.claim_run, body["eval_run_id"], "r" * 32)
+            await units_of_work.write(claim_run, body["eval_run_id"], "r" * 32)
 
         async def end_process(self, runtime_id, why):
             self.asked.append((runtime_id, why))

@@ -11,10 +11,13 @@ from devui.supervisor import Supervisor
 from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs import attempt_status, dispatch, rerun, run_orders, writes
+from evals_app.runs import attempt_status, dispatch, rerun, run_orders
 from evals_app.runs.limits import Limits
 from evals_app.runs.run_orders import RunOrder
-from evals_app.runs.writes import Outcome, ProcessDeath
+from evals_app.runs.writes import attempts, crashes, notes
+from evals_app.runs.writes.crashes import ProcessDeath
+from evals_app.runs.writes.outcomes import Outcome
+from evals_app.runs.writes.runs import assign_runs, claim_run, request_cancel
 from sessions_app.agents.folder import open_folder
 from sessions_app.runs import lifecycle, processes, runtime_client
 from sessions_app.sessions.writes import SessionKey, create_session
@@ -45,16 +48,16 @@ def order(folder, db):
         run = run_orders.order_run(
             library.register_file(folder, "counter", path), RunOrder(config.default_config(), **more)
         )
-        writes.assign_runs([run.id], PROCESS)
+        assign_runs([run.id], PROCESS)
         return run
 
     return ordered
 
 
 def begin(run, *names):
-    writes.claim_run(run.id, PROCESS)
+    claim_run(run.id, PROCESS)
     for name in names:
-        writes.start_attempt(run.attempts.get(case_id=name).pk)
+        attempts.start_attempt(run.attempts.get(case_id=name).pk)
 
 
 def of(run):
@@ -70,16 +73,16 @@ def test_runs_wait_for_next_process_and_start_once(order, monkeypatch):
     begin(run, "a")
     begin(done, "a", "b", "c")
     for attempt in of(done).values():
-        writes.finish_attempt(attempt.pk, Outcome(Status.PASSED))
+        attempts.finish_attempt(attempt.pk, Outcome(Status.PASSED))
     server = processes.register("s" * 32, processes.SERVER_APP, 2, "")
     monkeypatch.setattr(processes, "_own_id", server.pk)
-    left = writes.active_runs_of(PROCESS)
+    left = crashes.active_runs_of(PROCESS)
     assert sorted(left) == sorted([run.id, done.id])
-    assert writes.continue_without_process(PROCESS, DIED) == [run.id]
+    assert crashes.continue_without_process(PROCESS, DIED) == [run.id]
     assert (
-        writes.continue_without_process(PROCESS, DIED) == []
+        crashes.continue_without_process(PROCESS, DIED) == []
     )  # done once more, because the store's answer was lost
-    assert writes.pending_runs_of(left) == [run.id]
+    assert crashes.pending_runs_of(left) == [run.id]
     run.refresh_from_db()
     assert (run.runtime_id, run.resumed) == (server.pk, 1)
 
@@ -87,9 +90,9 @@ def test_runs_wait_for_next_process_and_start_once(order, monkeypatch):
 def test_in_flight_attempts_repeat_alone_and_pending_ones_wait(order):
     run = order()
     begin(run, "a", "b")
-    writes.finish_attempt(run.attempts.get(case_id="b").pk, Outcome(Status.PASSED))
+    attempts.finish_attempt(run.attempts.get(case_id="b").pk, Outcome(Status.PASSED))
     begun_at = EvalRun.objects.get().limits_from
-    assert writes.continue_without_process(PROCESS, DIED) == [run.id]
+    assert crashes.continue_without_process(PROCESS, DIED) == [run.id]
     run.refresh_from_db()
     assert (run.status, run.runtime_id, run.resumed, run.limits_from) == (
         "pending",
@@ -111,9 +114,9 @@ def test_in_flight_attempts_repeat_alone_and_pending_ones_wait(order):
 def test_attempt_that_ends_its_own_process_is_not_repeated(order):
     run = order()
     begin(run, "a", "b")
-    writes.continue_without_process(PROCESS, DIED)
+    crashes.continue_without_process(PROCESS, DIED)
     begin(run, "a")
-    assert writes.continue_without_process(PROCESS, ProcessDeath("signal 11, SIGSEGV")) == [run.id]
+    assert crashes.continue_without_process(PROCESS, ProcessDeath("signal 11, SIGSEGV")) == [run.id]
     ended = of(run)["a"]
     assert (ended.status, ended.error_type, ended.tries) == (Status.ERROR, attempt_status.ENDED_PROCESS, 2)
     assert ended.error == "The process ended with signal 11, SIGSEGV.\nCase 'a' ran alone in it."
@@ -127,7 +130,7 @@ def test_cases_that_kill_their_process_alike_share_a_cause(order):
     for name in "ab":
         for _ in range(2):
             begin(run, name)
-            writes.continue_without_process(PROCESS, DIED)
+            crashes.continue_without_process(PROCESS, DIED)
     causes = set(run.attempts.filter(error_type=attempt_status.ENDED_PROCESS).values_list("cause", flat=True))
     assert causes == {"ProcessEnded: The process ended with exit status 3."}
 
@@ -142,10 +145,10 @@ def test_timeout_at_process_death_ignores_clock_changes(
     clock = Clock(monkeypatch, tmp_path / "shift")
     run = order(limits=Limits(attempt_seconds=5))
     begin(run, "a")
-    writes.continue_without_process(PROCESS, DIED)
+    crashes.continue_without_process(PROCESS, DIED)
     begin(run, "a")
     clock.step(step)
-    writes.continue_without_process(PROCESS, ProcessDeath(how))
+    crashes.continue_without_process(PROCESS, ProcessDeath(how))
     ended = of(run)["a"]
     assert ended.error_type == attempt_status.ENDED_PROCESS
     assert f"ended with {how}" in ended.error
@@ -155,16 +158,16 @@ def test_timeout_at_process_death_ignores_clock_changes(
 def test_attempts_repeated_alone_are_counted(order):
     run = order()
     begin(run, "a", "b")
-    writes.continue_without_process(PROCESS, DIED)
+    crashes.continue_without_process(PROCESS, DIED)
     assert attempt_status.count_alone(run) == 2
 
 
 def test_run_whose_last_attempt_killed_its_process_is_done(order):
     run = order(case_ids=["a"])
     begin(run, "a")
-    writes.continue_without_process(PROCESS, DIED)
+    crashes.continue_without_process(PROCESS, DIED)
     begin(run, "a")
-    assert writes.continue_without_process(PROCESS, DIED) == []
+    assert crashes.continue_without_process(PROCESS, DIED) == []
     run.refresh_from_db()
     assert (run.status, run.errors, run.total) == ("done", 1, 1)
 
@@ -173,12 +176,12 @@ def test_other_runs_of_the_process_go_on_and_bear_no_blame(order):
     killer, beside, waiting = order("k"), order("b"), order("w")
     begin(killer, "a")
     begin(beside, "a")
-    assert sorted(writes.continue_without_process(PROCESS, DIED)) == sorted(
+    assert sorted(crashes.continue_without_process(PROCESS, DIED)) == sorted(
         [killer.id, beside.id, waiting.id]
     )
     begin(killer, "a")
     begin(beside, "a")  # side by side once more: nobody knows which one it is
-    writes.continue_without_process(PROCESS, DIED)
+    crashes.continue_without_process(PROCESS, DIED)
     assert {*statuses(killer), *statuses(beside), *statuses(waiting)} == {"pending"}
     waiting.refresh_from_db()
     assert (waiting.resumed, waiting.runtime_id) == (0, None)
@@ -187,22 +190,22 @@ def test_other_runs_of_the_process_go_on_and_bear_no_blame(order):
 def test_intended_process_end_blames_no_attempt(order):
     run = order()
     begin(run, "a")
-    writes.continue_without_process(PROCESS, DIED)
+    crashes.continue_without_process(PROCESS, DIED)
     begin(run, "a")
-    writes.continue_without_process(PROCESS, ProcessDeath("It was ended to cancel run 7.", by_itself=False))
+    crashes.continue_without_process(PROCESS, ProcessDeath("It was ended to cancel run 7.", by_itself=False))
     assert of(run)["a"].earlier_tries[-1]["error"] == "It was ended to cancel run 7."
     begin(run, "a")
     session = create_session(SessionKey("", "counter", "u", "s"))
     talk = lifecycle.create_run(session.pk, {})
     lifecycle.claim(talk.pk, PROCESS, "v1")
-    writes.continue_without_process(PROCESS, DIED)
+    crashes.continue_without_process(PROCESS, DIED)
     assert statuses(run) == ["pending"] * 3
 
 
 def test_runs_crash_if_the_process_dies_before_any_attempt(order):
     run = order()
     begin(run)
-    assert writes.continue_without_process(PROCESS, DIED) == []
+    assert crashes.continue_without_process(PROCESS, DIED) == []
     run.refresh_from_db()
     assert (run.status, run.error) == (
         "crashed",
@@ -214,9 +217,9 @@ def test_attempt_cancelled_meanwhile_stays_cancelled(order):
     run, stopped = order(), order("t")
     begin(run, "a", "b")
     begin(stopped, "a")
-    writes.request_cancel_attempt(of(run)["a"].pk)
-    writes.request_cancel(stopped.id)
-    assert writes.continue_without_process(PROCESS, DIED) == [run.id]
+    attempts.request_cancel_attempt(of(run)["a"].pk)
+    request_cancel(stopped.id)
+    assert crashes.continue_without_process(PROCESS, DIED) == [run.id]
     assert statuses(run) == ["cancelled", "pending", "pending"]
     stopped.refresh_from_db()
     assert stopped.status == "cancelled"
@@ -225,9 +228,9 @@ def test_attempt_cancelled_meanwhile_stays_cancelled(order):
 def test_resuming_resets_limits(order):
     run = order()
     begin(run, "a")
-    writes.continue_without_process(PROCESS, DIED)
+    crashes.continue_without_process(PROCESS, DIED)
     begin(run, "a")
-    writes.crash_run(run.id, "The power failed.")
+    crashes.crash_run(run.id, "The power failed.")
     run = rerun.resume(EvalRun.objects.get(pk=run.id))
     assert run.limits_from is None
     assert attempt_status.must_run_alone(of(run)["a"])
@@ -236,9 +239,9 @@ def test_resuming_resets_limits(order):
 def test_a_case_that_ended_its_process_is_alone_when_it_is_tried_again(order):
     run = order(case_ids=["a"])
     begin(run, "a")
-    writes.continue_without_process(PROCESS, DIED)
+    crashes.continue_without_process(PROCESS, DIED)
     begin(run, "a")
-    writes.continue_without_process(PROCESS, DIED)
+    crashes.continue_without_process(PROCESS, DIED)
     rerun.retry(run)
     assert attempt_status.must_run_alone(of(run)["a"])
 
@@ -246,10 +249,10 @@ def test_a_case_that_ended_its_process_is_alone_when_it_is_tried_again(order):
 def test_a_judge_that_ends_the_process_is_blamed_and_not_the_agent(order):
     run = order(case_ids=["a"])
     begin(run, "a")
-    writes.continue_without_process(PROCESS, DIED)
+    crashes.continue_without_process(PROCESS, DIED)
     begin(run, "a")
-    writes.note_judge(of(run)["a"].pk, "mine")
-    writes.continue_without_process(PROCESS, DIED)
+    attempts.note_judge(of(run)["a"].pk, "mine")
+    crashes.continue_without_process(PROCESS, DIED)
     attempt = of(run)["a"]
     assert (attempt.status, attempt.error_type) == ("error", attempt_status.JUDGE_ENDED_PROCESS)
     assert attempt.error.endswith("The agent had answered: mine was judging it.")
@@ -368,7 +371,7 @@ def test_failed_judge_is_reported_and_exit_code_is_not_0(store, killer, tmp_path
     assert ("waited" in done.stdout) is (judge == "judge-refuses")
     assert 'errors="1"' in (tmp_path / "junit.xml").read_text()
     run = EvalRun.objects.get()
-    writes.mark_baseline(run.pk, True)
+    notes.mark_baseline(run.pk, True)
     gate = (f"--config={tmp_path / 'config.json'}", "--limit=retry_seconds=0", "--fail-on=regression")
     done = forked_processes.run(run_evals_argv(killer, "s:go0", *gate), cwd=ROOT, env=environment())
     assert done.returncode == 1, done.stdout + done.stderr

@@ -16,7 +16,7 @@ from evals_app.files import adk_results, library
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from evals_app.runs import adk_imports
 from evals_app.runs.deletion import delete_run
-from evals_app.runs.writes import Score
+from evals_app.runs.writes.outcomes import Score
 from sessions_app.transfer.writers import ImportReport
 from tests.evals import stored_runs
 from tests.evals.builders import case, turn

@@ -14,7 +14,8 @@ from evals_app.analysis.case_matrix import Filters
 from evals_app.analysis.case_verdicts import Verdict
 from evals_app.analysis.exports import comparison_json, run_json
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs import attempt_status, rerun, writes
+from evals_app.runs import attempt_status, rerun
+from evals_app.runs.writes import notes, runs
 from sessions_app.errors import BadInput, NotFound
 from tests.evals import stored_runs
 from tests.evals.builders import case, turn
@@ -336,12 +337,12 @@ def test_runs_of_two_evalsets_are_not_compared():
 def test_evalset_has_one_baseline_which_can_be_unset():
     of = stored_runs.version(cases("a"))
     first, second, third = (stored_runs.run(of, {"a": [passing()]}) for _ in range(3))
-    writes.mark_baseline(first.pk)
-    writes.mark_baseline(second.pk)
+    notes.mark_baseline(first.pk)
+    notes.mark_baseline(second.pk)
     assert list(EvalRun.objects.filter(baseline=True)) == [second]
     assert baselines.find_baseline(third, "baseline") == second
     assert baselines.baseline_of(second) is None
-    writes.mark_baseline(second.pk, False)
+    notes.mark_baseline(second.pk, False)
     assert not EvalRun.objects.filter(baseline=True).exists()
     assert baselines.find_baseline(third, "previous") == second
     assert baselines.find_baseline(third, first.pk[:12]) == first
@@ -356,24 +357,24 @@ def test_a_baseline_that_is_not_there_is_refused(name):
 
 def test_active_run_is_no_baseline_and_note_length_is_limited():
     of = stored_runs.version(cases("a"))
-    waiting = writes.create_run(writes.NewRun(of, [(0, "a")], {"criteria": {}}))
+    waiting = runs.create_run(runs.NewRun(of, [(0, "a")], {"criteria": {}}))
     with pytest.raises(BadInput, match="has not ended"):
-        writes.mark_baseline(waiting.pk)
+        notes.mark_baseline(waiting.pk)
     with pytest.raises(NotFound):
-        writes.mark_baseline("nothing")
+        notes.mark_baseline("nothing")
     with pytest.raises(BadInput, match="10,001"):
-        writes.note_run(waiting.pk, "x" * 10_001)
+        notes.note_run(waiting.pk, "x" * 10_001)
     with pytest.raises(NotFound):
-        writes.note_run("nothing", "x")
+        notes.note_run("nothing", "x")
     with pytest.raises(NotFound):
-        writes.note_attempt(0, "x")
+        notes.note_attempt(0, "x")
 
 
 def test_trend_has_rates_changes_and_case_histories():
     of = stored_runs.version(cases("a", "b"))
     stored_runs.run(of, {"a": [passing()], "b": [passing()]})
     last = stored_runs.run(of, {"a": [failing()], "b": [passing()]}, code="v2")
-    writes.mark_baseline(last.pk)
+    notes.mark_baseline(last.pk)
     trend = trends.trend_of(of.evalset)
     assert [point.rate.value for point in trend.points] == [1.0, 0.5]
     assert [[change.what for change in point.changes] for point in trend.points] == [[], ["code"]]
@@ -444,7 +445,7 @@ def test_reading_a_run_asks_as_often_for_many_cases_as_for_few():
     for names in (few, many):
         of = stored_runs.version(cases(*names), f"of {len(names)}")
         first = stored_runs.run(of, {name: [passing()] for name in names})
-        writes.mark_baseline(first.pk)
+        notes.mark_baseline(first.pk)
         run = stored_runs.run(of, {name: [failing()] for name in names}, code="v2")
         counts.append(
             [

@@ -13,9 +13,16 @@ from evals_app.engine.spending import spending_since
 from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs import progress, rerun, run_orders, writes
+from evals_app.runs import progress, rerun, run_orders
 from evals_app.runs.limits import Limits
 from evals_app.runs.rerun import EvalRunActive, HasChanged
+from evals_app.runs.writes import crashes, runs
+from evals_app.runs.writes.attempts import (
+    CANCELLED_BY_USER,
+    finish_attempt,
+    request_cancel_attempt,
+    start_attempt,
+)
 from evals_app.runs.writes.model_usage import spending_of
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.models import AgentSession, Event, ModelCall
@@ -65,7 +72,7 @@ async def crashed_run(play, folder):
     async def die():
         await dying.wait()
         run_id = await units_of_work.read(EvalRun.objects.values_list("pk", flat=True).get)
-        await units_of_work.write(writes.crash_run, run_id, "It was killed.")
+        await units_of_work.write(crashes.crash_run, run_id, "It was killed.")
 
     dead = asyncio.create_task(die())
     run = await play(three("go", "slow", "go"), answer, parallelism=1)
@@ -216,18 +223,18 @@ async def test_one_attempt_is_cancelled_without_the_others(play):
         await started.wait()
         for name in ("c0", "c2"):  # one that runs, one that waits
             pk = await units_of_work.read(EvalAttempt.objects.values_list("pk", flat=True).get, case_id=name)
-            assert await units_of_work.write(writes.request_cancel_attempt, pk)
+            assert await units_of_work.write(request_cancel_attempt, pk)
 
     cancelling = asyncio.create_task(cancel())
     run = await play(three("hang", "go", "go"), answer, parallelism=1)
     await cancelling
     attempts = await units_of_work.read(by_case, run)
     assert (run.status, run.passed, run.cancelled) == ("done", 1, 2)
-    assert attempts["c0"].stopped_because == attempts["c2"].stopped_because == writes.CANCELLED_BY_USER
+    assert attempts["c0"].stopped_because == attempts["c2"].stopped_because == CANCELLED_BY_USER
     assert attempts["c0"].session_id is not None
     progress_now = await units_of_work.read(progress.progress_of, run)
     assert not progress_now.can_resume  # a person wanted them to stop
-    assert not await units_of_work.write(writes.request_cancel_attempt, attempts["c1"].pk)
+    assert not await units_of_work.write(request_cancel_attempt, attempts["c1"].pk)
 
 
 async def test_parallelism_changes_during_a_run(play):
@@ -247,13 +254,13 @@ async def test_parallelism_changes_during_a_run(play):
             await asyncio.sleep(0.01)
         assert most == [1]
         run_id = await units_of_work.read(EvalRun.objects.values_list("pk", flat=True).get)
-        assert await units_of_work.write(writes.set_parallelism, run_id, 3)
+        assert await units_of_work.write(runs.set_parallelism, run_id, 3)
 
     widening = asyncio.create_task(widen())
     run = await play(three("a", "b", "c"), answer, parallelism=1)
     await widening
     assert (run.passed, most, run.parallelism) == (3, [3], 3)
-    assert not await units_of_work.write(writes.set_parallelism, run.id, 5)
+    assert not await units_of_work.write(runs.set_parallelism, run.id, 5)
 
 
 async def test_an_agent_that_hangs_ends_with_its_time_and_the_others_go_on(play):
@@ -417,8 +424,8 @@ def in_flight(order_of_three):
     """An attempt in flight that has asked a priced model for a million tokens, in a run with a price table."""
     EvalRun.objects.update(prices=json.dumps(PRICED.as_json()))
     run = EvalRun.objects.get()
-    writes.claim_run(run.id, None)
-    attempt = writes.start_attempt(run.attempts.get(case_id="c0").pk)
+    runs.claim_run(run.id, None)
+    attempt = start_attempt(run.attempts.get(case_id="c0").pk)
     session = create_session(SessionKey(attempt.realm, "counter", "u", "s"))
     AgentSession.objects.filter(pk=session.pk).update(total_tokens=1_000_000)
     ModelCall.objects.create(
@@ -446,15 +453,15 @@ def order_of_three(db, folder):
 
 
 def cancelled_by_hand(attempt):
-    writes.finish_attempt(attempt.pk, spending_of(attempt, status="cancelled"))
+    finish_attempt(attempt.pk, spending_of(attempt, status="cancelled"))
 
 
 def cut_off_with_its_run(attempt):
-    writes.finish_run(attempt.run_id, EvalRun.Status.STOPPED, because="The limit was reached.")
+    runs.finish_run(attempt.run_id, EvalRun.Status.STOPPED, because="The limit was reached.")
 
 
 def left_by_a_dead_process(attempt):
-    writes.crash_run(attempt.run_id, "The power failed.")
+    crashes.crash_run(attempt.run_id, "The power failed.")
 
 
 @pytest.mark.parametrize("ended", [cancelled_by_hand, cut_off_with_its_run, left_by_a_dead_process])
@@ -483,7 +490,7 @@ def test_cost_is_unknown_if_a_process_died_before_its_records(in_flight):
 def test_usage_of_tries_in_dead_processes_counts_towards_limits(in_flight):
     processes.register("p" * 32, "counter", 1, "v1")
     EvalRun.objects.update(runtime_id="p" * 32)
-    assert writes.continue_without_process("p" * 32, writes.ProcessDeath("exit status 3")) == [
+    assert crashes.continue_without_process("p" * 32, crashes.ProcessDeath("exit status 3")) == [
         in_flight.run_id
     ]
     limits = Limits(tokens=1, cost=1.0)

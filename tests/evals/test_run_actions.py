@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs import writes
 from evals_app.runs.attempt_status import PROCESS_GONE
+from evals_app.runs.writes import runs
+from evals_app.runs.writes.attempts import start_attempt
 from sessions_app.agents.folder import configured_folder
 from sessions_app.store import units_of_work
 from tests.evals.api_requests import get_json, post_json
@@ -120,9 +121,9 @@ async def test_a_run_is_repeated_from_the_page(web, ended_run):
 
 async def test_parallelism_and_cancellation_are_stored_for_the_process(web, smoke):
     run = await units_of_work.write(order_run)
-    await units_of_work.write(writes.claim_run, run.id, None)
+    await units_of_work.write(runs.claim_run, run.id, None)
     waiting, running, _ = await units_of_work.read(lambda: list(run.attempts.order_by("case_index")))
-    await units_of_work.write(writes.start_attempt, running.pk)
+    await units_of_work.write(start_attempt, running.pk)
     page = await get_page(web, f"/evals/runs/{run.id}/")
     assert "4 at once" in page.text
     assert "0 of 3 ended" in page.text

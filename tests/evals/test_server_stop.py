@@ -13,8 +13,10 @@ from devui.supervisor.limits import SupervisorLimits
 from evals_app.files import library
 from evals_app.metrics.config import RunConfig
 from evals_app.models import EvalRun
-from evals_app.runs import dispatch, rerun, run_orders, writes
+from evals_app.runs import dispatch, rerun, run_orders
 from evals_app.runs.run_orders import RunOrder
+from evals_app.runs.writes import crashes
+from evals_app.runs.writes.runs import assign_runs
 from sessions_app.agents.folder import open_folder
 from sessions_app.runs import processes, runtime_client
 from sessions_app.store import units_of_work
@@ -100,7 +102,7 @@ async def test_pending_eval_run_of_killed_server_moves_to_running_server(store, 
     async with serving(echo.parent, sweep=0.05):
         run = await order(echo)
         dead = await units_of_work.write(processes.register, "w" * 32, processes.SERVER_APP, 2**22 + 1, "")
-        await units_of_work.write(writes.assign_runs, [run.pk], dead.pk)
+        await units_of_work.write(assign_runs, [run.pk], dead.pk)
         assert await end_of(run) == ("done", 3, "")
 
 
@@ -119,7 +121,7 @@ async def test_pending_eval_run_without_agent_at_next_start_fails_with_reason(st
 async def test_pending_eval_run_of_ended_command_has_crashed(store, echo):
     run = await order(echo)
     dead = await units_of_work.write(processes.register, "c" * 32, run.app_name, 2**22 + 1, "")
-    await units_of_work.write(writes.assign_runs, [run.pk], dead.pk)
+    await units_of_work.write(assign_runs, [run.pk], dead.pk)
     async with serving(echo.parent):
         assert (await end_of(run))[0] == "crashed"
 
@@ -127,9 +129,9 @@ async def test_pending_eval_run_of_ended_command_has_crashed(store, echo):
 async def test_pending_eval_run_of_ended_server_can_be_resumed_without_server(store, echo):
     run = await order(echo)
     dead = await units_of_work.write(processes.register, "w" * 32, processes.SERVER_APP, 2**22 + 1, "")
-    await units_of_work.write(writes.assign_runs, [run.pk], dead.pk)
+    await units_of_work.write(assign_runs, [run.pk], dead.pk)
     await units_of_work.write(processes.mark_stopped, dead.pk)
-    await units_of_work.write(writes.crash_orphans)
+    await units_of_work.write(crashes.crash_orphans)
     assert (await reload(run)).status == "pending"
-    await units_of_work.write(writes.crash_abandoned, run.pk)
+    await units_of_work.write(crashes.crash_abandoned, run.pk)
     assert (await units_of_work.write(rerun.resume, run)).status == "pending"

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from evals_app.analysis import agent_changes, baselines, side_by_side
 from evals_app.analysis.side_by_side import MAX_KEYS
 from evals_app.models import EvalRun
-from evals_app.runs.writes import Score
+from evals_app.runs.writes.outcomes import Score
 from sessions_app.adk import DjangoSessionService
 from sessions_app.models import AgentSession
 from sessions_app.store import units_of_work

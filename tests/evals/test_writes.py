@@ -9,9 +9,10 @@ import pytest
 from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
-from evals_app.runs import run_orders, writes
+from evals_app.runs import run_orders
 from evals_app.runs.run_orders import RunOrder
-from evals_app.runs.writes import Outcome, Score
+from evals_app.runs.writes import attempts, crashes, runs
+from evals_app.runs.writes.outcomes import Outcome, Score
 from sessions_app.adk import DjangoSessionService
 from sessions_app.runs import processes
 from tests.evals.builders import case, evalset, turn, write
@@ -43,44 +44,44 @@ def first(run):
 
 
 def test_every_change_takes_the_next_revision(run):
-    assert writes.claim_run(run.id, None).status == EvalRun.Status.RUNNING
+    assert runs.claim_run(run.id, None).status == EvalRun.Status.RUNNING
     attempt = first(run)
-    assert writes.start_attempt(attempt.pk)
+    assert attempts.start_attempt(attempt.pk)
     attempt.refresh_from_db()
     assert attempt.revision == fresh(run).revision == 2
     score = Score(0, "m", None, 1.0, 0.5, MetricResult.Status.PASSED)
-    assert writes.finish_attempt(attempt.pk, Outcome(Status.PASSED, scores=[score]))
+    assert attempts.finish_attempt(attempt.pk, Outcome(Status.PASSED, scores=[score]))
     attempt.refresh_from_db()
     assert attempt.revision == fresh(run).revision == 3
     assert counts(run) == (1, 0, 0, 0, 0)
 
 
 def test_ended_run_does_not_end_again(run):
-    writes.claim_run(run.id, None)
+    runs.claim_run(run.id, None)
     attempt = first(run)
-    writes.start_attempt(attempt.pk)
-    assert writes.finish_attempt(attempt.pk, Outcome(Status.FAILED))
-    assert not writes.finish_attempt(attempt.pk, Outcome(Status.PASSED))
-    assert not writes.start_attempt(attempt.pk)
-    assert writes.finish_run(run.id, EvalRun.Status.DONE)
-    assert not writes.finish_run(run.id, EvalRun.Status.FAILED)
-    assert not writes.request_cancel(run.id)
-    assert writes.claim_run(run.id, None) is None
+    attempts.start_attempt(attempt.pk)
+    assert attempts.finish_attempt(attempt.pk, Outcome(Status.FAILED))
+    assert not attempts.finish_attempt(attempt.pk, Outcome(Status.PASSED))
+    assert not attempts.start_attempt(attempt.pk)
+    assert runs.finish_run(run.id, EvalRun.Status.DONE)
+    assert not runs.finish_run(run.id, EvalRun.Status.FAILED)
+    assert not runs.request_cancel(run.id)
+    assert runs.claim_run(run.id, None) is None
     assert counts(run) == (0, 1, 0, 0, 2)
     assert fresh(run).finished == 3
 
 
 def test_a_pending_run_that_is_cancelled_ends_at_once(run):
-    assert writes.request_cancel(run.id)
+    assert runs.request_cancel(run.id)
     assert fresh(run).status == EvalRun.Status.CANCELLED
     assert counts(run) == (0, 0, 0, 0, 3)
 
 
 def test_run_without_process_has_crashed(run):
     processes.register("r" * 32, "counter", 1, "v1")
-    writes.claim_run(run.id, "r" * 32)
-    writes.start_attempt(first(run).pk)
-    assert writes.crash_runs_of("r" * 32, "It was killed.") == 1
+    runs.claim_run(run.id, "r" * 32)
+    attempts.start_attempt(first(run).pk)
+    assert crashes.crash_runs_of("r" * 32, "It was killed.") == 1
     now = fresh(run)
     assert (now.status, now.error) == (EvalRun.Status.CRASHED, "It was killed.")
     assert counts(run) == (0, 0, 1, 0, 2)
@@ -89,23 +90,23 @@ def test_run_without_process_has_crashed(run):
 
 def test_orphaned_runs_are_ended(run, folder):
     processes.register("r" * 32, "counter", 1, "v1")
-    writes.assign_runs([run.id], "r" * 32)
-    assert writes.crash_orphans() == 0
+    runs.assign_runs([run.id], "r" * 32)
+    assert crashes.crash_orphans() == 0
     processes.mark_stopped("r" * 32)
-    assert writes.crash_orphans() == 1
+    assert crashes.crash_orphans() == 1
     assert fresh(run).status == EvalRun.Status.CRASHED
 
 
 @pytest.mark.parametrize("step", STEPS_S)
 def test_unassigned_run_ends_after_timeout_despite_clock_changes(run, monkeypatch, tmp_path, step):
     clock = Clock(monkeypatch, tmp_path / "shift")
-    assert writes.crash_orphans() == 0
+    assert crashes.crash_orphans() == 0
     clock.step(step)
-    assert writes.crash_orphans() == 0
-    with later(writes.UNASSIGNED_S - 1):
-        assert writes.crash_orphans() == 0
-    with later(writes.UNASSIGNED_S + 1):
-        assert writes.crash_orphans() == 1
+    assert crashes.crash_orphans() == 0
+    with later(crashes.UNASSIGNED_S - 1):
+        assert crashes.crash_orphans() == 0
+    with later(crashes.UNASSIGNED_S + 1):
+        assert crashes.crash_orphans() == 1
 
 
 @pytest.mark.django_db(transaction=True)
@@ -117,13 +118,13 @@ async def test_active_attempt_keeps_its_session(store, folder):
         made = run_orders.order_run(
             library.register_file(folder, "counter", path), RunOrder(config.default_config())
         )
-        writes.claim_run(made.id, None)
-        writes.start_attempt(first(made).pk)
+        runs.claim_run(made.id, None)
+        attempts.start_attempt(first(made).pk)
         return made, first(made)
 
     made, attempt = await units_of_work.write(order)
     await DjangoSessionService(realm=attempt.realm).create_session(app_name="counter", user_id="u")
-    await units_of_work.write(writes.crash_run, made.id, "gone")
+    await units_of_work.write(crashes.crash_run, made.id, "gone")
     session = (
         await units_of_work.read(EvalAttempt.objects.select_related("session").get, pk=attempt.pk)
     ).session
@@ -134,20 +135,20 @@ def test_the_time_until_a_crash_is_noticed_is_not_the_runs(run):
     """A server that was killed in the evening is started in the morning."""
     evening = time.time() - 36_000
     process = processes.register("p" * 32, "counter", 1, "v1")
-    writes.claim_run(run.id, process.id)
-    writes.start_attempt(first(run).pk)
+    runs.claim_run(run.id, process.id)
+    attempts.start_attempt(first(run).pk)
     EvalRun.objects.update(started_at=evening)
     run.attempts.filter(status=Status.RUNNING).update(started_at=evening + 10)
-    writes.note_step(run.id, evening, evening + 60)
+    runs.note_step(run.id, evening, evening + 60)
     type(process).objects.update(stopped_at=time.time())
-    assert writes.crash_orphans() == 1
+    assert crashes.crash_orphans() == 1
     assert fresh(run).finished_at == first(run).finished_at == evening + 60
 
 
 def test_a_run_that_crashed_ended_no_sooner_than_its_last_step(run):
     process = processes.register("p" * 32, "counter", 1, "v1")
-    writes.claim_run(run.id, process.id)
-    attempt = writes.start_attempt(first(run).pk)
+    runs.claim_run(run.id, process.id)
+    attempt = attempts.start_attempt(first(run).pk)
     type(process).objects.update(heartbeat_at=1.0, stopped_at=time.time())
-    writes.crash_orphans()
+    crashes.crash_orphans()
     assert fresh(run).finished_at == attempt.started_at

@@ -286,7 +286,8 @@ def _resume_run(agents: AgentsFolder, app_name: str, name: str, options: dict[st
         BadInput: an option would change the run.
         NotFound: no such run.
     """
-    from evals_app.runs import writes
+    from evals_app.runs.writes import crashes
+    from evals_app.runs.writes.runs import set_parallelism
     from sessions_app.runs import lifecycle, processes
 
     if order_options := [f"--{option.replace('_', '-')}" for option in ORDER_OPTIONS if options[option]]:
@@ -297,15 +298,15 @@ def _resume_run(agents: AgentsFolder, app_name: str, name: str, options: dict[st
     if options["parallelism"] is not None:
         run_orders.check_parallelism(options["parallelism"])
     lifecycle.crash_orphans()  # a process that was killed said nothing
-    writes.crash_orphans()
+    crashes.crash_orphans()
     run = _find_run(app_name, name)
     if run.active and run.runtime is not None and not processes.confirm_alive(run.runtime):
         lifecycle.crash_orphans()
-        writes.crash_orphans()
-    writes.crash_abandoned(run.pk)
+        crashes.crash_orphans()
+    crashes.crash_abandoned(run.pk)
     run = rerun.retry(run, agents=agents) if options["retry"] else rerun.resume(run, agents)
     if options["parallelism"] is not None:
-        writes.set_parallelism(run.id, options["parallelism"])
+        set_parallelism(run.id, options["parallelism"])
         run.refresh_from_db(fields=["parallelism"])
     return run
 
