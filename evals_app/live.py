@@ -67,11 +67,9 @@ class RunBroadcast(Broadcast[tuple[int, str] | None]):
 
     async def read_view(self) -> tuple[int, str] | None:
         """Read the revision and the status."""
-        return await units_of_work.read(_read_version, self.run_id)
-
-
-def _read_version(run_id: str) -> tuple[int, str] | None:
-    return EvalRun.objects.filter(pk=run_id).values_list("revision", "status").first()
+        return await units_of_work.read(
+            lambda: EvalRun.objects.filter(pk=self.run_id).values_list("revision", "status").first()
+        )
 
 
 class EvalsetSocket(PageSocket):

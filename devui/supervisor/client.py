@@ -59,7 +59,9 @@ class AppClient:
             return
         if not await units_of_work.write(lifecycle.request_cancel, run_id):
             return
-        runtime_id = await units_of_work.read(_runtime_id_of, run_id)
+        runtime_id = await units_of_work.read(
+            lambda: Run.objects.filter(pk=run_id).values_list("runtime_id", flat=True).first()
+        )
         child = self._processes.child_with(runtime_id)
         if child is None:
             await self._processes.feeds.await_foreign_cancel(run_id)
@@ -98,7 +100,3 @@ class AppClient:
         except (TimeoutError, DevUIError):
             return False
         return bool(answer["ended"])
-
-
-def _runtime_id_of(run_id: str) -> str | None:
-    return Run.objects.filter(pk=run_id).values_list("runtime_id", flat=True).first()

@@ -188,7 +188,7 @@ async def get_results(request: HttpRequest, run_id: RunId) -> Any:
 @router.get("/attempts/{int:attempt}", response={200: dict[str, Any], **REFUSALS})
 async def get_attempt(request: HttpRequest, attempt: int) -> dict[str, Any]:
     """Return one attempt with its scores and what the agent did."""
-    return await units_of_work.read(_attempt, attempt)
+    return await units_of_work.read(lambda: run_json.attempt_json(run_summary.find_attempt(attempt)))
 
 
 @router.post("/runs/{run_id}/cancel", response={202: dict[str, Any], **REFUSALS})
@@ -222,7 +222,3 @@ def _run_page(app: str, evalset: str, limit: int, before: str) -> RunPage:
     )
     page = pagination.paginate(rows, "created_at", before, size=limit, key=str)
     return RunPage(runs=[run_json.run_facts(run) for run in page.rows], next=page.older or None)
-
-
-def _attempt(pk: int) -> dict[str, Any]:
-    return run_json.attempt_json(run_summary.find_attempt(pk))

@@ -112,15 +112,11 @@ def _rewrite_text(file: EvalsetFile, new: Any) -> str:
 def _edit_cases(raw: list[Any], before: list[Json], after: list[Json]) -> list[Any]:
     camel_hint = raw[0] if raw else {}
     return [
-        spell_fields(case, _is_camel_case(camel_hint))
+        spell_fields(case, isinstance(camel_hint, dict) and "evalId" in camel_hint)
         if place is None
         else keep_spelling(raw[place], before[place], case)
         for place, case in zip(pair_items(before, after), after, strict=True)
     ]
-
-
-def _is_camel_case(raw: Any) -> bool:
-    return isinstance(raw, dict) and "evalId" in raw
 
 
 def _cannot_edit(shown_as: str, why: str) -> BadInput:

@@ -71,7 +71,7 @@ def refresh(
         with contextlib.suppress(FileNotFoundError, NotFound):  # removed in between
             _mirror(agents, app_name, evalset_id, path, rows.get(evalset_id), origin, new_file)
     missing = [row for name, row in rows.items() if name not in files and not row.gone]
-    if gone_pks := [row.pk for row in missing if not _exists(agents, row)]:
+    if gone_pks := [row.pk for row in missing if not path_of(agents, row).is_file()]:
         mark_gone(gone_pks)
 
 
@@ -295,7 +295,3 @@ def _display_path(agents: AgentsFolder, path: Path) -> str:
     """Return the path of a file relative to the agents folder, or its full path outside of it."""
     path = path.resolve()
     return str(path.relative_to(agents.root)) if path.is_relative_to(agents.root) else str(path)
-
-
-def _exists(agents: AgentsFolder, evalset: EvalSet) -> bool:
-    return path_of(agents, evalset).is_file()

@@ -69,7 +69,9 @@ class DjangoSessionService(BaseSessionService):
         new_id = (session_id or "").strip() or str(uuid.uuid4())
         key = SessionKey(self.realm, app_name, user_id, new_id)
         with adk_errors.translate_errors(key.session_id):
-            return await units_of_work.write(_create, key, state)
+            return await units_of_work.write(
+                lambda: session_loading.new_session(writes.create_session(key, state))
+            )
 
     async def get_or_create_session(
         self, *, app_name: str, user_id: str, ttl_s: float | None = None, state: dict[str, Any] | None = None
@@ -221,7 +223,3 @@ def cause_of(event: Event) -> store.ChangeCause:
 def _expected_version(session: Session) -> ExpectedSession:
     last_event_id = session.events[-1].id if session.events else None
     return ExpectedSession(_adk.stored_revision(session), last_event_id)
-
-
-def _create(key: SessionKey, initial: dict[str, Any] | None) -> Session:
-    return session_loading.new_session(writes.create_session(key, initial))

@@ -143,7 +143,9 @@ async def update_session(
     ):
         await units_of_work.write(_rename, app_name, user_id, session_id, title)
         return await _stored_session(app_name, user_id, session_id)
-    await units_of_work.write(_edit, app_name, user_id, session_id, delta)
+    await units_of_work.write(
+        lambda: state_edits.append_delta(snapshots.find_session(app_name, user_id, session_id).pk, delta)
+    )
     return await _stored_session(app_name, user_id, session_id, scopes.split_delta(delta).temp)
 
 
@@ -228,10 +230,6 @@ def _rename_copy(app_name: str, user_id: str, session_id: str, title: str) -> No
     """Set the title of a session's copy, if there is one, to the title that its service got."""
     with suppress(SessionMissing):
         _rename(app_name, user_id, session_id, title)
-
-
-def _edit(app_name: str, user_id: str, session_id: str, delta: dict[str, Any]) -> None:
-    state_edits.append_delta(snapshots.find_session(app_name, user_id, session_id).pk, delta)
 
 
 def _delete(app_name: str, user_id: str, session_id: str) -> None:

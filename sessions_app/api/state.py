@@ -155,7 +155,9 @@ async def get_drift(
     ] = "ledger",
 ) -> DriftOut:
     """Return keys whose value nothing explains, and keys explained by something other than this session's events."""
-    return await units_of_work.read(_read_drift, session, fold)
+    return await units_of_work.read(
+        lambda: DriftOut.of(drift.find_drift(find_session(session), from_events=fold == "events"))
+    )
 
 
 @router.get(f"{STATE}/lint", response={200: LintOut, **ERRORS})
@@ -164,7 +166,7 @@ async def get_lint(request: HttpRequest, session: int) -> LintOut:
 
     Each hint has evidence and a remedy. Hints are not errors: an agent may have good reasons.
     """
-    return await units_of_work.read(_read_lint, session)
+    return await units_of_work.read(lambda: LintOut.of(lint.lint(find_session(session))))
 
 
 @router.get("/apps/{seg:app}/state", response={200: OwnerState, **ERRORS})
@@ -270,14 +272,6 @@ def _read_diff(session_key: int, first: str | None, last: str | None) -> DiffOut
     if before and after and before.seq > after.seq:
         raise BadInput(f"Event {first!r} comes after event {last!r}.", hint="Swap `from` and `to`.")
     return DiffOut.of(session, before, after, differences.diff(session, before, after).keys)
-
-
-def _read_drift(session_key: int, fold: str) -> DriftOut:
-    return DriftOut.of(drift.find_drift(find_session(session_key), from_events=fold == "events"))
-
-
-def _read_lint(session_key: int) -> LintOut:
-    return LintOut.of(lint.lint(find_session(session_key)))
 
 
 def _read_owner_state(app: str, user: str | None) -> OwnerState:

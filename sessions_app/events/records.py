@@ -132,7 +132,7 @@ def _build_record(
         branch=scopes.clean_text(wire.get("branch") or ""),
         is_final=is_final_response(wire),
         is_error=is_error(wire),
-        total_tokens=_total_tokens(wire),
+        total_tokens=min(tokens_of(wire).get("total", 0), MAX_TOKENS),
         text=scopes.clean_text(summary.get("text", "")),
         summary=scopes.dump_storable(summary),
         data=data,
@@ -168,7 +168,3 @@ def _stored_delta(delta: Mapping[str, Any], writes: list[KeyWrite]) -> dict[str,
 def _infer_writers(wire: Mapping[str, Any], delta: Mapping[str, Any]) -> dict[str, Writer]:
     author, responses = wire.get("author") or "", function_responses(wire)
     return attribution.infer_writers(delta, author=author, responses=responses, text=message_text(wire))
-
-
-def _total_tokens(wire: Mapping[str, Any]) -> int:
-    return min(tokens_of(wire).get("total", 0), MAX_TOKENS)

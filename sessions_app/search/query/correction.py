@@ -77,15 +77,11 @@ _KINDS = {
 def _terms_named(word: Word, vocabulary: Vocabulary) -> Iterator[tuple[str, Term]]:
     """Yield what a word names, in words, and the term that matches it."""
     if word.text in vocabulary.keys:
-        yield "a state key", _key_term(word.text, negated=word.negated)
+        yield "a state key", StateTerm(*scopes.scope_of(word.text), when=When.EVER, negated=word.negated)
     for name, what in _KINDS.items():
         value = canonical_value(name, word.text)
         if value in vocabulary.of(name):
             yield what, Field(name, value, negated=word.negated)
-
-
-def _key_term(name: str, *, negated: bool) -> StateTerm:
-    return StateTerm(*scopes.scope_of(name), when=When.EVER, negated=negated)
 
 
 def _holds_without_name(term: Term) -> bool:

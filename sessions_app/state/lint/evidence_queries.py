@@ -81,7 +81,7 @@ def read_evidence(session: AgentSession, owners: history.Owners) -> Evidence:
         ghosts=_ghosts(session, invocations),
         invocations=invocations,
         failures=_failures(session),
-        instruction_keys=_instruction_keys(session.app_name),
+        instruction_keys=list(_keys_in_instructions(cards.description_of(session.app_name))),
     )
 
 
@@ -223,10 +223,6 @@ def _failures(session: AgentSession) -> list[Failure]:
 
 _STATE_REFERENCE = re.compile(r"\{+\s*(temp:\w+)\??\s*\}+")
 """References to state in ADK's instructions (`google/adk/utils/instructions_utils.py`)."""
-
-
-def _instruction_keys(app_name: str) -> list[InstructionKey]:
-    return list(_keys_in_instructions(cards.description_of(app_name)))
 
 
 def _keys_in_instructions(agent: Mapping[str, Any]) -> Iterator[InstructionKey]:
