@@ -13,11 +13,7 @@ from evals_app.models import EvalRun
 
 register = template.Library()
 
-
-@register.filter
-def score(value: float | None) -> str:
-    """`{{ 0.8333|score }}`: 0.833; an en dash for no score."""
-    return format_score(value)
+register.filter("score", format_score)
 
 
 @register.filter

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any
 from urllib.parse import urlencode
 
 from django import template
@@ -140,18 +139,6 @@ def status(name: str, text: str = "") -> SafeString:
     )
 
 
-@register.simple_tag
-def seg_url(name: str, **kwargs: Any) -> str:
-    """`{% seg_url "agent" app_name=app %}`: `{% url %}` for routes whose parts may hold any character."""
-    return paths.seg_reverse(name, **kwargs)
-
-
-@register.simple_tag
-def session_url(session: AgentSession) -> str:
-    """`{% session_url session %}`: a session's page."""
-    return paths.session_url(session)
-
-
 @register.filter
 def age(session: AgentSession) -> str:
     """`{% with age=session|age %}`: `idle` or `expired` by the app's TTL, else empty."""
@@ -160,13 +147,13 @@ def age(session: AgentSession) -> str:
 
 
 register.filter("expires_at", expiry.expires_at)
+register.filter("json_escapes", visible_text.escape_json)
+register.filter("markdown", markdown_html.render_markdown)
+register.simple_tag(jsontree.render, name="json_tree")
+register.simple_tag(paths.seg_reverse, name="seg_url")
+register.simple_tag(paths.session_url)
+register.simple_tag(storage_location.location_of, name="place_of")
 register.filter("truncate_to_cells", truncate_to_cells)
-
-
-@register.simple_tag
-def place_of(session: AgentSession) -> storage_location.StorageLocation:
-    """`{% place_of session as place %}`: the storage location of a session."""
-    return storage_location.location_of(session)
 
 
 @register.filter
@@ -222,12 +209,6 @@ def plain(value: object, kind_of_text: str = "name") -> str:
         if kind_of_text == "text"
         else visible_text.escape_name(str(value))
     )
-
-
-@register.filter
-def json_escapes(text: str) -> str:
-    """`{{ raw|json_escapes }}`: JSON text with invisible characters as JSON escapes."""
-    return visible_text.escape_json(text)
 
 
 @register.filter
@@ -332,18 +313,6 @@ def plural(number: int, words: str) -> str:
     """`{{ n|plural:"event,events" }}`: 1 event, 2 events, 12,345 events."""
     singular, _, many = words.partition(",")
     return f"{number:,} {singular if number == 1 else many or singular + 's'}"
-
-
-@register.filter
-def markdown(text: str) -> SafeString:
-    """`{{ text|markdown }}`: Markdown as safe HTML."""
-    return markdown_html.render_markdown(text)
-
-
-@register.simple_tag
-def json_tree(value: Any, url: str = "", depth: int = 2) -> SafeString:
-    """`{% json_tree value %}`: a JSON value as a tree; `url` serves the pieces that are loaded later."""
-    return jsontree.render(value, url=url, depth=depth)
 
 
 @register.simple_tag

@@ -7,10 +7,13 @@ from typing import Any
 
 from django import template
 
-from sessions_app.models import ModelCall, Trace
+from sessions_app.models import ModelCall
 from sessions_app.traces import log_records, waterfall
 
 register = template.Library()
+
+register.filter("trace_seconds", waterfall.working_seconds)
+register.filter("log_level", log_records.level_name)
 
 
 @register.filter
@@ -23,18 +26,6 @@ def call_seconds(call: ModelCall) -> float | None:
 def first_seconds(call: ModelCall) -> float | None:
     """Seconds from the request to the first response chunk; None without one."""
     return None if call.first_at is None else call.first_at - call.started_at
-
-
-@register.filter
-def trace_seconds(trace: Trace) -> float | None:
-    """Seconds that an invocation worked, without waiting; None if unfinished."""
-    return waterfall.working_seconds(trace)
-
-
-@register.filter
-def log_level(level: int) -> str:
-    """`{{ record.level|log_level }}`: name of a log level."""
-    return log_records.level_name(level)
 
 
 @register.filter
