@@ -1,10 +1,10 @@
-"""Find sessions and events by the keys in an address, or raise an error that names what is missing."""
+"""Find sessions, events and runs by the keys in an address, or raise an error that names what is missing."""
 
 from __future__ import annotations
 
 from sessions_app import realms
-from sessions_app.errors import EventMissing, SessionMissing
-from sessions_app.models import AgentSession, Event
+from sessions_app.errors import EventMissing, NotFound, SessionMissing
+from sessions_app.models import AgentSession, Event, Run
 from sessions_app.paths import session_url
 from sessions_app.store.skip_scan import distinct_values
 
@@ -28,6 +28,21 @@ def session_missing(pk: int) -> SessionMissing:
         f"Session not found: {pk}",
         hint="It may have been deleted. The session list and GET /api/v1/sessions show the existing sessions.",
     )
+
+
+def find_run(run_id: str) -> Run:
+    """Return a run with its session. What was sent and its traceback are loaded on access.
+
+    Raises:
+        NotFound: no such run.
+    """
+    run = Run.objects.select_related("session").defer("request", "traceback").filter(pk=run_id).first()
+    if run is None:
+        raise NotFound(
+            f"Run not found: {run_id}",
+            hint="It was deleted with its session. GET /api/v1/runs lists the runs.",
+        )
+    return run
 
 
 MAX_DIGITS = 18

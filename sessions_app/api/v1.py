@@ -28,9 +28,8 @@ from sessions_app.api.schemas import (
     SessionOut,
     SessionPage,
 )
-from sessions_app.errors import NotFound
 from sessions_app.http import json_text
-from sessions_app.lookup import find_session
+from sessions_app.lookup import find_run, find_session
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.runs import dispatch, lifecycle
 from sessions_app.runs.runtime_client import provider
@@ -179,10 +178,7 @@ def _event_page(session_key: int, after: int, limit: int) -> str:
 
 
 def _read_run(run_id: str) -> RunOut:
-    row = Run.objects.select_related("session").defer("request", "traceback").filter(pk=run_id).first()
-    if row is None:
-        raise NotFound(f"Run not found: {run_id}", hint="GET /api/v1/runs lists the runs.")
-    return _runs_out([row])[0]
+    return _runs_out([find_run(run_id)])[0]
 
 
 def _run_page(filters: dict[str, Any], limit: int, before: str) -> Runs:

@@ -7,7 +7,7 @@ import weakref
 
 from django.db.models import Case, When
 
-from sessions_app.errors import RuntimeUnavailable
+from sessions_app.errors import DevUIError, RuntimeUnavailable
 from sessions_app.models import AgentCard
 from sessions_app.runs.runtime_client import RuntimeClient, provider
 
@@ -34,6 +34,15 @@ async def load_agent(app_name: str) -> None:
                 f"Agent {app_name!r} has not finished loading within {LOAD_S:.0f} s.",
                 hint="Check what its module does on import. The server's log has its output.",
             ) from error
+
+
+async def try_to_load(app_name: str) -> DevUIError | None:
+    """Load an agent like `load_agent`; return the error, if there is one."""
+    try:
+        await load_agent(app_name)
+    except DevUIError as error:
+        return error
+    return None
 
 
 def can_speak_live(app_name: str) -> bool | None:

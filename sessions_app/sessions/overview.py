@@ -12,6 +12,7 @@ from django.db.models import Count, QuerySet
 
 from sessions_app.agents import folder, remotes
 from sessions_app.agents.remotes import Remote
+from sessions_app.errors import NotFound
 from sessions_app.lookup import list_apps_with_sessions
 from sessions_app.models import AgentCard, AgentSession, Run
 from sessions_app.sessions import listing
@@ -123,6 +124,18 @@ def find_agent(app_name: str) -> Agent | None:
     if not (card or in_folder or is_remote) and app_name not in list_apps_with_sessions():
         return None
     return _make_agent(app_name, card, agents_folder if in_folder else None)
+
+
+def require_agent(app_name: str) -> Agent:
+    """Return one app without its sessions.
+
+    Raises:
+        NotFound: neither the agents folder, nor a remote server, nor any session knows the app.
+    """
+    agent = find_agent(app_name)
+    if agent is None:
+        raise NotFound(f"No agent {app_name!r}.", hint="The home page lists the agents of the agents folder.")
+    return agent
 
 
 def _make_agent(

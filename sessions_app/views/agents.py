@@ -14,7 +14,7 @@ from sessions_app.agents.folder import configured_folder
 from sessions_app.agents.page import invocation_path
 from sessions_app.agents.page.description import prepare_description
 from sessions_app.agents.page.drawing import draw
-from sessions_app.errors import DevUIError, NotFound
+from sessions_app.errors import DevUIError
 from sessions_app.forms.query import QueryForm
 from sessions_app.forms.sessions import SessionTtlForm
 from sessions_app.http import render_partial, wants_partial
@@ -50,14 +50,12 @@ async def agent(request: HttpRequest, app_name: str) -> HttpResponse:
     Raises:
         NotFound: neither the agents folder nor any session knows the app.
     """
-    problem = await _try_to_load(app_name) if wants_partial(request, "agent-card") else None
+    problem = await agent_loading.try_to_load(app_name) if wants_partial(request, "agent-card") else None
     return await units_of_work.read(_agent_page, request, app_name, problem)
 
 
 def _agent_page(request: HttpRequest, app_name: str, problem: DevUIError | None) -> HttpResponse:
-    agent = overview.find_agent(app_name)
-    if agent is None:
-        raise NotFound(f"No agent {app_name!r}.", hint="The home page lists the agents of the agents folder.")
+    agent = overview.require_agent(app_name)
     newest = listing.list_sessions(listing.SessionFilter(app=app_name)).order_by("-updated_at", "-pk")
     sessions = list(invocation_path.annotate_last_invocation(newest)[:SESSIONS_SHOWN])
     root = configured_folder()
@@ -104,7 +102,7 @@ def _invocation_path(
 async def check(request: HttpRequest) -> HttpResponse:
     """Load the agent `?app=`, render its status card, and name the next agent that the page should load."""
     app_name = request.GET.get("app", "")
-    problem = await _try_to_load(app_name)
+    problem = await agent_loading.try_to_load(app_name)
     return await units_of_work.read(_render_status_card, request, app_name, problem)
 
 
@@ -115,14 +113,6 @@ def _render_status_card(request: HttpRequest, app_name: str, problem: DevUIError
         "next_check": overview.next_to_load(after=app_name),
     }
     return render(request, CARD + "#checked", context)
-
-
-async def _try_to_load(app_name: str) -> DevUIError | None:
-    try:
-        await agent_loading.load_agent(app_name)
-    except DevUIError as error:
-        return error
-    return None
 
 
 MENU_PLACES = ("sessions", "state", "runs", "traces", "artifacts", "memory", "evals")

@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.http import require_POST
 
-from sessions_app.errors import BadInput, NotFound
+from sessions_app.errors import BadInput
 from sessions_app.forms.sessions import SessionTtlForm
 from sessions_app.http import wants_partial
 from sessions_app.paths import seg_reverse
@@ -23,8 +23,7 @@ def change(request: HttpRequest, app_name: str) -> HttpResponse:
         NotFound: the app is unknown.
         BadInput: the time span is invalid and the request does not come from htmx.
     """
-    if overview.find_agent(app_name) is None:
-        raise NotFound(f"No agent {app_name!r}.", hint="The home page lists the agents of the agents folder.")
+    overview.require_agent(app_name)
     form = SessionTtlForm(request.POST)
     if form.is_valid():
         app_settings.set_session_ttl(app_name, form.cleaned_data["ttl"])

@@ -9,10 +9,10 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.http import require_POST, require_safe
 
-from sessions_app.errors import AgentNotLoaded, DevUIError, NotFound, RuntimeUnavailable, SessionMissing
+from sessions_app.errors import AgentNotLoaded, NotFound, RuntimeUnavailable, SessionMissing
 from sessions_app.http import render_partial
-from sessions_app.lookup import find_session
-from sessions_app.models import AgentSession, Run
+from sessions_app.lookup import find_run, find_session
+from sessions_app.models import AgentSession
 from sessions_app.paths import session_url
 from sessions_app.realms import refuse_read_only
 from sessions_app.runs import (
@@ -53,12 +53,9 @@ async def message(request: HttpRequest, pk: int) -> HttpResponse:
     refuse_read_only(session)
     await availability.refuse_unavailable(session.app_name)
     draft = await units_of_work.read(message_draft.empty_draft, session.app_name)
-    problem: DevUIError | None = None
+    problem = None
     if not draft.config:
-        try:
-            await agent_loading.load_agent(session.app_name)
-        except DevUIError as error:
-            problem = error
+        problem = await agent_loading.try_to_load(session.app_name)
         draft = await units_of_work.read(message_draft.empty_draft, session.app_name)
     fields = {name: request.GET.get(name, "") for name in ("message", "invocation_id")}
     draft = replace(draft, text=fields["message"], invocation_id=fields["invocation_id"])
@@ -140,7 +137,7 @@ async def resend(request: HttpRequest, run_id: str) -> HttpResponse:
         NotFound: no such run.
         BadInput: the run was an answer, its request is not stored, or its session is an eval attempt.
     """
-    run = await units_of_work.read(_find_run, run_id)
+    run = await units_of_work.read(find_run, run_id)
     refuse_read_only(run.session)
     request_body = await units_of_work.read(rerun.rerun_request, run)
     await dispatch.start_run(run.session, request_body, request.POST.get("send_id", ""))
@@ -154,16 +151,9 @@ async def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
     Raises:
         NotFound: no such run.
     """
-    run = await units_of_work.read(_find_run, run_id)
+    run = await units_of_work.read(find_run, run_id)
     await dispatch.cancel_run(run)
     return _finish(request, run.session)
-
-
-def _find_run(run_id: str) -> Run:
-    run = Run.objects.filter(pk=run_id).select_related("session").first()
-    if run is None:
-        raise NotFound(f"Run not found: {run_id}", hint="The run was deleted with its session.")
-    return run
 
 
 def _read_draft(session: AgentSession, request: HttpRequest) -> MessageDraft:

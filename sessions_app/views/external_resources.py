@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlencode
 
 from django import forms
 from django.http import HttpRequest, HttpResponse
@@ -88,8 +87,7 @@ async def memory(request: HttpRequest) -> HttpResponse:
 def _versions(owner: dict[str, Any], file: resources.ExternalFile) -> list[tuple[resources.FileVersion, str]]:
     """Return the versions of a file with the URLs of their content."""
     of_file = {**owner, "name": file.name}
-    content = reverse("artifact-there-content")
     return [
-        (version, f"{content}?{urlencode({**of_file, 'version': version.number})}")
+        (version, reverse("artifact-there-content", query={**of_file, "version": version.number}))
         for version in file.versions
     ]

@@ -55,13 +55,10 @@ async def live(request: HttpRequest, pk: int) -> HttpResponse:
 
 async def _check_can_speak(app_name: str) -> tuple[bool | None, DevUIError | None]:
     """Return whether an agent supports live runs, loading it if needed; None with an error if unknown."""
-    problem: DevUIError | None = None
+    problem = None
     can_speak = await units_of_work.read(agent_loading.can_speak_live, app_name)
     if can_speak is None:
-        try:
-            await agent_loading.load_agent(app_name)
-        except DevUIError as error:
-            problem = error
+        problem = await agent_loading.try_to_load(app_name)
         can_speak = await units_of_work.read(agent_loading.can_speak_live, app_name)
     return can_speak, problem
 

@@ -10,7 +10,6 @@ from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from sessions_app.errors import BadInput, DevUIError
@@ -114,7 +113,7 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
 def _external_url(query: Mapping[str, Any]) -> str:
     """Return the URL of the search in an external memory service; empty without a complete search."""
     parameters = {name: query[name] for name in ("app", "user", "q")}
-    return f"{reverse('memory-there')}?{urlencode(parameters)}" if all(parameters.values()) else ""
+    return reverse("memory-there", query=parameters) if all(parameters.values()) else ""
 
 
 def _search_context(query: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,4 +134,4 @@ def _count_entries(ids: Mapping[str, str]) -> int:
 
 def _url(route: str, query: Mapping[str, Any], **more: str) -> str:
     filters = {name: query[name] for name in FILTERS if query.get(name)}
-    return f"{reverse(route)}?{urlencode(filters | more)}".removesuffix("?")
+    return reverse(route, query=filters | more)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
 from sessions_app.errors import DevUIError
-from sessions_app.http import wants_partial
+from sessions_app.http import render_partial
 from sessions_app.lookup import find_event, find_session
 from sessions_app.models import AgentSession
 from sessions_app.runs.runtime_client import provider
@@ -42,8 +41,7 @@ async def at_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
         context |= _preview_context(preview)
     except DevUIError as error:
         context["problem"] = error
-    part = "#body" if wants_partial(request, "seen") else ""
-    return render(request, PAGE + part, context)
+    return render_partial(request, PAGE, context, partial="body", target="seen")
 
 
 def _find_point(pk: int, seq: int) -> tuple[AgentSession, PreviewPoint]:

@@ -10,9 +10,10 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods
 
 from sessions_app.branches import edit_message, fork
-from sessions_app.errors import BadInput, NotFound
+from sessions_app.errors import BadInput
 from sessions_app.forms.branches import EditMessageForm
 from sessions_app.http import redirect_to, render_partial
+from sessions_app.lookup import find_run
 from sessions_app.models import Event, Run
 from sessions_app.paths import session_url
 from sessions_app.realms import refuse_read_only
@@ -93,9 +94,7 @@ def _initial_values(sent_message: edit_message.UserMessage) -> dict[str, Any]:
 
 
 def _read_resumable(run_id: str) -> tuple[Run, dict[str, Any]]:
-    run = Run.objects.filter(pk=run_id).select_related("session").defer("request").first()
-    if run is None:
-        raise NotFound(f"Run not found: {run_id}", hint="The run was deleted with its session.")
+    run = find_run(run_id)
     if not run.invocation_id:
         raise BadInput("This run ended before it had an invocation.", hint="Send its message again.")
     events = Event.objects.filter(session=run.session, invocation_id=run.invocation_id)

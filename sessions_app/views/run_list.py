@@ -8,7 +8,6 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from sessions_app.forms.lists import RunQuery, RunWatch
@@ -87,4 +86,4 @@ def _row_mark(run: Run) -> str:
 def _url(route: str, query: Mapping[str, Any], more: Mapping[str, str] | None = None) -> str:
     """Return the URL of a route with the filters of a query and further parameters."""
     filters = {name: query[name] for name in RunQuery.FILTERS if query[name]}
-    return f"{reverse(route)}?{urlencode({**filters, **(more or {})})}".removesuffix("?")
+    return reverse(route, query={**filters, **(more or {})})

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 
 from sessions_app import scopes
 from sessions_app.forms.query import OwnerQuery, QueryForm
-from sessions_app.http import render_partial, wants_partial
+from sessions_app.http import render_partial
 from sessions_app.lookup import find_event, find_session
 from sessions_app.models import AgentSession, ModelCall
 from sessions_app.sessions import overview
@@ -138,8 +138,7 @@ def event_trace(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
         "log": log_records.count_invocation(session, event.invocation_id),
         "beside": True,
     }
-    part = "#body" if wants_partial(request, "trace") else ""
-    return render(request, TRACE + part, context)
+    return render_partial(request, TRACE, context, partial="body", target="trace")
 
 
 def _render_call(
@@ -154,8 +153,7 @@ def _render_call(
         **(_call_context(call, CONTENTS_MOST if query["contents"] else CONTENTS_SHOWN) if call else {}),
         **more,
     }
-    part = "#body" if wants_partial(request, TARGET) else ""
-    return render(request, CALL + part, context)
+    return render_partial(request, CALL, context, partial="body", target=TARGET)
 
 
 def _call_context(call: ModelCall, limit: int) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from typing import Any
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
-from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from sessions_app.artifacts import artifact_list
@@ -56,7 +55,7 @@ def index(request: HttpRequest) -> HttpResponse:
 def _external_url(query: Mapping[str, Any]) -> str:
     """Return the URL of a session's artifacts in an external service; empty without a complete session filter."""
     owner = {name: query[name] for name in ("app", "user", "session")}
-    return f"{reverse('artifacts-there')}?{urlencode(owner)}" if all(owner.values()) else ""
+    return reverse("artifacts-there", query=owner) if all(owner.values()) else ""
 
 
 def _file_filter(query: Mapping[str, Any]) -> artifact_list.FileFilter:

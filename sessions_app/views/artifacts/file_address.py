@@ -7,7 +7,6 @@ from typing import Any
 
 from django import forms
 from django.urls import reverse
-from django.utils.http import urlencode
 
 from sessions_app import realms
 from sessions_app.artifacts import artifact_versions
@@ -37,7 +36,7 @@ class FileQuery(QueryForm):
 def file_url(key: FileKey, version: int | None = None) -> str:
     """Return the URL of a file's page; version None is the newest."""
     at = {} if version is None else {"version": str(version)}
-    return f"{reverse('artifact')}?{urlencode(key_parameters(key) | at)}"
+    return reverse("artifact", query=key_parameters(key) | at)
 
 
 def key_parameters(key: FileKey) -> dict[str, str]:
@@ -49,7 +48,7 @@ def key_parameters(key: FileKey) -> dict[str, str]:
 def list_url(route: str, query: Mapping[str, Any]) -> str:
     """Return the URL of a list route with the owner of files that a query names."""
     owner = {name: query[name] for name in OWNERS if query.get(name)}
-    return f"{reverse(route)}?{urlencode(owner)}".removesuffix("?")
+    return reverse(route, query=owner)
 
 
 def key_of(query: Mapping[str, Any]) -> FileKey:

@@ -108,7 +108,7 @@ def of_session(request: HttpRequest, pk: int) -> HttpResponse:
         and artifact_versions.find_version(key) is None
     ):
         owner = {"app": session.app_name, "user": session.user_id, "session": session.session_id}
-        return redirect(f"{reverse('artifacts')}?{urlencode(owner)}")
+        return redirect(reverse("artifacts", query=owner))
     return redirect(file_url(key, query["version"]))
 
 
