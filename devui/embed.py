@@ -12,8 +12,6 @@ The middleware affects only addresses below that path. ALLOWED_HOSTS, database, 
 project's; DevUI's login is not included.
 """
 
-from __future__ import annotations
-
 APPS = [
     "django_htmx",
     "template_partials",

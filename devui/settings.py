@@ -1,7 +1,5 @@
 """Django settings of DevUI; all variable values come from the environment."""
 
-from __future__ import annotations
-
 import secrets
 from pathlib import Path
 

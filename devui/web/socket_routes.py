@@ -1,7 +1,5 @@
 """Routes of sockets, imported with the first socket."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 from channels.routing import URLRouter

@@ -1,7 +1,5 @@
 """Agent cards and settings of apps."""
 
-from __future__ import annotations
-
 from django.db import models
 
 

@@ -1,7 +1,5 @@
 """Artifacts and memory entries."""
 
-from __future__ import annotations
-
 from django.db import models
 
 from sessions_app.store.full_text import WordIndex, WordsField

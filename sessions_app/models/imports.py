@@ -1,7 +1,5 @@
 """Sources of imported and mirrored sessions."""
 
-from __future__ import annotations
-
 from django.db import models
 
 from sessions_app.models.sessions import AgentSession

@@ -1,7 +1,5 @@
 """Search indexes of sessions, events and state. Written after the appends: see `search.indexing`."""
 
-from __future__ import annotations
-
 from django.db import models
 
 from sessions_app.models.sessions import AgentSession

@@ -1,7 +1,5 @@
 """Log records and printed lines of invocations."""
 
-from __future__ import annotations
-
 import logging
 
 from django.db import models

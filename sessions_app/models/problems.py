@@ -1,7 +1,5 @@
 """Problems of sessions. They are written after the appends: see `problems.session_checks`."""
 
-from __future__ import annotations
-
 from django.db import models
 
 from sessions_app.models.sessions import AgentSession

@@ -1,7 +1,5 @@
 """Runs and the processes that execute them."""
 
-from __future__ import annotations
-
 from django.db import models
 
 from sessions_app.models.sessions import AgentSession

@@ -1,7 +1,5 @@
 """Replay of a recording in an attempt: tool results and model answers, and differences from the recorded requests."""
 
-from __future__ import annotations
-
 from evals_app.engine.replay.plugin import ReplayPlugin, create_replay
 from evals_app.engine.replay.tool_results import NotRecorded
 
