@@ -45,12 +45,12 @@ def expires_at(session: AgentSession) -> float | None:
     return None if ttl_s is None or session.realm else session.updated_at + ttl_s
 
 
-def age_of(session: AgentSession, now: float | None = None) -> Age:
+def age_of(session: AgentSession) -> Age:
     """Return the age of a session annotated by `annotate_ttl`."""
     end = expires_at(session)
     if end is None:
         return Age.FRESH
-    remaining_s = end - (time.time() if now is None else now)
+    remaining_s = end - time.time()
     if remaining_s < 0:
         return Age.EXPIRED
     return Age.IDLE if remaining_s < (1 - IDLE_FRACTION) * (end - session.updated_at) else Age.FRESH

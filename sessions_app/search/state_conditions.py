@@ -41,9 +41,9 @@ COMPARE: dict[str, Any] = {
 }
 
 
-def value_condition(column: str, term: StateTerm) -> Q:
-    """Return the condition that the JSON text in a column matches a term."""
-    value = JsonAt(F(column), term.path) if term.path else F(column)
+def value_condition(term: StateTerm) -> Q:
+    """Return the condition that the JSON text in the column `value` matches a term."""
+    value = JsonAt(F("value"), term.path) if term.path else F("value")
     is_there = Q(IsNull(value, False))
     if not term.op:
         return is_there

@@ -19,6 +19,8 @@ from sessions_app.search.query.terms import tag_name as spelled_tag
 from sessions_app.sessions.writes import rename_session
 from sessions_app.store import change_notification
 
+MAX_TAGS_LISTED = 100
+
 TITLE_LENGTH = 200
 TAG_LENGTH = 64
 MOST_TAGS = 20
@@ -122,10 +124,10 @@ def pin(pks: Collection[int], *, pinned: bool = True) -> None:
         change_notification.notify_after_commit()
 
 
-def tags_in_use(limit: int = 100) -> list[str]:
-    """Return the tags in use, sorted."""
+def tags_in_use() -> list[str]:
+    """Return the first tags in use, sorted."""
     names = SessionTag.objects.order_by("name").values_list("name", flat=True).distinct()
-    return list(names[:limit])
+    return list(names[:MAX_TAGS_LISTED])
 
 
 def _present_pks(pks: Collection[int]) -> Collection[int]:

@@ -142,12 +142,7 @@ def append_event(
 
 
 def edit_state(
-    key: SessionKey,
-    delta: Mapping[str, Any],
-    *,
-    removed: Collection[str] = (),
-    author: str = "user",
-    cause: ChangeCause = ChangeCause.EDIT,
+    key: SessionKey, delta: Mapping[str, Any], *, removed: Collection[str] = ()
 ) -> tuple[AppendResult, EventRecord]:
     """Edit state manually: append an event with the delta, as ADK's PATCH of a session does.
 
@@ -160,7 +155,7 @@ def edit_state(
     change = {**delta, **dict.fromkeys(removed)}
     event = {
         "invocationId": f"p-{uuid.uuid4()}",
-        "author": author,
+        "author": "user",
         "actions": {"artifactDelta": {}, "requestedAuthConfigs": {}, "requestedToolConfirmations": {}},
         "nodeInfo": {"path": ""},
         "id": str(uuid.uuid4()),
@@ -168,7 +163,7 @@ def edit_state(
     }
     writers = dict.fromkeys(change, Writer("user", inferred=False))
     edited = events.mark_removed(events.build_record(event, delta=change, writers=writers), removed)
-    return append_event(key, edited, cause=cause), edited
+    return append_event(key, edited, cause=ChangeCause.EDIT), edited
 
 
 def note_untracked(key: SessionKey, invocation_id: str, keys: Collection[UntrackedChange]) -> None:

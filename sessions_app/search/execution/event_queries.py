@@ -100,7 +100,7 @@ class EventQuery:
         )
         if term.scope is Scope.SESSION:  # a seq is a position there, by which the index of a key is sorted
             rows = rows.filter(position__gte=first, position__lte=last)
-        return Q(seq__in=rows.filter(value_condition("value", term)).values("seq"))
+        return Q(seq__in=rows.filter(value_condition(term)).values("seq"))
 
 
 def _range_condition(first: int, last: int, *, is_sought: bool) -> Q:

@@ -141,7 +141,7 @@ def _value_hits(term: StateTerm, pks: list[int]) -> dict[int, int]:
     rows = StateChange.objects.filter(
         scope=Scope.SESSION, owner_id__in=pks, key_id=scopes.key_id(term.key), removed=False, seq__gt=0
     )
-    matching = rows.filter(value_condition("value", term)).order_by()
+    matching = rows.filter(value_condition(term)).order_by()
     return dict(matching.values_list("owner_id").annotate(Max("seq")))
 
 

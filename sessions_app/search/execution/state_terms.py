@@ -69,7 +69,7 @@ def _holds_now(term: StateTerm) -> Q:
 def _current_rows(term: StateTerm) -> QuerySet[Any]:
     """Return the current state rows that match a term. For a whole key no value is read."""
     rows = STATE_ROWS[term.scope]._default_manager.filter(key_id=scopes.key_id(term.key))
-    return rows.filter(value_condition("value", term)) if _compares_value(term) else rows
+    return rows.filter(value_condition(term)) if _compares_value(term) else rows
 
 
 def _was_written(term: StateTerm) -> Q:
@@ -83,7 +83,7 @@ def _was_written(term: StateTerm) -> Q:
 def _ledger_rows(term: StateTerm) -> QuerySet[StateChange]:
     """Return the ledger rows that match a term. A key was written if it has any row: no row itself is read."""
     rows = StateChange.objects.filter(scope=term.scope, key_id=scopes.key_id(term.key))
-    return rows.filter(value_condition("value", term), removed=False) if _compares_value(term) else rows
+    return rows.filter(value_condition(term), removed=False) if _compares_value(term) else rows
 
 
 def _owners_ever(term: StateTerm, tail: UnindexedTail) -> set[int] | None:

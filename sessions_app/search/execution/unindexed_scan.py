@@ -81,7 +81,7 @@ class UnindexedTail:
             key_id=scopes.key_id(term.key),
             removed=False,
         )
-        return set(rows.filter(value_condition("value", term)).values_list("owner_id", flat=True)[:FEW])
+        return set(rows.filter(value_condition(term)).values_list("owner_id", flat=True)[:FEW])
 
     def _tokens(self, event: Event) -> list[str]:
         place = (event.session_id, event.seq)
