@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
-from evals_app.metrics.score_text import format_score
+from evals_app.metrics.score_text import FAILED, NOT_EVALUATED, describe_score
 from sessions_app.presentation import visible_text
-
-FAILED, NOT_EVALUATED = "failed", "not_evaluated"
 
 
 @dataclass(frozen=True)
@@ -29,10 +27,7 @@ class Score:
     @property
     def summary(self) -> str:
         """The score and its threshold, or why there is no score."""
-        if self.status == NOT_EVALUATED:
-            return f"{self.metric}: {' '.join(self.reason.split())}"
-        sign = "<" if self.status == FAILED else "≥"
-        return f"{self.metric} {format_score(self.score)} {sign} {format_score(self.threshold)}"
+        return describe_score(self)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from evals_app.analysis.repetitions import Repetitions
 from evals_app.cases import version_contents
 from evals_app.metrics import invocations
 from evals_app.metrics.alignment import CallPair, MatchRules, align
+from evals_app.metrics.catalog import INFORMATIONAL_METRICS
 from evals_app.metrics.causes import TRAJECTORY
 from evals_app.metrics.metric import label_of
 from evals_app.models import EvalAttempt, MetricResult
@@ -199,13 +200,13 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
     return Detail(
         attempt=attempt,
         case=case,
-        verdicts=[verdict for verdict in overall if not run_summary.is_informational(verdict.result.metric)],
-        reported=[verdict for verdict in overall if run_summary.is_informational(verdict.result.metric)],
+        verdicts=[verdict for verdict in overall if verdict.result.metric not in INFORMATIONAL_METRICS],
+        reported=[verdict for verdict in overall if verdict.result.metric in INFORMATIONAL_METRICS],
         turns=turns,
         session_pk=session_pk,
         repetitions=repetitions.of_case(run, attempt.case_index) if whole else None,
         checks=[check for verdict in overall for check in _checks(verdict)],
-        moment=_moment(attempt, turns, actual, session_pk) if whole else None,
+        moment=_moment(turns, actual, session_pk) if whole else None,
         model_usage=_usage_by_model(attempt.by_model, table, at),
         judge_usage=_usage_by_model(attempt.judge, table, at),
         currency=table.currency,
@@ -244,9 +245,7 @@ def _checks(verdict: MetricVerdict) -> list[StateCheck]:
     ]
 
 
-def _moment(
-    attempt: EvalAttempt, turns: Sequence[Turn], actual: Sequence[Invocation], session_pk: int | None
-) -> Moment | None:
+def _moment(turns: Sequence[Turn], actual: Sequence[Invocation], session_pk: int | None) -> Moment | None:
     """Return the first divergence with its event: of a call that is missing, the last event of its turn."""
     divergence = next(((turn, pair) for turn in turns for pair in turn.calls if pair.first), None)
     if divergence is None or session_pk is None:

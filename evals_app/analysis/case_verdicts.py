@@ -6,7 +6,7 @@ for the number of cases (`change_tests`). docs/evals.md describes the decision a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -307,29 +307,21 @@ def _all_of(count: int) -> str:
 
 
 def _fewest_repetitions(table: OutcomeTable, critical: float) -> tuple[int | None, bool]:
-    """Return how many repetitions would decide, and whether both runs need them: whatever takes fewer attempts."""
-    of_run, of_both = _repetitions_to_decide(table, critical), _repetitions_of_both(table, critical)
+    """Return how many repetitions would decide at the present rates, and whether both runs need them.
+
+    Whatever takes fewer attempts; None if it takes more than `MAX_REPETITIONS`.
+    """
+    rate, earlier_rate = table.passed / table.total, table.earlier_passed / table.earlier_total
+    counts = range(1, MAX_REPETITIONS + 1)
+    of_run = _first_deciding(critical, (table._replace(passed=round(rate * n), total=n) for n in counts))
+    of_both = _first_deciding(
+        critical, (OutcomeTable(round(rate * n), n, round(earlier_rate * n), n) for n in counts)
+    )
     if of_both is not None and (of_run is None or 2 * of_both < of_run):
         return of_both, True
     return of_run, False
 
 
-def _repetitions_to_decide(table: OutcomeTable, critical: float) -> int | None:
-    """Return how many repetitions of the run would decide at its present rate; None if more than `MAX_REPETITIONS`."""
-    for count in range(1, MAX_REPETITIONS + 1):
-        repeated = table._replace(passed=round(table.passed / table.total * count), total=count)
-        if probability_of_fewer(repeated) <= critical:
-            return count
-    return None
-
-
-def _repetitions_of_both(table: OutcomeTable, critical: float) -> int | None:
-    """Return how many repetitions of both runs would decide at the present rates; None if more than the maximum."""
-    for count in range(1, MAX_REPETITIONS + 1):
-        scaled = [
-            (round(passed / total * count), count)
-            for passed, total in ((table.passed, table.total), (table.earlier_passed, table.earlier_total))
-        ]
-        if probability_of_fewer(OutcomeTable(*scaled[0], *scaled[1])) <= critical:
-            return count
-    return None
+def _first_deciding(critical: float, tables: Iterable[OutcomeTable]) -> int | None:
+    """Return the number of repetitions of the first table that decides; None without one."""
+    return next((table.total for table in tables if probability_of_fewer(table) <= critical), None)

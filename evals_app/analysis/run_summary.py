@@ -9,7 +9,6 @@ from typing import Any
 
 from django.db.models import Avg, Count, Q, Sum
 
-from evals_app.metrics.catalog import INFORMATIONAL_METRICS
 from evals_app.metrics.metric import label_of
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.progress import elapsed_seconds
@@ -228,11 +227,6 @@ def sessions_of(attempts: Iterable[EvalAttempt]) -> dict[int, int]:
         return linked
     rows = AgentSession.objects.filter(realm__in=list(running)).order_by("-pk").values_list("realm", "pk")
     return {**linked, **{running[realm]: pk for realm, pk in rows}}
-
-
-def is_informational(name: str) -> bool:
-    """Tell whether a metric is informational."""
-    return name in INFORMATIONAL_METRICS
 
 
 def details_of(result: MetricResult) -> dict[str, Any]:

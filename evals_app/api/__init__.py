@@ -16,11 +16,9 @@ from evals_app.api.results import router as results
 from evals_app.api.run_actions import RunId, accepted_response, read_facts
 from evals_app.api.run_actions import router as control
 from evals_app.files import library
-from evals_app.metrics import config
 from evals_app.metrics.catalog import all_metrics, describe
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import deletion, dispatch, run_form, run_orders
-from sessions_app.agents.folder import configured_folder
 from sessions_app.api.schemas import REFUSALS, Problem
 from sessions_app.http import json_text
 from sessions_app.ids import StorableText
@@ -206,13 +204,8 @@ def _evalsets(app: str) -> list[EvalSetOut]:
 
 def _order(body: RunIn, run_id: str) -> EvalRun:
     evalset = library.find_evalset(body.app, body.evalset)
-    folder = configured_folder()
-    beside = (
-        config.config_beside(library.path_of(folder, evalset), evalset.path)
-        if folder
-        else config.default_config()
-    )
-    return run_orders.order_run(evalset, run_form.order_from_json(beside, body.dict()), run_id)
+    order = run_form.order_from_json(run_form.config_of(evalset), body.dict())
+    return run_orders.order_run(evalset, order, run_id)
 
 
 def _run_page(app: str, evalset: str, limit: int, before: str) -> RunPage:

@@ -243,7 +243,7 @@ def _order(app_name: str, evalset_id: str, body: RunBody, run_id: str) -> EvalRu
     if not body.eval_metrics:
         raise BadInput("No metric is chosen.", hint="Choose at least one: it decides what passes.")
     evalset = _find_listed_evalset(app_name, evalset_id)
-    beside = configs.config_beside(library.path_of(file_changes.agents_folder(), evalset), evalset.path)
+    beside = run_form.config_of(evalset)
     model_configs = body.model_dump(include={"live_model_config", "user_simulator_config"}, exclude_none=True)
     request_data = {
         "cases": body.eval_case_ids or body.eval_ids,

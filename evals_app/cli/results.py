@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from evals_app.cli.ci_gate import Gate, GateResult
+from evals_app.analysis.ci_gate import Gate, GateResult
 from evals_app.cli.terminal import Console
 from evals_app.models import EvalRun
 from sessions_app.errors import BadInput

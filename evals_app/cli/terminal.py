@@ -9,12 +9,12 @@ from pathlib import Path
 
 from evals_app.analysis import run_summary
 from evals_app.analysis.case_verdicts import MIN_CONFIRMING_HISTORY
-from evals_app.cli.ci_gate import GateResult
+from evals_app.analysis.ci_gate import GateResult
 from evals_app.cli.terminal_text import LineWriter, Output, as_single_line, pad_to_columns, shorten
-from evals_app.metrics.score_text import format_score
+from evals_app.metrics.score_text import describe_score, format_score
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.progress import elapsed_seconds, format_estimate, time_left
-from evals_app.runs.writes.outcomes import Outcome, Score
+from evals_app.runs.writes.outcomes import Outcome
 from sessions_app.store.stopwatch import Stopwatch
 
 Status = EvalAttempt.Status
@@ -224,12 +224,5 @@ def _outcome_text(outcome: Outcome) -> str:
         return f"{outcome.failure.type}: {' '.join(outcome.failure.message.split())}"
     overall = [score for score in outcome.scores if score.invocation is None]
     return "  ".join(
-        _score_text(score) for score in overall if score.status != MetricResult.Status.INFORMATIONAL
+        describe_score(score) for score in overall if score.status != MetricResult.Status.INFORMATIONAL
     )
-
-
-def _score_text(score: Score) -> str:
-    if score.status == MetricResult.Status.NOT_EVALUATED:
-        return f"{score.metric}: {' '.join(score.reason.split())}"
-    sign = "<" if score.status == MetricResult.Status.FAILED else "≥"
-    return f"{score.metric} {format_score(score.score)} {sign} {format_score(score.threshold)}"

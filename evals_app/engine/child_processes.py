@@ -25,10 +25,10 @@ from evals_app.engine.local_runner import (
     RunListener,
     continue_after_death,
     execute_runs,
-    reload_run,
     run_in_loop,
 )
 from evals_app.models import EvalRun
+from evals_app.runs.rerun import reload_run
 from evals_app.runs.writes.crashes import ProcessDeath
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.runs import processes

@@ -18,6 +18,7 @@ from django.db.models import Q
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status
 from evals_app.runs.attempt_status import BLOCKED_PROCESS, ENDED_PROCESS, JUDGE_ENDED_PROCESS
+from evals_app.runs.rerun import reload_run
 from evals_app.runs.writes import crashes
 from evals_app.runs.writes.crashes import ProcessDeath
 from evals_app.runs.writes.outcomes import Failure, Outcome
@@ -114,11 +115,6 @@ async def execute_runs(
             ended.append(await retry.read(reload_run, run.pk))
             listener.end(ended[-1])
     return ended
-
-
-def reload_run(run_id: str) -> EvalRun:
-    """Return the current row of a run."""
-    return EvalRun.objects.select_related("evalset", "version").get(pk=run_id)
 
 
 def cancel_runs(runs: Sequence[EvalRun]) -> list[EvalRun]:

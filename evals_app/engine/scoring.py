@@ -27,13 +27,6 @@ from evals_app.metrics.own import BadOutcome, MetricInput, MetricOutcome, OwnMet
 from evals_app.models import EvalAttempt, MetricResult
 from evals_app.runs.writes.outcomes import Score
 
-STATUS = {
-    EvalStatus.PASSED: MetricResult.Status.PASSED,
-    EvalStatus.FAILED: MetricResult.Status.FAILED,
-    EvalStatus.NOT_EVALUATED: MetricResult.Status.NOT_EVALUATED,
-    EvalStatus.INFORMATIONAL: MetricResult.Status.INFORMATIONAL,
-}
-
 WHOLE_CONVERSATION = frozenset({"rubric_based_multi_turn_trajectory_quality_v1"})
 """Metrics that judge only the last turn and leave earlier turns without a verdict on purpose."""
 
@@ -286,7 +279,7 @@ def _overall_verdict(
     metric: EvalMetric, result: EvaluationResult, case: EvalCase, actual: Sequence[Invocation], why: str
 ) -> tuple[str, str]:
     """Return status and reason. A pass that omits turns without a verdict is not evaluated."""
-    status = STATUS[result.overall_eval_status]
+    status = MetricResult.Status[result.overall_eval_status.name]
     if status == MetricResult.Status.NOT_EVALUATED:
         return status, why
     passes = status == MetricResult.Status.PASSED
@@ -333,7 +326,7 @@ def _turn_score(
     position: int, metric: EvalMetric, index: int, turn: PerInvocationResult, texts: dict[str, str]
 ) -> Score:
     details = _details(turn.rubric_scores, texts, turn.token_usage_details, turn.duration_details)
-    status = STATUS[turn.eval_status]
+    status = MetricResult.Status[turn.eval_status.name]
     return Score(position, metric.metric_name, index, turn.score, metric.threshold, status, details=details)
 
 

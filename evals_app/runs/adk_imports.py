@@ -26,12 +26,6 @@ from sessions_app.transfer.readers.documents import session_events
 from sessions_app.transfer.readers.records import UnreadableRow
 from sessions_app.transfer.writers import ImportReport
 
-STATUS = {
-    AdkEvalStatus.PASSED: MetricResult.Status.PASSED,
-    AdkEvalStatus.FAILED: MetricResult.Status.FAILED,
-    AdkEvalStatus.NOT_EVALUATED: MetricResult.Status.NOT_EVALUATED,
-    AdkEvalStatus.INFORMATIONAL: MetricResult.Status.INFORMATIONAL,
-}
 NO_REASON_STORED = "ADK keeps no reason why a metric was not evaluated."
 
 
@@ -144,7 +138,7 @@ def _score(position: int, metric: AdkMetricResult, invocation: int | None) -> Sc
     }
     if stored_details.rubric_scores:
         details["rubrics"] = stored_details.rubric_scores
-    status = STATUS[metric.eval_status]
+    status = MetricResult.Status[metric.eval_status.name]
     unjudged = invocation is None and status == MetricResult.Status.NOT_EVALUATED
     return Score(
         position,

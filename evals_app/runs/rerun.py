@@ -48,7 +48,7 @@ def resume(run: EvalRun, agents: AgentsFolder | None = None) -> EvalRun:
         BadInput: the run has no unfinished attempts, or another program executed it.
         HasChanged: the agent's code has changed.
     """
-    run = _reload(run)
+    run = reload_run(run.pk)
     _require_resumable(run, agents)
     return _restart_attempts(
         run, attempt_status.UNFINISHED, WAS_IN_FLIGHT, "The run has no unfinished attempts."
@@ -68,7 +68,7 @@ def retry(run: EvalRun, attempts: Collection[int] = (), agents: AgentsFolder | N
         BadInput: no attempt failed or erred, or another program executed the run.
         HasChanged: the agent's code has changed.
     """
-    run = _reload(run)
+    run = reload_run(run.pk)
     _require_resumable(run, agents)
     attempt_pks = set(run.attempts.filter(pk__in=attempts).values_list("pk", flat=True))
     if missing := sorted(set(attempts) - attempt_pks):
@@ -107,7 +107,7 @@ def confirm(
         BadInput: there is no such case, the number is out of range, or another program executed the run.
         HasChanged: the agent's code has changed since the run.
     """
-    run = _reload(run)
+    run = reload_run(run.pk)
     _require_resumable(run, agents)
     check_confirming_repetitions(repetitions)
     if active := run.repeated_by.filter(source=CONFIRMATION, status__in=EvalRun.ACTIVE).first():
@@ -177,11 +177,12 @@ def find_attempt(run: EvalRun, attempt_pk: int) -> EvalAttempt:
 def _restart_attempts(run: EvalRun, which: Q, reason: str, none_message: str) -> EvalRun:
     if not resumption.restart_attempts(run.id, which, reason):
         raise BadInput(none_message, hint="Repeat the run to execute all attempts again.")
-    return _reload(run)
+    return reload_run(run.pk)
 
 
-def _reload(run: EvalRun) -> EvalRun:
-    return EvalRun.objects.select_related("evalset", "version").get(pk=run.pk)
+def reload_run(run_id: str) -> EvalRun:
+    """Return the current row of a run."""
+    return EvalRun.objects.select_related("evalset", "version").get(pk=run_id)
 
 
 def _require_resumable(run: EvalRun, agents: AgentsFolder | None) -> None:

@@ -6,10 +6,11 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from django.http import QueryDict
 
+from evals_app.files import library
 from evals_app.metrics import config as configs
 from evals_app.metrics import criterion_options as criteria
 from evals_app.metrics.catalog import ADK_METRICS, all_metrics, missing_requirement
@@ -17,10 +18,11 @@ from evals_app.metrics.config import RunConfig
 from evals_app.metrics.criterion_options import Criterion, Option, Widget
 from evals_app.metrics.metric import Metric, MetricKind
 from evals_app.metrics.own import OwnMetric
-from evals_app.models import EvalRun, KnownMetric
+from evals_app.models import EvalRun, EvalSet, KnownMetric
 from evals_app.runs.limits import Limits
 from evals_app.runs.replay.policy import LIVE, MODEL_CHOICES, TOOL_CHOICES, ReplayPolicy
 from evals_app.runs.run_orders import DEFAULT_PARALLELISM, RunOrder
+from sessions_app.agents.folder import configured_folder
 from sessions_app.errors import BadInput
 
 Json = Mapping[str, Any]
@@ -77,6 +79,8 @@ class RunForm:
     judge_samples: str = ""
     cases: frozenset[str] = field(default_factory=frozenset)
     limits: Mapping[str, Any] = field(default_factory=lambda: Limits().as_json())
+    models: ClassVar = MODEL_CHOICES
+    tools: ClassVar = TOOL_CHOICES
 
     @property
     def chosen_metrics(self) -> list[MetricField]:
@@ -98,16 +102,6 @@ class RunForm:
     def judges(self) -> bool:
         """Tell whether a judge model is used."""
         return any(offer.is_chosen and offer.metric.uses_judge for offer in self.offers)
-
-    @property
-    def models(self) -> tuple[tuple[str, str], ...]:
-        """Choices for models in a replay."""
-        return MODEL_CHOICES
-
-    @property
-    def tools(self) -> tuple[tuple[str, str], ...]:
-        """Choices for tools in a replay."""
-        return TOOL_CHOICES
 
 
 def build_form(
@@ -167,6 +161,18 @@ def _offered_metrics(config: RunConfig, cases: Sequence[Json]) -> list[tuple[Met
         if not automatic or name in needed:
             metrics_with_flag.append((metric, automatic))
     return metrics_with_flag
+
+
+def config_of(evalset: EvalSet) -> RunConfig:
+    """Return the configuration beside an evalset's file, else the default.
+
+    Raises:
+        BadFile: the file is invalid.
+    """
+    folder = configured_folder()
+    if folder is None:
+        return configs.default_config()
+    return configs.config_beside(library.path_of(folder, evalset), evalset.path)
 
 
 def order_from_form(posted: QueryDict, config: RunConfig) -> RunOrder:

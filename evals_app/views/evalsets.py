@@ -15,7 +15,6 @@ from evals_app.analysis import attempt_detail, planned_runs, power
 from evals_app.cases.case_list import CaseList
 from evals_app.files import BadFile, Problem, library
 from evals_app.metrics import config as configs
-from evals_app.metrics.config import RunConfig
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import dispatch, progress, run_form, run_orders
 from evals_app.runs.replay.recorded_runs import recorded_runs
@@ -90,7 +89,7 @@ def _read_order(request: HttpRequest, evalset_row: EvalSet) -> RunOrder:
     Raises:
         BadInput: a field is invalid.
     """
-    order = run_form.order_from_form(request.POST, _config(evalset_row))
+    order = run_form.order_from_form(request.POST, run_form.config_of(evalset_row))
     if (text := request.POST.get("cases_with", "")) and not order.case_ids:
         order = replace(order, case_ids=_ids_of_cases_with(evalset_row, text))
     return order
@@ -116,7 +115,9 @@ def _plan_page(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
     status = 200
     try:
         order = (
-            _read_order(request, evalset_row) if request.method == "POST" else RunOrder(_config(evalset_row))
+            _read_order(request, evalset_row)
+            if request.method == "POST"
+            else RunOrder(run_form.config_of(evalset_row))
         )
         planned = run_orders.prepare_run(evalset_row, order)
         context["plan"] = planned_runs.plan_run(planned, drop=power.parse_drop(str(context["drop"])))
@@ -144,7 +145,7 @@ def _evalset_page(
     evalset_row = library.find_evalset(app_name, evalset_id)
     problems = library.problems_of(evalset_row)
     try:
-        config = _config(evalset_row)
+        config = run_form.config_of(evalset_row)
     except BadFile as broken:
         config, problems = configs.default_config(), [*problems, *broken.problems]
     opened = request.GET.get("case", "")
@@ -198,10 +199,3 @@ def _contents(evalset_row: EvalSet) -> list[dict[str, Any]]:
 def _replayable_runs(evalset_row: EvalSet) -> list[EvalRun]:
     """Return the newest runs whose recordings can be given again."""
     return list(recorded_runs(evalset_row).defer("config", "traceback")[:RUNS_SHOWN])
-
-
-def _config(evalset_row: EvalSet) -> RunConfig:
-    folder = configured_folder()
-    if folder is None:
-        return configs.default_config()
-    return configs.config_beside(library.path_of(folder, evalset_row), evalset_row.path)

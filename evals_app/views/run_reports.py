@@ -10,9 +10,10 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
 from evals_app.analysis import adk_result_json, attempt_detail, baselines, case_matrix, run_summary
+from evals_app.analysis.ci_gate import Gate
 from evals_app.analysis.exports import html_page, junit, markdown, run_csv, run_json
-from evals_app.cli.ci_gate import Gate
-from evals_app.models import EvalAttempt, EvalRun
+from evals_app.models import EvalRun
+from evals_app.runs import rerun
 from sessions_app import prices
 from sessions_app.errors import NotFound
 from sessions_app.http import download_page, render_partial, wants_partial
@@ -55,9 +56,8 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
 def _detail(eval_run: EvalRun, attempt: str) -> attempt_detail.Detail | None:
     if not attempt:
         return None
-    rows = EvalAttempt.objects.select_related("run", "run__version", "run__evalset")
     key = parse_number(attempt)
-    row = rows.filter(run=eval_run, pk=key).first() if key is not None else None
+    row = eval_run.attempts.filter(pk=key).first() if key is not None else None
     if row is None:
         raise NotFound(f"The run has no attempt {attempt[:40]!r}.", hint="Open the run without it.")
     return attempt_detail.detail(row)
@@ -100,8 +100,5 @@ def export_case(request: HttpRequest, run_id: str, attempt: int) -> HttpResponse
     Raises:
         NotFound: no such run, or no such attempt in it.
     """
-    rows = run_summary.find_run(run_id).attempts.select_related("run__evalset", "run__version")
-    row = rows.filter(pk=attempt).first()
-    if row is None:
-        raise NotFound(f"The run has no attempt {attempt}.", hint="The run's page lists its attempts.")
+    row = rerun.find_attempt(run_summary.find_run(run_id), attempt)
     return download_page(html_page.case_html(row), f"eval-case-{row.pk}")

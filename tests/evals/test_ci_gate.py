@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from evals_app.cli.ci_gate import Gate
+from evals_app.analysis.ci_gate import Gate
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs.writes import notes
 from tests.evals import stored_runs

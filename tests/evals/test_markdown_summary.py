@@ -13,11 +13,11 @@ from justhtml import JustHTML
 from markdown_it import MarkdownIt
 
 from evals_app.analysis.case_verdicts import CaseChange, Verdict
+from evals_app.analysis.ci_gate import GateResult
 from evals_app.analysis.comparison import SAME_AGENT, Amount, Comparison, Whole
 from evals_app.analysis.exports.markdown import MAX_LENGTH, MAX_TEXT, as_markdown, code, text
 from evals_app.analysis.outcomes import CaseKey
 from evals_app.analysis.statistics import paired_effect
-from evals_app.cli.ci_gate import GateResult
 from evals_app.models import EvalRun
 from tests.evals import stored_runs
 from tests.evals.run_evals_command import EXAMPLE_AGENTS, run_evals, usage_error

@@ -23,7 +23,7 @@ from google.adk.models.registry import LLMRegistry
 from google.genai import errors, types
 
 from evals_app.analysis import baselines, case_matrix, repetitions, trends
-from evals_app.cli.ci_gate import Gate
+from evals_app.analysis.ci_gate import Gate
 from evals_app.engine import _adk, model_retry
 from evals_app.engine.model_retry import RetriedCall, Retries, is_temporary
 from evals_app.models import EvalAttempt, EvalRun

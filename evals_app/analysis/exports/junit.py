@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from xml.etree import ElementTree
 
-from evals_app.analysis.exports.run_json import attempts_of, failure_reason, sorted_results
+from evals_app.analysis.exports.run_json import attempts_of, sorted_results
+from evals_app.metrics.score_text import describe_score
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.progress import elapsed_seconds
 
@@ -66,7 +67,7 @@ def _junit_case(run: EvalRun, attempt: EvalAttempt) -> ElementTree.Element:
 
 def _failure_reasons(attempt: EvalAttempt) -> Iterator[str]:
     return (
-        failure_reason(result)
+        describe_score(result)
         for result in sorted_results(attempt)
         if result.invocation is None and _bad(result)
     )

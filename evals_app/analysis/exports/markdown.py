@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import ItemsView, Iterator, Sequence
-from typing import Protocol
 
 from django.urls import get_script_prefix, reverse
 
 from evals_app.analysis import run_summary
 from evals_app.analysis.case_verdicts import Verdict
-from evals_app.analysis.comparison import Amount, Comparison
+from evals_app.analysis.ci_gate import GateResult
+from evals_app.analysis.comparison import Amount
 from evals_app.analysis.exports.run_json import attempts_of
 from evals_app.models import EvalAttempt, EvalRun
 from sessions_app import prices
@@ -35,27 +35,7 @@ _PROSE = re.compile(rf"(?:{_WORD}|{_NUMBER})(?: (?:{_WORD}|{_NUMBER}|[=<≤≥�
 """Words, numbers and a few signs between single spaces: nothing that Markdown, GitHub or GitLab interprets."""
 
 
-class JudgedRun(Protocol):
-    """A run, the run and the comparison that it was held to (None: none), and the reasons why it fails."""
-
-    @property
-    def run(self) -> EvalRun:
-        """The run."""
-
-    @property
-    def then(self) -> EvalRun | None:
-        """The run that it was compared with."""
-
-    @property
-    def comparison(self) -> Comparison | None:
-        """The comparison."""
-
-    @property
-    def fails(self) -> list[str]:
-        """Sentences."""
-
-
-def as_markdown(results: Sequence[JudgedRun], address: str = "") -> str:
+def as_markdown(results: Sequence[GateResult], address: str = "") -> str:
     """Return a summary of judged runs, the verdicts first.
 
     Args:
@@ -83,7 +63,7 @@ def _fit(blocks: Sequence[str]) -> str:
     return "\n\n".join([*blocks[:count], *note]) + "\n"
 
 
-def _verdict(result: JudgedRun) -> str:
+def _verdict(result: GateResult) -> str:
     run, comparison = result.run, result.comparison
     listed = {*comparison.regressions, *comparison.doubts} if comparison else set()
     own = [why for why in result.fails if why not in listed]
@@ -96,7 +76,7 @@ def _name(run: EvalRun) -> str:
     return f"{code(run.app_name)} {code(run.evalset.evalset_id)}"
 
 
-def _whole(result: JudgedRun) -> str:
+def _whole(result: GateResult) -> str:
     """Return the verdict on the run as a whole."""
     comparison = result.comparison
     if comparison is None or result.then is None:
@@ -114,7 +94,7 @@ def _whole(result: JudgedRun) -> str:
     )
 
 
-def _details(result: JudgedRun, address: str, title: str) -> Iterator[str]:
+def _details(result: GateResult, address: str, title: str) -> Iterator[str]:
     """Yield the lists of cases, the amounts and the links of a run."""
     if title:
         yield title
@@ -152,7 +132,7 @@ def _not_passed(run: EvalRun) -> ItemsView[str, str]:
     return reasons.items()
 
 
-def _amounts(result: JudgedRun) -> Iterator[str]:
+def _amounts(result: GateResult) -> Iterator[str]:
     """Yield cost, tokens and time of the run, and of an attempt against the baseline."""
     run = result.run
     currency = text(prices.prices_from_json(json.loads(run.prices)).currency)
@@ -177,7 +157,7 @@ def _quantity(name: str, value: float | None, currency: str) -> str:
     return {"cost": f"{value:,.4g} {currency}", "tokens": f"{value:,.0f} tokens"}.get(name, f"{value:,.1f} s")
 
 
-def _links(result: JudgedRun, address: str) -> str:
+def _links(result: GateResult, address: str) -> str:
     if not address:
         return ""
     links = [f"[Run]({address}{_path('eval-run', result.run)})"]

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from evals_app.analysis import case_matrix, run_summary
-from evals_app.metrics.score_text import format_score
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 
 CHUNK = 200
@@ -108,13 +107,6 @@ def attempt_json(attempt: EvalAttempt) -> dict[str, Any]:
         "metrics": [metric_json(result) for result in sorted_results(attempt)],
         "actual": json.loads(attempt.actual),
     }
-
-
-def failure_reason(result: MetricResult) -> str:
-    """Return why a metric did not pass, in one line."""
-    if result.status == MetricResult.Status.NOT_EVALUATED:
-        return f"{result.metric}: {' '.join(result.reason.split())}"
-    return f"{result.metric} {format_score(result.score)} < {format_score(result.threshold)}"
 
 
 def attempts_of(run: EvalRun) -> Iterator[EvalAttempt]:

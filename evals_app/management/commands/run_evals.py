@@ -14,8 +14,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
+from evals_app.analysis.ci_gate import Gate
 from evals_app.cli import plans, results
-from evals_app.cli.ci_gate import Gate
 from evals_app.cli.results import COULD_NOT_RUN, Add
 from evals_app.cli.terminal import Console
 from evals_app.cli.terminal_text import Output
