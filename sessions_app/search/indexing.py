@@ -1,6 +1,6 @@
 """Writes the search indexes after appends: words and traits of events, and values of state.
 
-The text of nested runs is indexed at the event with their call, when they have ended.
+The text and the traits of nested runs are indexed at the event with their call, when they have ended.
 
 Each session has a cursor (see `index_backlog`), and searches scan the events behind it. So indexing costs an append
 nothing, and an event can be found as soon as it is stored. Out-of-order commits do not matter, because the seqs of a
@@ -10,7 +10,7 @@ session have no gaps.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -28,7 +28,7 @@ from sessions_app.models import (
     StateChange,
     StateValue,
 )
-from sessions_app.search import event_index, index_backlog, nested_text
+from sessions_app.search import event_index, index_backlog, nested_content
 from sessions_app.store import json_sql, tokens
 
 BATCH_EVENTS = 64
@@ -48,7 +48,8 @@ CHUNK = 500
 class IndexBatch:
     """Index entries of one session's events behind `start` up to `end`.
 
-    A batch with `nested` (stored counts by primary key of nested runs) only replaces entries of indexed events.
+    A batch with `nested` (stored counts by primary key of nested runs) only replaces entries of indexed events, and
+    adds traits that the session does not have yet.
     """
 
     session_pk: int
@@ -139,8 +140,11 @@ def _read_batch(pk: int, start: int, last: int, limit: int) -> IndexBatch:
     rows = Event.objects.filter(session=pk, seq__gt=start, seq__lte=last).order_by("seq")
     events = list(rows.only(*event_text.COLUMNS)[:limit])
     batch = IndexBatch(pk, start, events[-1].seq if len(events) == limit else last)
-    batch.words = _entries(pk, events)
+    nested = nested_content.contents_of(pk, events)
+    batch.words = _entries(pk, events, nested)
     for event in events:
+        if content := nested.get(event.seq):
+            batch.traits.update(dict.fromkeys(content.traits, event.seq))
         traits = event_text.traits_of(event.kind, event.author, event.branch, event.summary)
         batch.traits.update(dict.fromkeys(traits, event.seq))
     changes = StateChange.objects.filter(session=pk, seq__gt=start, seq__lte=batch.end, removed=False)
@@ -163,17 +167,23 @@ def _read_nested_batches() -> list[IndexBatch]:
         events[run.session_id].add(run.seq or 0)
     for pk, batch in batches.items():
         rows = Event.objects.filter(session=pk, seq__in=events[pk]).order_by("seq")
-        batch.words = _entries(pk, list(rows.only(*event_text.COLUMNS)))
+        calling_events = list(rows.only(*event_text.COLUMNS))
+        nested = nested_content.contents_of(pk, calling_events)
+        batch.words = _entries(pk, calling_events, nested)
+        for seq, content in nested.items():
+            batch.traits.update(dict.fromkeys(content.traits, seq))
     return list(batches.values())
 
 
-def _entries(pk: int, events: list[Event]) -> list[event_index.EventEntry]:
+def _entries(
+    pk: int, events: list[Event], nested: Mapping[int, nested_content.NestedContent]
+) -> list[event_index.EventEntry]:
     """Return the entries of events of a session, with the text of the nested runs inside them."""
     entries: list[event_index.EventEntry] = []
     earlier_words: set[str] = set()
-    nested = nested_text.texts_of(pk, events)
     for event in events:
-        text = "\n".join([event_text.text_of_data(event.data), *nested.get(event.seq, ())])
+        content = nested.get(event.seq)
+        text = "\n".join([event_text.text_of_data(event.data), *(content.texts if content else ())])
         ids = {"event": event.event_id, "invocation": event.invocation_id}
         entries.append(event_index.make_entry(pk, event.seq, tokens.tokenize(text), ids, earlier_words))
     return entries
@@ -190,15 +200,17 @@ def _store_batch(batch: IndexBatch) -> None:
     """Write one batch. The session's row is updated last, so that an append to it hardly waits."""
     with transaction.atomic():
         event_index.write_entries(batch.words)
+        traits = [
+            SessionTrait(session_id=batch.session_pk, name=name, value=value, seq=seq)
+            for (name, value), seq in batch.traits.items()
+        ]
         if batch.nested:
+            SessionTrait.objects.bulk_create(traits, ignore_conflicts=True)  # other events may be newer
             for pk, count in batch.nested.items():
                 NestedRun.objects.filter(pk=pk).update(indexed_count=count)
             return
         SessionTrait.objects.bulk_create(
-            [
-                SessionTrait(session_id=batch.session_pk, name=name, value=value, seq=seq)
-                for (name, value), seq in batch.traits.items()
-            ],
+            traits,
             update_conflicts=True,
             unique_fields=["session", "name", "value"],
             update_fields=["seq"],

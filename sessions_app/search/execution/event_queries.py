@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 from django.db import connection
 from django.db.models import F, Q, QuerySet, Value
@@ -11,8 +12,8 @@ from django.db.models.lookups import GreaterThanOrEqual, LessThanOrEqual
 from sessions_app import scopes
 from sessions_app.events.conditions import MAY_NAME_TOOLS
 from sessions_app.events.kinds import EventKind
-from sessions_app.models import AgentSession, Event, Scope, SessionProblem, StateChange
-from sessions_app.search import event_index
+from sessions_app.models import AgentSession, Event, NestedRun, Scope, SessionProblem, StateChange
+from sessions_app.search import event_index, nested_content
 from sessions_app.search.execution import log_terms
 from sessions_app.search.execution.state_owners import owner_keys
 from sessions_app.search.execution.state_terms import written_key_term
@@ -41,6 +42,10 @@ EVENT_FIELDS = frozenset(
     }
 )
 """Names of terms about events; of `is:` only `is:error`."""
+
+
+NESTED_FIELDS = frozenset({"kind", "author", "tool", "error"})
+"""Names of terms that an event also meets by the events of a nested run inside it."""
 
 
 def session_terms(query: Query) -> list[Term]:
@@ -81,7 +86,16 @@ class EventQuery:
             return log_terms.precedes_record(term, self.session)
         if term.name == "key":
             return self._state_condition(written_key_term(term.value), first, last)
-        return _FIELD_CONDITIONS[term.name](term.value) if _is_of_events(term) else None
+        if not _is_of_events(term):
+            return None
+        condition = _FIELD_CONDITIONS[term.name](term.value)
+        if term.name in NESTED_FIELDS and self._has_nested_runs:
+            condition |= nested_content.has_nested(self.session, condition, first, last)
+        return condition
+
+    @cached_property
+    def _has_nested_runs(self) -> bool:
+        return NestedRun.objects.filter(session=self.session).exists()
 
     def _word_condition(self, text: str, first: int, last: int) -> Q:
         phrase = tokens.parse_phrase(text)

@@ -10,7 +10,7 @@ from django.db.models import Max
 from sessions_app import scopes
 from sessions_app.events import event_text
 from sessions_app.models import AgentSession, Event, Scope, StateChange
-from sessions_app.search import event_index, nested_text
+from sessions_app.search import event_index, nested_content
 from sessions_app.search.execution import log_terms, trait_terms
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.query.terms import Field, Query, StateTerm, When
@@ -151,5 +151,5 @@ def _hit_text(event: Event, words: Sequence[str]) -> str:
     text = event_text.text_of_summary(event.summary) if is_large else event_text.text_of_data(event.data)
     if has_match(text, words):
         return text
-    nested = nested_text.texts_of(event.session_id, [event]).get(event.seq, ())
-    return next((each for each in nested if has_match(each, words)), text)
+    nested = nested_content.contents_of(event.session_id, [event]).get(event.seq)
+    return next((each for each in (nested.texts if nested else ()) if has_match(each, words)), text)

@@ -78,8 +78,9 @@ def _find_sessions(term: Term, tail: UnindexedTail) -> SessionSet:
         return state_terms.find_by_state(
             replace(state_terms.written_key_term(term.value), negated=term.negated), tail
         )
-    if term.name == "kind" and term.value == EventKind.ERROR:  # as `is:error`, which counts failed tools, too
-        return find_by_column(replace(term, name="is"))
+    if term.name == "kind" and term.value == EventKind.ERROR:  # as `is:error`, and errors of nested runs
+        own_errors = condition_of(find_by_column(replace(term, name="is")))
+        return own_errors | condition_of(trait_terms.find_by_trait(term, tail))
     if term.name in log_terms.LOG_NAMES:
         return log_terms.has_record(term)
     if term.name in trait_terms.TRAIT_NAMES:

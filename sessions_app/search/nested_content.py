@@ -1,0 +1,58 @@
+"""Text and traits of nested runs, which are indexed at the event with their call."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from django.db.models import Exists, OuterRef, Q
+
+from sessions_app.events import event_text
+from sessions_app.models import AgentSession, Event, NestedEvent, NestedRun
+
+MAX_TEXT = 200_000
+"""Characters of nested text that are indexed at an event: an entry of PostgreSQL holds at most 1 MB."""
+
+MAX_TRAITS = 1_000
+"""Distinct traits of nested events that are indexed at an event."""
+
+
+@dataclass(slots=True)
+class NestedContent:
+    """What the nested runs inside an event contain."""
+
+    texts: list[str] = field(default_factory=list)
+    traits: set[event_text.Trait] = field(default_factory=set)
+
+
+def contents_of(session_pk: int, events: Iterable[Event]) -> Mapping[int, NestedContent]:
+    """Return the content of the nested runs inside events, by seq. At most two queries."""
+    seqs = [event.seq for event in events if '"calls":[' in event.summary]
+    if not seqs:
+        return {}
+    runs = NestedRun.objects.filter(session=session_pk, seq__in=seqs)
+    seq_by_ref = dict(runs.values_list("ref", "seq"))
+    if not seq_by_ref:
+        return {}
+    rows = NestedEvent.objects.filter(session=session_pk, ref__in=runs.values("ref")).order_by("pk")
+    contents: dict[int, NestedContent] = defaultdict(NestedContent)
+    remaining = dict.fromkeys(seqs, MAX_TEXT)
+    for ref, kind, author, summary, data in rows.values_list(
+        "ref", "kind", "author", "summary", "data"
+    ).iterator():
+        seq = seq_by_ref.get(ref) or 0
+        content = contents[seq]
+        if len(content.traits) < MAX_TRAITS:
+            content.traits.update(event_text.traits_of(kind, author, "", summary))
+        if remaining.get(seq) and (text := event_text.text_of_data(data)[: remaining[seq]]):
+            remaining[seq] -= len(text)
+            content.texts.append(text)
+    return contents
+
+
+def has_nested(session: AgentSession, condition: Q, first: int, last: int) -> Q:
+    """Return the condition that an event of a range of seqs has a nested event that meets a condition."""
+    matching = NestedEvent.objects.filter(condition, session=session, ref=OuterRef("ref"))
+    runs = NestedRun.objects.filter(Exists(matching), session=session, seq__gte=first, seq__lte=last)
+    return Q(seq__in=runs.values("seq"))
