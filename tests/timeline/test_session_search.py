@@ -241,7 +241,7 @@ def test_search_needs_constant_queries_for_any_length(story, get, django_assert_
         story.says(f"needle {number}", delta={"n": number})
     with django_assert_max_num_queries(9):
         find_hits(story.session, parse("needle"), HitsRequest(selected=5, stretch=(1, 40)))
-    with django_assert_max_num_queries(52):
+    with django_assert_max_num_queries(53):
         get(page_of(story, "?q=needle&only=1&seq=9"))
 
 
