@@ -5,10 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
-from sessions_app.runs.process_output import NOTE_PREFIX, OutputLimit, OutputReader, format_megabytes
+from sessions_app.runs.process_output import (
+    MARK_S,
+    NOTE_PREFIX,
+    OutputLimit,
+    OutputReader,
+    format_megabytes,
+    older_file,
+    output_file,
+    time_mark,
+)
 
 MAX_LINE = 8_192
 """Most bytes of a line; a longer one is split."""
@@ -33,7 +43,7 @@ class ProcessOutput:
         """Keep the newest output in a file of `folder`, if one is given."""
         self._app_name = app_name
         self._write_line = write_line
-        self._file = OutputFile(folder / f"{app_name}.log") if folder else None
+        self._file = OutputFile(output_file(folder, app_name)) if folder else None
         self._newest = b""
         self._rest = b""
         rest_is = f"The newest output is in {self._file.path}." if self._file else "The rest is dropped."
@@ -75,27 +85,40 @@ class ProcessOutput:
 class OutputFile:
     """The newest output of an app's processes: a file that only its owner may read, and the file before it.
 
-    A file of `max_bytes` is rotated.
+    A file of `max_bytes` is rotated. Lines with the time divide it, at most one a second.
     """
 
-    def __init__(self, path: Path, max_bytes: int = FILE_BYTES) -> None:
+    def __init__(
+        self, path: Path, max_bytes: int = FILE_BYTES, clock: Callable[[], float] = time.time
+    ) -> None:
         self.path = path
+        self._clock = clock
+        self._marked_at = 0.0
+        self._at_line_start = True
         self._max_bytes = max_bytes
-        self._older = path.with_name(f"{path.name}.1")
+        self._older = older_file(path)
         self._dropped = 0
 
     def append(self, data: bytes) -> None:
-        """Append output unchanged.
+        """Append output unchanged, after a line with the time if a second has passed.
 
         Raises:
             OSError: the file cannot be written; the next call tries again.
         """
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open(self.path, "ab", buffering=0, opener=_open_private) as file:
-            file.write(data)
+            file.write(self._mark() + data)
             size = file.tell()
+        self._at_line_start = data.endswith(b"\n")
         if size > self._max_bytes:
             self._rotate()
+
+    def _mark(self) -> bytes:
+        now = self._clock()
+        if not self._at_line_start or 0 <= now - self._marked_at < MARK_S:
+            return b""
+        self._marked_at = now
+        return time_mark(now)
 
     def _rotate(self) -> None:
         with contextlib.suppress(FileNotFoundError):

@@ -9,11 +9,18 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import sys
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
+
+from django.conf import settings
+
+from sessions_app.scopes import clean_error
 
 LIMIT_BYTES = 1_000_000
 """Bytes of a process's output that are passed on per time window."""
@@ -32,7 +39,50 @@ DRAIN_S = 1.0
 NOTE_PREFIX = "[DevUI]"
 """Prefix of DevUI's notes among the lines of a process."""
 
+MARK_S = 1.0
+"""Minimum seconds between two lines with the time in an output file."""
+
+SHOWN_BYTES = 200_000
+"""Newest bytes of a run's time that are shown."""
+
+_MARK = re.compile(rb"^\[DevUI\] (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)Z\n", re.MULTILINE)
+
 Write = Callable[[bytes], object]
+
+
+def output_file(folder: Path, app_name: str) -> Path:
+    """Return the path of the newest output of an app's processes."""
+    return folder / f"{app_name}.log"
+
+
+def older_file(path: Path) -> Path:
+    """Return the path of the file to which an output file is rotated."""
+    return path.with_name(f"{path.name}.1")
+
+
+def time_mark(at: float) -> bytes:
+    """Return the line with the time before the output that follows."""
+    return f"{NOTE_PREFIX} {datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%S}Z\n".encode()
+
+
+def read_output(app_name: str, start: float, end: float) -> str | None:
+    """Return the output that an app's processes printed in a period, to the second, without credentials.
+
+    None if this server keeps no output of the app. Of a large output, the newest `SHOWN_BYTES` are returned.
+    """
+    path = output_file(Path(getattr(settings, "DATA_DIR", ".devui")) / "output", app_name)
+    files = [each for each in (older_file(path), path) if Path(app_name).name == app_name and each.is_file()]
+    if not files:
+        return None
+    data = b"".join(each.read_bytes() for each in files)
+    marks = list(_MARK.finditer(data))
+    ends = [*(mark.start() for mark in marks[1:]), len(data)]
+    parts = [
+        data[mark.end() : part_end]
+        for mark, part_end in zip(marks, ends, strict=True)
+        if start - 2 * MARK_S <= datetime.fromisoformat(f"{mark[1].decode()}+00:00").timestamp() <= end
+    ]
+    return clean_error(b"".join(parts)[-SHOWN_BYTES:].decode(errors="replace"))
 
 
 class OutputLimit:

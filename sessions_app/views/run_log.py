@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -9,7 +11,8 @@ from django.views.decorators.http import require_safe
 
 from sessions_app.forms.query import QueryForm
 from sessions_app.lookup import find_event, find_session
-from sessions_app.models import LOG_LEVELS
+from sessions_app.models import LOG_LEVELS, Run, Trace
+from sessions_app.runs.process_output import read_output
 from sessions_app.traces import log_records, waterfall
 
 PAGE = "devui/traces/log.html"
@@ -22,6 +25,7 @@ class LogQuery(QueryForm):
     level = forms.ChoiceField(required=False, choices=[(name, name) for name in ("", *LOG_LEVELS)])
     after = forms.IntegerField(required=False, min_value=0)
     near = forms.IntegerField(required=False, min_value=0)
+    output = forms.BooleanField(required=False)
 
 
 @require_safe
@@ -43,9 +47,19 @@ def page(request: HttpRequest, pk: int) -> HttpResponse:
         "levels": list(LOG_LEVELS),
         "log": log_records.read_page(trace.session, trace.invocation_id, level, query["after"] or 0),
         "near": query["near"],
+        "output": _process_output(trace) if query["output"] else None,
         "count": log_records.count_invocation(trace.session, trace.invocation_id),
     }
     return render(request, PAGE, context)
+
+
+def _process_output(trace: Trace) -> str | None:
+    """Return the output of the process that ran an invocation, during it; None if another program ran it."""
+    runs = Run.objects.filter(session=trace.session, invocation_id=trace.invocation_id)
+    if not runs.exists():
+        return None
+    end = time.time() if trace.finished_at is None else trace.finished_at
+    return read_output(trace.session.app_name, trace.started_at, end)
 
 
 @require_safe

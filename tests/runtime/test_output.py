@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import sys
 
+import pytest
+
 from devui.supervisor.output import OutputFile, ProcessOutput
+from sessions_app.runs.process_output import older_file, output_file, read_output
 
 
 def test_output_file_is_rotated_and_counts_dropped_bytes(tmp_path):
@@ -54,3 +57,31 @@ async def test_newest_lines_are_known_even_if_not_shown(tmp_path):
     assert f"The newest output is in {tmp_path / 'talker.log'}." in lines[-2]
     assert "19.0 MB of output" in lines[-1]
     assert (tmp_path / "talker.log").read_text().endswith(f"{199_999:099}\n")
+
+
+def test_output_of_a_period_is_read_without_credentials(tmp_path, settings):
+    settings.DATA_DIR = tmp_path
+    now = [1_000.0]
+    file = OutputFile(output_file(tmp_path / "output", "talker"), max_bytes=120, clock=lambda: now[0])
+    for at, text in [
+        (1_000, "before\n"),
+        (1_010, "during, "),
+        (1_011, "key=sk-abcdefghijklmnop\n"),
+        (1_020, "after\n"),
+    ]:
+        now[0] = at
+        file.append(text.encode())
+
+    assert older_file(file.path).is_file()  # the period lies in both files
+    assert read_output("talker", 1_009.5, 1_012) == "during, key=[redacted]\n"
+    assert read_output("talker", 1_013, 1_014) == ""
+    assert read_output("talker", 1_000, 1_030) == "before\nduring, key=[redacted]\nafter\n"
+
+
+@pytest.mark.parametrize("app_name", ["nobody", "../output/talker", "/etc/passwd"])
+def test_output_of_an_unknown_app_is_not_read(tmp_path, settings, app_name):
+    settings.DATA_DIR = tmp_path
+    OutputFile(output_file(tmp_path / "output", "talker")).append(b"hello\n")
+
+    assert read_output(app_name, 0, 2e9) is None
+    assert read_output("talker", 0, 2e9) == "hello\n"

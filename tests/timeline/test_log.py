@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sessions_app.models import Event, Trace
+from sessions_app.models import Event, Run, Trace
+from sessions_app.runs import lifecycle
+from sessions_app.runs.process_output import output_file, time_mark
 from sessions_app.traces import log_records
 from tests.pages.html import parse
 from tests.timeline.logs import log
@@ -102,3 +104,21 @@ def test_records_of_many_events_are_counted_in_one_query(story, trace, django_as
     with django_assert_num_queries(1):
         counts = log_records.count_by_event(events[0].session, events)
     assert {seq: count.records for seq, count in counts.items()} == {1: 1, 2: 2}
+
+
+def test_page_shows_the_output_of_the_process_during_the_run(story, client, settings, tmp_path):
+    settings.DATA_DIR = tmp_path
+    story.asks("go")
+    trace = Trace.objects.create(
+        session=story.session, invocation_id="i1", started_at=1_000.0, finished_at=1_001.0
+    )
+    (tmp_path / "output").mkdir()
+    file = output_file(tmp_path / "output", story.session.app_name)
+    file.write_bytes(time_mark(900) + b"earlier\n" + time_mark(1_000) + b"<b>subprocess</b>\n")
+    page = f"/traces/{trace.pk}/log/"
+    link = parse(client.get(page).content).one("section", "process-output").one("a").attrs["href"]
+    assert "no output of the process" in parse(client.get(page + link).content).one("main").text
+
+    lifecycle.finish(lifecycle.create_run(story.pk, {}).pk, Run.Status.DONE, invocation_id="i1")
+    output = parse(client.get(page + link).content).one("section", "process-output").one("pre")
+    assert output.text == "<b>subprocess</b>"
