@@ -11,7 +11,9 @@ from sessions_app.errors import DevUIError
 from sessions_app.http import render_partial
 from sessions_app.lookup import find_event, find_session
 from sessions_app.models import AgentSession
+from sessions_app.realms import is_read_only
 from sessions_app.runs.runtime_client import provider
+from sessions_app.sessions.storage_location import mirror_of
 from sessions_app.store import units_of_work
 from sessions_app.traces.model_calls import tool_names
 from sessions_app.traces.preview_point import PreviewPoint, find_preview_point
@@ -28,9 +30,10 @@ async def at_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
         SessionMissing: no such session.
         EventMissing: no such event.
     """
-    session, moment = await units_of_work.read(_find_point, pk, seq)
+    session, moment, can_edit = await units_of_work.read(_find_point, pk, seq)
     context: dict[str, Any] = {
         "session": session,
+        "can_edit": can_edit,
         "name": session.name,
         "event": moment.event,
         "moment": moment,
@@ -44,18 +47,22 @@ async def at_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     return render_partial(request, PAGE, context, partial="body", target="seen")
 
 
-def _find_point(pk: int, seq: int) -> tuple[AgentSession, PreviewPoint]:
+def _find_point(pk: int, seq: int) -> tuple[AgentSession, PreviewPoint, bool]:
+    """Return also whether the session's state can be edited."""
     session = find_session(pk)
-    return session, find_preview_point(session, find_event(session, seq=seq))
+    can_edit = not is_read_only(session) and mirror_of(session) is None
+    return session, find_preview_point(session, find_event(session, seq=seq)), can_edit
 
 
 def _preview_context(preview: dict[str, Any]) -> dict[str, Any]:
     first = preview["count"] - len(preview["contents"]) + 1
     uncalled = [each for each in preview["instructions"] if each.get("provider") and not each["is_called"]]
     closed = [tool for tool in preview["tools"] if tool.get("toolset") and not tool["is_called"]]
-    keys = [
-        piece for instruction in preview["instructions"] for piece in instruction["pieces"] if "key" in piece
-    ]
+    keys = []
+    for instruction in preview["instructions"]:
+        placeholders = {piece["placeholder"]: piece for piece in instruction["pieces"] if "key" in piece}
+        instruction["placeholders"] = [_describe_placeholder(piece) for piece in placeholders.values()]
+        keys += instruction["placeholders"]
     return {
         "preview": preview,
         "contents": [
@@ -66,12 +73,13 @@ def _preview_context(preview: dict[str, Any]) -> dict[str, Any]:
         "tools": list(zip(tool_names(preview["tools"]), preview["tools"], strict=True)),
         "can_call_code": bool(uncalled or closed),
         "missing": [
-            each for each in keys if each["missing"] and not each["optional"] and not _is_double_braced(each)
+            each for each in keys if each["missing"] and not each["optional"] and not each["is_doubled"]
         ],
-        "doubled": [each for each in keys if _is_double_braced(each)],
     }
 
 
-def _is_double_braced(piece: dict[str, Any]) -> bool:
-    """Return whether a key has more than one brace, as literal braces have in other template languages."""
-    return str(piece["placeholder"]).startswith("{{") or str(piece["placeholder"]).endswith("}}")
+def _describe_placeholder(piece: dict[str, Any]) -> dict[str, Any]:
+    """Add whether it has double braces, the escape of other template languages, and whether it names a state key."""
+    text = str(piece["placeholder"])
+    is_doubled = text.startswith("{{") or text.endswith("}}")
+    return {**piece, "is_doubled": is_doubled, "is_state": not str(piece["key"]).startswith("artifact.")}

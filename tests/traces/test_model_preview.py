@@ -266,7 +266,26 @@ async def test_page_shows_preview_and_missing_parts(talk, page_of):
     page = await page_of(runner, 2)
     assert page.one("mark", "is-missing").text == "{nothing}"
     assert "1 key is missing" in page.one("p", "seen-missing").text
-    assert "Say {nothing} of <b>" in page.text
+    source, preview = page.all("pre", "seen-text")
+    assert (source.text, preview.text) == ("Say {nothing} of <b>", "Say {nothing} of <b>")
+    fix = page.one("li", "seen-fix")
+    assert "{nothing} is missing. Write {nothing?} to leave it empty instead." in fix.text
+    assert fix.one("a").attrs["href"].endswith("/state/edit/?key=nothing")
+
+
+async def test_preview_is_beside_its_source(talk, page_of):
+    model = ScriptedModel.saying(call("remember", city="Rome"), "done")
+    runner = await talk(LlmAgent(name="ann", model=model, tools=[remember]), "one")
+    runner.agent.instruction = "In {city}, for {whom?}"
+    page = await page_of(runner, 4)
+    assert [text.text for text in page.all("pre", "seen-text")] == [
+        "In {city}, for {whom?}",
+        "In Rome, for {whom?}",
+    ]
+    assert "{whom?} is missing and left empty. Set whom" in page.one("li", "seen-optional").text
+    runner.agent.instruction = "Be brief"
+    [alone] = (await page_of(runner, 4)).all("pre", "seen-text")
+    assert alone.text == "Be brief"
 
 
 async def test_double_braces_are_marked_as_no_escape(talk, page_of):
@@ -275,7 +294,7 @@ async def test_double_braces_are_marked_as_no_escape(talk, page_of):
     page = await page_of(runner, 2)
     assert [mark.text for mark in page.all("mark", "is-missing")] == ["{{braces}}", "{absent}"]
     assert "1 key is missing" in page.one("p", "seen-missing").text
-    doubled = page.one("div", "seen-doubled").text
+    doubled = page.one("li", "seen-doubled").text
     assert "{{braces}} ends the run, because the state has no braces" in doubled
     assert "InstructionProvider" in doubled
     assert "absent" not in doubled
@@ -291,7 +310,7 @@ async def test_double_braces_of_a_set_key_show_value_and_warning(talk, page_of):
     runner.agent.instruction = "In {{city}}"
     page = await page_of(runner, 4)
     assert [mark.text for mark in page.all("mark", "seen-key")] == ["Rome"]
-    assert "{{city}} is filled in like {city}" in page.one("div", "seen-doubled").text
+    assert "{{city}} is filled in like {city}" in page.one("li", "seen-doubled").text
 
 
 async def test_provider_text_keeps_its_braces(talk):
