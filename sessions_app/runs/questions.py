@@ -24,6 +24,9 @@ from sessions_app.runs import credential_requests
 
 CONFIRMATION = "adk_request_confirmation"
 INPUT = "adk_request_input"
+SCHEMA_ARGUMENTS = ("response_schema", "responseSchema")
+"""Names of the argument of a request for input that has the JSON schema of the answer."""
+
 ANSWER_PREFIX = "answer."
 """Prefix of an answer's field names in a form."""
 
@@ -175,7 +178,7 @@ def _parse_question(call: dict[str, Any], seq: int, invocation_id: str) -> Quest
     if name == REQUEST_CREDENTIAL:
         return replace(question, credential=credential_requests.parse_request(args))
     if name == INPUT:
-        schema = args.get("response_schema") or args.get("responseSchema")
+        schema = next((args[name] for name in SCHEMA_ARGUMENTS if args.get(name)), None)
         return replace(
             question, schema=schema if isinstance(schema, dict) else {}, payload=args.get("payload")
         )

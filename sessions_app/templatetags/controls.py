@@ -106,13 +106,11 @@ def dialog_buttons(
 
 
 @register.simple_block_tag
-def filters(
-    content: str, label: str, route: str, *, button: str = "Filter", as_typed: bool = False
-) -> SafeString:
+def filters(content: str, label: str, route: str, *, button: str = "Filter") -> SafeString:
     """`{% filters "Filter runs" "runs" %}fields{% endfilters %}`: filter form of the list at a route.
 
-    The list is the element whose id is the route's name. `as_typed` filters on every keystroke. Without scripts,
-    `button` submits the form.
+    The list is the element whose id is the route's name. Search boxes filter on every keystroke, other fields when they
+    are left. On a phone a button shows all fields but the search box. Without scripts, `button` submits the form.
     """
     context = {
         "content": content,
@@ -120,7 +118,6 @@ def filters(
         "url": reverse(route),
         "into": route,
         "button": button,
-        "as_typed": as_typed,
     }
     return render_to_string("devui/components/filters.html", context)
 

@@ -14,7 +14,7 @@ from sessions_app.events.conditions import can_end_turn, is_error
 from sessions_app.events.superseded_events import SupersededRanges
 from sessions_app.models import AgentSession, Event, EventSummary, Run
 from sessions_app.problems.failures import BLOCK_REASONS, LENGTH_LIMIT
-from sessions_app.runs.questions import Question
+from sessions_app.runs.questions import INPUT, SCHEMA_ARGUMENTS, Question
 from sessions_app.timeline.event_window import InvocationTotals
 from sessions_app.timeline.key_changes import KeyChange
 from sessions_app.timeline.lanes import Lanes
@@ -228,7 +228,7 @@ class TimelineItem:
         return [
             {
                 **call,
-                **_first_args({} if call["id"] in shown_call_ids else call["args"]),
+                **_first_args({} if call["id"] in shown_call_ids else _args_of(call)),
                 "nested_runs": self.nested_runs.get(call["id"], ()),
             }
             for call in self.summary.get("calls", [])[: MAX_PARTS["calls"]]
@@ -427,10 +427,17 @@ def build_items(
 def calls_of(event: Event) -> dict[str, EarlierCall]:
     """Return the calls of an event by id."""
     return {
-        call["id"]: EarlierCall(event.seq, call["name"], _first_args(call["args"])["args"])
+        call["id"]: EarlierCall(event.seq, call["name"], _first_args(_args_of(call))["args"])
         for call in event.decoded_summary.get("calls", ())
         if call["id"]
     }
+
+
+def _args_of(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments to show of a call. A request for input has the schema of its form among them."""
+    if call["name"] != INPUT:
+        return dict(call["args"])
+    return {name: value for name, value in call["args"].items() if name not in SCHEMA_ARGUMENTS}
 
 
 def _first_args(args: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
@@ -170,3 +172,27 @@ def test_without_scripts_times_are_full_and_no_shortcuts_shown(open_window: Open
     assert time.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
     expect(page.locator("kbd").locator("visible=true")).to_have_count(0)
     expect(page.locator("[data-tick-all]")).to_be_hidden()
+
+
+def test_filters_are_folded_but_the_search_box(page: Page):
+    Story("s1").asks("one")
+    page.goto("/sessions/")
+    form = page.get_by_role("search", name="Filter sessions")
+    expect(form.get_by_label("Search sessions")).to_be_visible()
+    expect(form.get_by_label("Age")).to_be_hidden()
+    page.get_by_text("Filters", exact=True).tap()
+    form.get_by_label("Age").select_option("idle")
+    expect(page).to_have_url(re.compile("age=idle"))
+    page.reload()
+    expect(form.get_by_label("Age")).to_be_hidden()
+    toggle = page.locator(".filters-toggle")
+    assert toggle.evaluate("toggle => getComputedStyle(toggle, '::after').content") == '"set"'
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [("/traces/", "session"), ("/memory/", "q"), ("/artifacts/", "name")]
+)
+def test_search_boxes_of_lists_filter_as_one_types(page: Page, path: str, name: str):
+    page.goto(path)
+    page.locator(f".filters input[name={name}]").press_sequentially("tea")
+    expect(page).to_have_url(re.compile(f"{name}=tea"))

@@ -473,3 +473,13 @@ def test_the_number_of_queries_does_not_depend_on_the_length(story, django_asser
     more = 1 if rounds > 1 else 0  # the event before the window
     with django_assert_num_queries(13 + more):
         read_timeline(session, window)
+
+
+def test_request_for_input_shows_no_schema(story):
+    schema = {"type": "object", "properties": {"days": {"type": "integer"}}}
+    story.calls("adk_request_input", "c1", waiting=True, message="How long?", response_schema=schema)
+    story.says("meanwhile")
+    story.answers("adk_request_input", "c1", author="user", response={"days": 3})
+    shown = items(story)
+    assert shown[1].calls[0]["args"] == {"message": "How long?"}
+    assert [call.args for call in shown[3].earlier_calls] == [{"message": "How long?"}]
