@@ -147,7 +147,8 @@ def find_trace(pk: int) -> Trace:
     trace = Trace.objects.select_related("session").filter(pk=pk).first()
     if trace is None:
         raise NotFound(
-            f"No trace {pk}.", hint="It was deleted with its session. /traces/ lists the stored traces."
+            f"No trace {pk}.",
+            hint="It may have been deleted with its session. /traces/ lists the stored traces.",
         )
     return trace
 

@@ -148,7 +148,7 @@ def test_new_session_form_follows_typed_user(page: Page):
     page.get_by_label("User").fill("ann")
     page.get_by_label("User").press("Tab")
     expect(page.locator("#session-facts a")).to_have_attribute("href", "/sessions/weather/ann/s1/")
-    page.get_by_role("button", name="Continue or create").click()
+    page.get_by_role("button", name="Continue newest or create").click()
     expect(page.locator("#session-name")).to_be_visible()
     assert page.url.endswith("/sessions/weather/ann/s1/")
 

@@ -98,7 +98,7 @@ async def test_failed_attempts_are_retried_from_the_page(web, ended_run):
 async def test_attempt_is_retried_from_the_page_and_shows_its_first_try(web, ended_run):
     broken = (await units_of_work.read(by_case))["breaks"]
     shown = f"/evals/runs/{ended_run.id}/?attempt={broken.pk}"
-    assert "Try again" in (await get_page(web, shown)).text
+    assert "Rerun attempt" in (await get_page(web, shown)).text
     await web.post(f"/evals/runs/{ended_run.id}/retry/", {"attempt": broken.pk})
     await wait_until_settled()
     assert [attempt.tries for attempt in (await units_of_work.read(by_case)).values()] == [1, 1, 2]
