@@ -20,6 +20,8 @@ from sessions_app.models import (
     LogRecord,
     ModelCall,
     ModelPiece,
+    NestedEvent,
+    NestedRun,
     Run,
     Scope,
     SessionTrait,
@@ -64,6 +66,9 @@ VALUE_READ = 2_000
 
 LOG_MESSAGE_READ = 2_000
 """Characters of a log record that are read at its start and at its end."""
+
+HAS_FAILED = '"failed":true'
+"""Text that only summaries of events with failed results contain."""
 
 RECORDER_LOGGER = "devui"
 """Logger of the records that the recorder adds itself."""
@@ -141,6 +146,9 @@ def _evidence_of(session: AgentSession, events: Sequence[Event], ids: Collection
     )
     writes = _read_writes(session, events)
     logged = _read_logged_errors(of_batch) if ids else {}
+    nested = (
+        _read_nested_failures(session, ids) if any(event.decoded_summary["calls"] for event in events) else {}
+    )
     temp = _read_temp_keys(session)
     for invocation_id in ids:
         own = by_invocation[invocation_id]
@@ -149,7 +157,10 @@ def _evidence_of(session: AgentSession, events: Sequence[Event], ids: Collection
             invocation_id=invocation_id,
             events=[_event(event) for event in own],
             calls=[call for event in own for call in _calls(event, wires)],
-            results=[result for event in own for result in _results(event, wires)],
+            results=[
+                *(result for event in own for result in _results_of(event, wires)),
+                *nested.get(invocation_id, ()),
+            ],
             requests=requests.get(invocation_id, ()),
             previous_requests=_previous(requests, invocation_id),
             runs=runs.get(invocation_id, ()),
@@ -220,16 +231,42 @@ def _calls(event: Event, wires: Mapping[int, dict[str, Any]]) -> Iterator[ToolCa
         yield ToolCall(event.seq, event.event_id, event.author, call["id"], call["name"], args)
 
 
-def _results(event: Event, wires: Mapping[int, dict[str, Any]]) -> Iterator[ToolResult]:
-    whole = function_responses(wires.get(event.seq, {}))
-    for place, result in enumerate(event.decoded_summary["results"] or ()):
+def _results_of(event: Event, wires: Mapping[int, dict[str, Any]]) -> Iterator[ToolResult]:
+    return _results(event.seq, event.author, event.decoded_summary, wires.get(event.seq, {}))
+
+
+def _read_nested_failures(session: AgentSession, ids: Collection[str]) -> dict[str, list[ToolResult]]:
+    """Return the failed results of tools inside nested runs by invocation. Their seq is that of the session's call."""
+    runs = NestedRun.objects.filter(session=session, invocation_id__in=ids, seq__isnull=False)
+    places = {
+        ref: (invocation_id, seq or 0)
+        for ref, invocation_id, seq in runs.values_list("ref", "invocation_id", "seq")
+    }
+    if not places:
+        return {}
+    rows = NestedEvent.objects.filter(
+        session=session, ref__in=runs.values("ref"), summary__contains=HAS_FAILED
+    )
+    failures: defaultdict[str, list[ToolResult]] = defaultdict(list)
+    for row in rows.annotate(size=Length("data")).filter(size__lt=LARGE_EVENT).order_by("-pk")[:ROWS_READ]:
+        invocation_id, seq = places[row.ref]
+        results = _results(seq, row.author, row.decoded_summary, json.loads(row.data))
+        failures[invocation_id] += (result for result in results if result.form)
+    return failures
+
+
+def _results(
+    seq: int, author: str, summary: Mapping[str, Any], wire: Mapping[str, Any]
+) -> Iterator[ToolResult]:
+    whole = function_responses(wire)
+    for place, result in enumerate(summary["results"] or ()):
         response = whole[place].get("response") if place < len(whole) else None
         response = response if isinstance(response, dict) else None
         form = _form_of(response) if result["failed"] else None
         message = _message_of(response, form) if response and form else ""
         yield ToolResult(
-            event.seq,
-            event.author,
+            seq,
+            author,
             result["id"],
             result["name"],
             response,
