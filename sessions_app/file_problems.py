@@ -15,7 +15,7 @@ MAX_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FileProblem:
     """Problem in a file. Line and column count from 1; 0 means unknown."""
 
     file: str
@@ -45,7 +45,7 @@ class BadFile(BadInput):
 
     code: ClassVar[str] = "bad_file"
 
-    def __init__(self, problems: Sequence[Problem], *, hint: str = "") -> None:
+    def __init__(self, problems: Sequence[FileProblem], *, hint: str = "") -> None:
         messages = [str(problem) for problem in problems[:MAX_SHOWN]]
         if len(problems) > MAX_SHOWN:
             messages.append(f"… and {len(problems) - MAX_SHOWN} more")

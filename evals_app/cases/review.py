@@ -16,7 +16,7 @@ from typing import Any
 from evals_app.cases import edits
 from evals_app.cases.case_forms import AppliedForm, form_of
 from evals_app.cases.form_fields import Nested
-from evals_app.files import BadFile, Problem, file_changes, library
+from evals_app.files import BadFile, FileProblem, file_changes, library
 from evals_app.files.atomic_writes import FileChanged, digest_of
 from evals_app.files.editing import Edit, case_json
 from evals_app.files.file_changes import EvalsetChange
@@ -95,7 +95,7 @@ def parse_json(base: Json, text: str) -> CaseAndErrors:
         return base, {"raw": "\n".join(_message(problem) for problem in error.problems)}
 
 
-def _message(problem: Problem) -> str:
+def _message(problem: FileProblem) -> str:
     position = f"line {problem.line}, column {problem.column}: " if problem.line else ""
     return f"{position}{problem.field}: {problem.what}" if problem.field else f"{position}{problem.what}"
 

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from evals_app.files import BadFile, Problem, atomic_writes, file_changes, library
+from evals_app.files import BadFile, FileProblem, atomic_writes, file_changes, library
 from evals_app.files.editing import Json, case_json
 from evals_app.files.file_changes import EvalsetIdTaken, write_error
 from evals_app.files.parsing import YAML_SUFFIXES, EvalsetFile, LoadedDocument, load_document, parse_document
@@ -35,11 +35,13 @@ def decode_upload(name: str, content: bytes) -> str:
         BadFile: the file is too large, or no UTF-8 text.
     """
     if len(content) > MAX_BYTES:
-        raise BadFile([Problem(name, f"is larger than {MAX_BYTES / 1e6:.0f} MB, which is the most")])
+        raise BadFile([FileProblem(name, f"is larger than {MAX_BYTES / 1e6:.0f} MB, which is the most")])
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        raise BadFile([Problem(name, f"is not UTF-8 text (byte {error.start}): save it as UTF-8")]) from error
+        raise BadFile(
+            [FileProblem(name, f"is not UTF-8 text (byte {error.start}): save it as UTF-8")]
+        ) from error
 
 
 def parse_upload(name: str, content: bytes) -> EvalsetFile | str:

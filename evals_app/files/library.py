@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db import transaction
 
-from evals_app.files import BadFile, EvalSetContent, Problem, parse, read_text
+from evals_app.files import BadFile, EvalSetContent, FileProblem, parse, read_text
 from evals_app.files.atomic_writes import digest_of
 from evals_app.files.parsing import YAML_SUFFIXES, EvalsetFile
 from evals_app.files.schema import EvalCase
@@ -231,7 +231,7 @@ def _mirror(
     columns: dict[str, Any] = {"path": display_path, "stamp": stamp}
     try:
         if display_path != real_name:
-            raise BadFile([Problem(display_path, "has a name that is not UTF-8: rename the file")])
+            raise BadFile([FileProblem(display_path, "has a name that is not UTF-8: rename the file")])
         text = read_text(path, display_path)
         columns["digest"] = digest_of(text)
         is_known = new_file is not None and (new_file.file_name, new_file.text) == (path.name, text)
@@ -254,9 +254,9 @@ def _summary(content: EvalSetContent) -> Mapping[str, Any]:
     }
 
 
-def problems_of(evalset: EvalSet) -> list[Problem]:
+def problems_of(evalset: EvalSet) -> list[FileProblem]:
     """Return the problems of an evalset's file."""
-    return [Problem(**problem) for problem in json.loads(evalset.problems)]
+    return [FileProblem(**problem) for problem in json.loads(evalset.problems)]
 
 
 def _case_summary(case: EvalCase) -> Mapping[str, Any]:

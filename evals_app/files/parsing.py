@@ -19,7 +19,7 @@ from evals_app.files import legacy, plain_yaml, schema
 from evals_app.files.content import TURN_STATES
 from evals_app.files.problems import from_pydantic
 from sessions_app.errors import NotFound
-from sessions_app.file_problems import BadFile, Problem
+from sessions_app.file_problems import BadFile, FileProblem
 from sessions_app.store.gc_tuning import pause_collector
 
 YAML_SUFFIXES = (".yaml", ".yml")
@@ -81,9 +81,11 @@ def read_text(path: Path, shown_as: str = "") -> str:
     except FileNotFoundError:
         raise NotFound(f"{name}: there is no such file.", hint="Check the path.") from None
     except UnicodeDecodeError as error:
-        raise BadFile([Problem(name, f"is not UTF-8 text (byte {error.start}): save it as UTF-8")]) from error
+        raise BadFile(
+            [FileProblem(name, f"is not UTF-8 text (byte {error.start}): save it as UTF-8")]
+        ) from error
     except OSError as error:
-        raise BadFile([Problem(name, f"cannot be read: {error.strerror}")]) from error
+        raise BadFile([FileProblem(name, f"cannot be read: {error.strerror}")]) from error
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ def parse_document(loaded: LoadedDocument, file_name: str) -> EvalsetFile:
         raise BadFile(loaded.problems(error)) from error
     if content is None:
         what = f"must be an evalset (an object with eval_set_id and eval_cases), not {_describe_kind(loaded.document)}"
-        raise BadFile([Problem(loaded.shown_as, what, line=1, column=1)])
+        raise BadFile([FileProblem(loaded.shown_as, what, line=1, column=1)])
     content.warnings.extend(_warnings(content))
     content.warnings.extend(loaded.warnings)
     return EvalsetFile(loaded.text, file_name, loaded.shown_as, loaded.document, content)
@@ -187,7 +189,7 @@ class LoadedDocument:
     kind: str
     duplicate_keys: Sequence[str]
 
-    def problems(self, error: ValidationError) -> list[Problem]:
+    def problems(self, error: ValidationError) -> list[FileProblem]:
         """Convert pydantic's errors to problems with positions in the text."""
         return from_pydantic(self.shown_as, self.text, self.document, error.errors(), self.kind)
 
@@ -222,15 +224,17 @@ def load_document(text: str, file_name: str, shown_as: str) -> LoadedDocument:
         document, duplicates = _load_json(text)
         return LoadedDocument(text, shown_as, document, text, "json", duplicates)
     except json.JSONDecodeError as error:
-        problem = Problem(shown_as, f"is no JSON: {error.msg}", line=error.lineno, column=error.colno)
+        problem = FileProblem(shown_as, f"is no JSON: {error.msg}", line=error.lineno, column=error.colno)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-        problem = Problem(shown_as, f"is no YAML: {error.problem or error.context}", line=line, column=column)
+        problem = FileProblem(
+            shown_as, f"is no YAML: {error.problem or error.context}", line=line, column=column
+        )
     except RecursionError:
-        problem = Problem(shown_as, "cannot be read: its values are nested too deeply")
+        problem = FileProblem(shown_as, "cannot be read: its values are nested too deeply")
     except (yaml.YAMLError, ValueError, TypeError) as error:
-        problem = Problem(shown_as, f"cannot be read: {str(error).splitlines()[0]}")
+        problem = FileProblem(shown_as, f"cannot be read: {str(error).splitlines()[0]}")
     raise BadFile([problem])
 
 

@@ -11,12 +11,12 @@ from pydantic_core import ErrorDetails
 from evals_app.files.schema import UNION_TAGS
 from evals_app.files.spelling import to_snake_case
 from evals_app.files.syntax_tree import PathKey, PositionFinder
-from sessions_app.file_problems import Problem, describe_error, format_path
+from sessions_app.file_problems import FileProblem, describe_error, format_path
 
 
 def from_pydantic(
     file: str, text: str, document: Any, errors: Iterable[ErrorDetails], kind: str = "json"
-) -> list[Problem]:
+) -> list[FileProblem]:
     """Convert pydantic's errors to problems with positions in the file's text of `kind` json or yaml."""
     details = list(errors)
     if details and details[0]["type"] == "json_invalid":
@@ -30,7 +30,7 @@ _JSON_FAULT = re.compile(
 )
 
 
-def _unreadable_problem(file: str, kind: str, message: str) -> Problem:
+def _unreadable_problem(file: str, kind: str, message: str) -> FileProblem:
     """Return the problem of a document that only pydantic's stricter parser rejects. YAML has no position."""
     fault = _JSON_FAULT.fullmatch(message)
     what = fault["what"] if fault else message
@@ -39,14 +39,14 @@ def _unreadable_problem(file: str, kind: str, message: str) -> Problem:
     elif "recursion" in what:
         what = "its values are nested too deeply"
     line, column = (int(fault["line"]), int(fault["column"])) if fault and kind == "json" else (0, 0)
-    return Problem(file, f"cannot be read: {what}", line=line, column=column)
+    return FileProblem(file, f"cannot be read: {what}", line=line, column=column)
 
 
-def _field_problem(file: str, places: PositionFinder, document: Any, error: ErrorDetails) -> Problem:
+def _field_problem(file: str, places: PositionFinder, document: Any, error: ErrorDetails) -> FileProblem:
     path, missing = _path_in(document, error["loc"])
     position = places.of(path)
     case, within = _case_of(document, path)
-    return Problem(
+    return FileProblem(
         file=file,
         what=describe_error(error)
         if error["type"] != "missing" or missing

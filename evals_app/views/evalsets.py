@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from evals_app.analysis import attempt_detail, planned_runs, power
 from evals_app.cases.case_list import CaseList
-from evals_app.files import BadFile, Problem, library
+from evals_app.files import BadFile, FileProblem, library
 from evals_app.metrics import config as configs
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import dispatch, progress, run_form, run_orders
@@ -36,7 +36,7 @@ class EvalsetRow:
     """An evalset in the list."""
 
     evalset: EvalSet
-    problems: list[Problem]
+    problems: list[FileProblem]
     run: EvalRun | None
 
 

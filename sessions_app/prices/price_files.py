@@ -11,7 +11,7 @@ from django.conf import settings
 from pydantic import ValidationError
 
 from sessions_app.agents.folder import configured_folder
-from sessions_app.file_problems import BadFile, Problem, describe_error, format_path
+from sessions_app.file_problems import BadFile, FileProblem, describe_error, format_path
 from sessions_app.prices.price_table import NO_PRICES, PriceFile, Prices
 
 NAME = "prices.toml"
@@ -62,11 +62,11 @@ def read_prices(path: Path) -> Prices:
     except ValidationError as error:
         raise BadFile(
             [
-                Problem(path.name, describe_error(fault), field=format_path(fault["loc"]))
+                FileProblem(path.name, describe_error(fault), field=format_path(fault["loc"]))
                 for fault in error.errors()
             ],
             hint='Prices are for 1,000,000 tokens: [[price]] model = "…", input, output.',
         ) from error
     except (OSError, ValueError, RecursionError) as error:
-        raise BadFile([Problem(path.name, f"cannot be read: {error}")]) from error
+        raise BadFile([FileProblem(path.name, f"cannot be read: {error}")]) from error
     return Prices(tuple(content.price), content.currency, str(path))

@@ -26,7 +26,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from sessions_app.file_problems import Problem
+from sessions_app.file_problems import FileProblem
 
 MILLION = 1_000_000
 LONGEST_CURRENCY = 12
@@ -100,7 +100,7 @@ class Prices:
     prices: tuple[Price, ...] = ()
     currency: str = DEFAULT_CURRENCY
     file: str = ""
-    problems: tuple[Problem, ...] = field(default=(), compare=False)
+    problems: tuple[FileProblem, ...] = field(default=(), compare=False)
 
     def price_of(self, model: str, at: float) -> Price | None:
         """Return the price of a model at a time (epoch seconds): a name before patterns, longer ones first, then
