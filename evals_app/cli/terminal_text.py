@@ -6,10 +6,13 @@ import contextlib
 import os
 import shutil
 import unicodedata
+from io import TextIOBase
 from pathlib import Path
-from typing import Protocol
+from typing import TextIO
 
 from sessions_app.presentation import visible_text
+
+Output = TextIO | TextIOBase
 
 CLEAR_LINE = "\r\x1b[2K"
 
@@ -18,22 +21,6 @@ ASCII_SIGNS = str.maketrans({"≥": ">=", "×": "x", "·": "-", "…": "..."})
 
 BOTH_ENDS = 3
 """When text is shortened in the middle, the end keeps one part of so many."""
-
-
-class Output(Protocol):
-    """A text stream for lines."""
-
-    def write(self, text: str, /) -> object:
-        """Write text as it is."""
-
-    def flush(self) -> object:
-        """Show what was written."""
-
-    def isatty(self) -> bool:
-        """Tell whether a person watches."""
-
-    def fileno(self) -> int:
-        """Return its descriptor."""
 
 
 class LineWriter:
