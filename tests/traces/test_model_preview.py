@@ -282,7 +282,7 @@ async def test_preview_is_beside_its_source(talk, page_of):
         "In {city}, for {whom?}",
         "In Rome, for {whom?}",
     ]
-    assert "{whom?} is missing and left empty. Set whom" in page.one("li", "seen-optional").text
+    assert "{whom?} is missing and left empty. Set whom" in page.one("li", css="seen-optional").text
     runner.agent.instruction = "Be brief"
     [alone] = (await page_of(runner, 4)).all("pre", "seen-text")
     assert alone.text == "Be brief"
