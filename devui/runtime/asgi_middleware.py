@@ -70,7 +70,7 @@ class LiveFrameFilter:
     session for good.
 
     It closes with the first 123 characters of an error. A close frame carries 123 bytes, so a longer reason in a
-    non-Latin script would break the connection.
+    non-Latin script would break the connection. If FastAPI refuses the query, the reason is a list of errors.
     """
 
     def __init__(self, app: AsgiApp) -> None:
@@ -89,7 +89,7 @@ class LiveFrameFilter:
 
         async def short(message: dict[str, Any]) -> None:
             if message["type"] == "websocket.close":
-                message = {**message, "reason": close_reason(message.get("reason") or "")}
+                message = {**message, "reason": close_reason(str(message.get("reason") or ""))}
             await send(message)
 
         await self._app(scope, readable, short)

@@ -14,6 +14,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from devui.supervisor import Supervisor
+from sessions_app.errors import BadInput
 from sessions_app.runs import runtime_client as runs
 from tests import forked_processes
 from tests.api.live_sockets import (
@@ -133,6 +134,14 @@ async def test_a_query_that_adk_refuses_opens_no_socket(http_client, supervisor,
     with pytest.raises(InvalidStatus) as refusal:
         await dial(await new_session(http_client), more)
     assert refusal.value.response.status_code == 403
+
+
+async def test_runtime_refuses_query_without_failing(http_client, supervisor):
+    client = await supervisor.client("parrot")
+    path = f"/run_live?app_name=parrot&user_id=ann&session_id={await new_session(http_client)}&modalities=SMELL"
+    with pytest.raises(BadInput, match=r"refuses the socket \(403\)"):
+        async with client.open_socket(path):
+            pass
 
 
 async def test_a_page_of_another_site_opens_no_socket(supervisor, dial):
