@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection
 from dataclasses import replace
 
+from django.db import transaction
 from django.db.models import Q
 
 from evals_app.models import EvalAttempt, EvalRun
@@ -107,9 +108,21 @@ def confirm(
         BadInput: there is no such case, the number is out of range, or another program executed the run.
         HasChanged: the agent's code has changed since the run.
     """
-    run = reload_run(run.pk)
-    _require_resumable(run, agents)
     check_confirming_repetitions(repetitions)
+    with transaction.atomic():
+        EvalRun.objects.select_for_update().get(pk=run.pk)  # of simultaneous confirmations, one is created
+        run = reload_run(run.pk)
+        _require_resumable(run, agents)
+        return runs.create_run(_confirmation_order(run, case_indexes, repetitions), run_id)
+
+
+def _confirmation_order(run: EvalRun, case_indexes: Collection[int], repetitions: int) -> runs.NewRun:
+    """Return the order of a confirmation of a run.
+
+    Raises:
+        EvalRunActive: another confirmation of it has not ended.
+        BadInput: there is no such case.
+    """
     if active := run.repeated_by.filter(source=CONFIRMATION, status__in=EvalRun.ACTIVE).first():
         raise EvalRunActive(
             f"Run {active.id} already repeats cases of run {run.id}.",
@@ -123,7 +136,7 @@ def confirm(
             hint="They can if a case fell since the baseline, and other earlier runs tell how often it passes.",
         )
     case_ids = [case_id for _, case_id in cases]
-    return runs.create_run(replace(order, cases=cases, case_ids=case_ids, num_runs=repetitions), run_id)
+    return replace(order, cases=cases, case_ids=case_ids, num_runs=repetitions)
 
 
 def check_confirming_repetitions(number: int) -> None:

@@ -16,6 +16,7 @@ from sessions_app.errors import BadInput
 from tests.evals import stored_runs
 from tests.evals.run_evals_command import run_evals, usage_error
 from tests.evals.stored_runs import cases, failing, passing
+from tests.sessions.concurrency import run_together
 
 MATCH = "--criteria=response_match_score=1"
 
@@ -116,6 +117,14 @@ def test_second_confirmation_waits_for_the_first(suspicious):
     assert "Repeat 1 case" not in page
     with pytest.raises(rerun.EvalRunActive, match=f"Run {first.id} already repeats cases of run {now.id}"):
         rerun.confirm(now, [0], 5)
+
+
+def test_simultaneous_confirmations_create_one_run(store):
+    version = stored_runs.version(cases("a"))
+    now = stored_runs.run(version, {"a": [failing()]})
+    together = run_together([lambda: rerun.confirm(now, [0], 5)] * 4)
+    assert [type(result) for result in together].count(rerun.EvalRunActive) == 3
+    assert EvalRun.objects.filter(source=rerun.CONFIRMATION).count() == 1
 
 
 def test_comparison_of_an_active_run_says_so_and_cannot_be_confirmed(suspicious):
