@@ -42,11 +42,14 @@ async def release_eval_runs(child: Child) -> list[str]:
 def crash_runs_of(runtime_id: str, why: str, spared: list[str], is_closing: bool) -> list[str]:
     """End the runs and eval runs of an ended process, except `spared` ones. Return the ids of the runs.
 
-    Pending eval runs of a server that is closing are left for the next server.
+    Eval runs of a server that is closing are left for the next server unless they have started an attempt.
     """
     from evals_app.models import EvalRun
-    from evals_app.runs.writes import crashes
+    from evals_app.runs.writes import crashes, runs
 
+    if is_closing:
+        for run_id in crashes.active_runs_of(runtime_id):
+            runs.release_run(run_id)
     crashes.crash_runs_of(runtime_id, why, [EvalRun.Status.RUNNING] if is_closing else EvalRun.ACTIVE)
     return lifecycle.crash_runs_of(runtime_id, why, spared)
 

@@ -54,7 +54,7 @@ async def execute_run(
         monitor = RunMonitor(run, partial(run_attempt, plan), watch, cancelled, progress)
         ending = await monitor.follow()
     except asyncio.CancelledError:
-        end = partial(finish, EvalRun.Status.CANCELLED, because=runs.PROCESS_STOPPED, now=watch.now())
+        end = partial(_release_or_cancel, run.id, watch.now())
         with contextlib.suppress(TimeoutError):  # the parent process then ends the run
             async with asyncio.timeout(END_WRITE_S):
                 await retry.write(end)
@@ -63,6 +63,12 @@ async def execute_run(
         await retry.write(partial(finish, EvalRun.Status.FAILED, failure_from(error), now=watch.now()))
     else:
         await retry.write(partial(finish, ending.status, because=ending.because, now=watch.now()))
+
+
+def _release_or_cancel(run_id: str, now: float) -> None:
+    """End a run whose process is stopped. A run that has started no attempt is left for the next process."""
+    if not runs.release_run(run_id):
+        runs.finish_run(run_id, EvalRun.Status.CANCELLED, because=runs.PROCESS_STOPPED, now=now)
 
 
 async def prepare_plan(

@@ -138,7 +138,9 @@ async def test_a_query_that_adk_refuses_opens_no_socket(http_client, supervisor,
 
 async def test_runtime_refuses_query_without_failing(http_client, supervisor):
     client = await supervisor.client("parrot")
-    path = f"/run_live?app_name=parrot&user_id=ann&session_id={await new_session(http_client)}&modalities=SMELL"
+    path = (
+        f"/run_live?app_name=parrot&user_id=ann&session_id={await new_session(http_client)}&modalities=SMELL"
+    )
     with pytest.raises(BadInput, match=r"refuses the socket \(403\)"):
         async with client.open_socket(path):
             pass

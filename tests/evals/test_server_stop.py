@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
-from devui.supervisor import Supervisor
+from devui.supervisor import Supervisor, process_cleanup
 from devui.supervisor.limits import SupervisorLimits
 from evals_app.files import library
 from evals_app.metrics.config import RunConfig
@@ -16,7 +17,8 @@ from evals_app.models import EvalRun
 from evals_app.runs import dispatch, rerun, run_orders
 from evals_app.runs.run_orders import RunOrder
 from evals_app.runs.writes import crashes
-from evals_app.runs.writes.runs import assign_runs
+from evals_app.runs.writes.attempts import start_attempt
+from evals_app.runs.writes.runs import assign_runs, claim_run
 from sessions_app.agents.folder import open_folder
 from sessions_app.runs import processes, runtime_client
 from sessions_app.store import units_of_work
@@ -96,6 +98,40 @@ async def test_eval_run_loading_at_server_stop_waits_for_next_server(store, echo
     agent.write_text(source)
     async with serving(echo.parent):
         assert [await end_of(run) for run in runs] == [("done", 3, "")] * 2
+
+
+async def test_eval_run_without_started_attempt_waits_for_next_server(store, echo, tmp_path, monkeypatch):
+    slow_git = tmp_path / "bin" / "git"
+    slow_git.parent.mkdir()
+    slow_git.write_text("#!/bin/sh\nexec sleep 30\n")
+    slow_git.chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", f"{slow_git.parent}:{os.environ['PATH']}")
+        async with serving(echo.parent):
+            run = await order(echo)
+            await dispatch.deliver_run(run.pk, run.app_name)
+            while (await reload(run)).status != "running":  # noqa: ASYNC110 - another process writes it
+                await asyncio.sleep(0.02)
+    row = await reload(run)
+    assert (row.status, row.started_at, row.limits_from) == ("pending", None, None)
+    async with serving(echo.parent):
+        assert await end_of(run) == ("done", 3, "")
+
+
+@pytest.mark.parametrize(
+    ("attempts_started", "is_closing", "status"),
+    [(0, True, "pending"), (1, True, "crashed"), (0, False, "crashed")],
+)
+async def test_eval_run_of_killed_process_waits_only_for_a_stopping_server(
+    store, echo, attempts_started, is_closing, status
+):
+    run = await order(echo)
+    process = await units_of_work.write(processes.register, "p" * 32, run.app_name, 2**22 + 1, "")
+    await units_of_work.write(claim_run, run.pk, process.pk)
+    for attempt in await units_of_work.read(lambda: list(run.attempts.all()[:attempts_started])):
+        await units_of_work.write(start_attempt, attempt.pk)
+    await units_of_work.write(process_cleanup.crash_runs_of, process.pk, "Killed.", [], is_closing)
+    assert (await reload(run)).status == status
 
 
 async def test_pending_eval_run_of_killed_server_moves_to_running_server(store, echo):

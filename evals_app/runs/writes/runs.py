@@ -136,6 +136,25 @@ def claim_run(run_id: str, runtime_id: str | None, at: float | None = None) -> E
     return run
 
 
+def release_run(run_id: str) -> bool:
+    """Make a run whose server stops pending again, for the next server; False if it has started an attempt."""
+    with transaction.atomic():
+        run = EvalRun.objects.select_for_update().filter(pk=run_id, status=EvalRun.Status.RUNNING).first()
+        if (
+            run is None
+            or run.cancel_requested_at is not None
+            or run.attempts.filter(started_at__gte=run.started_at).exists()
+        ):
+            return False
+        if run.limits_from == run.started_at:
+            run.limits_from = None
+        run.status, run.started_at = EvalRun.Status.PENDING, None
+        run.revision += 1
+        run.save(update_fields=["status", "started_at", "limits_from", "revision"])
+        change_notification.notify_after_commit()
+    return True
+
+
 def note_step(run_id: str, started_at: float, now: float) -> None:
     """Store the time of the stopwatch of a run's process: if the process dies, the run has lasted until then."""
     active = EvalRun.objects.filter(pk=run_id, status=EvalRun.Status.RUNNING, started_at=started_at)
