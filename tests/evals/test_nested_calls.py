@@ -12,7 +12,8 @@ from evals_app.analysis.attempt_detail import detail
 from evals_app.engine.nested_calls import read_nested_calls
 from evals_app.metrics.catalog import INCLUDE_NESTED
 from evals_app.metrics.criterion_options import value_of
-from sessions_app.models import AgentSession, NestedEvent
+from evals_app.runs.replay.policy import ReplayPolicy
+from sessions_app.models import AgentSession, NestedEvent, NestedRun
 from sessions_app.scopes import EVALUATION_KEY
 from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn
@@ -141,3 +142,22 @@ async def test_nested_calls_of_a_session_are_read_with_two_queries(play, django_
 @pytest.mark.parametrize(("value", "counted"), [("true", True), ("false", False), (1, True), (False, False)])
 def test_option_is_read_in_every_spelling_of_adk(value, counted):
     assert value_of({"threshold": 1.0, "includeNested": value}, INCLUDE_NESTED) is counted
+
+
+async def replayed_agents(play, models: str, tools: str) -> tuple[float, list[str]]:
+    """Replay a run with nested agents; return the score of the replay and the agents that ran inside calls."""
+    document = evalset(case("a", turn("go", tools=ALL)))
+    first = await play(document, chain(), criteria(NESTED))
+    replay = ReplayPolicy.chosen(models, tools, run=first.id).as_json()
+    second = await play(document, chain(), criteria(NESTED), policy=replay)
+    attempt, scores = await scores_of(second)
+    runs = NestedRun.objects.filter(session__realm=attempt.realm).order_by("pk")
+    return scores[None].score, await units_of_work.read(lambda: list(runs.values_list("agent", flat=True)))
+
+
+async def test_replayed_models_run_the_nested_agents_again(play):
+    assert await replayed_agents(play, models="recorded", tools="live") == (1.0, ["a1", "a2", "a3"])
+
+
+async def test_replayed_call_of_an_agent_runs_no_nested_agent(play):
+    assert await replayed_agents(play, models="recorded", tools="recorded") == (0.0, [])

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import pytest
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.apps import App
+from google.adk.runners import Runner
+from google.adk.tools.agent_tool import AgentTool
+from google.genai import types
 from playwright.sync_api import APIResponse, Route, expect
 
+from sessions_app.adk import DjangoSessionService, Recorder
+from tests.fake_models import ScriptedModel, call
 from tests.live.windows import event
 from tests.timeline.nested_story import add, nest, nested_call, text
 
@@ -60,3 +70,47 @@ def test_event_that_comes_while_others_are_loaded_is_shown_after_them(open_page,
     [(route, answer)] = late_answers
     route.fulfill(response=answer)
     expect(nested.locator("article")).to_have_count(2)
+
+
+DEPTH = 5
+
+
+def test_agents_nested_five_deep_are_shown_while_they_run(open_page, story):
+    may_end = threading.Event()
+
+    async def wait() -> str:
+        """Wait for the test."""
+        await asyncio.to_thread(may_end.wait, 60)
+        return "the bottom"
+
+    agent = LlmAgent(name=f"a{DEPTH}", model=ScriptedModel.saying(call("wait", "w"), "seen"), tools=[wait])
+    for depth in reversed(range(DEPTH)):
+        turns = call(f"a{depth + 1}", f"c{depth + 1}", request="down"), f"back at {depth}"
+        agent = LlmAgent(name=f"a{depth}", model=ScriptedModel.saying(*turns), tools=[AgentTool(agent)])
+
+    async def run() -> None:
+        app = App(name=story.key.app_name, root_agent=agent, plugins=[Recorder()])
+        async with Runner(app=app, session_service=DjangoSessionService()) as runner:
+            message = types.Content(role="user", parts=[types.Part(text="look down")])
+            names = {"user_id": story.key.user_id, "session_id": story.key.session_id}
+            async for _ in runner.run_async(new_message=message, **names):
+                pass
+
+    page = open_page(story)
+    thread = threading.Thread(target=lambda: asyncio.run(run()))
+    thread.start()
+    try:
+        nested = event(page, 2)
+        for depth in range(1, DEPTH + 1):
+            nested = nested.locator(".nested", has_text=f"of agent a{depth}").first
+            expect(nested.locator("> summary")).to_contain_text("Running")
+            nested.locator("> summary").click()
+        expect(nested.locator("article").last).to_contain_text("wait")
+    finally:
+        may_end.set()
+        thread.join()
+    expect(nested.locator("article").last).to_contain_text("seen")
+    expect(page.get_by_text("Running")).to_have_count(0)
+    expect(page.locator(".nested")).to_have_count(DEPTH)
+    expect(event(page, 4)).to_contain_text("back at 0")
+    assert page.locator("#events [data-seq]").count() == 4

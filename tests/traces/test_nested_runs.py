@@ -13,6 +13,9 @@ from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.events.event import Event as AdkEvent
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.runners import Runner
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
@@ -25,7 +28,7 @@ from sessions_app.store import units_of_work
 from sessions_app.traces.nested_records import CUT_OFF
 from sessions_app.traces.outbox import outbox
 from tests.fake_models import ScriptedModel, call
-from tests.sessions.build import get
+from tests.sessions.build import APP, USER, get
 
 pytestmark = pytest.mark.anywhere
 
@@ -87,6 +90,60 @@ async def test_session_and_its_model_never_contain_nested_events(ask, ours):
     )
     assert rows == ["user", "ann", "ann", "ann"]
     assert [event.author for event in (await get(ours)).events] == rows
+
+
+class HearingModel(ScriptedModel):
+    """Remembers the requests that it gets, as JSON."""
+
+    heard: list[str] = []
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        self.heard.append(llm_request.model_dump_json(exclude={"tools_dict"}))
+        async for response in super().generate_content_async(llm_request, stream):
+            yield response
+
+
+async def test_parents_model_never_gets_what_the_nested_agent_said_before_its_answer(ask):
+    tool = helper(
+        *[
+            call("remember", city="Atlantis"),
+            "first answer",
+            call("remember", city="Atlantis"),
+            "second answer",
+        ],
+        tools=[remember],
+    )
+    turns = [call("helper", "c1", request="x"), "done", call("helper", "c2", request="y"), "done"]
+    model = HearingModel(turns=turns)
+    agent = LlmAgent(name="ann", model=model, tools=[tool])
+    await ask(agent)
+    await ask(agent)
+    assert len(await stored()) == 2
+    assert len(model.heard) == 4
+    assert "first answer" in model.heard[-1]
+    assert not [request for request in model.heard if "Atlantis" in request and "remember" in request]
+
+
+async def test_rewind_keeps_the_nested_runs_of_every_turn_apart(ask, ours):
+    agent = caller(
+        [helper("one", "two", "three")],
+        *(call("helper", "c1", request="a"), "done", call("helper", "c2", request="b"), "done"),
+        *(call("helper", "c3", request="c"), "done"),
+    )
+    await ask(agent)
+    await ask(agent)
+    [_, second] = await stored()
+    async with Runner(app_name=APP, agent=agent, session_service=ours) as runner:
+        await runner.rewind_async(
+            user_id=USER, session_id="s1", rewind_before_invocation_id=second.invocation_id
+        )
+    await ask(agent)
+    runs = await stored()
+    assert [(run.call_id, run.seq) for run in runs] == [("c1", 2), ("c2", 6), ("c3", 11)]
+    texts = [(await events_of(run))[-1].decoded_summary["text"] for run in runs]
+    assert texts == ["one", "two", "three"]
 
 
 async def test_nested_model_call_is_linked_to_its_nested_event(ask):
