@@ -55,8 +55,8 @@ class TimelineRow:
 
     @property
     def error_count(self) -> int:
-        """Number of its events that are errors."""
-        return sum(item.is_error for item in self.items)
+        """Number of its events that are errors, without answers that the model ended."""
+        return sum(item.is_error and not item.is_blocked for item in self.items)
 
 
 @dataclass(slots=True)

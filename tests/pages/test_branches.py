@@ -9,6 +9,7 @@ from django.test import Client
 
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.models import AgentSession, Event, UserState
+from sessions_app.paths import session_url
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import deletion, purge
 from tests.pages.client import Get
@@ -109,6 +110,12 @@ def test_an_eval_attempt_offers_a_fork_and_no_rewind(get: Get):
     assert not [a for a in page.all("a") if "Rewind" in a.attrs.get("aria-label", a.text)]
     assert link(page, "Fork from here")
     get(rewind_page(story, "e1"), status=400)
+
+
+def test_side_list_tells_where_a_session_was_forked(story: Story, get: Get):
+    copy = fork(story.pk, NewFork(seq=2, title="My attempt"))
+    row = get(f"/sessions/id/{story.pk}/").one("ul", css="siblings").one("a", href=session_url(copy))
+    assert row.one("span", title="Forked at event 2")
 
 
 def test_the_form_of_a_fork_is_filled_in(story: Story, get: Get):

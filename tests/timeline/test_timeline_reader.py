@@ -333,7 +333,7 @@ def test_checkpoints_and_state_changes_fold_and_one_alone_does_not(story):
     assert folded(story) == [[("", [1]), ("", [2]), ("", [3]), ("quiet", [4, 5, 6]), ("", [7])]]
 
 
-def test_open_question_is_not_folded_and_counts_no_error(story):
+def test_open_question_is_not_folded(story):
     story.asks("go")
     story.says("one")
     story.calls("request_leave", "c1", waiting=True)
@@ -350,6 +350,7 @@ def test_fold_counts_its_errors(story):
     story.asks("go")
     story.add(errorCode="RuntimeError")
     story.answers("a", "c1", response={"error": "no"})
+    story.add(errorCode="SAFETY")
     span = {
         "startTimestamp": START,
         "endTimestamp": START + 9,
@@ -358,7 +359,7 @@ def test_fold_counts_its_errors(story):
     story.add(author="user", actions={"compaction": span})
     session = story.session
     [group] = read_timeline(session, windows.newest(session), folds=True).groups
-    assert (group.rows[0].seqs, group.rows[0].error_count) == ([1, 2, 3], 2)
+    assert (group.rows[0].seqs, group.rows[0].error_count) == ([1, 2, 3, 4], 2)
 
 
 def titles(story: Story) -> list[str]:

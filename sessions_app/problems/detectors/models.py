@@ -73,6 +73,7 @@ def model_error(evidence: Evidence) -> Iterator[Problem]:
     "Blocked by the model's safety filter",
     remedy="Rephrase the message or instruction, or change `safety_settings` in the agent's"
     " `generate_content_config`.",
+    repeats_error=True,
 )
 def safety_block(evidence: Evidence) -> Iterator[Problem]:
     """Find answers and prompts that the model refused."""
@@ -86,6 +87,7 @@ def safety_block(evidence: Evidence) -> Iterator[Problem]:
     "Unusual finish reason",
     remedy="The answer may be incomplete. For MALFORMED_FUNCTION_CALL, simplify the tool's schema; for other reasons,"
     " send the message again.",
+    repeats_error=True,
 )
 def finish_reason(evidence: Evidence) -> Iterator[Problem]:
     """Find answers that ended for another unusual reason."""
