@@ -36,7 +36,7 @@ urlpatterns = [
     page("evals/runs/<str:run_id>/compare/export/", "run_comparison.export", "eval-compare-export"),
     page("evals/runs/<str:run_id>/case/<int:attempt>/export/", "run_reports.export_case", "eval-case-export"),
     page("evals/runs/<str:run_id>/export/<str:kind>/", "run_reports.export", "eval-run-export"),
-    page("evals/prices/", "trends.prices", "eval-prices"),
+    page("evals/prices/", "prices.prices", "prices"),
     page("evals/<seg:app_name>/<seg:evalset_id>/trend/", "trends.trend", "eval-trend"),
     page("evals/new/", "evalset_creation.new", "eval-new"),
     page("evals/upload/", "evalset_creation.upload", "eval-upload"),

@@ -76,6 +76,7 @@ urlpatterns = [
     page("memory/there/", "external_resources.memory", "memory-there"),
     page("memory/add/", "memory.add", "memory-add"),
     page("memory/<int:pk>/delete/", "memory.delete", "memory-delete"),
+    page("spending/", "spending.spending", "spending"),
     page("traces/", "traces.index", "traces"),
     page("traces/<int:pk>/", "traces.page", "trace"),
     page("traces/<int:pk>/log/", "run_log.page", "trace-log"),

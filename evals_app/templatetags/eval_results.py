@@ -100,18 +100,6 @@ def when(epoch: float) -> str:
 
 
 @register.filter
-def money(value: float | None, currency: str = "") -> str:
-    """`{{ 0.00123|money:"USD" }}`: USD 0.00123; unknown for none, which is not 0."""
-    if value is None:
-        return "unknown"
-    if value >= 1 or value == round(value, 2):
-        amount = f"{value:,.2f}"
-    else:
-        amount = f"{value:.3g}" if value >= 1e-4 else f"{value:.2g}"
-    return f"{currency} {amount}".strip()
-
-
-@register.filter
 def change(ratio: float | None) -> str:
     """`{{ amount.ratio|change }}`: +12 %."""
     if ratio is None:

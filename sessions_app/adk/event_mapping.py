@@ -25,12 +25,16 @@ def to_record(
     delta: dict[str, Any] | None = None,
     writers: dict[str, Writer] | None = None,
     keep_temp: bool = False,
+    model: str = "",
 ) -> EventRecord:
-    """Return the row of an ADK event without changing the event. `delta` is the delta before ADK trimmed it."""
+    """Return the row of an ADK event without changing the event.
+
+    `delta` is the delta before ADK trimmed it; `model` is the model that was asked for the event.
+    """
     body = to_wire(event)
     if delta is None:
         delta = event.actions.state_delta if event.actions else {}
-    return events.build_record(body, delta=delta, writers=writers, keep_temp=keep_temp)
+    return events.build_record(body, delta=delta, writers=writers, keep_temp=keep_temp, model=model)
 
 
 def to_wire(event: Event) -> dict[str, Any]:

@@ -193,6 +193,11 @@ class InvocationLog:
             self.note_stage("answer", call.agent, now)
         outbox().enqueue(call.snapshot())
 
+    def model_of(self, event: Event) -> str:
+        """Return the model that was asked for an event; empty: none, or unknown."""
+        call = self._call(event.actions) or self._live.get(event.author)
+        return (call.request.model or "") if call else ""
+
     async def finish(self, error: Exception | None = None) -> None:
         """Send the remaining records and wait until they are stored, for a limited time."""
         if error:

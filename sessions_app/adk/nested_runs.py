@@ -8,6 +8,7 @@ API receives them.
 from __future__ import annotations
 
 import contextvars
+import json
 import time
 import uuid
 from collections.abc import Mapping
@@ -24,6 +25,8 @@ from sessions_app.adk import event_mapping
 from sessions_app.events.summary import shorten
 from sessions_app.ids import SessionKey
 from sessions_app.models import NestedEvent, NestedRun
+from sessions_app.prices import add_tokens
+from sessions_app.prices.costs import call_of_summary
 from sessions_app.traces.nested_records import CUT_OFF, save_nested
 from sessions_app.traces.outbox import Unit, outbox
 from sessions_app.traces.records import MAX_ERROR
@@ -62,7 +65,7 @@ class _Budget:
 
 @dataclass(slots=True)
 class _OpenRun:
-    """A nested run in progress. Only the outbox's thread writes `stored` and `tokens`."""
+    """A nested run in progress. Only the outbox's thread writes `stored`, `tokens` and `usage`."""
 
     key: SessionKey
     invocation_id: str
@@ -80,8 +83,9 @@ class _OpenRun:
     events: int = 0
     stored: int = 0
     tokens: int = 0
+    usage: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def note(self, event: Event) -> None:
+    def note(self, event: Event, model: str = "") -> None:
         """Store a copy of an event without the marks of ADK's evaluation, unless the call has too many."""
         self.events += 1
         if self.budget.events <= 0:
@@ -92,7 +96,7 @@ class _OpenRun:
         }
         metadata = _without_mark(event.custom_metadata or {}) or None
         copy = event.model_copy(update={"custom_metadata": metadata})
-        outbox().enqueue(partial(self._event_unit, copy, self.events, delta))
+        outbox().enqueue(partial(self._event_unit, copy, self.events, delta, model))
 
     def close(self, error: str) -> None:
         """Store the end of the run."""
@@ -103,14 +107,16 @@ class _OpenRun:
         """Return the write of the run in its current state."""
         return partial(save_nested, self.key, self._row(), self.top_call_id)
 
-    def _event_unit(self, event: Event, number: int, delta: dict[str, Any]) -> Unit:
-        record = event_mapping.to_record(event, delta=delta, keep_temp=False)
+    def _event_unit(self, event: Event, number: int, delta: dict[str, Any], model: str) -> Unit:
+        record = event_mapping.to_record(event, delta=delta, keep_temp=False, model=model)
         size = len(record.data) + len(record.summary)
         if size > self.budget.size:
             return self.unit()
         self.budget.size -= size
         self.stored += 1
         self.tokens += record.total_tokens
+        if call := call_of_summary(json.loads(record.summary), record.timestamp):
+            add_tokens(self.usage.setdefault(call.model, {}), call.tokens)
         row = NestedEvent(
             ref=self.ref,
             number=number,
@@ -142,6 +148,7 @@ class _OpenRun:
             event_count=self.events,
             stored_count=self.stored,
             total_tokens=self.tokens,
+            usage=scopes.dumps(self.usage),
         )
 
 
@@ -186,10 +193,10 @@ class NestedRuns:
         if run := self._open.get(ref):
             run.note(Event(id=uuid.uuid4().hex, invocation_id=ref, author="user", content=message))
 
-    def note_event(self, ref: str, event: Event) -> None:
-        """Note an event of a nested run, unless it is a chunk."""
+    def note_event(self, ref: str, event: Event, model: str) -> None:
+        """Note an event of a nested run and the model that was asked for it, unless it is a chunk."""
         if (run := self._open.get(ref)) and not event.partial:
-            run.note(event)
+            run.note(event, model)
 
     def close(self, ref: str, error: BaseException | None = None) -> None:
         """Note the end of a nested run."""

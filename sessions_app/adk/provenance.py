@@ -22,10 +22,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class EventNotes:
-    """Writer of each prefixed key of an event's delta, and whether its `temp:` keys are stored as ghost keys."""
+    """Writer of each prefixed key of an event's delta, whether its `temp:` keys are stored as ghost keys, and the model
+    that was asked for it."""
 
     writers: dict[str, Writer] = field(default_factory=dict)
     keep_temp: bool = True
+    model: str = ""
 
 
 _pending: OrderedDict[str, EventNotes] = OrderedDict()

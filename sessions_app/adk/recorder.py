@@ -212,11 +212,13 @@ class Recorder(BasePlugin):
         An agent that is used as a tool (`AgentTool`) runs in an in-memory session; its events are stored as those of a
         nested run.
         """
+        model = ""
         if log := self._logs.get(invocation_context.invocation_id):
             if not event.partial:
                 log.note_event(event)
             log.note_live_event(event)
-            log.nested_runs.note_event(invocation_context.invocation_id, event)
+            model = log.model_of(event)
+            log.nested_runs.note_event(invocation_context.invocation_id, event, model)
         if isinstance(invocation_context.session_service, InMemorySessionService):
             return
         self._invocations[invocation_context.invocation_id].streams.note(event)
@@ -227,7 +229,7 @@ class Recorder(BasePlugin):
         if log and log.run_log:
             log.run_log.last_event_id = event.id
         writers = _writers(self._invocations[invocation_context.invocation_id], event)
-        provenance.note_event(event.id, EventNotes(writers, self._keep_temp))
+        provenance.note_event(event.id, EventNotes(writers, self._keep_temp, model))
 
     @_harmless
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:

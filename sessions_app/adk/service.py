@@ -210,8 +210,11 @@ def _stringify_keys(event: Event) -> None:
 def event_record(event: Event, delta: dict[str, Any] | None = None) -> EventRecord:
     """Return the row of an event with the recorder's notes. `delta` is the delta before ADK trimmed it."""
     notes = provenance.take_notes(event.id, event.invocation_id)
-    writers, keep_temp = (notes.writers, notes.keep_temp) if notes else (None, False)
-    return event_mapping.to_record(event, delta=delta, writers=writers, keep_temp=keep_temp)
+    if notes is None:
+        return event_mapping.to_record(event, delta=delta)
+    return event_mapping.to_record(
+        event, delta=delta, writers=notes.writers, keep_temp=notes.keep_temp, model=notes.model
+    )
 
 
 def cause_of(event: Event) -> store.ChangeCause:

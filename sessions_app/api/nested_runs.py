@@ -9,11 +9,11 @@ from django.http import HttpRequest
 from ninja import P, QueryEx, Router, Schema
 from pydantic import Field
 
-from sessions_app.api.schemas import Older, PageSize, Problem, RowSchema
+from sessions_app.api.schemas import COST, CostOut, Older, PageSize, Problem, RowSchema
 from sessions_app.lookup import find_session
 from sessions_app.models import NestedRun
 from sessions_app.store import pagination, units_of_work
-from sessions_app.timeline.nested_runs import events_of, find_nested_run
+from sessions_app.timeline.nested_runs import cost_of_run, events_of, find_nested_run
 
 router = Router(tags=["sessions"])
 
@@ -43,6 +43,7 @@ class NestedRunOut(RowSchema):
         description="Number of its events that are stored; the others exceeded the limits."
     )
     total_tokens: int = Field(description="Tokens of its own model calls.")
+    cost: CostOut | None = COST
     state: dict[str, Any] = Field(
         description="State at its start, without credentials; long values are shortened."
     )
@@ -51,7 +52,7 @@ class NestedRunOut(RowSchema):
     @classmethod
     def of(cls, row: NestedRun) -> Self:
         """Return the schema of a row."""
-        return cls.from_row(row, state=json.loads(row.state))
+        return cls.from_row(row, state=json.loads(row.state), cost=CostOut.of(cost_of_run(row)))
 
 
 class NestedRunPage(Schema):

@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field
 
 from sessions_app.models import AgentSession, Run
 from sessions_app.paths import session_url
+from sessions_app.prices.costs import Cost, Spending
 from sessions_app.sessions import lineage, listing, storage_location
 
 PageSize = QueryEx[int, P(ge=1, le=200, description="Maximum number of rows.")]
@@ -41,6 +42,25 @@ REFUSALS = {400: Problem, 404: Problem, 409: Problem, 422: Problem}
 """Error responses of operations that change sessions."""
 
 
+class CostOut(RowSchema):
+    """Cost of model calls by the price list (`prices.toml`)."""
+
+    amount: float | None = Field(description="Cost of the calls that have a price; null: none has one.")
+    currency: str
+    calls: int
+    unpriced: int = Field(
+        description="Calls without a price. If there are some, the cost is at least `amount`."
+    )
+
+    @classmethod
+    def of(cls, cost: Cost | None) -> Self | None:
+        """Return the schema of a cost."""
+        return cls.from_row(cost, amount=None if cost.is_unknown else cost.amount) if cost else None
+
+
+COST = Field(description="Cost of the tokens; null: there are none, or no price list.")
+
+
 class SessionOut(RowSchema):
     """A session without state and events."""
 
@@ -62,6 +82,7 @@ class SessionOut(RowSchema):
     errors: int
     problems: int = Field(description="Errors and warnings among its problems.")
     tokens: int
+    cost: CostOut | None = COST
     url: str = Field(description="The session's page.")
     stored_in: str = Field(description="Type of the store, and its file or server.")
     survives_restart: bool | None = Field(
@@ -90,6 +111,7 @@ class SessionOut(RowSchema):
             errors=row.error_count,
             problems=row.problem_count,
             tokens=row.total_tokens,
+            cost=CostOut.of(listing.cost_of(row)),
             url=session_url(row),
             stored_in=str(place),
             survives_restart=place.survives_restart,
@@ -144,9 +166,11 @@ class RunOut(RowSchema):
     lost_toolsets: list[str] = Field(
         description="Toolsets that failed to load: the model ran without their tools."
     )
+    tokens: int | None = Field(description="Tokens of its events; null: it has not ended, or is very long.")
+    cost: CostOut | None = COST
 
     @classmethod
-    def of(cls, row: Run, lost_toolsets: Sequence[str] = ()) -> Self:
+    def of(cls, row: Run, lost_toolsets: Sequence[str] = (), spending: Spending | None = None) -> Self:
         """Return the schema of a run, which must be loaded with its session."""
         return cls.from_row(
             row,
@@ -155,6 +179,8 @@ class RunOut(RowSchema):
             user=row.session.user_id,
             session_id=row.session.session_id,
             lost_toolsets=list(lost_toolsets),
+            tokens=spending and spending.tokens,
+            cost=CostOut.of(spending and spending.cost),
         )
 
 

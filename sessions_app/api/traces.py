@@ -10,10 +10,12 @@ from django.http import HttpRequest
 from ninja import P, QueryEx, Router, Schema
 from pydantic import Field
 
-from sessions_app.api.schemas import Older, PageSize, Problem, RowSchema
+from sessions_app.api.schemas import COST, CostOut, Older, PageSize, Problem, RowSchema
 from sessions_app.errors import EventMissing
 from sessions_app.lookup import find_event, find_session
 from sessions_app.models import LOG_LEVELS, ModelCall, Span, Trace
+from sessions_app.prices import current_prices
+from sessions_app.prices.costs import cost_of, usage_of_call
 from sessions_app.store import pagination, units_of_work
 from sessions_app.traces import log_records, model_calls, waterfall
 
@@ -41,6 +43,7 @@ class CallOut(RowSchema):
     finished_at: float | None
     chunks: int
     tokens: dict[str, int] = Field(description="prompt, output, thought, cached, total.")
+    cost: CostOut | None = COST
     by_callback: bool = Field(description="A callback or plug-in responded in place of the model.")
     error_type: str
     error: str
@@ -50,7 +53,8 @@ class CallOut(RowSchema):
         """Return the schema of a row."""
         kinds = ("prompt", "output", "thought", "cached", "total")
         tokens = {kind: getattr(row, f"{kind}_tokens") for kind in kinds}
-        return cls.from_row(row, event_ids=json.loads(row.event_ids), tokens=tokens, **others)
+        cost = CostOut.of(cost_of([usage_of_call(row)], current_prices()))
+        return cls.from_row(row, event_ids=json.loads(row.event_ids), tokens=tokens, cost=cost, **others)
 
 
 class WholeCall(CallOut):

@@ -32,6 +32,7 @@ from sessions_app.http import json_text
 from sessions_app.lookup import find_run, find_session
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.runs import dispatch, lifecycle
+from sessions_app.runs.run_list import spending_of_runs
 from sessions_app.runs.runtime_client import provider
 from sessions_app.search.execution import session_queries
 from sessions_app.search.query import parsing, terms
@@ -163,6 +164,7 @@ def _session_page(filters: dict[str, Any], query: terms.Query, limit: int, befor
         matching = session_queries.Search(query).filter_rows(matching)
     page = pagination.paginate(matching, "updated_at", before, size=limit)
     listing.read_tags(page.rows)
+    listing.read_costs(page.rows)
     return SessionPage(sessions=[SessionOut.of(row) for row in page.rows], next=page.older or None)
 
 
@@ -190,4 +192,8 @@ def _run_page(filters: dict[str, Any], limit: int, before: str) -> Runs:
 
 def _runs_out(rows: Sequence[Run]) -> list[RunOut]:
     lost_toolsets = lost_toolsets_of_sessions([(row.session_id, row.invocation_id) for row in rows])
-    return [RunOut.of(row, lost_toolsets.get((row.session_id, row.invocation_id), ())) for row in rows]
+    spending = spending_of_runs(rows)
+    return [
+        RunOut.of(row, lost_toolsets.get((row.session_id, row.invocation_id), ()), spending.get(row.pk))
+        for row in rows
+    ]

@@ -15,7 +15,18 @@ from sessions_app.models import SessionTrait
 VALUE_LENGTH = 200
 """Characters of a trait's value that are stored."""
 
-COLUMNS = ("session_id", "seq", "event_id", "invocation_id", "kind", "author", "branch", "summary", "data")
+COLUMNS = (
+    "session_id",
+    "seq",
+    "event_id",
+    "invocation_id",
+    "kind",
+    "author",
+    "branch",
+    "timestamp",
+    "summary",
+    "data",
+)
 """Columns of an event that the index needs."""
 
 _TEXT_FIELDS = (

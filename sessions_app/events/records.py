@@ -77,6 +77,7 @@ def build_record(
     delta: Mapping[str, Any] | None = None,
     writers: Mapping[str, Writer] | None = None,
     keep_temp: bool = False,
+    model: str = "",
 ) -> EventRecord:
     """Return the row of a wire event. Values that no store can hold are converted, so that the event is never lost.
 
@@ -85,17 +86,22 @@ def build_record(
         delta: the state delta as Python values; default: the delta in `wire`.
         writers: the observed writer of each prefixed key.
         keep_temp: include `temp:` keys as ghost keys.
+        model: the model that was asked for the event, if known; the wire form has only the version that answered.
     """
     if delta is None:
         delta = (wire.get("actions") or {}).get("stateDelta") or {}
     try:
-        return _build_record(wire, delta, writers or {}, keep_temp)
+        return _build_record(wire, delta, writers or {}, keep_temp, model)
     except (ValueError, RecursionError):
-        return _build_record(scopes.to_jsonable(wire), delta, writers or {}, keep_temp)
+        return _build_record(scopes.to_jsonable(wire), delta, writers or {}, keep_temp, model)
 
 
 def _build_record(
-    wire: Mapping[str, Any], delta: Mapping[str, Any], writers: Mapping[str, Writer], keep_temp: bool
+    wire: Mapping[str, Any],
+    delta: Mapping[str, Any],
+    writers: Mapping[str, Writer],
+    keep_temp: bool,
+    model: str,
 ) -> EventRecord:
     """Return the row of a wire event.
 
@@ -122,7 +128,7 @@ def _build_record(
     ]
     public = _without_credentials(wire)
     data = scopes.dump_storable(public)
-    summary = summarize(public)
+    summary = summarize(public, model)
     return EventRecord(
         event_id=wire["id"],
         invocation_id=wire.get("invocationId") or "",

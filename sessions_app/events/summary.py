@@ -45,15 +45,16 @@ LIST_LIMIT, SOURCES_LIMIT = 50, 12
 """Entries of a list, and of the list of sources."""
 
 
-def summarize(wire: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an event's summary, which is bounded and has no empty entries.
+def summarize(wire: Mapping[str, Any], asked_model: str = "") -> dict[str, Any]:
+    """Return an event's summary, which is bounded and has no empty entries. `asked_model` is the model asked for it.
 
     Keys: text, thought, cut (text was truncated), calls [{id, name, args, waiting}], results [{id, name, result,
     failed}], media [{mime, name, size or uri, pointer}], code, others [{name, value}] (parts of other kinds),
     order [[key, count]] (see `PART_ORDER`), output, heard and voiced (transcriptions of what was said to and by
     the agent), sources [{title, uri}], searched [queries], delta [keys], artifacts {name: version}, signals
     {name: value}, compaction {start, end, text}, error {code, message}, tokens {prompt, output, total, cached,
-    thoughts}, model, node, remote (status of the A2A task that sent it), flags [names].
+    thoughts}, model (the version that answered), asked_model (only with tokens), node, remote (status of the A2A task
+    that sent it), flags [names].
     """
     actions = wire.get("actions") or {}
     parts = [*parts_of(wire), *partial_parts(wire)]
@@ -83,7 +84,8 @@ def summarize(wire: Mapping[str, Any]) -> dict[str, Any]:
         "signals": {name: _signal(value) for name, value in control_signals(actions)},
         "compaction": _compaction(actions.get("compaction")),
         "error": _error(wire),
-        "tokens": tokens_of(wire),
+        "tokens": (tokens := tokens_of(wire)),
+        "asked_model": shorten(asked_model) if tokens else "",
         "model": shorten(wire.get("modelVersion") or ""),
         "node": shorten((wire.get("nodeInfo") or {}).get("path") or ""),
         "remote": _remote_status(wire),

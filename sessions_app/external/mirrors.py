@@ -165,7 +165,7 @@ def _correct(key: SessionKey, record: EventRecord, refused: list[str]) -> bool:
     if before["actions"]["stateDelta"] != after["actions"]["stateDelta"]:
         refused.append(f"event {record.event_id!r} has another state delta than the stored copy")
         return False
-    text_before = event_text.text_of_data(stored.data)
+    text_before, summary_before = event_text.text_of_data(stored.data), stored.decoded_summary
     AgentSession.objects.filter(pk=session.pk).update(
         revision=F("revision") + 1,
         total_tokens=F("total_tokens") + record.total_tokens - stored.total_tokens,
@@ -175,7 +175,8 @@ def _correct(key: SessionKey, record: EventRecord, refused: list[str]) -> bool:
         setattr(stored, name, getattr(record, name))
     stored.summary, stored.data, stored.private = record.summary, record.data, record.private
     stored.save()
-    if event_text.text_of_data(record.data) != text_before:
+    has_other_tokens = json.loads(record.summary).get("tokens") != summary_before["tokens"]
+    if has_other_tokens or event_text.text_of_data(record.data) != text_before:
         indexing.reset_session(session.pk)
     return True
 

@@ -41,6 +41,7 @@ from sessions_app.models.state import (
 )
 from sessions_app.models.traces import UNCOUNTED, ModelCall, ModelPiece, Span, Trace
 from sessions_app.models.trends import TrendBucket
+from sessions_app.models.usage import SessionUsage
 
 __all__ = [
     "LOG_LEVELS",
@@ -78,6 +79,7 @@ __all__ = [
     "SessionState",
     "SessionTag",
     "SessionTrait",
+    "SessionUsage",
     "SessionWords",
     "Span",
     "StateChange",

@@ -72,6 +72,9 @@ class NestedRun(models.Model):
     event_count = models.IntegerField(default=0, help_text="Number of its events.")
     stored_count = models.IntegerField(default=0, help_text="Number of its events that are stored.")
     total_tokens = models.BigIntegerField(default=0, help_text="Tokens of its own model calls.")
+    usage = models.TextField(
+        default="{}", db_default="{}", help_text="JSON: tokens of its own model calls by model and kind."
+    )
     indexed_count = models.IntegerField(
         default=0, db_default=0, help_text="Stored events in the search index."
     )

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
-from django.db.models import BooleanField, ExpressionWrapper, OuterRef, QuerySet, Subquery
+from django.db.models import BooleanField, ExpressionWrapper, OuterRef, Q, QuerySet, Subquery
 
 from sessions_app.models import Event, Run
+from sessions_app.prices import current_prices
+from sessions_app.prices.costs import CallUsage, Spending, call_of_summary, cost_of
 from sessions_app.runs import rerun
 
 MAX_ERROR_TYPES = 50
+
+MAX_EVENTS = 2_000
+"""Events of a run up to which its tokens are summed."""
 
 COLUMNS = {
     "app": "session__app_name",
@@ -47,7 +55,35 @@ def error_types(chosen: str) -> list[str]:
 
 def build_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Return runs as the list shows them; `seconds` and `events` are None until a run has ended."""
-    return [_build_row(run) for run in runs]
+    spending = spending_of_runs(runs)
+    return [{**_build_row(run), "spending": spending.get(run.pk)} for run in runs]
+
+
+def spending_of_runs(runs: Sequence[Run]) -> dict[str, Spending]:
+    """Return tokens and costs of the events of ended runs by id, without very long runs. At most one query."""
+    ranges = {
+        run.pk: (run.session_id, run.first_seq, run.last_seq)
+        for run in runs
+        if run.first_seq is not None and run.last_seq is not None
+        if 0 < run.last_seq - run.first_seq <= MAX_EVENTS
+    }
+    if not ranges:
+        return {}
+    conditions = (Q(session=pk, seq__gt=first, seq__lte=last) for pk, first, last in ranges.values())
+    events = Event.objects.filter(reduce(or_, conditions), total_tokens__gt=0)
+    calls: dict[int, list[tuple[int, int, CallUsage | None]]] = defaultdict(list)
+    for pk, seq, tokens, summary, at in events.values_list(
+        "session_id", "seq", "total_tokens", "summary", "timestamp"
+    ):
+        calls[pk].append((seq, tokens, call_of_summary(json.loads(summary), at)))
+    prices = current_prices()
+    spending = {}
+    for run_id, (pk, first, last) in ranges.items():
+        own = [(tokens, call) for seq, tokens, call in calls[pk] if first < seq <= last]
+        spending[run_id] = Spending(
+            sum(tokens for tokens, _ in own), cost_of((call for _, call in own), prices)
+        )
+    return spending
 
 
 def _build_row(run: Run) -> dict[str, Any]:

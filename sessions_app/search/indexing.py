@@ -1,4 +1,4 @@
-"""Writes the search indexes after appends: words and traits of events, and values of state.
+"""Writes the search indexes after appends: words and traits of events, and values of state; also sums of tokens.
 
 The text and the traits of nested runs are indexed at the event with their call, when they have ended.
 
@@ -25,9 +25,12 @@ from sessions_app.models import (
     NestedRun,
     Scope,
     SessionTrait,
+    SessionUsage,
     StateChange,
     StateValue,
 )
+from sessions_app.prices import session_usage
+from sessions_app.prices.costs import CallUsage, call_of_summary
 from sessions_app.search import event_index, index_backlog, nested_content
 from sessions_app.store import json_sql, tokens
 
@@ -59,6 +62,7 @@ class IndexBatch:
     traits: dict[event_text.Trait, int] = field(default_factory=dict)
     values: list[StateValue] = field(default_factory=list)
     nested: dict[int, int] = field(default_factory=dict)
+    calls: list[CallUsage] = field(default_factory=list)
 
 
 def read_batches() -> list[IndexBatch]:
@@ -113,6 +117,7 @@ def reset_session(session_pk: int) -> None:
     forget_session(session_pk)
     with transaction.atomic():
         SessionTrait.objects.filter(session=session_pk).delete()
+        SessionUsage.objects.filter(session=session_pk).delete()
         AgentSession.objects.filter(pk=session_pk).update(
             indexed_seq=-1, problems_seq=-1, problems_version=F("problems_version") + 1
         )
@@ -147,6 +152,8 @@ def _read_batch(pk: int, start: int, last: int, limit: int) -> IndexBatch:
             batch.traits.update(dict.fromkeys(content.traits, event.seq))
         traits = event_text.traits_of(event.kind, event.author, event.branch, event.summary)
         batch.traits.update(dict.fromkeys(traits, event.seq))
+        if call := call_of_summary(event.decoded_summary, event.timestamp):
+            batch.calls.append(call)
     changes = StateChange.objects.filter(session=pk, seq__gt=start, seq__lte=batch.end, removed=False)
     columns = changes.only("scope", "key_id", "owner_id", "value")
     values = (value for change in columns.iterator() for value in _state_values(change))
@@ -216,6 +223,7 @@ def _store_batch(batch: IndexBatch) -> None:
             update_fields=["seq"],
         )
         StateValue.objects.bulk_create(batch.values, ignore_conflicts=True)
+        session_usage.add_usage(batch.session_pk, batch.calls)
         is_current = AgentSession.objects.filter(pk=batch.session_pk, indexed_seq=batch.start).update(
             indexed_seq=batch.end
         )

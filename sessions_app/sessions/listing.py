@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -22,6 +22,8 @@ from django.db.models import (
 
 from sessions_app import expiry, realms
 from sessions_app.models import AgentSession, Run, SessionTag
+from sessions_app.prices.costs import Cost
+from sessions_app.prices.session_usage import costs_of_sessions
 from sessions_app.search.execution import session_queries, windowed_scan
 from sessions_app.search.execution.hits import Hit
 from sessions_app.search.query.terms import Query
@@ -38,6 +40,9 @@ MOST_COUNTED = 200_000
 
 _TAGS = "_tag_names"
 """Attribute of sessions that caches their tags."""
+
+_COST = "_cost"
+"""Attribute of sessions that caches their cost."""
 
 MOST_WORDS = 8
 """Maximum words of a text that `find_by_names` uses."""
@@ -186,6 +191,7 @@ def list_page(
     above = [] if before else pinned
     rows_shown = [*above, *page_of_others.rows]
     read_tags(rows_shown)
+    read_costs(rows_shown)
     return SessionPage(above, page_of_others, search.hits(rows_shown), pending)
 
 
@@ -241,10 +247,26 @@ def tag_names(session: AgentSession) -> list[str]:
     return names
 
 
+def read_costs(rows: Sequence[AgentSession]) -> None:
+    """Read the costs of sessions for `cost_of`. At most two queries; none without a price list."""
+    costs = costs_of_sessions(rows)
+    for row in rows:
+        setattr(row, _COST, costs.get(row.pk))
+
+
+def cost_of(session: AgentSession) -> Cost | None:
+    """Return the cost of a session's events; None without tokens or without a price list."""
+    if not hasattr(session, _COST):
+        read_costs([session])
+    cost: Cost | None = getattr(session, _COST)
+    return cost
+
+
 def refresh_rows(pks: Collection[int]) -> list[AgentSession]:
-    """Return the current rows of shown sessions, without deleted ones. Two queries."""
+    """Return the current rows of shown sessions, without deleted ones. Two queries, and two for costs."""
     rows = list(with_list_columns(realms.exclude_hidden(AgentSession.objects.filter(pk__in=pks))))
     read_tags(rows)
+    read_costs(rows)
     return rows
 
 

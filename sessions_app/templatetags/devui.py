@@ -24,6 +24,7 @@ from sessions_app.models import AgentSession, ChangeCause, Scope, StateChange
 from sessions_app.presentation import json_tree as jsontree
 from sessions_app.presentation import markdown_html, visible_text
 from sessions_app.presentation.text_diff import DiffPiece
+from sessions_app.prices.costs import Cost
 from sessions_app.sessions import storage_location
 
 register = template.Library()
@@ -274,6 +275,39 @@ def compact(number: float | None) -> str:
         if abs(number) >= limit * 0.9995:
             return f"{_three_digits(number / limit)}{unit}"
     return str(number)
+
+
+@register.filter
+def money(value: float | None, currency: str = "") -> str:
+    """`{{ 0.00123|money:"USD" }}`: USD 0.00123; unknown for none, which is not 0."""
+    if value is None:
+        return "unknown"
+    if value >= 1 or value == round(value, 2):
+        amount = f"{value:,.2f}"
+    else:
+        amount = f"{value:.3g}" if value >= 1e-4 else f"{value:.2g}"
+    return f"{currency} {amount}".strip()
+
+
+@register.filter
+def cost(amount: Cost | None) -> str:
+    """`{{ session_cost|cost }}`: USD 0.012, ≥ USD 0.012 or cost unknown; empty for None."""
+    if amount is None:
+        return ""
+    if amount.is_unknown:
+        return "cost unknown"
+    return f"{'≥ ' if amount.unpriced else ''}{money(amount.amount, amount.currency)}"
+
+
+@register.simple_tag
+def cost_fact(amount: Cost | None) -> SafeString:
+    """`{% cost_fact session_cost %}`: the cost; if it is a minimum or unknown, with a link to the prices."""
+    if amount is not None and not amount.unpriced:
+        return SafeString(cost(amount))
+    text = cost(amount) or "cost unknown"
+    if amount is not None and not amount.is_unknown:
+        text += f", {plural(amount.unpriced, 'call')} without a price"
+    return format_html('<a href="{}">{}</a>', paths.fixed_url("prices"), text)
 
 
 @register.filter

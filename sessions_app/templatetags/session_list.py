@@ -124,7 +124,7 @@ def session_row(session: AgentSession, hits: Mapping[int, Hit] | str = "") -> di
         "duration": devui.duration(duration)
         if (duration := session.updated_at - session.created_at) > 0
         else "",
-        "tokens": _tokens(session.total_tokens),
+        "tokens": _tokens(session),
         "problems": _problems(session),
         "updated": devui.moment(session.updated_at),
         **_pin_fields(is_pinned=session.pinned_at is not None),
@@ -181,8 +181,15 @@ def _tag(name: str) -> SafeString:
     )
 
 
-def _tokens(count: int) -> SafeString:
-    return format_html('<span title="{}">{}</span>', f"{count:,}", devui.compact(count)) if count else EMPTY
+def _tokens(session: AgentSession) -> SafeString:
+    """Return the number of tokens, with their cost below if there is a price list."""
+    count, cost = session.total_tokens, listing.cost_of(session)
+    if not count:
+        return EMPTY
+    tokens = format_html('<span title="{}">{}</span>', f"{count:,}", devui.compact(count))
+    if cost is None:
+        return tokens
+    return format_html('{}<br><span class="faint small">{}</span>', tokens, devui.cost(cost))
 
 
 def _problems(session: AgentSession) -> SafeString:

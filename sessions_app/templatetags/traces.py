@@ -8,6 +8,8 @@ from typing import Any
 from django import template
 
 from sessions_app.models import ModelCall
+from sessions_app.prices import current_prices
+from sessions_app.prices.costs import Cost, cost_of, usage_of_call
 from sessions_app.traces import log_records, waterfall
 
 register = template.Library()
@@ -26,6 +28,12 @@ def call_seconds(call: ModelCall) -> float | None:
 def first_seconds(call: ModelCall) -> float | None:
     """Seconds from the request to the first response chunk; None without one."""
     return None if call.first_at is None else call.first_at - call.started_at
+
+
+@register.filter
+def call_cost(call: ModelCall) -> Cost | None:
+    """Cost of a model call; None without tokens or without a price list."""
+    return cost_of([usage_of_call(call)], current_prices())
 
 
 @register.filter

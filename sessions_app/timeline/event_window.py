@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +10,9 @@ from typing import Any
 from django.db.models import Count, Max, Min, Q, QuerySet, Sum
 
 from sessions_app.models import AgentSession, Event, Run
+from sessions_app.prices.costs import Cost
 from sessions_app.store.json_sql import COUNTS_AS_ERROR
+from sessions_app.timeline.costs import costs_of_invocations
 from sessions_app.timeline.lanes import MAX_LANES, Speaker
 from sessions_app.traces.pauses import Interval, Pauses
 
@@ -74,6 +76,7 @@ class InvocationTotals:
     ended_at: float
     events: int
     tokens: int
+    cost: Cost | None
     cut: bool
     pauses: Pauses = field(default_factory=Pauses)
     speakers: tuple[Speaker, ...] = ()
@@ -150,7 +153,15 @@ def sum_invocations(
         by_invocation[row["invocation_id"]].append(dict(row))
     answered = [name for name, rows in by_invocation.items() if _has_answers(rows)]
     pauses = _pauses(session, answered, runs, low, high)
-    return {name: _total(rows, low, high, Pauses(pauses[name])) for name, rows in by_invocation.items()}
+    in_window = Counter(event.invocation_id for event in events)
+    continued = [
+        name for name, rows in by_invocation.items() if sum(row["events"] for row in rows) > in_window[name]
+    ]
+    costs = costs_of_invocations(session, events, continued, low, high)
+    return {
+        name: _total(rows, low, high, Pauses(pauses[name]), costs.get(name))
+        for name, rows in by_invocation.items()
+    }
 
 
 def _has_answers(rows: list[dict[str, Any]]) -> bool:
@@ -183,7 +194,9 @@ def _pauses(
     return pauses
 
 
-def _total(rows: list[dict[str, Any]], low: int, high: int, pauses: Pauses) -> InvocationTotals:
+def _total(
+    rows: list[dict[str, Any]], low: int, high: int, pauses: Pauses, cost: Cost | None
+) -> InvocationTotals:
     first, last = min(row["first_seq"] for row in rows), max(row["last_seq"] for row in rows)
     agents = sorted(
         (row["first_seq"], row["last_seq"], row["author"]) for row in rows if row["author"] != "user"
@@ -195,6 +208,7 @@ def _total(rows: list[dict[str, Any]], low: int, high: int, pauses: Pauses) -> I
         ended_at=max(row["ended_at"] for row in rows),
         events=sum(row["events"] for row in rows),
         tokens=sum(row["tokens"] for row in rows),
+        cost=cost,
         cut=first == low or last == high,
         pauses=pauses,
         speakers=tuple(Speaker(author, start, end) for start, end, author in agents),

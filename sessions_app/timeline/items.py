@@ -13,6 +13,7 @@ from sessions_app.agents.page.invocation_path import workflow_node
 from sessions_app.events.conditions import can_end_turn, is_error
 from sessions_app.events.superseded_events import SupersededRanges
 from sessions_app.models import AgentSession, Event, EventSummary, Run
+from sessions_app.prices.costs import Cost
 from sessions_app.problems.failures import BLOCK_REASONS, LENGTH_LIMIT
 from sessions_app.runs.questions import INPUT, SCHEMA_ARGUMENTS, Question
 from sessions_app.timeline.event_window import InvocationTotals
@@ -63,7 +64,7 @@ SIGNAL_ICONS = {
     "escalate": "up",
 }
 
-SILENT_KEYS = frozenset({"tokens", "model", "node", "flags", "delta"})
+SILENT_KEYS = frozenset({"tokens", "model", "asked_model", "node", "flags", "delta"})
 """Keys of a summary that are no content of a row."""
 
 QUIET_SIGNALS = frozenset({"agentState", "endOfAgent"})
@@ -138,6 +139,7 @@ class TimelineItem:
         lanes: lanes of the agents, if the invocation has several.
         nested_runs: what agents did inside its calls.
         log: number of log records after it; None: there are none.
+        cost: what its model call cost; None without tokens or without a price list.
         nested_url: for an event of a nested run the URL of its JSON; empty for an event of the session.
     """
 
@@ -159,6 +161,7 @@ class TimelineItem:
     lanes: Lanes | None = None
     nested_runs: HeadsByCall = field(default_factory=dict)
     log: LogCount | None = None
+    cost: Cost | None = None
     nested_url: str = ""
 
     @property
@@ -372,6 +375,7 @@ class WindowNotes:
     covers: dict[int, tuple[int, int]] = field(default_factory=dict)
     nested_runs: Mapping[int, HeadsByCall] = field(default_factory=dict)
     log_counts: Mapping[int, LogCount] = field(default_factory=dict)
+    costs: Mapping[int, Cost | None] = field(default_factory=dict)
 
 
 def _run_broken_at(event: Event, runs: Sequence[Run]) -> Run | None:
@@ -416,6 +420,7 @@ def build_items(
             takes_back=notes.marks.taken_back_by(event.seq),
             nested_runs=notes.nested_runs.get(event.seq, {}),
             log=notes.log_counts.get(event.seq),
+            cost=notes.costs.get(event.seq),
         )
         called_at.update(dict.fromkeys(summary.call_ids, event.timestamp))
         calls.update(calls_of(event))

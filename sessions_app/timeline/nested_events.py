@@ -12,6 +12,7 @@ from django.urls import reverse
 from sessions_app import scopes
 from sessions_app.events.attribution import UNKNOWN
 from sessions_app.models import AgentSession, ChangeCause, Event, NestedEvent, NestedRun
+from sessions_app.timeline.costs import costs_of_events
 from sessions_app.timeline.items import TimelineItem, elapsed_seconds
 from sessions_app.timeline.key_changes import BRIEF_LENGTH, KeyChange, truncate
 from sessions_app.timeline.nested_runs import HeadsByCall, events_of, runs_inside
@@ -79,13 +80,20 @@ def _items(
     items: list[TimelineItem] = []
     called_at: dict[str, float] = {}
     previous: Event | None = None
-    for row in rows:
-        event = _as_event(run, row)
+    events = [_as_event(run, row) for row in rows]
+    costs = costs_of_events(events)
+    for row, event in zip(rows, events, strict=True):
         url = reverse("nested-event-json", kwargs={"pk": run.session_id, "run": run.pk, "number": row.number})
         elapsed = elapsed_seconds(event, previous, called_at)
         items.append(
             TimelineItem(
-                event, _changes(row, values), elapsed, before=previous, nested_runs=inner, nested_url=url
+                event,
+                _changes(row, values),
+                elapsed,
+                before=previous,
+                nested_runs=inner,
+                cost=costs.get(event.seq),
+                nested_url=url,
             )
         )
         called_at.update(dict.fromkeys(event.decoded_summary.call_ids, event.timestamp))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from django.db.models import QuerySet
 
 from sessions_app.errors import NotFound
 from sessions_app.models import AgentSession, Event, NestedEvent, NestedRun
+from sessions_app.prices import current_prices
+from sessions_app.prices.costs import DAY_S, CallUsage, Cost, Spending, cost_of, sum_costs, uncounted_call
 
 RUNS_READ = 2_000
 """Maximum nested runs that are read at once: as many as there can be events of a call."""
@@ -20,9 +23,10 @@ RUNS_SENT = 100
 
 @dataclass(slots=True)
 class NestedHead:
-    """A nested run, as the line below its call shows it, with the totals of the runs inside it."""
+    """A nested run, as the line below its call shows it, with the totals of the runs inside it. `cost` is of all."""
 
     run: NestedRun
+    cost: Cost | None
     deeper_events: int = 0
     deeper_tokens: int = 0
 
@@ -74,6 +78,22 @@ def runs_changed_after(session_pk: int, changed_at: float) -> list[NestedHead]:
     return [head for head in heads if head.run.ref in refs]
 
 
+def nested_usage(session: AgentSession) -> Spending:
+    """Return tokens and cost of the newest nested runs of a session."""
+    runs = (
+        NestedRun.objects.filter(session=session, total_tokens__gt=0)
+        .defer("state")
+        .order_by("-pk")[:RUNS_READ]
+    )
+    calls = [call for run in runs for call in _calls_of(run)]
+    return Spending(sum(run.total_tokens for run in runs), cost_of(calls, current_prices()))
+
+
+def cost_of_run(run: NestedRun) -> Cost | None:
+    """Return the cost of the own model calls of a nested run."""
+    return cost_of(_calls_of(run), current_prices())
+
+
 def find_nested_run(session: AgentSession, pk: int) -> NestedRun:
     """Return a nested run of a session.
 
@@ -119,11 +139,21 @@ def runs_inside(run: NestedRun) -> HeadsByCall:
     return heads
 
 
+def _calls_of(run: NestedRun) -> list[CallUsage]:
+    """Return the model calls of a nested run, without those of the runs inside it, by model."""
+    usage: dict[str, dict[str, int]] = json.loads(run.usage)
+    if run.total_tokens and not usage:
+        return [uncounted_call()]
+    return [CallUsage(model, int(run.started_at // DAY_S), tokens) for model, tokens in usage.items()]
+
+
 def _with_totals(runs: Iterable[NestedRun]) -> list[NestedHead]:
     """Return the heads of runs. The argument has the runs inside them, too, after the runs that contain them."""
-    heads = {run.ref: NestedHead(run) for run in runs}
+    prices = current_prices()
+    heads = {run.ref: NestedHead(run, cost_of(_calls_of(run), prices)) for run in runs}
     for head in reversed(heads.values()):
         if parent := heads.get(head.run.parent_ref):
             parent.deeper_events += head.run.event_count + head.deeper_events
             parent.deeper_tokens += head.tokens
+            parent.cost = sum_costs([parent.cost, head.cost])
     return list(heads.values())

@@ -12,6 +12,7 @@ from sessions_app.problems.problem_queries import problems_by_invocation
 from sessions_app.runs.questions import open_questions
 from sessions_app.sessions.lineage import forks_at
 from sessions_app.timeline import event_window as windows
+from sessions_app.timeline.costs import costs_of_events
 from sessions_app.timeline.event_window import EventWindow, InvocationTotals
 from sessions_app.timeline.groups import InvocationGroup, fold_rows, group_items
 from sessions_app.timeline.items import MAX_CHANGES, EarlierCall, WindowNotes, build_items, calls_of
@@ -73,6 +74,7 @@ def read_timeline(
         covers=_compacted_seqs(session, events),
         nested_runs=nested_runs_of(session, events),
         log_counts=count_by_event(session, events),
+        costs=costs_of_events(events),
     )
     earlier = _earlier_events(session, events, totals.values())
     groups = group_items(build_items(events, notes, earlier.get(events[0].seq - 1)), totals)

@@ -20,7 +20,7 @@ CALLS_SCANNED = 200
 CUT_OFF = "Cut off: the call was cancelled, or the process ended."
 """Error of a nested run whose end was not recorded."""
 
-_UPDATED = ("finished_at", "changed_at", "error", "event_count", "stored_count", "total_tokens")
+_UPDATED = ("finished_at", "changed_at", "error", "event_count", "stored_count", "total_tokens", "usage")
 _EVENT_FIELDS = [field.attname for field in NestedEvent._meta.concrete_fields if not field.primary_key]
 
 _FIND_SESSION = (
@@ -30,7 +30,7 @@ _FIND_SESSION = (
 _FIND_RUN = "SELECT id, seq FROM sessions_app_nestedrun WHERE session_id = %s AND ref = %s"
 _UPDATE_RUN = (
     "UPDATE sessions_app_nestedrun SET seq = %s, finished_at = %s, changed_at = %s, error = %s,"
-    " event_count = %s, stored_count = %s, total_tokens = %s WHERE id = %s"
+    " event_count = %s, stored_count = %s, total_tokens = %s, usage = %s WHERE id = %s"
 )
 _INSERT_EVENT = f"{insert_sql(NestedEvent)} ON CONFLICT DO NOTHING"
 

@@ -6,13 +6,17 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
+from operator import or_
 from typing import Any
 
-from django.db.models import Count, Exists, OuterRef, QuerySet, Subquery, Sum
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery, Sum
 
 from sessions_app.errors import NotFound
 from sessions_app.models import AgentSession, Event, ModelCall, Run, Span, Trace
+from sessions_app.prices import CALL_COLUMNS, current_prices
+from sessions_app.prices.costs import CallUsage, Cost, cost_of, usage_of_call
 from sessions_app.search.execution.column_terms import id_starts_with
 from sessions_app.traces.pauses import Pauses
 
@@ -136,6 +140,20 @@ def with_call_totals(rows: QuerySet[Trace]) -> QuerySet[Trace]:
         tokens=Subquery(of_one.annotate(n=Sum("total_tokens")).values("n")),
         errors=Subquery(of_one.filter(error_type__gt="").annotate(n=Count("pk")).values("n")),
     )
+
+
+def costs_of_traces(rows: Sequence[Trace]) -> dict[int, Cost | None]:
+    """Return the costs of the model calls of traces by primary key. One query; none without a price list."""
+    prices = current_prices()
+    if not prices.prices or not rows:
+        return {}
+    pk_by_invocation = {(row.session_id, row.invocation_id): row.pk for row in rows}
+    conditions = (Q(session=session, invocation_id=name) for session, name in pk_by_invocation)
+    calls: dict[int, list[CallUsage | None]] = defaultdict(list)
+    of_traces = ModelCall.objects.filter(reduce(or_, conditions))
+    for call in of_traces.only("session_id", "invocation_id", "model", "started_at", *CALL_COLUMNS):
+        calls[pk_by_invocation[call.session_id, call.invocation_id]].append(usage_of_call(call))
+    return {pk: cost_of(of_one, prices) for pk, of_one in calls.items()}
 
 
 def find_trace(pk: int) -> Trace:

@@ -22,11 +22,12 @@ from sessions_app.models import AgentSession, Event
 from sessions_app.presentation import json_tree
 from sessions_app.realms import exclude_hidden, is_isolated_fork, is_read_only
 from sessions_app.runs.availability import find_problem
-from sessions_app.sessions import deletion, lineage
+from sessions_app.sessions import deletion, lineage, listing
 from sessions_app.sessions.storage_location import mirror_of
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.event_window import EventWindow
 from sessions_app.timeline.inspector import inspect_event
+from sessions_app.timeline.nested_runs import nested_usage
 from sessions_app.timeline.run_marks import read_session_runs
 from sessions_app.timeline.session_search.suggestions import chips
 from sessions_app.timeline.siblings import list_mark, read_siblings
@@ -182,6 +183,13 @@ def _time_slider(page: PageRequest) -> Context:
     }
 
 
+def _spending(page: PageRequest) -> Context:
+    """Return the cost of the session, and tokens and cost of its nested runs."""
+    if page.selected:
+        return {}
+    return {"cost": listing.cost_of(page.session), "nested": nested_usage(page.session)}
+
+
 def _permissions(page: PageRequest) -> Context:
     """Return whether keys can be edited, and whether the session can be rewound to the selected event."""
     can_edit = not is_read_only(page.session) and mirror_of(page.session) is None
@@ -260,7 +268,7 @@ def _search_results(page: PageRequest) -> Context:
 
 Section = Callable[[PageRequest], Context]
 
-INSPECTION_SECTIONS: tuple[Section, ...] = (_inspection, _raw, _lineage, _permissions)
+INSPECTION_SECTIONS: tuple[Section, ...] = (_inspection, _raw, _lineage, _spending, _permissions)
 DETAIL_SECTIONS: tuple[Section, ...] = (_board, *INSPECTION_SECTIONS, _time_slider)
 PAGE_SECTIONS: tuple[Section, ...] = (
     _frame,

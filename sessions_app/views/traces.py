@@ -90,9 +90,10 @@ def index(request: HttpRequest) -> HttpResponse:
     page = pagination.paginate(
         waterfall.with_call_totals(waterfall.filter_traces(filters)), "started_at", query["before"]
     )
+    costs = waterfall.costs_of_traces(page.rows)
     context = {
         "page": page,
-        "rows": page.rows,
+        "rows": [(row, costs.get(row.pk)) for row in page.rows],
         "query": query,
         "is_filtered": filters != waterfall.TraceFilter(),
         "apps": overview.app_names(),

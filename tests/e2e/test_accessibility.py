@@ -270,12 +270,12 @@ PLACES = {
     "report": Place("eval-run", report_and_attempt),
     "compared runs": Place("eval-run-compare", compared_runs),
     "trend": Place("eval-trend", trend),
-    "prices": Place("eval-prices", address("/evals/prices/")),
+    "prices": Place("prices", address("/evals/prices/")),
 }
 
 NO_PAGES = {
     "agent-check", "app-menu", "import-offers", "query-completions", "session-completions", "state-value",
-    "session-changes", "run-changes", "nested-events", "event-log",  # parts of pages
+    "session-changes", "run-changes", "nested-events", "event-log", "spending",  # parts of pages
     "evalset-file",
     "event-json", "event-blob", "model-call-json", "eval-run-export", "session-export", "eval-case-export",  # data
     "nested-event-json",

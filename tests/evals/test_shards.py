@@ -384,6 +384,7 @@ def test_every_table_of_a_session_is_copied_or_made_anew():
     made_anew = {
         "SessionProblem",
         "SessionTrait",
+        "SessionUsage",
         "DeletedSession",
         "ImportedSession",
         "MirroredSession",

@@ -1,0 +1,47 @@
+"""Costs of events and invocations, from the summaries of events."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+
+from sessions_app.models import AgentSession, Event
+from sessions_app.prices import current_prices
+from sessions_app.prices.costs import CallUsage, Cost, call_of_summary, cost_of
+
+
+def costs_of_invocations(
+    session: AgentSession, events: Sequence[Event], continued: Collection[str], low: int, high: int
+) -> dict[str, Cost | None]:
+    """Return the costs of the events' invocations. No query without a price list, or if none continues elsewhere.
+
+    Args:
+        events: consecutive events.
+        continued: invocations with further events, which are read from seq `low` to `high`.
+    """
+    prices = current_prices()
+    if not prices.prices:
+        return {}
+    calls: dict[str, list[CallUsage | None]] = defaultdict(list)
+    for event in events:
+        calls[event.invocation_id].append(_call_of(event))
+    if continued:
+        shown = (events[0].seq, events[-1].seq)
+        others = Event.objects.filter(session=session, invocation_id__in=continued, total_tokens__gt=0)
+        rows = others.filter(seq__range=(low, high)).exclude(seq__range=shown)
+        for name, summary, at in rows.values_list("invocation_id", "summary", "timestamp"):
+            calls[name].append(call_of_summary(json.loads(summary), at))
+    return {name: cost_of(of_one, prices) for name, of_one in calls.items()}
+
+
+def costs_of_events(events: Iterable[Event]) -> dict[int, Cost | None]:
+    """Return the costs of events by seq."""
+    prices = current_prices()
+    if not prices.prices:
+        return {}
+    return {event.seq: cost_of([_call_of(event)], prices) for event in events if event.total_tokens}
+
+
+def _call_of(event: Event) -> CallUsage | None:
+    return call_of_summary(event.decoded_summary, event.timestamp)

@@ -1,0 +1,19 @@
+"""Tokens and cost of an app or a user."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from sessions_app.forms.query import OwnerQuery
+from sessions_app.prices.session_usage import spending_of
+
+
+@require_safe
+def spending(request: HttpRequest) -> HttpResponse:
+    """Render tokens and cost of the sessions of `?app=` and `?user=`. Pages load it, because it reads many sessions."""
+    query = OwnerQuery(request.GET).read()
+    amounts = spending_of(query["app"], query["user"])
+    context = {"spending": amounts, "app": query["app"], "user": query["user"]}
+    return render(request, "devui/components/spending.html", context)
