@@ -27,10 +27,10 @@ from sessions_app.presentation.value_diff import DiffLine
 from sessions_app.state import history
 
 REPORTED_AS = {
-    "tool_call_count_v1": "tool calls a turn",
-    "inference_call_count_v1": "model calls a turn",
-    "token_usage_v1": "tokens a turn",
-    "invocation_duration_v1": "seconds a turn",
+    "tool_call_count_v1": "tool calls per turn",
+    "inference_call_count_v1": "model calls per turn",
+    "token_usage_v1": "tokens per turn",
+    "invocation_duration_v1": "seconds per turn",
 }
 
 
