@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
+
+from django.http import QueryDict
 
 from sessions_app import scopes
 
@@ -44,16 +46,6 @@ MAX_CHOICES = 200
 
 MAX_KEYS = 12
 """Keys of an object that are listed beside its field."""
-
-
-class PostedData(Protocol):
-    """Submitted form data: Django's `QueryDict`."""
-
-    def get(self, name: str, default: str, /) -> str:
-        """Return the last value of a name."""
-
-    def getlist(self, name: str, /) -> list[str]:
-        """Return all values of a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +112,7 @@ def build_fields(schema: Schema, prefix: str) -> list[FormField]:
     return list(builder.fields(simplified, prefix, depth=0))
 
 
-def fill_fields(fields: Sequence[FormField], posted: PostedData) -> list[FormField]:
+def fill_fields(fields: Sequence[FormField], posted: QueryDict) -> list[FormField]:
     """Return the fields with their submitted content."""
     return [
         replace(

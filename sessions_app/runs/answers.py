@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from django.http import QueryDict
+
 from sessions_app.presentation import schema_form
-from sessions_app.presentation.schema_form import PostedData
 from sessions_app.runs import credential_requests
 from sessions_app.runs.credential_requests import InvalidAnswer
 from sessions_app.runs.questions import Question
@@ -20,7 +21,7 @@ def answer_message(question: Question, response: dict[str, Any]) -> dict[str, An
     return {"role": "user", "parts": [{"functionResponse": answer}]}
 
 
-def read_answer(question: Question, posted: PostedData) -> dict[str, Any]:
+def read_answer(question: Question, posted: QueryDict) -> dict[str, Any]:
     """Return the response that a form contains.
 
     A confirmation is a `ToolConfirmation` (`google/adk/tools/tool_confirmation.py`). Any other value than a JSON object
@@ -44,7 +45,7 @@ def read_answer(question: Question, posted: PostedData) -> dict[str, Any]:
     return _wrap_response(question, _read_fields(question, posted))
 
 
-def _confirmation(posted: PostedData) -> dict[str, Any]:
+def _confirmation(posted: QueryDict) -> dict[str, Any]:
     pressed = posted.get("confirmed", "")
     if pressed not in {"yes", "no"}:
         raise InvalidAnswer.at(
@@ -56,7 +57,7 @@ def _confirmation(posted: PostedData) -> dict[str, Any]:
     )
 
 
-def _read_fields(question: Question, posted: PostedData) -> Any:
+def _read_fields(question: Question, posted: QueryDict) -> Any:
     value, fields = schema_form.read_value(schema_form.fill_fields(question.fields, posted))
     if wrong := schema_form.invalid_fields(fields):
         message = f"{wrong[0].label}: {wrong[0].error}"

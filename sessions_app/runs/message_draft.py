@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.core.files.uploadedfile import UploadedFile
+from django.http import QueryDict
 
 from sessions_app.agents import cards
 from sessions_app.presentation import file_type, schema_form
-from sessions_app.presentation.schema_form import FormField, PostedData
+from sessions_app.presentation.schema_form import FormField
 
 MAX_FILES = 16
 MAX_BYTES = 20_000_000
@@ -74,7 +75,7 @@ def empty_draft(app_name: str) -> MessageDraft:
 
 
 def read_draft(
-    app_name: str, posted: PostedData, files: Sequence[UploadedFile[Any]], *, streaming: bool
+    app_name: str, posted: QueryDict, files: Sequence[UploadedFile[Any]], *, streaming: bool
 ) -> MessageDraft:
     """Return the submitted message."""
     texts = {name: _unix_lines(posted.get(name, "")) for name in ("message", "state_delta", "run_config")}
