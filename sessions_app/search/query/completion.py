@@ -13,6 +13,7 @@ from sessions_app.search.query.terms import (
     CLOSED_VALUES,
     DESCRIPTIONS,
     MEASURES,
+    PERIODS,
     TIMES,
     Field,
     StateTerm,
@@ -141,6 +142,7 @@ def _value_completions(here: CaretWord, vocabulary: Vocabulary) -> Iterator[Comp
 _EXAMPLES = {
     **dict.fromkeys(AGES, ("<1h", "<1d", "<7d", ">30d")),
     **dict.fromkeys(TIMES, ("today", "yesterday", "7d")),
+    **dict.fromkeys(PERIODS, ("today", "yesterday")),
 }
 """Example values of terms about times."""
 

@@ -16,6 +16,7 @@ from sessions_app.search.query.terms import (
     FIELDS,
     MEASURES,
     ORDERS,
+    PERIODS,
     SHARED,
     TIMES,
     Field,
@@ -64,6 +65,8 @@ def take_field(scanner: Scanner, atom: Atom, name: str, *, negated: bool) -> Fie
         raise QueryError(f"{name}: needs a value.", *atom.place, hint=_example_hint(name))
     if name in TIMES:
         _check_time(times.parse_time, value, atom.place)
+    if name in PERIODS:
+        _check_time(times.parse_period, value, atom.place)
     return Field(name, _check_value(name, value, atom.place), negated=negated)
 
 
@@ -146,7 +149,7 @@ def _check_value(name: str, value: str, place: tuple[int, int]) -> str:
     )
 
 
-def _check_time(read: Callable[[str], float], value: str, place: tuple[int, int]) -> None:
+def _check_time(read: Callable[[str], object], value: str, place: tuple[int, int]) -> None:
     try:
         read(value)
     except BadInput as error:
@@ -163,6 +166,7 @@ _EXAMPLES = {
     "created": "created:>30d",
     "after": "after:2026-11-01",
     "before": "before:2026-11-01",
+    "during": "during:2026-11-01",
     "kind": "kind:error",
     "is": "is:pinned",
     "origin": "origin:import",

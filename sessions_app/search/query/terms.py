@@ -45,6 +45,7 @@ CLOSED_VALUES = {
 """Terms with a closed set of values."""
 
 TIMES = frozenset({"after", "before"})
+PERIODS = frozenset({"during"})
 AGES = frozenset({"updated", "created"})
 MEASURES = frozenset({"events", "tokens", "errors", "problems", "duration"})
 """Terms that compare a number."""
@@ -68,6 +69,9 @@ DESCRIPTIONS = {
     "event": "with the event of this id",
     "invocation": "with this invocation",
     "branch": "with events on this branch",
+    "model": "with a recorded call of this model",
+    "code": "with a run of this code version or git revision, or its start",
+    "during": "with a recorded invocation on this day or in this hour",
     "events": "number of events",
     "tokens": "number of tokens",
     "errors": "number of errors",

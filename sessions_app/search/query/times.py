@@ -11,6 +11,9 @@ from sessions_app.presentation import durations
 
 _BARE = re.compile(r"\d{1,12}(\.\d{1,6})?", re.ASCII)
 
+_HOUR = re.compile(r"\d{4}-\d\d-\d\dT\d\d", re.ASCII)
+_DAY = re.compile(r"\d{4}-\d\d-\d\d|today|yesterday", re.ASCII | re.IGNORECASE)
+
 
 def parse_time(text: str, now: float | None = None) -> float:
     """Return the epoch seconds of a day, a time, or a duration before now.
@@ -36,6 +39,21 @@ def parse_time(text: str, now: float | None = None) -> float:
             f"{text[:40]!r} is not a day or time.",
             hint="Write 2026-11-01, 2026-11-01T10:30, today, or 2h for two hours ago.",
         ) from error
+
+
+def parse_period(text: str) -> tuple[float, float]:
+    """Return start and end of a day such as `2026-11-01` or `today`, or of an hour such as `2026-11-01T10`.
+
+    Raises:
+        BadInput: the text is neither.
+    """
+    is_hour = bool(_HOUR.fullmatch(text))
+    if not is_hour and not _DAY.fullmatch(text):
+        raise BadInput(
+            f"{text[:40]!r} is not a day or an hour.", hint="Write 2026-11-01, 2026-11-01T10, today or yesterday."
+        )
+    start = parse_time(f"{text}:00" if is_hour else text)
+    return start, start + (3_600 if is_hour else 86_400)
 
 
 def parse_duration(text: str) -> float:
