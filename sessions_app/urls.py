@@ -77,6 +77,7 @@ urlpatterns = [
     page("memory/add/", "memory.add", "memory-add"),
     page("memory/<int:pk>/delete/", "memory.delete", "memory-delete"),
     page("spending/", "spending.spending", "spending"),
+    page("trends/", "trends.index", "trends"),
     page("traces/", "traces.index", "traces"),
     page("traces/<int:pk>/", "traces.page", "trace"),
     page("traces/<int:pk>/log/", "run_log.page", "trace-log"),

@@ -18,6 +18,7 @@ NAVIGATION = (
     ("state", "State", "t", "state"),
     ("runs", "Runs", "r", "runs"),
     ("traces", "Traces", "x", "traces"),
+    ("trends", "Trends", "d", "trends"),
     ("artifacts", "Artifacts", "f", "artifacts"),
     ("memory", "Memory", "m", "memory"),
     ("evals", "Evals", "e", "evals"),

@@ -16,7 +16,7 @@ from ninja.responses import Status
 from pydantic import Field
 
 from sessions_app import realms
-from sessions_app.api import branches, nested_runs, problems, session_actions, state, traces
+from sessions_app.api import branches, nested_runs, problems, session_actions, state, traces, trends
 from sessions_app.api.schemas import (
     EventPage,
     NewRun,
@@ -47,6 +47,7 @@ router.add_router("", state.router)
 router.add_router("", branches.router)
 router.add_router("", session_actions.router)
 router.add_router("", traces.router)
+router.add_router("", trends.router)
 router.add_router("", nested_runs.router)
 
 

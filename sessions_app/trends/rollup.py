@@ -123,6 +123,13 @@ TOKEN_COLUMNS = {
 SUMS = ("label", "first_at", "count", "errors", "latency", "first_token", *TOKEN_COLUMNS.values())
 """Columns that change when observations are added."""
 
+_COLUMNS = [column.attname for column in TrendBucket._meta.concrete_fields]
+_PUT_BUCKET = (
+    f"INSERT INTO {TrendBucket._meta.db_table} ({', '.join(_COLUMNS)})"  # noqa: S608 - our own names
+    f" VALUES ({', '.join(['%s'] * len(_COLUMNS))}) ON CONFLICT (key) DO UPDATE SET"
+    f" {', '.join(f'{column} = excluded.{column}' for column in SUMS)}"
+)
+
 CALL_COLUMNS = (
     *("session_id", "invocation_id", "agent", "model", "started_at", "first_at", "finished_at", "error_type"),
     *("prompt_tokens", "output_tokens", "thought_tokens", "cached_tokens", "total_tokens"),
@@ -334,9 +341,6 @@ def _add_to_buckets(totals: Mapping[BucketKey, Totals]) -> None:
     stored = TrendBucket.objects.in_bulk(list(keys))
     for digest, row in stored.items():
         totals[keys[digest]].add(Totals.of(row))
-    TrendBucket.objects.bulk_create(
-        [totals[key].row(key, digest) for digest, key in keys.items()],
-        update_conflicts=True,
-        unique_fields=["key"],
-        update_fields=SUMS,
-    )
+    rows = [totals[key].row(key, digest) for digest, key in keys.items()]
+    with connection.cursor() as cursor:  # plain SQL: Django's bulk_create takes five times as long
+        cursor.executemany(_PUT_BUCKET, [[getattr(row, name) for name in _COLUMNS] for row in rows])

@@ -115,7 +115,7 @@ def _render_status_card(request: HttpRequest, app_name: str, problem: DevUIError
     return render(request, CARD + "#checked", context)
 
 
-MENU_PLACES = ("sessions", "state", "runs", "traces", "artifacts", "memory", "evals")
+MENU_PLACES = ("sessions", "state", "runs", "traces", "trends", "artifacts", "memory", "evals")
 """Route names of lists that `?app=` filters. On other pages the menu links to the app's own page."""
 
 

@@ -65,6 +65,18 @@ def trace(page: Page) -> None:
     expect(page.locator(".bar-row").first).to_be_visible()
 
 
+def trends(page: Page) -> None:
+    """Run an agent and open the trend of its models, once the run was counted."""
+    trace(page)
+    found = page.locator("svg.trend").first
+    for _ in range(20):
+        page.goto("/trends/?app=weather&measure=model-latency")
+        if found.is_visible():
+            return
+        page.wait_for_timeout(1_000)
+    expect(found).to_be_visible()
+
+
 def log(page: Page) -> None:
     """Run an agent, which logs nothing, and open its log."""
     trace(page)
@@ -246,6 +258,7 @@ PLACES = {
     "recall": Place("memory", address("/memory/?app=office&user=aya&q=budget")),
     "forget": Place("memory-delete", deletion_of_a_memory),
     "traces": Place("traces", address("/traces/")),
+    "trends": Place("trends", trends),
     "trace": Place("trace", trace),
     "log": Place("trace-log", log),
     "model call": Place("model-call", model_call),

@@ -30,6 +30,7 @@ PAGES = {
     "/artifacts/upload/": "Upload an artifact",
     "/memory/": "Memory",
     "/traces/": "Traces",
+    "/trends/": "Trends",
     "/agents/weather/": "weather",
 }
 

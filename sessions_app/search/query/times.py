@@ -50,7 +50,8 @@ def parse_period(text: str) -> tuple[float, float]:
     is_hour = bool(_HOUR.fullmatch(text))
     if not is_hour and not _DAY.fullmatch(text):
         raise BadInput(
-            f"{text[:40]!r} is not a day or an hour.", hint="Write 2026-11-01, 2026-11-01T10, today or yesterday."
+            f"{text[:40]!r} is not a day or an hour.",
+            hint="Write 2026-11-01, 2026-11-01T10, today or yesterday.",
         )
     start = parse_time(f"{text}:00" if is_hour else text)
     return start, start + (3_600 if is_hour else 86_400)

@@ -1,0 +1,163 @@
+"""Layout of plots of trends. Pure.
+
+Coordinates refer to the drawing of the template: percent of its width, so that it fits every window, and pixels of its
+height.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from sessions_app.trends.trend_queries import Group, Trend
+
+TOP, HEIGHT = 10.0, 150.0
+TICKS = 4
+LABELS = 6
+"""Approximate number of times on the axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A value of a group in an hour or day, named `time`, and the search for its sessions."""
+
+    x: float
+    y: float
+    start: int
+    value: float
+    time: str
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The values of a group. `segments`: points of lines without gaps; `number`: that of the color, from 1."""
+
+    number: int
+    group: Group
+    dots: list[Dot]
+    segments: list[str]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure of all groups over time."""
+
+    trend: Trend
+    title: str
+    figure: str
+
+    @property
+    def name(self) -> str:
+        """Name of the plot."""
+        measure = self.trend.filter.measure
+        return f"{measure.label}: {self.title.lower()}" if len(measure.figures) > 1 else measure.label
+
+    @property
+    def bottom(self) -> float:
+        """The y of 0."""
+        return TOP + HEIGHT
+
+    @property
+    def height(self) -> float:
+        """Pixels."""
+        return self.bottom + 22
+
+    @cached_property
+    def highest(self) -> float:
+        """The value at the top: the next one with a round first digit."""
+        values = [value for group in self.trend.groups for _, value in self._values(group)]
+        most = max(values, default=0.0)
+        if most <= 0:
+            return 1.0
+        step = 10 ** math.floor(math.log10(most))
+        return float(next(factor * step for factor in (1, 2, 4, 6, 8, 10) if factor * step >= most))
+
+    @property
+    def grid(self) -> list[tuple[float, float]]:
+        """Horizontal lines: y and value."""
+        values = [round(self.highest * part / TICKS, 9) for part in range(TICKS + 1)]
+        return [(self._y(value), value) for value in values]
+
+    @property
+    def times(self) -> list[tuple[float, str]]:
+        """Times on the axis: x and name."""
+        every = max(1, round(len(self.trend.starts) / LABELS))
+        label = self.trend.filter.time_label
+        return [(self._x(start), label(start)) for start in self.trend.starts[every // 2 :: every]]
+
+    @cached_property
+    def lines(self) -> list[Line]:
+        """The groups with values."""
+        return [
+            Line(number, group, dots, list(self._segments(dots)))
+            for number, group in enumerate(self.trend.groups, start=1)
+            if (dots := self._dots(group))
+        ]
+
+    def _values(self, group: Group) -> Iterator[tuple[int, float]]:
+        for start, figures in group.points.items():
+            if (value := getattr(figures, self.figure)) is not None:
+                yield start, value
+
+    def _dots(self, group: Group) -> list[Dot]:
+        criteria = self.trend.filter
+        return [
+            Dot(
+                self._x(start),
+                self._y(value),
+                start,
+                value,
+                criteria.time_label(start),
+                criteria.session_query(group.name, start),
+            )
+            for start, value in self._values(group)
+        ]
+
+    def _segments(self, dots: list[Dot]) -> Iterator[str]:
+        """Yield the points of each line between neighboring dots."""
+        segment: list[Dot] = []
+        for dot in dots:
+            if segment and dot.start - segment[-1].start > self.trend.filter.step:
+                yield _points(segment)
+                segment = []
+            segment.append(dot)
+        yield _points(segment)
+
+    def _x(self, start: int) -> float:
+        starts = self.trend.starts
+        return round(100 * ((start - starts.start) / starts.step + 0.5) / len(starts), 2)
+
+    def _y(self, value: float) -> float:
+        return round(TOP + HEIGHT * (1 - value / self.highest), 2)
+
+
+def plots_of(trend: Trend) -> list[Plot]:
+    """Return the plots of a trend."""
+    return [Plot(trend, title, figure) for title, figure in trend.filter.measure.figures]
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """Values of an hour or day: for each group those of all plots, or None."""
+
+    time: str
+    cells: list[list[float | None] | None]
+
+
+def table_of(trend: Trend) -> list[TableRow]:
+    """Return the values of a trend as a table, the newest first."""
+    names = [name for _, name in trend.filter.measure.figures]
+    rows = []
+    for start in reversed(trend.starts):
+        points = [group.points.get(start) for group in trend.groups]
+        if any(points):
+            cells = [[getattr(point, name) for name in names] if point else None for point in points]
+            rows.append(TableRow(trend.filter.time_label(start), cells))
+    return rows
+
+
+def _points(dots: list[Dot]) -> str:
+    return " ".join(f"{dot.x},{dot.y}" for dot in dots)

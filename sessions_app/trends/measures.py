@@ -1,0 +1,169 @@
+"""Measures and groupings of trends, and the figures of totals. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from sessions_app.errors import BadInput
+from sessions_app.models import TrendBucket
+from sessions_app.prices import Prices, Usage, add_tokens
+from sessions_app.trends import histogram
+from sessions_app.trends.rollup import Totals
+
+Source, Dimension = TrendBucket.Measure, TrendBucket.Dimension
+
+NAMES_OF = {Source.MODEL: "model", Source.TOOL: "tool", Source.PROBLEM: "problem"}
+"""The name of a counted thing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A measure that can be chosen. `figures`: a title and an attribute of `Figures` for each plot."""
+
+    slug: str
+    label: str
+    source: str
+    unit: str
+    figures: tuple[tuple[str, str], ...]
+
+
+LATENCY = (("Median", "latency"), ("95th percentile", "latency_p95"))
+FIRST_TOKEN = (("Median", "first_token"), ("95th percentile", "first_token_p95"))
+
+MEASURES = {
+    measure.slug: measure
+    for measure in (
+        Measure("invocation-time", "Time of invocations", Source.INVOCATION, "seconds", LATENCY),
+        Measure("model-latency", "Latency of model calls", Source.MODEL, "seconds", LATENCY),
+        Measure("first-token", "Time to the first token", Source.MODEL, "seconds", FIRST_TOKEN),
+        Measure("tool-latency", "Latency of tool calls", Source.TOOL, "seconds", LATENCY),
+        Measure(
+            "tokens",
+            "Tokens",
+            Source.MODEL,
+            "tokens",
+            (("Input", "input_tokens"), ("Output and thoughts", "output_tokens")),
+        ),
+        Measure("cost", "Cost", Source.MODEL, "money", (("Cost", "cost"),)),
+        Measure(
+            "failed-invocations", "Failed invocations", Source.INVOCATION, "share", (("Share", "error_rate"),)
+        ),
+        Measure("failed-models", "Failed model calls", Source.MODEL, "share", (("Share", "error_rate"),)),
+        Measure("failed-tools", "Failed tool calls", Source.TOOL, "share", (("Share", "error_rate"),)),
+        Measure("problems", "Problems", Source.PROBLEM, "number", (("Number", "count"),)),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """A grouping: label, the dimension of its buckets, their column with the group, and the search term of a group."""
+
+    slug: str
+    label: str
+    dimension: str
+    column: str
+    term: str
+
+
+GROUPINGS = {
+    grouping.slug: grouping
+    for grouping in (
+        Grouping("app", "App", Dimension.ALL, "app_name", "app"),
+        Grouping("agent", "Agent", Dimension.AGENT, "value", "author"),
+        Grouping("model", "Model", Dimension.ALL, "name", "model"),
+        Grouping("tool", "Tool", Dimension.ALL, "name", "tool"),
+        Grouping("problem", "Problem", Dimension.ALL, "name", "problem"),
+        Grouping("user", "User", Dimension.USER, "value", "user"),
+        Grouping("code", "Code version", Dimension.CODE, "value", "code"),
+    )
+}
+
+
+def find_grouping(measure: Measure, slug: str, app: str) -> Grouping:
+    """Return a grouping of a measure; without a slug that by model, tool or problem, or else by agent or app.
+
+    Raises:
+        BadInput: the measure has no such groups.
+    """
+    own = NAMES_OF.get(Source(measure.source), "")
+    if slug in NAMES_OF.values() and slug != own:
+        possible = [
+            each.label.lower() for each in GROUPINGS.values() if each.slug in OF_ALL or each.slug == own
+        ]
+        raise BadInput(
+            f"{measure.label} cannot be grouped by {slug}.", hint=f"Group by {', '.join(possible)}."
+        )
+    return GROUPINGS[slug or own or ("agent" if app else "app")]
+
+
+OF_ALL = frozenset(GROUPINGS) - frozenset(NAMES_OF.values())
+"""Groupings of all measures."""
+
+
+@dataclass(slots=True)
+class PricedTotals:
+    """Totals over time and models, with the tokens of each day or hour by model, since prices differ."""
+
+    totals: Totals = field(default_factory=Totals)
+    usage: dict[int, dict[str, dict[str, int]]] = field(default_factory=lambda: defaultdict(dict))
+
+    def add(self, start: int, name: str, totals: Totals) -> None:
+        """Add the totals of a bucket."""
+        self.totals.add(totals)
+        if any(totals.tokens.values()):
+            add_tokens(self.usage[start].setdefault(name, {}), totals.tokens)
+
+    def cost(self, prices: Prices) -> float | None:
+        """Return the cost of the tokens; None if a model has no price, or if there are no tokens."""
+        return cost_of(self.usage.items(), prices)
+
+
+def cost_of(usages: Iterable[tuple[int, Usage]], prices: Prices) -> float | None:
+    """Return the cost of tokens of several times; None (unknown) if that of one is unknown."""
+    costs = [prices.cost(usage, start) for start, usage in usages]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if known and len(known) == len(costs) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Figures of observations. Durations are in seconds and at most 5 % off; None: there are none, or unknown."""
+
+    count: int
+    errors: int
+    latency: float | None
+    latency_p95: float | None
+    latency_p99: float | None
+    first_token: float | None
+    first_token_p95: float | None
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    cost: float | None
+
+    @property
+    def error_rate(self) -> float:
+        """The share that failed."""
+        return self.errors / self.count if self.count else 0.0
+
+    @classmethod
+    def of(cls, priced: PricedTotals, prices: Prices) -> Figures:
+        """Return the figures of totals."""
+        totals = priced.totals
+        tokens = totals.tokens
+        return cls(
+            count=totals.count,
+            errors=totals.errors,
+            latency=histogram.quantile(totals.latency, 0.5),
+            latency_p95=histogram.quantile(totals.latency, 0.95),
+            latency_p99=histogram.quantile(totals.latency, 0.99),
+            first_token=histogram.quantile(totals.first_token, 0.5),
+            first_token_p95=histogram.quantile(totals.first_token, 0.95),
+            input_tokens=tokens.get("prompt", 0),
+            cached_tokens=tokens.get("cached", 0),
+            output_tokens=tokens.get("output", 0),
+            cost=priced.cost(prices),
+        )

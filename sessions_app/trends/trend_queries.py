@@ -1,0 +1,148 @@
+"""Queries of trends: the largest groups of a measure, and their figures over time."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from django.db.models import Min, QuerySet, Sum
+
+from sessions_app.models import TrendBucket
+from sessions_app.prices import Prices, current_prices
+from sessions_app.search.query.terms import Field, Query
+from sessions_app.store.skip_scan import distinct_values
+from sessions_app.trends.measures import Dimension, Figures, Grouping, Measure, PricedTotals
+from sessions_app.trends.rollup import DAY, HOUR, Totals
+
+GROUPS = 6
+"""Groups that are shown: as many as colors tell apart."""
+
+DAYS = (2, 7, 30, 90)
+"""Possible lengths of a trend. Two days are shown by hour."""
+
+DEFAULT_DAYS = 30
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class TrendFilter:
+    """What a trend is about. An empty app: all apps."""
+
+    measure: Measure
+    grouping: Grouping
+    days: int
+    app: str = ""
+
+    @property
+    def hourly(self) -> bool:
+        """True for a trend by hour. Users are counted by day only."""
+        return self.days == DAYS[0] and self.grouping.dimension != Dimension.USER
+
+    @property
+    def step(self) -> int:
+        """Seconds from one point to the next."""
+        return HOUR if self.hourly else DAY
+
+    def starts(self, now: float) -> range:
+        """Return the starts of the hours or days, up to the current one."""
+        end = int(now // self.step * self.step) + self.step
+        return range(end - self.days * DAY, end, self.step)
+
+    def time_label(self, start: int) -> str:
+        """Return the name of an hour or day."""
+        time_utc = datetime.fromtimestamp(start, UTC)
+        day = f"{time_utc:%b} {time_utc.day}"
+        return f"{day}, {time_utc:%H}:00" if self.hourly else day
+
+    def session_query(self, group: str, start: int | None = None) -> str:
+        """Return the search for the sessions of a group, in an hour or day."""
+        terms = {"app": self.app, self.grouping.term: group}
+        if start is not None:
+            form = "%Y-%m-%dT%H" if self.hourly else "%Y-%m-%d"
+            terms["during"] = datetime.fromtimestamp(start, UTC).strftime(form)
+        return str(Query(tuple(Field(name, value) for name, value in terms.items() if value)))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group with its figures over all the time, and by start of the hour or day. `label`: its display name."""
+
+    name: str
+    label: str
+    figures: Figures
+    points: dict[int, Figures]
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """A measure over time. `has_more`: there are smaller groups, which are not shown."""
+
+    filter: TrendFilter
+    starts: range
+    groups: list[Group]
+    has_more: bool
+    currency: str
+
+    @property
+    def unit(self) -> str:
+        """The unit of its values; of money with the currency."""
+        unit = self.filter.measure.unit
+        return f"money {self.currency}" if unit == "money" else unit
+
+
+def read_trend(criteria: TrendFilter, now: float | None = None) -> Trend:
+    """Return a trend. Two queries; a third one for all apps."""
+    starts = criteria.starts(time.time() if now is None else now)
+    rows = _rows(criteria, starts)
+    names = _largest_groups(rows, criteria.grouping)
+    prices = current_prices()
+    groups = list(_groups(rows, criteria, names[:GROUPS], prices))
+    return Trend(criteria, starts, groups, len(names) > GROUPS, prices.currency)
+
+
+def code_label(version: str, revision: str) -> str:
+    """Return the short name of a code version: its git revision, with a + and the hash if files were changed."""
+    if not revision:
+        return version[:7] or UNKNOWN
+    return f"{revision[:7]}+ {version[:7]}" if revision.endswith("+") else revision[:7]
+
+
+def bucket_rows(measure: str, dimension: str, *, hourly: bool, app: str) -> QuerySet[TrendBucket]:
+    """Return the buckets of a measure and dimension; without an app those of all, which the index needs by name."""
+    of = {"measure": measure, "dimension": dimension, "hourly": hourly}
+    apps = [app] if app else distinct_values(TrendBucket._meta.db_table, "app_name", of)
+    return TrendBucket.objects.filter(**of, app_name__in=apps).order_by()
+
+
+def _rows(criteria: TrendFilter, starts: range) -> QuerySet[TrendBucket]:
+    measure, dimension = criteria.measure.source, criteria.grouping.dimension
+    rows = bucket_rows(measure, dimension, hourly=criteria.hourly, app=criteria.app)
+    return rows.filter(start__gte=starts.start, start__lt=starts.stop)
+
+
+def _largest_groups(rows: QuerySet[TrendBucket], grouping: Grouping) -> list[str]:
+    """Return the groups with most observations, the newest code versions, and one more if there are more."""
+    newest_first = grouping.dimension == Dimension.CODE
+    ranked = rows.values_list(grouping.column).annotate(
+        rank=Min("first_at") if newest_first else Sum("count")
+    )
+    return [name for name, _ in ranked.order_by("-rank", grouping.column)[: GROUPS + 1]]
+
+
+def _groups(
+    rows: QuerySet[TrendBucket], criteria: TrendFilter, names: Sequence[str], prices: Prices
+) -> Iterator[Group]:
+    column = criteria.grouping.column
+    points: defaultdict[str, dict[int, PricedTotals]] = defaultdict(dict)
+    wholes: defaultdict[str, PricedTotals] = defaultdict(PricedTotals)
+    for row in rows.filter(**{f"{column}__in": names}):
+        name, totals = getattr(row, column), Totals.of(row)
+        points[name].setdefault(row.start, PricedTotals()).add(row.start, row.name, totals)
+        wholes[name].add(row.start, row.name, totals)
+    for name in names:
+        label = code_label(name, wholes[name].totals.label) if criteria.grouping.slug == "code" else name
+        figures = {start: Figures.of(point, prices) for start, point in sorted(points[name].items())}
+        yield Group(name, label or UNKNOWN, Figures.of(wholes[name], prices), figures)
