@@ -67,6 +67,22 @@ class AddColumn(AddField):
             model = state.apps.get_model(app_label, self.model_name)
             self.field.clone().contribute_to_class(model, self.name)
 
+    def database_forwards(
+        self,
+        app_label: str,
+        schema_editor: BaseDatabaseSchemaEditor,
+        from_state: ProjectState,
+        to_state: ProjectState,
+    ) -> None:
+        """Add the column with one statement.
+
+        Django would copy the table on SQLite. Both states share the model's class, which has the column already, so the
+        copy would read it from the old table, where SQLite takes its quoted name for a text.
+        """
+        model = to_state.apps.get_model(app_label, self.model_name)
+        if self.allow_migrate_model(schema_editor.connection.alias, model):
+            BaseDatabaseSchemaEditor.add_field(schema_editor, model, model._meta.get_field(self.name))
+
 
 class AddIndexOnly(AddIndex):
     """Add an index, without rebuilding classes as Django's own operation does."""

@@ -32,7 +32,7 @@ RECOUNTED = frozenset({"sessions_app_agentsession.error_count"})
 
 
 def main(url: str, *migrations: str) -> dict[str, Any]:
-    """Return how many tables were filled, which values were lost, and how many rows today's models read."""
+    """Return how many tables were filled, which values were lost or not set, and how many rows today's models read."""
     devui.setup(url, migrate=False)
     from django.apps import apps
 
@@ -44,9 +44,11 @@ def main(url: str, *migrations: str) -> dict[str, Any]:
     before = rows_of(tables)
     ensure_schema()
     today = [model for app in APPS for model in apps.get_app_config(app).get_models()]
+    after = rows_of(tables)
     return {
         "tables": len(models),
-        "lost": lost_rows(before, rows_of(tables)),
+        "lost": lost_rows(before, after),
+        "without default": columns_without_default(after),
         "readable": sum(len(list(model._default_manager.all())) for model in today),
     }
 
@@ -125,6 +127,19 @@ def lost_rows(before: Rows, after: Rows) -> list[str]:
         for row in rows
         if not any(row.items() <= new.items() for new in after[table])
     ]
+
+
+def columns_without_default(rows: Rows) -> list[str]:
+    """Return the columns that hold their own name: SQLite read it from a table that did not have the column."""
+    return sorted(
+        {
+            f"{table}.{name}"
+            for table, of_table in rows.items()
+            for row in of_table
+            for name, value in row.items()
+            if value == repr(name)
+        }
+    )
 
 
 if __name__ == "__main__":
