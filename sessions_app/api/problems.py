@@ -20,7 +20,7 @@ router = Router(tags=["sessions"])
 class EvidenceLink(Schema):
     """A link to a piece of evidence."""
 
-    kind: str = Field(description="event, request, trace, run or log.")
+    kind: str = Field(description="event, nested, request, trace, run or log.")
     target: str | int = Field(
         description="Number of the event, or key of the model call, trace, run or log record."
     )

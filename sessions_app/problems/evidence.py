@@ -47,7 +47,10 @@ class ResultForm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """A result of a tool. `form` is None if it reports no failure; `response` is None if it is too large."""
+    """A result of a tool. `form` is None if it reports no failure; `response` is None if it is too large.
+
+    A result inside a nested run has the seq of the session's call.
+    """
 
     seq: int
     agent: str
@@ -56,6 +59,7 @@ class ToolResult:
     response: Json | None
     form: ResultForm | None = None
     message: str = ""
+    is_nested: bool = False
 
 
 @dataclass(frozen=True, slots=True)

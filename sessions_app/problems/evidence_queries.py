@@ -6,7 +6,7 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db.models import Max
@@ -251,7 +251,7 @@ def _read_nested_failures(session: AgentSession, ids: Collection[str]) -> dict[s
     for row in rows.annotate(size=Length("data")).filter(size__lt=LARGE_EVENT).order_by("-pk")[:ROWS_READ]:
         invocation_id, seq = places[row.ref]
         results = _results(seq, row.author, row.decoded_summary, json.loads(row.data))
-        failures[invocation_id] += (result for result in results if result.form)
+        failures[invocation_id] += (replace(result, is_nested=True) for result in results if result.form)
     return failures
 
 

@@ -208,7 +208,8 @@ def _bare_message(message: str) -> str:
 def _all_failures(evidence: Evidence) -> Iterator[Failure]:
     for result in evidence.results:
         if result.form:
-            link = Link("event", result.seq, "result")
+            label = f"inside agent {result.agent}" if result.is_nested else "result"
+            link = Link("nested" if result.is_nested else "event", result.seq, label)
             tool, message, form = result.name, result.message, result.form
             yield Failure(Source.TOOL, result.seq, result.agent, tool, message, form=form, links=(link,))
     for event in evidence.events:

@@ -64,8 +64,12 @@ class ShownProblem:
 
     @property
     def repeats_error(self) -> bool:
-        """True if the timeline shows the problem's text elsewhere: at an event, a run or an earlier invocation."""
-        is_shown = bool(self.row.seq) or any(link.kind == "run" for link in self.links)
+        """True if the timeline shows the problem's text elsewhere: at an event, a run or an earlier invocation.
+
+        The events of a nested run are folded.
+        """
+        kinds = {link.kind for link in self.links}
+        is_shown = "nested" not in kinds and (bool(self.row.seq) or "run" in kinds)
         return self.is_known or (self.detector.repeats_error and is_shown)
 
 

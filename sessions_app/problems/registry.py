@@ -39,8 +39,9 @@ class Link:
     """A link to a piece of evidence.
 
     Attributes:
-        kind: event, request, trace, run or log.
-        target: seq of the event, key of the model call, trace or log record, or id of the run.
+        kind: event, nested (an event inside a nested run), request, trace, run or log.
+        target: seq of the event, or of the session's event with the nested run; key of the model call, trace or log
+            record; or id of the run.
         label: text of the link; empty: the kind.
     """
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.tools.agent_tool import AgentTool
 
+from sessions_app.problems.problem_queries import ShownProblem
 from tests.fake_models import ScriptedModel, call
 from tests.problems.agent_runs import codes_of, converse, find_problems
 
@@ -30,6 +32,8 @@ async def test_failed_tool_of_a_nested_agent_is_a_problem_at_the_sessions_call(s
     session = await converse(call("helper", request="x"), "done", tools=[helper("cellar")])
     [problem] = [each for each in await find_problems(session) if each.code == "tool-error"]
     assert (problem.agent, problem.seq) == ("deep", 2)
+    assert json.loads(problem.links)[0] == ["nested", 2, "inside agent deep"]
+    assert not ShownProblem(problem).repeats_error
     assert "look answered with an error in its result: The lamp is out." in problem.text
 
 
