@@ -51,18 +51,18 @@ Trait = tuple[str, str]
 
 def text_of_data(data: str) -> str:
     """Return the text in an event's `data`: messages, thoughts, arguments, results, code, errors."""
-    wire = _parse_object(data)
+    wire = parse_object(data)
     return "\n".join(_iter_texts(wire.get(name) for name in _TEXT_FIELDS))
 
 
 def text_of_summary(summary: str) -> str:
     """Return the text in an event's `summary`, which is bounded."""
-    return "\n".join(_iter_texts([_parse_object(summary)]))
+    return "\n".join(_iter_texts([parse_object(summary)]))
 
 
 def traits_of(kind: str, author: str, branch: str, summary: str) -> list[Trait]:
     """Return the traits of an event."""
-    summary_data = _parse_object(summary)
+    summary_data = parse_object(summary)
     name = SessionTrait.Name
     traits = [(name.KIND, kind), (name.AUTHOR, author), (name.BRANCH, branch)]
     traits += [(name.TOOL, item["name"]) for item in _calls_and_results(summary_data)]
@@ -87,7 +87,7 @@ def truncate_value(value: str) -> str:
     return value[:VALUE_LENGTH]
 
 
-def _parse_object(text: str) -> dict[str, Any]:
+def parse_object(text: str) -> dict[str, Any]:
     """Parse a JSON object. A damaged one counts as empty, so that it does not stop the indexing of other events."""
     try:
         value = json.loads(text)

@@ -1,25 +1,16 @@
 """Tokens of sessions by model and day, summed up for the events that are indexed already."""
 
-import json
 from itertools import groupby, islice
 from operator import itemgetter
 
 import django.db.models.deletion
 from django.db import migrations, models
 
-from sessions_app.prices.costs import call_of_summary
+from sessions_app.prices.costs import call_of_json
 from sessions_app.prices.session_usage import sum_calls
 from sessions_app.store.migration_operations import AddColumn, CreateModels
 
 BATCH = 500
-
-def parse_object(text):
-    """Return a summary; earlier versions may have stored anything."""
-    try:
-        summary = json.loads(text)
-    except ValueError:
-        return {}
-    return summary if isinstance(summary, dict) else {}
 
 def sum_indexed_events(apps, schema_editor):
     """Sum up the events that the index covers; the indexer adds later ones."""
@@ -30,7 +21,7 @@ def sum_indexed_events(apps, schema_editor):
     sums = (
         usage(session_id=pk, model=call.model, day=call.day, **call.tokens)
         for pk, of_session in groupby(rows, itemgetter(0))
-        for call in sum_calls(call_of_summary(parse_object(summary), at) for _, summary, at in of_session)
+        for call in sum_calls(call_of_json(summary, at) for _, summary, at in of_session)
     )
     while batch := list(islice(sums, BATCH)):
         usage.objects.bulk_create(batch)

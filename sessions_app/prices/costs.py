@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from sessions_app.events.event_text import parse_object
 from sessions_app.models import ModelCall
 from sessions_app.prices.price_table import CALL_COLUMNS, Prices, call_tokens
 
@@ -72,10 +73,15 @@ class CallUsage:
     tokens: Mapping[str, int]
 
 
+def call_of_json(summary: str, timestamp: float) -> CallUsage | None:
+    """Return the usage of the model call that produced an event with this stored summary; None without tokens."""
+    return call_of_summary(parse_object(summary), timestamp)
+
+
 def call_of_summary(summary: Mapping[str, Any], timestamp: float) -> CallUsage | None:
     """Return the usage of the model call that produced an event; None without tokens."""
     tokens = summary.get("tokens")
-    if not tokens or "total" not in tokens:
+    if not isinstance(tokens, Mapping) or "total" not in tokens:
         return None
     prompt, output, thoughts, cached, total = (
         min(tokens.get(kind, 0), MAX_TOKENS) for kind in ("prompt", "output", "thoughts", "cached", "total")

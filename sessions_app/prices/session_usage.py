@@ -20,7 +20,7 @@ from sessions_app.prices.costs import (
     CallUsage,
     Cost,
     Spending,
-    call_of_summary,
+    call_of_json,
     cost_of,
     uncounted_call,
 )
@@ -124,6 +124,6 @@ def _unindexed_calls(sessions: Iterable[AgentSession]) -> list[tuple[int, CallUs
     rows = Event.objects.filter(reduce(or_, behind), total_tokens__gt=0)
     calls = []
     for pk, summary, at in rows.values_list("session_id", "summary", "timestamp")[:MAX_UNINDEXED]:
-        if call := call_of_summary(json.loads(summary), at):
+        if call := call_of_json(summary, at):
             calls.append((pk, call))
     return calls

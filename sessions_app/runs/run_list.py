@@ -13,7 +13,7 @@ from django.db.models import BooleanField, ExpressionWrapper, OuterRef, Q, Query
 
 from sessions_app.models import Event, Run
 from sessions_app.prices import current_prices
-from sessions_app.prices.costs import CallUsage, Spending, call_of_summary, cost_of
+from sessions_app.prices.costs import CallUsage, Spending, call_of_json, cost_of
 from sessions_app.runs import rerun
 
 MAX_ERROR_TYPES = 50
@@ -75,7 +75,7 @@ def spending_of_runs(runs: Sequence[Run]) -> dict[str, Spending]:
     for pk, seq, tokens, summary, at in events.values_list(
         "session_id", "seq", "total_tokens", "summary", "timestamp"
     ):
-        calls[pk].append((seq, tokens, call_of_summary(json.loads(summary), at)))
+        calls[pk].append((seq, tokens, call_of_json(summary, at)))
     prices = current_prices()
     spending = {}
     for run_id, (pk, first, last) in ranges.items():

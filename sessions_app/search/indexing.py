@@ -30,7 +30,7 @@ from sessions_app.models import (
     StateValue,
 )
 from sessions_app.prices import session_usage
-from sessions_app.prices.costs import CallUsage, call_of_summary
+from sessions_app.prices.costs import CallUsage, call_of_json
 from sessions_app.search import event_index, index_backlog, nested_content
 from sessions_app.store import json_sql, tokens
 
@@ -152,7 +152,7 @@ def _read_batch(pk: int, start: int, last: int, limit: int) -> IndexBatch:
             batch.traits.update(dict.fromkeys(content.traits, event.seq))
         traits = event_text.traits_of(event.kind, event.author, event.branch, event.summary)
         batch.traits.update(dict.fromkeys(traits, event.seq))
-        if call := call_of_summary(event.decoded_summary, event.timestamp):
+        if call := call_of_json(event.summary, event.timestamp):
             batch.calls.append(call)
     changes = StateChange.objects.filter(session=pk, seq__gt=start, seq__lte=batch.end, removed=False)
     columns = changes.only("scope", "key_id", "owner_id", "value")

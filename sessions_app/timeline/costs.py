@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
 from sessions_app.models import AgentSession, Event
 from sessions_app.prices import current_prices
-from sessions_app.prices.costs import CallUsage, Cost, call_of_summary, cost_of
+from sessions_app.prices.costs import CallUsage, Cost, call_of_json, call_of_summary, cost_of
 
 
 def costs_of_invocations(
@@ -31,7 +30,7 @@ def costs_of_invocations(
         others = Event.objects.filter(session=session, invocation_id__in=continued, total_tokens__gt=0)
         rows = others.filter(seq__range=(low, high)).exclude(seq__range=shown)
         for name, summary, at in rows.values_list("invocation_id", "summary", "timestamp"):
-            calls[name].append(call_of_summary(json.loads(summary), at))
+            calls[name].append(call_of_json(summary, at))
     return {name: cost_of(of_one, prices) for name, of_one in calls.items()}
 
 
