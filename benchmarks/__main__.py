@@ -31,6 +31,7 @@ ALL = (
     "session_list_page",
     "open_session",
     "time_travel",
+    "trends",
     "live_page",
     "many_sockets",
     "runs",

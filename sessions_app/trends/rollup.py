@@ -173,7 +173,7 @@ def read_batch() -> Batch | None:
     records = _read_records(traces)
     for trace in traces:
         if not (trace.former_realm or trace.session.realm).startswith(realms.ATTEMPT):  # type: ignore[attr-defined]
-            _add_invocation(batch, trace, records)
+            add_invocation(batch, trace, records)
     return batch
 
 
@@ -183,7 +183,7 @@ def store(batch: Batch) -> bool:
         _lock_buckets()
         is_current = all(_move_cursor(trace) for trace in batch.traces)
         if is_current:
-            _add_to_buckets(batch.totals)
+            add_to_buckets(batch.totals)
         else:
             transaction.set_rollback(True)
     return is_current
@@ -230,7 +230,8 @@ def _by_invocation(rows: Iterable[Row]) -> defaultdict[Invocation, list[Row]]:
     return grouped
 
 
-def _add_invocation(batch: Batch, trace: Trace, records: Records) -> None:
+def add_invocation(batch: Batch, trace: Trace, records: Records) -> None:
+    """Add an ended invocation to a batch."""
     invocation = (trace.session_id, trace.invocation_id)
     runs = records.runs.get(invocation, [])
     sample = zlib.crc32(f"{trace.session_id} {trace.invocation_id}".encode()) % MAX_GROUPS
@@ -336,7 +337,8 @@ def _move_cursor(trace: Trace) -> bool:
     return bool(unchanged.update(counted_until=trace.finished_at))
 
 
-def _add_to_buckets(totals: Mapping[BucketKey, Totals]) -> None:
+def add_to_buckets(totals: Mapping[BucketKey, Totals]) -> None:
+    """Add totals to the stored buckets."""
     keys = {key.digest: key for key in totals}
     stored = TrendBucket.objects.in_bulk(list(keys))
     for digest, row in stored.items():

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from sessions_app.models import AgentSession, ModelCall, Run, Span, Trace
 
 START = 1_790_000_000.0
-"""A time in September 2026, 13:46:40 UTC."""
+"""21 September 2026, 14:13:20 UTC."""
 
 
 @dataclass

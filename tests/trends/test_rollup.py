@@ -201,7 +201,7 @@ def test_cursor_and_buckets_are_written_together(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(rollup, "_add_to_buckets", fail)
+        patched.setattr(rollup, "add_to_buckets", fail)
         with pytest.raises(KeyboardInterrupt):
             rollup.store(rollup.read_batch())
     assert Trace.objects.get().counted_until == 0
