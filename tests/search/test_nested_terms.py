@@ -7,9 +7,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app.models import AgentSession
-from sessions_app.search import execution, indexing
+from sessions_app.search import indexing
 from sessions_app.search.execution.event_queries import EventQuery
-from sessions_app.search.query import parse
+from sessions_app.search.execution.session_queries import Search
+from sessions_app.search.query.parsing import parse
 from tests.timeline.nested_story import add, nest, nested_call
 from tests.timeline.story import Story
 
@@ -31,7 +32,7 @@ def nested() -> Story:
 
 
 def sessions(text: str) -> list[str]:
-    rows = execution.Search(parse(text)).filter_rows(AgentSession.objects.filter(realm=""))
+    rows = Search(parse(text)).filter_rows(AgentSession.objects.filter(realm=""))
     return sorted(rows.values_list("session_id", flat=True))
 
 
@@ -80,7 +81,7 @@ def test_term_that_no_nested_event_meets_finds_nothing(nested: Story):
 def test_hit_of_a_session_is_the_event_with_the_call(nested: Story):
     nested.asks("And then?")
     indexing.index_all()
-    search = execution.Search(parse("tool:look"))
+    search = Search(parse("tool:look"))
     assert [hit.seq for hit in search.hits([nested.session]).values()] == [2]
 
 
