@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import statistics
 import time
 from collections.abc import AsyncGenerator
 
 from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.apps import App
@@ -25,6 +27,11 @@ from sessions_app.adk import Recorder
 EVENTS = 300
 CALLS = 100
 WARM_UP = 20
+RECORDS = 200
+"""Log records of a turn whose log is stored."""
+
+log = logging.getLogger("benchmarks.agent")
+log.setLevel(logging.INFO)
 
 Plugins = list[BasePlugin]
 
@@ -71,14 +78,28 @@ async def event_time(plugins: Plugins) -> float:
     return statistics.median(times[WARM_UP:])
 
 
-async def turn_time(plugins: Plugins) -> float:
+def log_records(callback_context: CallbackContext) -> None:
+    """Log as much as a talkative agent. Without the recorder, no handler takes the records."""
+    for number in range(RECORDS):
+        log.info("step %d of the plan of %s", number, callback_context.agent_name)
+
+
+async def logging_turn_time(plugins: Plugins) -> float:
+    """Return the median of a turn that logs `RECORDS` records, in milliseconds."""
+    return await turn_time(plugins, LlmAgent(name="logger", model=Short(), before_agent_callback=log_records))
+
+
+async def turn_time(plugins: Plugins, agent: BaseAgent | None = None) -> float:
     """Return the median of a turn with one model call in a growing session, in milliseconds."""
     times = []
-    async with runner(LlmAgent(name="speaker", model=Short()), plugins) as running:
+    agent = agent or LlmAgent(name="speaker", model=Short())
+    async with runner(agent, plugins) as running:
         for number in range(CALLS + WARM_UP):
             before = time.perf_counter()
             async for _ in running.run_async(
-                user_id=USER, session_id=f"turns-{len(plugins)}", new_message=message(f"question {number}")
+                user_id=USER,
+                session_id=f"{agent.name}-{len(plugins)}",
+                new_message=message(f"question {number}"),
             ):
                 pass
             times.append((time.perf_counter() - before) * 1000)
@@ -96,6 +117,7 @@ async def rows() -> list[Figure]:
     for what, measure in (
         ("event of a run, stored", event_time),
         (f"turn with a model call, {CALLS} in a session", turn_time),
+        (f"the same with {RECORDS} log records", logging_turn_time),
     ):
         alone, recorded = await measure([]), await measure([Recorder()])
         figures.append(Figure(what, "ms", alone))

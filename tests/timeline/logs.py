@@ -32,4 +32,4 @@ def log(story: Story, seq: int, *messages: str, level: int = 20, **columns: Any)
     ]
     while not log_records.save_log_records(story.key, records):
         pass
-    return records
+    return list(LogRecord.objects.filter(session=story.pk, ref="r", number__gte=first).order_by("pk"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
+import resource
 import sys
 import threading
 import time
@@ -286,3 +288,52 @@ async def test_run_that_never_ends_is_not_active_for_ever(ours):
             f"i{number}", InvocationLog(SessionKey("", APP, USER, "s1"), f"i{number}", "ann", keep_logs=False)
         )
     assert first not in run_log._active
+
+
+class Sink(io.TextIOBase):
+    """A terminal that shows nothing."""
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+
+@pytest.mark.soak
+async def test_gigabyte_that_a_tool_prints_is_bounded(ask, monkeypatch):
+    line, count = "x" * 999, 1_000_000
+
+    def flood() -> str:
+        """Print 1 GB."""
+        for _ in range(count):
+            print(line)
+        return ""
+
+    monkeypatch.setattr(sys, "stdout", Sink())
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    await ask(agent_with(flood))
+    rows = await stored()
+    grown_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown_kb < 50_000
+    assert sum(len(row.message) for row in rows) < run_log.MAX_CHARS + run_log.MAX_MESSAGE
+    assert rows[-1].message.startswith(f"{count - len(rows) + 1:,} further records were dropped")
+
+
+async def test_thread_that_prints_after_its_run_and_without_its_context_belongs_to_none(ask):
+    may_print = threading.Event()
+    threads: list[threading.Thread] = []
+
+    def start() -> str:
+        """Start a thread that prints later."""
+
+        def work() -> None:
+            may_print.wait(10)
+            print("late")
+            log.error("late")
+
+        threads.append(threading.Thread(target=work))
+        threads[0].start()
+        return ""
+
+    await ask(agent_with(start))
+    may_print.set()
+    threads[0].join()
+    assert await stored() == []
