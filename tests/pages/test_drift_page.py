@@ -150,7 +150,7 @@ def test_history_of_an_app_key_names_the_users(get: Get):
     other.says("x", delta={"app:n": 2})
     pk = StateChange.objects.filter(key="n").latest("pk").pk
     first, second = [item.text for item in get(f"/state/history/{pk}/").one("ol", "history").all("li")][:2]
-    assert ["of bob" in first, "of ann" in second] == [True, True]
+    assert ["by bob" in first, "by ann" in second] == [True, True]
 
 
 def test_a_history_reads_of_a_large_value_only_the_beginning(get: Get):
