@@ -169,7 +169,7 @@ class Evidence:
     observes: requests, stages, untracked changes and `temp:` keys.
 
     Attributes:
-        logged_errors: log records of level ERROR or above, newest first.
+        logged_errors: log records of level ERROR or above.
         trace_pk: key of the trace that has the stages; 0: none.
         previous_requests: last model request of each agent before this invocation.
         earlier_temp: `temp:` keys written in earlier invocations, newest first.

@@ -343,8 +343,8 @@ def _read_writes(session: AgentSession, events: Sequence[Event]) -> dict[str, li
 
 
 def _read_logged_errors(of_batch: Mapping[str, Any]) -> dict[str, list[tuple[Any, ...]]]:
-    """Return the newest log records of level ERROR or above by invocation, newest first."""
-    records = LogRecord.objects.filter(**of_batch, level__gte=logging.ERROR).order_by("-pk")
+    """Return log records of level ERROR or above by invocation, in order: that of the index, so that it is used."""
+    records = LogRecord.objects.filter(**of_batch, level__gte=logging.ERROR).order_by("invocation_id", "pk")
     size = Length("message")
     columns = records.annotate(
         start=Substr("message", 1, LOG_MESSAGE_READ),

@@ -144,7 +144,7 @@ def failures_of(evidence: Evidence) -> tuple[Failure, ...]:
 
 def _answered_exceptions(evidence: Evidence, others: Sequence[Failure]) -> Iterator[Failure]:
     """Yield the exceptions of tools that no other failure shows: a callback answered in their place."""
-    for record in reversed(evidence.logged_errors):
+    for record in evidence.logged_errors:
         if record.raised_by and not any(is_same_error(other.message, record) for other in others):
             message = record.message.partition("\n")[0].partition(" raised ")[2]
             yield Failure(

@@ -26,7 +26,7 @@ def logged_error(evidence: Evidence) -> Iterator[Problem]:
     reported = [failure.message for failure in failures]
     reported += [stage.of.partition(": ")[2] for stage in evidence.stages if stage.name == Trace.LOST_TOOLSET]
     same: defaultdict[tuple[str, str], list[LoggedError]] = defaultdict(list)
-    for record in reversed(evidence.logged_errors):
+    for record in evidence.logged_errors:
         is_of_adk = record.logger.startswith(ADK_LOGGERS)
         if record.raised_by or (is_of_adk and failures):
             continue
