@@ -117,3 +117,11 @@ def test_long_summarized_session_stays_small(open_page, story):
     shown = seqs(page)
     assert shown == list(range(shown[0], 302))
     assert page.evaluate("document.querySelectorAll('*').length") < 2_500
+
+
+def test_fold_is_shown_and_opens_on_a_phone(open_page, story):
+    tell_rewound_turn(story)
+    page = open_page(story, width=390)
+    fold(page).locator("summary").click(position={"x": 4, "y": 4})
+    expect(event(page, 4)).to_contain_text("wrong answer 0")
+    expect(event(page, 4)).to_be_visible()

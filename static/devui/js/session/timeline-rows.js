@@ -164,8 +164,8 @@ function closeQuestions(ids) {
 function mergeFolds() {
   for (const row of rows()) {
     const before = row.previousElementSibling;
-    if (!row.dataset.fold || before?.dataset.fold !== row.dataset.fold) continue;
-    const fold = detailsOf(before) ?? wrap(before, detailsOf(row) ?? newFold(row.dataset.fold));
+    if (!row.dataset.reason || before?.dataset.reason !== row.dataset.reason) continue;
+    const fold = detailsOf(before) ?? wrap(before, detailsOf(row) ?? newFold(row.dataset.reason));
     if (!fold) continue;
     fold.open ||= Boolean(detailsOf(row)?.open || row.querySelector(":scope > [aria-current]"));
     fold.append(...eventsIn(row));
