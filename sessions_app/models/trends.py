@@ -50,5 +50,8 @@ class TrendBucket(models.Model):
 
     class Meta:
         indexes = [
-            models.Index(fields=["measure", "dimension", "hourly", "app_name", "start"], name="trend_read")
+            models.Index(
+                fields=["measure", "dimension", "hourly", "app_name", "start", "value", "count"],
+                name="trend_groups",
+            )
         ]
