@@ -32,7 +32,8 @@ MODULES = """
     google.adk.auth.credential_service.in_memory_credential_service google.adk.cli.service_registry
     google.adk.cli.utils.agent_loader google.adk.cli.utils.service_factory google.adk.runners google.adk.tools
     google.adk.evaluation.local_eval_set_results_manager google.adk.evaluation.local_eval_sets_manager
-    google.adk.flows.llm_flows.core._model_call
+    google.adk.environment google.adk.flows.llm_flows.core._model_call google.adk.tools.environment
+    google.adk.tools.skill_toolset
     asgiref.sync asgiref.testing authlib.integrations.httpx_client channels.routing httpx markdown_it nh3 uvicorn
     uvicorn.lifespan.on uvicorn.loops.auto uvicorn.protocols.http.auto watchfiles websockets.asyncio.server
     django.contrib.admin django.contrib.auth.hashers django.contrib.staticfiles.finders django.core.asgi
@@ -42,7 +43,10 @@ MODULES = """
     django.db.models django.forms django.middleware.csrf django.shortcuts django.template.defaulttags
     django.urls django.views.debug django_htmx.middleware
 """
-"""Modules of others that DevUI's processes import and that ask for no settings; `test_warm.py` finds what lacks."""
+"""Modules of others that DevUI's processes import and that ask for no settings.
+
+`test_forked_processes.py` names the missing ones.
+"""
 
 ASK_FOR_SETTINGS = ("channels", "ninja")
 """Packages that read Django's settings as they are imported, so each process has to import them by itself."""

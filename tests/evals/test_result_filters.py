@@ -6,6 +6,7 @@ import pytest
 
 from evals_app.analysis.outcomes import Outcomes, Sameness
 from evals_app.templatetags import eval_results as filters
+from sessions_app.templatetags.devui import money
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def test_a_difference_of_rates_has_its_sign(value, message):
     ],
 )
 def test_unknown_cost_is_not_zero(value, message):
-    assert filters.money(value, "EUR") == message
+    assert money(value, "EUR") == message
 
 
 def test_changes_chances_and_shares_are_rounded():
