@@ -12,7 +12,7 @@ class TrendBucket(models.Model):
     """
 
     class Measure(models.TextChoices):
-        """The counted things."""
+        """Kind of the counted observations."""
 
         INVOCATION = "invocation"
         MODEL = "model"
@@ -20,7 +20,7 @@ class TrendBucket(models.Model):
         PROBLEM = "problem"
 
     class Dimension(models.TextChoices):
-        """What `value` holds. A sample is a random group of the invocations of a code version, for intervals."""
+        """Meaning of `value`. A sample is a random part of the invocations of a code version, for intervals."""
 
         ALL = "all"
         AGENT = "agent"

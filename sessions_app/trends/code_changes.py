@@ -1,8 +1,8 @@
 """Comparison of each code version of an app with the one before it, with 95 % intervals.
 
-The comparison is observational: what people asked, models and tools may have changed as well. It takes invocations for
-independent. Invocations of each version are divided into random groups (`Dimension.SAMPLE`), whose spread gives the
-intervals of tokens and cost at any price.
+The comparison is observational: questions, models and tools may have changed as well. It assumes that invocations are
+independent. The invocations of each version are divided into random samples (`Dimension.SAMPLE`), whose spread gives
+the intervals of tokens and cost at any price.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ MEASURES = (
     ("Tokens", "tokens", "tokens"),
     ("Cost", "money", "cost"),
 )
-"""Compared values of an invocation: title, unit and name."""
+"""Values per invocation that are compared: title, unit and name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A value of a version. `change`: the difference from the version before; None: too few invocations, or unknown."""
+    """Value of a version. `change`: difference from the version before; None: too few invocations, or unknown."""
 
     title: str
     unit: str
@@ -51,7 +51,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class CodeVersion:
-    """A code version with what it has in common with the one before."""
+    """A code version and its values, each compared with the version before."""
 
     version: str
     label: str
@@ -61,15 +61,15 @@ class CodeVersion:
 
 
 @dataclass(slots=True)
-class _Measured:
-    """What was counted of a code version: invocations, and model calls and invocations by random group."""
+class _VersionTotals:
+    """Totals of a code version: of its invocations; of its model calls and number of invocations, by sample."""
 
     invocations: Totals
-    groups: Mapping[int, PricedTotals]
-    counts: Mapping[int, int]
+    calls_by_sample: Mapping[int, PricedTotals]
+    count_by_sample: Mapping[int, int]
 
     def value(self, name: str, prices: Prices) -> float | None:
-        """Return the value of an invocation; None: unknown."""
+        """Return the value per invocation; None if it is unknown."""
         count = self.invocations.count
         if name == "latency":
             return histogram.quantile(self.invocations.latency, 0.5)
@@ -79,22 +79,22 @@ class _Measured:
         return sum(amount for amount, _ in amounts) / count if amounts else None
 
     def estimate(self, name: str, prices: Prices) -> Estimate | None:
-        """Return the value with its interval; None for too few invocations, or if it is unknown."""
+        """Return the value per invocation with its interval; None for too few invocations, or if it is unknown."""
         count = self.invocations.count
         if name == "latency":
             return histogram.median(self.invocations.latency)
         if name == "errors":
-            rate = self.invocations.errors
-            return Estimate(rate / count, statistics.wilson(rate, count))
+            errors = self.invocations.errors
+            return Estimate(errors / count, statistics.wilson(errors, count))
         return statistics.mean_of_groups(self._amounts(name, prices))
 
     def _amounts(self, name: str, prices: Prices) -> list[tuple[float, int]]:
-        """Return the total amount and the number of invocations of each group; empty if one is unknown."""
-        if name == "cost" and not any(calls.usage for calls in self.groups.values()):
+        """Return the amount and the number of invocations of each sample; empty if an amount is unknown."""
+        if name == "cost" and not any(calls.usage for calls in self.calls_by_sample.values()):
             return []
         amounts = []
-        for group, count in self.counts.items():
-            calls = self.groups.get(group)
+        for sample, count in self.count_by_sample.items():
+            calls = self.calls_by_sample.get(sample)
             if name == "cost":
                 amount = calls.cost(prices) if calls and calls.usage else 0.0
             else:
@@ -109,17 +109,17 @@ class _Measured:
 def compare_versions(app: str, days: int, now: float | None = None) -> list[CodeVersion]:
     """Return the newest code versions of an app, the newest first, each compared with the one before. Two queries."""
     since = int((time.time() if now is None else now) // DAY * DAY) - (days - 1) * DAY
-    measured = _measure_versions(app, since)
-    oldest_first = sorted(measured, key=lambda version: measured[version].invocations.first_at)
+    totals = _read_totals(app, since)
+    oldest_first = sorted(totals, key=lambda version: totals[version].invocations.first_at)
     prices = current_prices()
     pairs = pairwise([None, *oldest_first[-VERSIONS - 1 :]])
     versions = [
         CodeVersion(
             version,
-            code_label(version, measured[version].invocations.label),
-            measured[version].invocations.first_at,
-            measured[version].invocations.count,
-            list(_compare(measured[before] if before is not None else None, measured[version], prices)),
+            code_label(version, totals[version].invocations.label),
+            totals[version].invocations.first_at,
+            totals[version].invocations.count,
+            list(_compare(totals[before] if before is not None else None, totals[version], prices)),
         )
         for before, version in pairs
         if version is not None
@@ -127,10 +127,11 @@ def compare_versions(app: str, days: int, now: float | None = None) -> list[Code
     return versions[::-1][:VERSIONS]
 
 
-def _measure_versions(app: str, since: int) -> dict[str, _Measured]:
+def _read_totals(app: str, since: int) -> dict[str, _VersionTotals]:
+    """Return the totals of the code versions of an app since a day."""
     invocations: defaultdict[str, Totals] = defaultdict(Totals)
     counts: defaultdict[str, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
-    groups: defaultdict[str, defaultdict[int, PricedTotals]] = defaultdict(lambda: defaultdict(PricedTotals))
+    calls: defaultdict[str, defaultdict[int, PricedTotals]] = defaultdict(lambda: defaultdict(PricedTotals))
     for source in (Source.INVOCATION, Source.MODEL):
         rows = bucket_rows(source, Dimension.SAMPLE, hourly=False, app=app)
         for row in rows.filter(start__gte=since).exclude(value=""):
@@ -139,14 +140,14 @@ def _measure_versions(app: str, since: int) -> dict[str, _Measured]:
                 invocations[row.value].add(totals)
                 counts[row.value][row.sample] += totals.count
             else:
-                groups[row.value][row.sample].add(row.start, row.name, totals)
+                calls[row.value][row.sample].add(row.start, row.name, totals)
     return {
-        version: _Measured(totals, groups[version], counts[version])
+        version: _VersionTotals(totals, calls[version], counts[version])
         for version, totals in invocations.items()
     }
 
 
-def _compare(before: _Measured | None, after: _Measured, prices: Prices) -> Iterator[Comparison]:
+def _compare(before: _VersionTotals | None, after: _VersionTotals, prices: Prices) -> Iterator[Comparison]:
     for title, unit, name in MEASURES:
         change = None
         if before is not None:

@@ -21,7 +21,7 @@ LABELS = 6
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A value of a group in an hour or day, named `time`, and the search for its sessions."""
+    """Value of a group in an hour or day (`time`: its name), and the search for the sessions behind it."""
 
     x: float
     y: float
@@ -33,9 +33,9 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The values of a group. `segments`: points of lines without gaps; `number`: that of the color, from 1."""
+    """Values of a group. `segments`: points of polylines, divided at gaps; `color`: number of the color, from 1."""
 
-    number: int
+    color: int
     group: Group
     dots: list[Dot]
     segments: list[str]
@@ -43,7 +43,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure of all groups over time."""
+    """Plot of a figure of all groups over time."""
 
     trend: Trend
     title: str
@@ -57,43 +57,43 @@ class Plot:
 
     @property
     def bottom(self) -> float:
-        """The y of 0."""
+        """The y coordinate of the value 0."""
         return TOP + HEIGHT
 
     @property
     def height(self) -> float:
-        """Pixels."""
+        """Height of the drawing in pixels."""
         return self.bottom + 22
 
     @cached_property
     def highest(self) -> float:
-        """The value at the top: the next one with a round first digit."""
+        """Value at the top of the plot: the largest value, rounded up to a round number."""
         values = [value for group in self.trend.groups for _, value in self._values(group)]
-        most = max(values, default=0.0)
-        if most <= 0:
+        largest = max(values, default=0.0)
+        if largest <= 0:
             return 1.0
-        step = 10 ** math.floor(math.log10(most))
-        return float(next(factor * step for factor in (1, 2, 4, 6, 8, 10) if factor * step >= most))
+        step = 10 ** math.floor(math.log10(largest))
+        return float(next(factor * step for factor in (1, 2, 4, 6, 8, 10) if factor * step >= largest))
 
     @property
     def grid(self) -> list[tuple[float, float]]:
         """Horizontal lines: y and value."""
-        values = [round(self.highest * part / TICKS, 9) for part in range(TICKS + 1)]
+        values = [round(self.highest * tick / TICKS, 9) for tick in range(TICKS + 1)]
         return [(self._y(value), value) for value in values]
 
     @property
     def times(self) -> list[tuple[float, str]]:
         """Times on the axis: x and name."""
-        every = max(1, round(len(self.trend.starts) / LABELS))
+        interval = max(1, round(len(self.trend.starts) / LABELS))
         label = self.trend.filter.time_label
-        return [(self._x(start), label(start)) for start in self.trend.starts[every // 2 :: every]]
+        return [(self._x(start), label(start)) for start in self.trend.starts[interval // 2 :: interval]]
 
     @cached_property
     def lines(self) -> list[Line]:
-        """The groups with values."""
+        """Lines of the groups that have values."""
         return [
-            Line(number, group, dots, list(self._segments(dots)))
-            for number, group in enumerate(self.trend.groups, start=1)
+            Line(color, group, dots, list(self._segments(dots)))
+            for color, group in enumerate(self.trend.groups, start=1)
             if (dots := self._dots(group))
         ]
 
@@ -117,7 +117,7 @@ class Plot:
         ]
 
     def _segments(self, dots: list[Dot]) -> Iterator[str]:
-        """Yield the points of each line between neighboring dots."""
+        """Yield the points of each polyline. An hour or day without a value divides it."""
         segment: list[Dot] = []
         for dot in dots:
             if segment and dot.start - segment[-1].start > self.trend.filter.step:
@@ -141,7 +141,7 @@ def plots_of(trend: Trend) -> list[Plot]:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """Values of an hour or day: for each group those of all plots, or None."""
+    """Values of an hour or day. Each cell has the values of a group in all plots; None: no values."""
 
     time: str
     cells: list[list[float | None] | None]

@@ -18,10 +18,10 @@ MAX_ERROR = math.sqrt(BASE) - 1
 """Relative error of a duration that is read back: 4.9 %."""
 
 SHORTEST = 1e-4
-"""Shortest duration that is told apart, in seconds."""
+"""Shortest distinguishable duration, in seconds."""
 
 LEAST_FOR_INTERVAL = 6
-"""Durations that an interval of the median needs: of fewer, all lie inside of it."""
+"""Minimum number of durations for an interval of the median: it would contain all of fewer durations."""
 
 Histogram = Counter[int]
 """Number of durations by the number of their cell."""
@@ -62,10 +62,10 @@ def median(histogram: Mapping[int, int]) -> Estimate | None:
 
 def _cell_at(histogram: Mapping[int, int], rank: int) -> int:
     """Return the cell of the duration with a rank, from 1."""
-    passed = 0
+    count = 0
     for cell in sorted(histogram):
-        passed += histogram[cell]
-        if passed >= rank:
+        count += histogram[cell]
+        if count >= rank:
             break
     return cell
 

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sessions_app.errors import BadInput
 from sessions_app.models import TrendBucket
-from sessions_app.prices import Prices, Usage, add_tokens
+from sessions_app.prices import Prices, add_tokens
 from sessions_app.trends import histogram
 from sessions_app.trends.rollup import Totals
 
 Source, Dimension = TrendBucket.Measure, TrendBucket.Dimension
 
-NAMES_OF = {Source.MODEL: "model", Source.TOOL: "tool", Source.PROBLEM: "problem"}
-"""The name of a counted thing."""
+NAME_OF_SOURCE = {Source.MODEL: "model", Source.TOOL: "tool", Source.PROBLEM: "problem"}
+"""The grouping by the names of what is counted: the called models or tools, or the codes of problems."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A measure that can be chosen. `figures`: a title and an attribute of `Figures` for each plot."""
+    """A measure that the page offers. `figures`: the title of each plot and its attribute of `Figures`."""
 
     slug: str
     label: str
@@ -59,7 +58,7 @@ MEASURES = {
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """A grouping: label, the dimension of its buckets, their column with the group, and the search term of a group."""
+    """A grouping: the dimension of its buckets, their column with the group, and the search term of a group."""
 
     slug: str
     label: str
@@ -83,15 +82,17 @@ GROUPINGS = {
 
 
 def find_grouping(measure: Measure, slug: str, app: str) -> Grouping:
-    """Return a grouping of a measure; without a slug that by model, tool or problem, or else by agent or app.
+    """Return the grouping with a slug.
+
+    Without a slug: by model, tool or problem if the measure is about them; else by app, or by agent within an app.
 
     Raises:
-        BadInput: the measure has no such groups.
+        BadInput: the measure cannot be grouped so.
     """
-    own = NAMES_OF.get(Source(measure.source), "")
-    if slug in NAMES_OF.values() and slug != own:
+    own = NAME_OF_SOURCE.get(Source(measure.source), "")
+    if slug in NAME_OF_SOURCE.values() and slug != own:
         possible = [
-            each.label.lower() for each in GROUPINGS.values() if each.slug in OF_ALL or each.slug == own
+            each.label.lower() for each in GROUPINGS.values() if each.slug in GENERAL or each.slug == own
         ]
         raise BadInput(
             f"{measure.label} cannot be grouped by {slug}.", hint=f"Group by {', '.join(possible)}."
@@ -99,8 +100,8 @@ def find_grouping(measure: Measure, slug: str, app: str) -> Grouping:
     return GROUPINGS[slug or own or ("agent" if app else "app")]
 
 
-OF_ALL = frozenset(GROUPINGS) - frozenset(NAMES_OF.values())
-"""Groupings of all measures."""
+GENERAL = frozenset(GROUPINGS) - frozenset(NAME_OF_SOURCE.values())
+"""Slugs of the groupings that every measure has."""
 
 
 @dataclass(slots=True)
@@ -118,19 +119,14 @@ class PricedTotals:
 
     def cost(self, prices: Prices) -> float | None:
         """Return the cost of the tokens; None if a model has no price, or if there are no tokens."""
-        return cost_of(self.usage.items(), prices)
-
-
-def cost_of(usages: Iterable[tuple[int, Usage]], prices: Prices) -> float | None:
-    """Return the cost of tokens of several times; None (unknown) if that of one is unknown."""
-    costs = [prices.cost(usage, start) for start, usage in usages]
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if known and len(known) == len(costs) else None
+        costs = [prices.cost(usage, start) for start, usage in self.usage.items()]
+        priced = [cost for cost in costs if cost is not None]
+        return sum(priced) if priced and len(priced) == len(costs) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Figures of observations. Durations are in seconds and at most 5 % off; None: there are none, or unknown."""
+    """Figures of invocations, calls or problems; None: unknown. Durations are in seconds and at most 5 % off."""
 
     count: int
     errors: int
@@ -146,7 +142,7 @@ class Figures:
 
     @property
     def error_rate(self) -> float:
-        """The share that failed."""
+        """Share of the invocations or calls that failed."""
         return self.errors / self.count if self.count else 0.0
 
     @classmethod

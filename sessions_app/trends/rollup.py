@@ -1,9 +1,9 @@
 """Roll-up of ended invocations into trend buckets, in the background.
 
-Each trace has a cursor, `counted_until`: what began up to then is counted. It moves in the transaction that changes the
-buckets, so each call is counted once, whenever a process dies. A resumed invocation ends again; then the rest is
-counted. Buckets do not refer to sessions: deleting or purging one changes no trend, because its tokens were spent.
-Eval attempts are not counted; the pages of eval runs show them.
+Each trace has a cursor, `counted_until`: the time up to which its calls are counted. The cursor moves in the
+transaction that changes the buckets, so each call is counted once, even if a process dies. When a resumed invocation
+ends again, its later calls are counted. Buckets do not refer to sessions: deleting or purging one changes no trend,
+because its tokens were spent. Eval attempts are not counted; the pages of eval runs show them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LOCK_NAME = "devui trends"
 
 Measure, Dimension = TrendBucket.Measure, TrendBucket.Dimension
 
-SAMPLED = (Measure.INVOCATION, Measure.MODEL)
+MEASURES_IN_SAMPLES = (Measure.INVOCATION, Measure.MODEL)
 """Measures that the comparison of code versions needs."""
 
 Row = TypeVar("Row", bound=Any)
@@ -53,7 +53,7 @@ Invocation = tuple[int, str]
 
 
 class BucketKey(NamedTuple):
-    """What a bucket is about."""
+    """Identifying columns of a bucket."""
 
     measure: str
     dimension: str
@@ -138,7 +138,7 @@ CALL_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """An invocation, a call or a problem. `totals` has its only numbers."""
+    """An invocation, a call or a problem to count. `totals` has its time, duration, tokens and failure."""
 
     measure: str
     agent: str
@@ -148,7 +148,7 @@ class Observation:
 
 @dataclass(slots=True)
 class Batch:
-    """Ended invocations, and what they add to the buckets. It is not stored yet."""
+    """Ended invocations, and the totals to add to the buckets for them."""
 
     traces: list[Trace]
     totals: defaultdict[BucketKey, Totals] = field(default_factory=lambda: defaultdict(Totals))
@@ -156,7 +156,7 @@ class Batch:
 
 @dataclass(slots=True)
 class Records:
-    """What was recorded of some invocations."""
+    """Recorded calls, spans, runs and problems by invocation."""
 
     calls: Mapping[Invocation, list[ModelCall]]
     spans: Mapping[Invocation, list[Span]]
@@ -178,7 +178,7 @@ def read_batch() -> Batch | None:
 
 
 def store(batch: Batch) -> bool:
-    """Add a batch to the buckets. Return False, without a change, if one of its invocations changed meanwhile."""
+    """Add a batch to the buckets. Return False and change nothing if one of its invocations has changed since."""
     with transaction.atomic():
         _lock_buckets()
         is_current = all(_move_cursor(trace) for trace in batch.traces)
@@ -206,17 +206,17 @@ def _countable() -> QuerySet[Trace]:
 
 
 def _read_records(traces: Iterable[Trace]) -> Records:
-    of = {
+    conditions = {
         "session__in": {trace.session_id for trace in traces},
         "invocation_id__in": {trace.invocation_id for trace in traces},
     }
     event = Event.objects.filter(session=OuterRef("session"), seq=OuterRef("seq"))
     return Records(
-        _by_invocation(ModelCall.objects.filter(by_callback=False, **of).only(*CALL_COLUMNS)),
-        _by_invocation(Span.objects.filter(kind=Span.Kind.TOOL, **of).exclude(name=MERGED_TOOLS)),
-        _by_invocation(Run.objects.filter(**of).defer("request", "traceback").order_by("created_at")),
+        _by_invocation(ModelCall.objects.filter(by_callback=False, **conditions).only(*CALL_COLUMNS)),
+        _by_invocation(Span.objects.filter(kind=Span.Kind.TOOL, **conditions).exclude(name=MERGED_TOOLS)),
+        _by_invocation(Run.objects.filter(**conditions).defer("request", "traceback").order_by("created_at")),
         _by_invocation(
-            SessionProblem.objects.filter(**of)
+            SessionProblem.objects.filter(**conditions)
             .exclude(severity=Severity.NOTE)
             .annotate(event_at=Subquery(event.values("timestamp")))
         ),
@@ -236,7 +236,7 @@ def add_invocation(batch: Batch, trace: Trace, records: Records) -> None:
     runs = records.runs.get(invocation, [])
     sample = zlib.crc32(f"{trace.session_id} {trace.invocation_id}".encode()) % MAX_GROUPS
     observations = [
-        *_parts(trace, runs),
+        *_active_periods(trace, runs),
         *map(_model_call, records.calls.get(invocation, ())),
         *map(_tool_call, records.spans.get(invocation, ())),
         *(_problem(problem, trace) for problem in records.problems.get(invocation, ())),
@@ -259,27 +259,29 @@ def _bucket_keys(observation: Observation, trace: Trace, code: str, sample: int)
         (dimension, hourly, value, 0) for dimension, value in values.items() for hourly in (True, False)
     ]
     places.append((Dimension.USER, False, session.user_id, 0))
-    if observation.measure in SAMPLED:
+    if observation.measure in MEASURES_IN_SAMPLES:
         places.append((Dimension.SAMPLE, False, code, sample))
-    for dimension, hourly, value, number in places:
+    for dimension, hourly, value, sample_number in places:
         start = int(at // HOUR * HOUR if hourly else at // DAY * DAY)
-        place = (session.app_name, value[:MAX_NAME], number, observation.name[:MAX_NAME])
+        place = (session.app_name, value[:MAX_NAME], sample_number, observation.name[:MAX_NAME])
         yield BucketKey(observation.measure, dimension, hourly, start, *place)
 
 
-def _parts(trace: Trace, runs: list[Run]) -> Iterator[Observation]:
-    """Yield the parts of an invocation: it ends when it waits for an answer, and begins again when it is resumed."""
+def _active_periods(trace: Trace, runs: list[Run]) -> Iterator[Observation]:
+    """Yield the periods in which an invocation ran: a period ends when it waits for an answer."""
     began: float | None = None
     for name, at, _ in trace.decoded_stages:
         began = at if began is None else began
         if name in ENDS:
-            yield _part(trace, began, at, name, runs)
+            yield _active_period(trace, began, at, name, runs)
             began = None
-    if began is not None and trace.finished_at is not None:  # very many stages: the last ones are not stored
-        yield _part(trace, began, trace.finished_at, "", runs)
+    if (
+        began is not None and trace.finished_at is not None
+    ):  # the end is missing if there were too many stages
+        yield _active_period(trace, began, trace.finished_at, "", runs)
 
 
-def _part(trace: Trace, began: float, ended: float, stage: str, runs: list[Run]) -> Observation:
+def _active_period(trace: Trace, began: float, ended: float, stage: str, runs: list[Run]) -> Observation:
     run = _run_at(runs, ended)
     has_crashed = stage == Trace.CUT_OFF and run is not None and run.status in CRASHED
     totals = _totals(began, ended, has_failed=stage == "failed" or has_crashed)
@@ -304,10 +306,10 @@ def _tool_call(span: Span) -> Observation:
 
 
 def _problem(problem: SessionProblem, trace: Trace) -> Observation:
-    """Return a problem with those that only its number counts. One of the invocation as a whole stands at its start."""
+    """Return a problem with its `more` similar ones. Without an event, its time is the invocation's start."""
     at = problem.event_at or trace.started_at  # type: ignore[attr-defined]
-    number = 1 + problem.more
-    totals = Totals(at, number, number if problem.severity == Severity.ERROR else 0)
+    count = 1 + problem.more
+    totals = Totals(at, count, count if problem.severity == Severity.ERROR else 0)
     return Observation(Measure.PROBLEM, problem.agent, totals, problem.code)
 
 
@@ -317,20 +319,20 @@ def _totals(began: float, ended: float | None, *, has_failed: bool) -> Totals:
 
 
 def _run_at(runs: list[Run], at: float) -> Run | None:
-    """Return the run that an invocation had at a time; None if it was no run of DevUI's."""
+    """Return the run of an invocation at a time; None if DevUI did not run it."""
     started = [run for run in runs if run.created_at <= at]
     return started[-1] if started else next(iter(runs), None)
 
 
 def _lock_buckets() -> None:
-    """Let one process change buckets at a time. On SQLite the transaction already holds the only write lock."""
+    """Allow one process at a time to change buckets. On SQLite the transaction already holds the only write lock."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [_LOCK_NAME])
 
 
 def _move_cursor(trace: Trace) -> bool:
-    """Mark an invocation as counted. Return False if it went on, or if another process counted it."""
+    """Mark an invocation as counted. Return False if it was resumed, or if another process counted it."""
     unchanged = Trace.objects.filter(
         pk=trace.pk, finished_at=trace.finished_at, counted_until=trace.counted_until
     )

@@ -18,7 +18,7 @@ from sessions_app.trends.measures import Dimension, Figures, Grouping, Measure, 
 from sessions_app.trends.rollup import DAY, HOUR, Totals
 
 GROUPS = 6
-"""Groups that are shown: as many as colors tell apart."""
+"""Groups that are shown: one for each distinguishable color."""
 
 DAYS = (2, 7, 30, 90)
 """Possible lengths of a trend. Two days are shown by hour."""
@@ -29,7 +29,7 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class TrendFilter:
-    """What a trend is about. An empty app: all apps."""
+    """Measure, groups, time and app of a trend. An empty app means all apps."""
 
     measure: Measure
     grouping: Grouping
@@ -58,7 +58,7 @@ class TrendFilter:
         return f"{day}, {time_utc:%H}:00" if self.hourly else day
 
     def session_query(self, group: str, start: int | None = None) -> str:
-        """Return the search for the sessions of a group, in an hour or day."""
+        """Return the search for the sessions of a group, if `start` is given those of that hour or day."""
         terms = {"app": self.app, self.grouping.term: group}
         if start is not None:
             form = "%Y-%m-%dT%H" if self.hourly else "%Y-%m-%d"
@@ -68,7 +68,7 @@ class TrendFilter:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group with its figures over all the time, and by start of the hour or day. `label`: its display name."""
+    """A group with its figures for the whole time and by start of the hour or day. `label`: its display name."""
 
     name: str
     label: str
@@ -88,7 +88,7 @@ class Trend:
 
     @property
     def unit(self) -> str:
-        """The unit of its values; of money with the currency."""
+        """Unit of the values; money has the currency with it."""
         unit = self.filter.measure.unit
         return f"money {self.currency}" if unit == "money" else unit
 
@@ -111,10 +111,10 @@ def code_label(version: str, revision: str) -> str:
 
 
 def bucket_rows(measure: str, dimension: str, *, hourly: bool, app: str) -> QuerySet[TrendBucket]:
-    """Return the buckets of a measure and dimension; without an app those of all, which the index needs by name."""
-    of = {"measure": measure, "dimension": dimension, "hourly": hourly}
-    apps = [app] if app else distinct_values(TrendBucket._meta.db_table, "app_name", of)
-    return TrendBucket.objects.filter(**of, app_name__in=apps).order_by()
+    """Return the buckets of a measure and dimension. Without an app, all apps are named, so that the index is used."""
+    conditions = {"measure": measure, "dimension": dimension, "hourly": hourly}
+    apps = [app] if app else distinct_values(TrendBucket._meta.db_table, "app_name", conditions)
+    return TrendBucket.objects.filter(**conditions, app_name__in=apps).order_by()
 
 
 def _rows(criteria: TrendFilter, starts: range) -> QuerySet[TrendBucket]:
@@ -124,7 +124,7 @@ def _rows(criteria: TrendFilter, starts: range) -> QuerySet[TrendBucket]:
 
 
 def _largest_groups(rows: QuerySet[TrendBucket], grouping: Grouping) -> list[str]:
-    """Return the groups with most observations, the newest code versions, and one more if there are more."""
+    """Return the largest groups, of code versions the newest; one more than `GROUPS` if there are more."""
     newest_first = grouping.dimension == Dimension.CODE
     ranked = rows.values_list(grouping.column).annotate(
         rank=Min("first_at") if newest_first else Sum("count")
@@ -137,12 +137,14 @@ def _groups(
 ) -> Iterator[Group]:
     column = criteria.grouping.column
     points: defaultdict[str, dict[int, PricedTotals]] = defaultdict(dict)
-    wholes: defaultdict[str, PricedTotals] = defaultdict(PricedTotals)
+    group_totals: defaultdict[str, PricedTotals] = defaultdict(PricedTotals)
     for row in rows.filter(**{f"{column}__in": names}):
         name, totals = getattr(row, column), Totals.of(row)
         points[name].setdefault(row.start, PricedTotals()).add(row.start, row.name, totals)
-        wholes[name].add(row.start, row.name, totals)
+        group_totals[name].add(row.start, row.name, totals)
     for name in names:
-        label = code_label(name, wholes[name].totals.label) if criteria.grouping.slug == "code" else name
+        label = (
+            code_label(name, group_totals[name].totals.label) if criteria.grouping.slug == "code" else name
+        )
         figures = {start: Figures.of(point, prices) for start, point in sorted(points[name].items())}
-        yield Group(name, label or UNKNOWN, Figures.of(wholes[name], prices), figures)
+        yield Group(name, label or UNKNOWN, Figures.of(group_totals[name], prices), figures)
