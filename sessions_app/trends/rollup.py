@@ -19,9 +19,10 @@ from typing import Any, NamedTuple, TypeVar
 from django.db import connection, transaction
 from django.db.models import Exists, F, OuterRef, QuerySet, Subquery
 
-from sessions_app import realms
+from sessions_app import realms, scopes
 from sessions_app.models import UNCOUNTED, Event, ModelCall, Run, SessionProblem, Span, Trace, TrendBucket
 from sessions_app.prices import add_tokens, call_tokens
+from sessions_app.prices.costs import END_OF_TIME_S
 from sessions_app.problems import Severity
 from sessions_app.statistics import MAX_GROUPS
 from sessions_app.traces.waterfall import ENDS
@@ -301,13 +302,17 @@ def _model_call(call: ModelCall) -> Observation:
 def _tool_call(span: Span) -> Observation:
     totals = _totals(span.started_ns / 1e9, span.ended_ns / 1e9, has_failed=span.failed)
     attributes = json.loads(span.attributes)
-    name = attributes.get("gen_ai.tool.name") or span.name
-    return Observation(Measure.TOOL, str(attributes.get("gen_ai.agent.name") or ""), totals, str(name))
+    agent, name = attributes.get("gen_ai.agent.name") or "", attributes.get("gen_ai.tool.name") or span.name
+    return Observation(Measure.TOOL, scopes.clean_text(str(agent)), totals, scopes.clean_text(str(name)))
 
 
 def _problem(problem: SessionProblem, trace: Trace) -> Observation:
-    """Return a problem with its `more` similar ones. Without an event, its time is the invocation's start."""
-    at = problem.event_at or trace.started_at  # type: ignore[attr-defined]
+    """Return a problem with its `more` similar ones.
+
+    Without an event, or if the time of its event is no date, its time is the invocation's start.
+    """
+    event_at = problem.event_at  # type: ignore[attr-defined]
+    at = event_at if event_at and 0 < event_at < END_OF_TIME_S else trace.started_at
     count = 1 + problem.more
     totals = Totals(at, count, count if problem.severity == Severity.ERROR else 0)
     return Observation(Measure.PROBLEM, problem.agent, totals, problem.code)

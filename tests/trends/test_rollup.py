@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import threading
@@ -10,7 +11,7 @@ from collections import Counter, defaultdict
 import pytest
 from django.db import connection
 
-from sessions_app.models import Run, SessionProblem, Trace, TrendBucket
+from sessions_app.models import AgentSession, Run, SessionProblem, Span, Trace, TrendBucket
 from sessions_app.problems import session_checks
 from sessions_app.search import indexing
 from sessions_app.sessions import deletion
@@ -19,6 +20,7 @@ from sessions_app.traces.outbox import outbox
 from sessions_app.trends import histogram, rollup
 from tests.fake_models import ScriptedModel
 from tests.problems.agent_runs import converse
+from tests.timeline.story import Story
 from tests.trends.recorded import (
     START,
     Call,
@@ -331,3 +333,24 @@ async def test_turn_on_adk_s_runner_is_counted(store):
 
     counted = await units_of_work.write(count)
     assert counted == [(measure, "agent", 1) for measure in ("invocation", "invocation", "model", "model")]
+
+
+@pytest.mark.parametrize("at", [1e300, -1e300])
+def test_problem_at_an_impossible_time_counts_at_the_start_of_its_invocation(at):
+    story = Story()
+    seq = story.says("x", timestamp=at)
+    AgentSession.objects.update(problems_seq=seq)
+    story.session.problems.create(
+        code="error", severity="error", invocation_id=story.invocation, seq=seq, text="x"
+    )
+    record(story.session, Invocation(id=story.invocation))
+    rollup.count_all()
+    assert [row.first_at for row in rows(Measure.PROBLEM)] == [START]
+
+
+def test_tool_name_that_columns_cannot_hold_is_counted():
+    record(session(), Invocation(tools=[Call("look")]))
+    names = {"gen_ai.tool.name": "a\x00b\ud800", "gen_ai.agent.name": "\x00"}
+    Span.objects.update(attributes=json.dumps(names))
+    rollup.count_all()
+    assert [(row.name, row.value) for row in rows(Measure.TOOL, "agent")] == [("a\ufffdb\ufffd", "\ufffd")]
