@@ -7,7 +7,7 @@ Events are never deleted. The rules are ADK's: `google/adk/events/_rewind_events
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from sessions_app.events import as_seconds
@@ -50,12 +50,18 @@ class SupersededRanges:
 
     def compacted_by(self, event: Event) -> int:
         """Return the seq of the newest compaction that covers an event; 0 if none does."""
-        covering = (
+        return max(self._covering_seqs(event), default=0)
+
+    def first_compacted_by(self, event: Event) -> int:
+        """Return the seq of the first compaction that covers an event; 0 if none does."""
+        return min(self._covering_seqs(event), default=0)
+
+    def _covering_seqs(self, event: Event) -> Iterator[int]:
+        return (
             mark.seq
             for mark in self.compactions
             if event.seq < mark.seq and mark.start <= event.timestamp <= mark.end
         )
-        return max(covering, default=0)
 
 
 def find_superseded_ranges(session: AgentSession, first_seq: int) -> SupersededRanges:

@@ -35,6 +35,14 @@ class ToolCall:
     args: Json | None
 
 
+@dataclass(frozen=True, slots=True)
+class SummarizedCall:
+    """A call that later model requests no longer hold, because the compaction at `summary_seq` summarized it."""
+
+    call: ToolCall
+    summary_seq: int
+
+
 class ResultForm(StrEnum):
     """The form in which a tool's result reports a failure."""
 
@@ -173,6 +181,7 @@ class Evidence:
         trace_pk: key of the trace that has the stages; 0: none.
         previous_requests: last model request of each agent before this invocation.
         earlier_temp: `temp:` keys written in earlier invocations, newest first.
+        summarized_calls: calls of earlier events that a compaction replaced by its summary, oldest first.
         unused_tools: declared tools that the session never called, by agent; only for the session as a whole.
     """
 
@@ -190,6 +199,7 @@ class Evidence:
     untracked: Sequence[UntrackedChange] = ()
     writes: Sequence[KeyWrite] = ()
     earlier_temp: Sequence[TempKey] = ()
+    summarized_calls: Sequence[SummarizedCall] = ()
     unused_tools: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property

@@ -14,6 +14,7 @@ from django.db.models.functions import Greatest, Length, Substr
 
 from sessions_app import scopes
 from sessions_app.events.content import RETRIED_ERROR, function_calls, function_responses
+from sessions_app.events.superseded_events import find_superseded_ranges
 from sessions_app.models import (
     AgentSession,
     Event,
@@ -40,6 +41,7 @@ from sessions_app.problems.evidence import (
     ResultForm,
     RunEvidence,
     Stage,
+    SummarizedCall,
     TempKey,
     ToolCall,
     ToolResult,
@@ -146,9 +148,9 @@ def _evidence_of(session: AgentSession, events: Sequence[Event], ids: Collection
     )
     writes = _read_writes(session, events)
     logged = _read_logged_errors(of_batch) if ids else {}
-    nested = (
-        _read_nested_failures(session, ids) if any(event.decoded_summary["calls"] for event in events) else {}
-    )
+    has_calls = any(event.decoded_summary["calls"] for event in events)
+    nested = _read_nested_failures(session, ids) if has_calls else {}
+    summarized = _read_summarized_calls(session, events[-1].seq) if has_calls else []
     temp = _read_temp_keys(session)
     for invocation_id in ids:
         own = by_invocation[invocation_id]
@@ -180,6 +182,7 @@ def _evidence_of(session: AgentSession, events: Sequence[Event], ids: Collection
             earlier_temp=[
                 key for key in temp if key.invocation_id != invocation_id and key.seq < own[-1].seq
             ],
+            summarized_calls=summarized,
         )
 
 
@@ -229,6 +232,22 @@ def _calls(event: Event, wires: Mapping[int, dict[str, Any]]) -> Iterator[ToolCa
         if args is not None and not isinstance(args, dict):
             args = None
         yield ToolCall(event.seq, event.event_id, event.author, call["id"], call["name"], args)
+
+
+def _read_summarized_calls(session: AgentSession, last_seq: int) -> list[SummarizedCall]:
+    """Return the calls of the newest events that a compaction before `last_seq` summarized."""
+    ranges = find_superseded_ranges(session, 0)
+    marks = [mark.seq for mark in ranges.compactions if mark.seq < last_seq]
+    if not marks:
+        return []
+    newest = _events(session).filter(seq__lt=max(marks)).order_by("-seq")[:EARLIER_EVENTS]
+    events = [event for event in reversed(newest) if not ranges.rewound_by(event)]
+    summary_seqs = {event.seq: ranges.first_compacted_by(event) for event in events}
+    summarized = [event for event in events if summary_seqs[event.seq]]
+    wires = _read_wires(summarized)
+    return [
+        SummarizedCall(call, summary_seqs[event.seq]) for event in summarized for call in _calls(event, wires)
+    ]
 
 
 def _results_of(event: Event, wires: Mapping[int, dict[str, Any]]) -> Iterator[ToolResult]:

@@ -77,6 +77,49 @@ def test_events_are_checked_in_batches_with_the_start_of_their_invocation(story)
     assert "4 times" in SessionProblem.objects.get(code="repeated-call").text
 
 
+def compact(story: Story, first: int, last: int) -> int:
+    """Append a compaction of the events from `first` to `last`."""
+    span = {"startTimestamp": story.event(first).timestamp, "endTimestamp": story.event(last).timestamp}
+    content = {"role": "model", "parts": [{"text": "They spoke of cities."}]}
+    return story.add(author="user", actions={"compaction": {**span, "compactedContent": content}})
+
+
+def test_call_repeated_after_its_result_was_summarized_is_a_note(story):
+    story.calls("look", "c1", city="Rome", day=1)
+    story.answers("look", "c1")
+    compact(story, 1, 2)
+    story.invocation = "i2"
+    story.calls("look", "c2", day=1, city="Rome")
+    story.answers("look", "c2")
+    compact(story, 1, 5)
+    index()
+    assert rows_of(story) == [("summarized-call", 4, "i2")]
+    problem = SessionProblem.objects.get()
+    assert 'look again with {"city":"Rome","day":1}' in problem.text
+    assert [target for _, target, _ in json.loads(problem.links)] == [1, 3, 4]
+    assert story.session.problem_count == 0
+
+
+def test_calls_with_other_arguments_or_before_the_compaction_are_no_problem(story):
+    story.calls("look", "c1", city="Rome")
+    story.calls("look", "c2", city="Rome")
+    compact(story, 1, 2)
+    story.calls("look", "c3", city="Oslo")
+    index()
+    assert rows_of(story) == []
+
+
+def test_rewound_calls_are_not_compared_with_later_ones(story):
+    story.calls("look", "c1", city="Rome")
+    compact(story, 1, 1)
+    story.invocation = "i2"
+    story.add(author="user", actions={"rewindBeforeInvocationId": "i1"})
+    story.invocation = "i3"
+    story.calls("look", "c2", city="Rome")
+    index()
+    assert rows_of(story) == []
+
+
 def test_checking_again_changes_nothing(story):
     fail_tools(story, 3)
     index()

@@ -24,6 +24,9 @@ TOOLS_NAMED = 12
 FRAMEWORK_CALL = "adk_request_"
 """Prefix of the calls with which ADK itself asks a person."""
 
+CallContent = tuple[str, str, str]
+"""Agent, tool and arguments (JSON) of a call."""
+
 
 @detector(
     "dead-toolset",
@@ -132,14 +135,38 @@ def swallowed_exception(evidence: Evidence) -> Iterator[Problem]:
 )
 def repeated_call(evidence: Evidence) -> Iterator[Problem]:
     """Find calls that an agent repeats with the same arguments within an invocation."""
-    same: defaultdict[tuple[str, str, str], list[ToolCall]] = defaultdict(list)
+    same: defaultdict[CallContent, list[ToolCall]] = defaultdict(list)
     for call in evidence.calls:
-        if call.args is not None and not call.name.startswith(FRAMEWORK_CALL):
-            same[call.agent, call.name, scopes.dumps(dict(sorted(call.args.items())))].append(call)
+        if content := _content_of(call):
+            same[content].append(call)
     for (agent, name, args), calls in same.items():
         if len(calls) >= REPEATED_CALLS:
             text = f"{agent} called {quote(name)} {len(calls)} times with the same arguments: {quote(args)}."
             yield Problem(text, 0, agent, [_call_link(call) for call in calls[:EVENTS_LINKED]])
+
+
+@detector(
+    "summarized-call",
+    "Summarized call repeated",
+    severity=Severity.NOTE,
+    remedy="The requests since the compaction have only its summary. If the result is not meant to change, let the"
+    " summarizer's prompt keep it, keep it in state, or compact less often.",
+)
+def summarized_call(evidence: Evidence) -> Iterator[Problem]:
+    """Find calls that an agent made before, with the same arguments, in events that a compaction summarized."""
+    earlier = {content: each for each in evidence.summarized_calls if (content := _content_of(each.call))}
+    for call in evidence.calls:
+        content = _content_of(call)
+        same = earlier.get(content) if content else None
+        if content and same and same.call.seq < same.summary_seq < call.seq:
+            agent, name, args = content
+            links = [
+                Link("event", same.call.seq, "earlier call"),
+                Link("event", same.summary_seq, "summary"),
+                _call_link(call),
+            ]
+            again = f"{agent} called {quote(name)} again with {quote(args)}"
+            yield Problem(f"{again} after a compaction summarized the first result.", call.seq, agent, links)
 
 
 @detector(
@@ -152,6 +179,13 @@ def unused_tool(evidence: Evidence) -> Iterator[Problem]:
     """Find declared tools that no event of the session calls."""
     for agent, names in evidence.unused_tools.items():
         yield Problem(f"{agent} declares {_list_names(names)}, which this session never called.", agent=agent)
+
+
+def _content_of(call: ToolCall) -> CallContent | None:
+    """Return the agent, tool and arguments of a call; None for calls of ADK itself or unknown arguments."""
+    if call.args is None or call.name.startswith(FRAMEWORK_CALL):
+        return None
+    return call.agent, call.name, scopes.dumps(dict(sorted(call.args.items())))
 
 
 def _call_link(call: ToolCall) -> Link:
