@@ -36,7 +36,10 @@ Usage = Mapping[str, Mapping[str, int]]
 """{model: {prompt, output, thoughts, cached, calls}}: tokens and calls. Cached tokens are among those of the prompt,
 thoughts among the output."""
 
-Money = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+MAX_PRICE = 1e9
+"""Sums of larger prices may be infinite, which is neither JSON nor a point of a plot."""
+
+Money = Annotated[float, Field(ge=0, le=MAX_PRICE, allow_inf_nan=False, strict=True)]
 
 
 class Price(BaseModel):

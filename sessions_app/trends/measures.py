@@ -17,6 +17,14 @@ NAME_OF_SOURCE = {Source.MODEL: "model", Source.TOOL: "tool", Source.PROBLEM: "p
 """The grouping by the names of what is counted: the called models or tools, or the codes of problems."""
 
 
+COUNTED = {
+    Source.INVOCATION: "Invocations",
+    Source.MODEL: "Calls",
+    Source.TOOL: "Calls",
+    Source.PROBLEM: "Problems",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Measure:
     """A measure that the page offers. `figures`: the title of each plot and its attribute of `Figures`."""
@@ -26,6 +34,11 @@ class Measure:
     source: str
     unit: str
     figures: tuple[tuple[str, str], ...]
+
+    @property
+    def counted(self) -> str:
+        """Plural of what it counts."""
+        return COUNTED[Source(self.source)]
 
 
 LATENCY = (("Median", "latency"), ("95th percentile", "latency_p95"))

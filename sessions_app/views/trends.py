@@ -40,6 +40,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "measures": MEASURES.values(),
         "groupings": GROUPINGS.values(),
         "lengths": DAYS,
+        "default_days": DEFAULT_DAYS,
     }
     try:
         context |= _trend_context(query)

@@ -41,7 +41,10 @@ def test_lists_show_cost_below_tokens(story, price_file, get):
     price_file(PRICES)
     assert table(get("/sessions/"))[0]["Tokens"] == "2.00MUSD 0.00"
     assert get("/sessions/?user=ann").one(css="spending").attrs["hx-get"] == "/spending/?user=ann"
-    assert "2.00M tokens · USD 0.00" in get("/spending/?user=ann").text
+    assert get("/spending/?user=ann").text == "All sessions of user ann: 2.00M tokens · USD 0.00"
+    assert get("/spending/?app=weather").text == "All sessions of weather: 2.00M tokens · USD 0.00"
+    assert get("/spending/?user=ann&app=weather").text.startswith("All sessions of user ann in weather: ")
+    assert get("/spending/").text == "All sessions: 2.00M tokens · USD 0.00"
 
 
 def test_prices_page_lists_models_in_use_and_what_is_missing(story, price_file, get):

@@ -151,6 +151,10 @@ def test_run_keeps_prices_of_its_start(table):
     ("text", "message"),
     [
         (
+            '[[price]]\nmodel = "m"\ninput = 1e308\noutput = 1',
+            "price[0].input: must be less than or equal to 1000000000",
+        ),
+        (
             '[[price]]\nmodel = "m"\ninput = -1\noutput = 1',
             "price[0].input: must be greater than or equal to 0",
         ),

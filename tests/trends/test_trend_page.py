@@ -231,3 +231,38 @@ def test_names_that_an_agent_chose_are_escaped(get):
     assert [script.attrs.get("src", "") != "" for script in page.all("script")] == [True] * len(
         page.all("script")
     )
+
+
+def test_filters_that_are_not_set_have_no_value(get):
+    form = get("/trends/").one("form", css="filters")
+    chosen = {}
+    for select in form.all("select"):
+        options = select.all("option")
+        picked = [option for option in options if "selected" in option.attrs] or options[:1]
+        chosen[select.attrs["name"]] = (picked[0].attrs["value"], picked[0].text)
+    assert chosen == {
+        "app": ("", "All apps"),
+        "measure": ("", "Time of invocations"),
+        "by": ("", "Default grouping"),
+        "days": ("", "30 days"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("measure", "column"),
+    [
+        ("invocation-time", "Invocations"),
+        ("cost", "Calls"),
+        ("tool-latency", "Calls"),
+        ("problems", "Problems"),
+    ],
+)
+def test_table_of_groups_names_what_it_counts(get, measure, column):
+    owner, invocation = session(), Invocation(today(), models=[Call("flash")], tools=[Call("look")])
+    record(owner, invocation)
+    SessionProblem.objects.create(
+        session=owner, code="tool-error", severity="error", invocation_id=invocation.id, text="x"
+    )
+    rollup.count_all()
+    section = get(f"/trends/?measure={measure}").one("section", aria_labelledby="groups-title")
+    assert section.all("th", scope="col")[1].text == column
