@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sessions_app import scopes
 from sessions_app.events.kinds import EventKind
 from sessions_app.models import SessionTrait
 
@@ -69,7 +70,12 @@ def traits_of(kind: str, author: str, branch: str, summary: str) -> list[Trait]:
     errors = errors_of(summary_data)
     traits += [(name.KIND, EventKind.ERROR.value)] if errors else []
     traits += [(name.ERROR, error) for error in errors]
-    return list(dict.fromkeys((str(kind), truncate_value(value)) for kind, value in traits if value))
+    # Summaries are JSON, so their names may have characters that text columns cannot hold.
+    return list(
+        dict.fromkeys(
+            (str(kind), truncate_value(scopes.clean_text(value))) for kind, value in traits if value
+        )
+    )
 
 
 def errors_of(summary_data: Mapping[str, Any]) -> list[str]:

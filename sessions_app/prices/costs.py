@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from sessions_app import scopes
 from sessions_app.events.event_text import parse_object
 from sessions_app.models import ModelCall
 from sessions_app.prices.price_table import CALL_COLUMNS, Prices, call_tokens
@@ -101,7 +102,7 @@ def usage_of_call(row: ModelCall) -> CallUsage | None:
 def _usage(model: str, at: float, counts: dict[str, int], total: int) -> CallUsage:
     unclear = int(not counts["prompt"] and not counts["output"])
     day = int(at // DAY_S) if 0 <= at < END_OF_TIME_S else 0
-    return CallUsage(model, day, counts | {"total": total, "calls": 1, "unclear": unclear})
+    return CallUsage(scopes.clean_text(model), day, counts | {"total": total, "calls": 1, "unclear": unclear})
 
 
 def uncounted_call() -> CallUsage:

@@ -17,6 +17,7 @@ from sessions_app.models import (
     NestedEvent,
     NestedRun,
     SessionTrait,
+    SessionUsage,
     SessionWords,
     StateValue,
 )
@@ -252,3 +253,17 @@ def test_indexing_anew_finds_nested_runs_again():
     indexing.reset()
     indexing.index_all()
     assert matches("fjords") == ["s1"]
+
+
+def test_names_that_columns_cannot_hold_are_indexed_with_a_replacement():
+    story = Story()
+    story.add(
+        {"functionCall": {"id": "c1", "name": "a\x00b", "args": {}}},
+        modelVersion="m\x00",
+        usageMetadata={"promptTokenCount": 1, "totalTokenCount": 1},
+        errorMessage="e\x00",
+    )
+    indexing.index_all()
+    values = SessionTrait.objects.values_list("value", flat=True)
+    assert {"a\ufffdb", "e\ufffd"} <= set(values)
+    assert [row.model for row in SessionUsage.objects.all()] == ["m\ufffd"]
