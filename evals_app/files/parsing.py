@@ -19,7 +19,7 @@ from evals_app.files import legacy, plain_yaml, schema
 from evals_app.files.content import TURN_STATES
 from evals_app.files.problems import from_pydantic
 from sessions_app.errors import NotFound
-from sessions_app.file_problems import BadFile, FileProblem
+from sessions_app.prices.file_problems import BadFile, FileProblem
 from sessions_app.store.gc_tuning import pause_collector
 
 YAML_SUFFIXES = (".yaml", ".yml")

@@ -11,7 +11,7 @@ from django.conf import settings
 from pydantic import ValidationError
 
 from sessions_app.agents.folder import configured_folder
-from sessions_app.file_problems import BadFile, FileProblem, describe_error, format_path
+from sessions_app.prices.file_problems import BadFile, FileProblem, describe_error, format_path
 from sessions_app.prices.price_table import NO_PRICES, PriceFile, Prices
 
 NAME = "prices.toml"

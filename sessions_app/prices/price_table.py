@@ -26,7 +26,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from sessions_app.file_problems import FileProblem
+from sessions_app.prices.file_problems import FileProblem
 
 MILLION = 1_000_000
 LONGEST_CURRENCY = 12

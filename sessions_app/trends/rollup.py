@@ -24,10 +24,10 @@ from sessions_app.models import UNCOUNTED, Event, ModelCall, Run, SessionProblem
 from sessions_app.prices import add_tokens, call_tokens
 from sessions_app.prices.costs import END_OF_TIME_S
 from sessions_app.problems import Severity
-from sessions_app.statistics import MAX_GROUPS
 from sessions_app.traces.waterfall import ENDS
 from sessions_app.trends import histogram
 from sessions_app.trends.histogram import Histogram
+from sessions_app.trends.statistics import MAX_GROUPS
 
 BATCH_TRACES = 50
 """Invocations counted in one transaction, which holds SQLite's only write lock."""

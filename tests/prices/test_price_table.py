@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app import prices
-from sessions_app.file_problems import BadFile
 from sessions_app.prices import Price, Prices, call_tokens
+from sessions_app.prices.file_problems import BadFile
 
 FILE = """
 currency = "EUR"

@@ -8,9 +8,8 @@ from collections import Counter
 import pytest
 from scipy import stats
 
-from sessions_app import statistics
-from sessions_app.statistics import Estimate, difference, mean_of_groups, wilson
-from sessions_app.trends import histogram
+from sessions_app.trends import histogram, statistics
+from sessions_app.trends.statistics import Estimate, difference, mean_of_groups, wilson
 
 
 def rate(passed: int, total: int) -> Estimate:
