@@ -293,12 +293,12 @@ def _object(value: Any) -> Any:
         }
     else:
         return _plain(value)
-    shown = {
+    fields_set = {
         name: field.model_dump(mode="json", exclude_none=True) if isinstance(field, BaseModel) else field
         for name, field in fields.items()
         if isinstance(field, BaseModel | str | bool | int | float)
     }
-    return redact_texts({"type": type(value).__name__, **shown}) if shown else type(value).__name__
+    return redact_texts({"type": type(value).__name__, **fields_set}) if fields_set else type(value).__name__
 
 
 def _toolset_settings(toolset: BaseToolset) -> dict[str, Any]:

@@ -46,8 +46,8 @@ class ProcessOutput:
         self._file = OutputFile(output_file(folder, app_name)) if folder else None
         self._newest = b""
         self._rest = b""
-        rest_is = f"The newest output is in {self._file.path}." if self._file else "The rest is dropped."
-        self._reader = OutputReader(OutputLimit(self._show, rest_is), self._take)
+        rest_note = f"The newest output is in {self._file.path}." if self._file else "The rest is dropped."
+        self._reader = OutputReader(OutputLimit(self._show, rest_note), self._take)
         self.fd = self._reader.fd
 
     @property
@@ -85,7 +85,7 @@ class ProcessOutput:
 class OutputFile:
     """The newest output of an app's processes: a file that only its owner may read, and the file before it.
 
-    A file of `max_bytes` is rotated. Lines with the time divide it, at most one a second.
+    A file of `max_bytes` is rotated. At most once a second, a line with the time precedes the output.
     """
 
     def __init__(

@@ -243,7 +243,7 @@ def _order(app_name: str, evalset_id: str, body: RunBody, run_id: str) -> EvalRu
     if not body.eval_metrics:
         raise BadInput("No metric is chosen.", hint="Choose at least one: it decides what passes.")
     evalset = _find_listed_evalset(app_name, evalset_id)
-    beside = run_form.config_of(evalset)
+    file_config = run_form.config_of(evalset)
     model_configs = body.model_dump(include={"live_model_config", "user_simulator_config"}, exclude_none=True)
     request_data = {
         "cases": body.eval_case_ids or body.eval_ids,
@@ -257,8 +257,8 @@ def _order(app_name: str, evalset_id: str, body: RunBody, run_id: str) -> EvalRu
     criteria = {
         metric.metric_name: metric.criterion for metric in body.eval_metrics if metric.criterion is not None
     }
-    data = {**beside.data, **model_configs, "criteria": {**beside.criteria, **criteria}}
-    config = configs.RunConfig(data, beside.source, beside.warnings)
+    data = {**file_config.data, **model_configs, "criteria": {**file_config.criteria, **criteria}}
+    config = configs.RunConfig(data, file_config.source, file_config.warnings)
     return run_orders.order_run(evalset, run_form.order_from_json(config, request_data), run_id)
 
 

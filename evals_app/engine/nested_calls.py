@@ -9,12 +9,10 @@ from typing import Any
 
 from evals_app.metrics.invocations import NestedCalls
 from sessions_app.events.content import function_calls
+from sessions_app.events.summary import CALLS_IN_SUMMARY
 from sessions_app.models import NestedEvent, NestedRun
 
 Json = Mapping[str, Any]
-
-HAS_CALLS = '"calls":['
-"""Text that only summaries of events with tool calls contain."""
 
 
 def read_nested_calls(session_pk: int, invocation_ids: Sequence[str]) -> list[NestedCalls]:
@@ -22,8 +20,8 @@ def read_nested_calls(session_pk: int, invocation_ids: Sequence[str]) -> list[Ne
     runs = list(NestedRun.objects.filter(session=session_pk).defer("state").order_by("pk"))
     calls_of_run: dict[str, list[Json]] = defaultdict(list)
     agents = {run.ref: run.agent for run in runs}
-    rows = NestedEvent.objects.filter(session=session_pk, summary__contains=HAS_CALLS).order_by("number")
-    for ref, data in rows.values_list("ref", "data"):
+    rows = NestedEvent.objects.filter(session=session_pk, summary__contains=CALLS_IN_SUMMARY)
+    for ref, data in rows.order_by("number").values_list("ref", "data"):
         for call in function_calls(json.loads(data)):
             calls_of_run[ref].append(
                 {

@@ -1,4 +1,4 @@
-"""Cause of an exception by its types and status codes, also those of the exceptions that it wraps."""
+"""Cause of an exception by its type and HTTP status, or those of the exceptions that it wraps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sessions_app.problems.failures import Cause
 
 MAX_WRAPPED = 16
-"""Exceptions that are examined of a chain or group."""
+"""Exceptions of a chain or group that are examined."""
 
 _BY_STATUS = {
     401: Cause.AUTHENTICATION,
@@ -41,19 +41,19 @@ _BY_TYPE = {
 
 
 def cause_of_exception(error: BaseException) -> Cause:
-    """Return the cause that an exception or one that it wraps has; `OTHER` if none has a known one."""
-    causes = (_own_cause(each) for each, _ in zip(_wrapped(error), range(MAX_WRAPPED), strict=False))
+    """Return the first known cause of an exception or of those that it wraps; `OTHER` if all are unknown."""
+    causes = (_own_cause(each) for each, _ in zip(_exceptions_in(error), range(MAX_WRAPPED), strict=False))
     return next((cause for cause in causes if cause is not Cause.OTHER), Cause.OTHER)
 
 
-def _wrapped(error: BaseException) -> Iterator[BaseException]:
+def _exceptions_in(error: BaseException) -> Iterator[BaseException]:
     """Yield an exception, then those that caused it and the members of groups."""
     yield error
     if isinstance(error, BaseExceptionGroup):
         for member in error.exceptions:
-            yield from _wrapped(member)
+            yield from _exceptions_in(member)
     if error.__cause__ is not None:
-        yield from _wrapped(error.__cause__)
+        yield from _exceptions_in(error.__cause__)
 
 
 def _own_cause(error: BaseException) -> Cause:

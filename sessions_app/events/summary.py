@@ -19,6 +19,12 @@ from sessions_app.events.content import (
     parts_of,
 )
 
+CALLS_IN_SUMMARY = '"calls":['
+"""Text that only stored summaries of events with tool calls contain."""
+
+FAILURE_IN_SUMMARY = '"failed":true'
+"""Text that only stored summaries of events with failed results contain."""
+
 RENDERED_FIELDS = (
     *("text", "functionCall", "functionResponse", "inlineData", "fileData"),
     *("executableCode", "codeExecutionResult"),

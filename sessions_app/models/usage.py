@@ -1,4 +1,4 @@
-"""Tokens that sessions used."""
+"""Tokens of sessions by model and day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prices of tokens, and what model calls cost."""
+"""Prices of tokens and costs of model calls."""
 
 from sessions_app.prices.price_files import NAME, current_prices, find_prices, price_folders, read_prices
 from sessions_app.prices.price_table import (

@@ -1,4 +1,4 @@
-"""What model calls cost. Pure.
+"""Costs of model calls. Pure.
 
 Tokens and cost have one source: an event's summary for events, invocations, runs and sessions, and the recorded model
 call for traces.
@@ -23,7 +23,7 @@ END_OF_TIME_S = datetime.max.replace(tzinfo=UTC).timestamp()
 MAX_TOKENS = 2**31 - 1
 """Largest number of tokens of a call that is counted, as in `Event.total_tokens`."""
 
-KINDS = ("calls", "unclear", "prompt", "output", "thoughts", "cached", "total")
+USAGE_COLUMNS = ("calls", "unclear", "prompt", "output", "thoughts", "cached", "total")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Cost:
 
 
 class Spending(NamedTuple):
-    """Tokens and their cost; None: there were no tokens, or there is no price list."""
+    """Tokens and their cost; the cost is None without tokens or without a price list."""
 
     tokens: int
     cost: Cost | None
@@ -66,7 +66,7 @@ class Spending(NamedTuple):
 class CallUsage:
     """Tokens of model calls of one model on one day (days since the epoch, UTC).
 
-    `tokens` has `KINDS`: those of `Usage`, `total`, and `unclear`, the calls of which only the total is known.
+    `tokens` has `USAGE_COLUMNS`: those of `Usage`, `total`, and `unclear`, the number of calls with only a known total.
     """
 
     model: str
@@ -105,22 +105,22 @@ def _usage(model: str, at: float, counts: dict[str, int], total: int) -> CallUsa
     return CallUsage(scopes.clean_text(model), day, counts | {"total": total, "calls": 1, "unclear": unclear})
 
 
-def uncounted_call() -> CallUsage:
-    """Return a call whose tokens are unknown: it has no price."""
-    return CallUsage("", 0, dict.fromkeys(KINDS, 0) | {"calls": 1, "unclear": 1})
+def call_without_usage() -> CallUsage:
+    """Return a call whose tokens and so whose cost are unknown."""
+    return CallUsage("", 0, dict.fromkeys(USAGE_COLUMNS, 0) | {"calls": 1, "unclear": 1})
 
 
 def cost_of(usages: Iterable[CallUsage | None], prices: Prices) -> Cost | None:
-    """Return the cost of calls. None: there were no calls, or there is no price list."""
+    """Return the cost of calls; None without calls or without a price list."""
     total = Cost(0.0, 0, 0, prices.currency)
     for usage in usages:
         if usage is not None:
-            total += _cost_of_one(usage, prices)
+            total += _cost_of_usage(usage, prices)
     return total if total.calls and prices.prices else None
 
 
 def sum_costs(costs: Iterable[Cost | None]) -> Cost | None:
-    """Return the sum of the costs that there are; None for none."""
+    """Return the sum of the known costs; None if all are None."""
     total: Cost | None = None
     for cost in costs:
         if cost is not None:
@@ -128,7 +128,7 @@ def sum_costs(costs: Iterable[Cost | None]) -> Cost | None:
     return total
 
 
-def _cost_of_one(usage: CallUsage, prices: Prices) -> Cost:
+def _cost_of_usage(usage: CallUsage, prices: Prices) -> Cost:
     tokens, price = usage.tokens, prices.price_of(usage.model, usage.day * DAY_S)
     if price is None:
         return Cost(0.0, tokens["calls"], tokens["calls"], prices.currency)

@@ -1,4 +1,4 @@
-"""Prices of tokens, from a dated price list that people write (`prices.toml`).
+"""Prices of tokens, from the dated price list of the user (`prices.toml`).
 
 ```toml
 currency = "USD"
@@ -9,7 +9,7 @@ from = 2025-06-17           # first day (UTC) of this price; without it: always
 input = 0.30                # for 1,000,000 tokens
 cached = 0.075              # cached input; without it: as input
 output = 2.50
-thoughts = 3.50             # output that is thought; without it: as output
+thoughts = 3.50             # thinking tokens; without it: as output
 ```
 
 A model without a price costs "unknown" (None), never 0. An eval run keeps the prices it was made with.
@@ -106,8 +106,10 @@ class Prices:
     problems: tuple[FileProblem, ...] = field(default=(), compare=False)
 
     def price_of(self, model: str, at: float) -> Price | None:
-        """Return the price of a model at a time (epoch seconds): a name before patterns, longer ones first, then
-        the newest that holds."""
+        """Return the price of a model at a time (epoch seconds).
+
+        A name takes precedence over a pattern, then the longer pattern, then the newest valid price.
+        """
         day = datetime.fromtimestamp(at, UTC).date()
         matching = [
             price
@@ -155,8 +157,9 @@ def call_tokens(
 ) -> dict[str, int]:
     """Return the tokens that a model reports for a call as `Usage` counts them.
 
-    ADK keeps each provider's counts: thoughts are beside the output (Gemini, Anthropic) or in it (LiteLLM, OpenAI), and
-    then the sum exceeds the total. What else is in the total is input, such as the results of Gemini's own tools.
+    ADK keeps each provider's counts: Gemini and Anthropic report thoughts beside the output, LiteLLM and OpenAI as a
+    part of it, so that the sum exceeds the total. The rest of the total is input, such as the results of Gemini's own
+    tools.
     """
     prompt, output, thoughts, total = prompt or 0, output or 0, thoughts or 0, total or 0
     if not total or prompt + output + thoughts <= total:

@@ -1,4 +1,4 @@
-"""Tokens of sessions by model and day: sums of the indexed events, and the events behind the index's cursor.
+"""Tokens of sessions by model and day: sums of the indexed events, and the events that are not indexed yet.
 
 The indexer adds events in the transaction that moves the cursor, so each is counted once. Queries add the events that
 are not indexed yet.
@@ -16,23 +16,24 @@ from django.db.models import F, Q, Sum
 
 from sessions_app.models import UNINDEXED, AgentSession, Event, NestedRun, SessionUsage
 from sessions_app.prices.costs import (
-    KINDS,
+    USAGE_COLUMNS,
     CallUsage,
     Cost,
     Spending,
     call_of_json,
+    call_without_usage,
     cost_of,
-    uncounted_call,
 )
 from sessions_app.prices.price_files import current_prices
 from sessions_app.prices.price_table import add_tokens
 
-MAX_BEHIND = 50
-"""Maximum number of sessions behind the index whose events a sum over all sessions adds."""
+MAX_UNINDEXED_SESSIONS = 50
+"""Maximum number of sessions whose unindexed events a sum over all sessions adds."""
 
 MAX_NESTED = 2_000
+"""Newest nested runs whose tokens are added to the sums by model."""
 
-MAX_UNINDEXED = 2_000
+MAX_UNINDEXED_EVENTS = 2_000
 """Maximum number of unindexed events that a query adds."""
 
 
@@ -52,35 +53,35 @@ def add_usage(session_pk: int, calls: Iterable[CallUsage | None]) -> None:
             session_id=session_pk, model=usage.model, day=usage.day, defaults=dict(usage.tokens)
         )
         if not is_new:
-            grown = {kind: F(kind) + count for kind, count in usage.tokens.items()}
-            SessionUsage.objects.filter(pk=row.pk).update(**grown)
+            new_sums = {kind: F(kind) + count for kind, count in usage.tokens.items()}
+            SessionUsage.objects.filter(pk=row.pk).update(**new_sums)
 
 
 def costs_of_sessions(sessions: Sequence[AgentSession]) -> dict[int, Cost | None]:
     """Return the costs of sessions by primary key. At most two queries; none without a price list."""
     prices = current_prices()
-    used = [row for row in sessions if row.total_tokens]
-    if not prices.prices or not used:
+    with_tokens = [row for row in sessions if row.total_tokens]
+    if not prices.prices or not with_tokens:
         return {}
     usages: dict[int, list[CallUsage]] = defaultdict(list)
-    for row in SessionUsage.objects.filter(session__in=[session.pk for session in used]):
+    for row in SessionUsage.objects.filter(session__in=[session.pk for session in with_tokens]):
         usages[row.session_id].append(_usage_of_row(row))
-    for pk, call in _unindexed_calls(used):
+    for pk, call in _unindexed_calls(with_tokens):
         usages[pk].append(call)
-    for session in used:
-        usages[session.pk].extend(_uncounted_calls(session.total_tokens, usages[session.pk]))
+    for session in with_tokens:
+        usages[session.pk].extend(_missing_usage(session.total_tokens, usages[session.pk]))
     return {pk: cost_of(calls, prices) for pk, calls in usages.items()}
 
 
-def _uncounted_calls(total: int, usages: Iterable[CallUsage]) -> list[CallUsage]:
-    """Return a call without a price if the usages have fewer tokens than the session, so that its cost is a minimum."""
+def _missing_usage(total: int, usages: Iterable[CallUsage]) -> list[CallUsage]:
+    """Return a call without a price if the usages lack tokens of the session, so that its cost is a minimum."""
     if sum(usage.tokens["total"] for usage in usages) >= total:
         return []
-    return [uncounted_call()]
+    return [call_without_usage()]
 
 
 def spending_of(app: str, user: str) -> Spending:
-    """Return tokens and cost of the sessions of an app, a user or both, apart from realms and nested runs."""
+    """Return tokens and cost of the sessions of an app, a user or both, without those of realms and nested runs."""
     columns = {"app_name": app, "user_id": user}
     calls = _usage_of_sessions(realm="", **{name: value for name, value in columns.items() if value})
     return Spending(sum(call.tokens["total"] for call in calls), cost_of(calls, current_prices()))
@@ -103,27 +104,27 @@ def _usage_of_sessions(**columns: str) -> list[CallUsage]:
     of_sessions = {f"session__{name}": value for name, value in columns.items()}
     rows = SessionUsage.objects.filter(**of_sessions).values_list("model", "day").order_by("model", "day")
     usages = [
-        CallUsage(model, day, dict(zip(KINDS, sums, strict=True)))
-        for model, day, *sums in rows.annotate(*(Sum(kind) for kind in KINDS))
+        CallUsage(model, day, dict(zip(USAGE_COLUMNS, sums, strict=True)))
+        for model, day, *sums in rows.annotate(*(Sum(kind) for kind in USAGE_COLUMNS))
     ]
-    behind = AgentSession.objects.filter(UNINDEXED, total_tokens__gt=0, **columns).order_by("-pk")
-    return [*usages, *(call for _, call in _unindexed_calls(behind[:MAX_BEHIND]))]
+    unindexed = AgentSession.objects.filter(UNINDEXED, total_tokens__gt=0, **columns).order_by("-pk")
+    return [*usages, *(call for _, call in _unindexed_calls(unindexed[:MAX_UNINDEXED_SESSIONS]))]
 
 
 def _usage_of_row(row: SessionUsage) -> CallUsage:
-    return CallUsage(row.model, row.day, {kind: getattr(row, kind) for kind in KINDS})
+    return CallUsage(row.model, row.day, {kind: getattr(row, kind) for kind in USAGE_COLUMNS})
 
 
 def _unindexed_calls(sessions: Iterable[AgentSession]) -> list[tuple[int, CallUsage]]:
-    """Return calls of the events behind the cursors, by session; not all, if there are very many."""
-    behind = [
+    """Return the calls of at most `MAX_UNINDEXED_EVENTS` events after the cursors, with the key of their session."""
+    conditions = [
         Q(session=row.pk, seq__gt=row.indexed_seq) for row in sessions if row.last_seq > row.indexed_seq
     ]
-    if not behind:
+    if not conditions:
         return []
-    rows = Event.objects.filter(reduce(or_, behind), total_tokens__gt=0)
+    rows = Event.objects.filter(reduce(or_, conditions), total_tokens__gt=0)
     calls = []
-    for pk, summary, at in rows.values_list("session_id", "summary", "timestamp")[:MAX_UNINDEXED]:
+    for pk, summary, at in rows.values_list("session_id", "summary", "timestamp")[:MAX_UNINDEXED_EVENTS]:
         if call := call_of_json(summary, at):
             calls.append((pk, call))
     return calls

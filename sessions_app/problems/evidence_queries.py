@@ -14,6 +14,7 @@ from django.db.models.functions import Greatest, Length, Substr
 
 from sessions_app import scopes
 from sessions_app.events.content import RETRIED_ERROR, function_calls, function_responses
+from sessions_app.events.summary import FAILURE_IN_SUMMARY
 from sessions_app.events.superseded_events import find_superseded_ranges
 from sessions_app.models import (
     AgentSession,
@@ -64,16 +65,13 @@ CACHES_READ = 5
 """Lost caches of a batch whose contents are compared."""
 
 VALUE_READ = 2_000
-"""Characters of a state value that are compared."""
+"""Characters of a state value that are read to compare it."""
 
 LOG_MESSAGE_READ = 2_000
 """Characters of a log record that are read at its start and at its end."""
 
-HAS_FAILED = '"failed":true'
-"""Text that only summaries of events with failed results contain."""
-
 RECORDER_LOGGER = "devui"
-"""Logger of the records that the recorder adds itself."""
+"""Logger of the records that the recorder itself adds."""
 
 AGENTS_READ = 50
 TOOL_LISTS_READ = 20
@@ -264,7 +262,7 @@ def _read_nested_failures(session: AgentSession, ids: Collection[str]) -> dict[s
     if not places:
         return {}
     rows = NestedEvent.objects.filter(
-        session=session, ref__in=runs.values("ref"), summary__contains=HAS_FAILED
+        session=session, ref__in=runs.values("ref"), summary__contains=FAILURE_IN_SUMMARY
     )
     failures: defaultdict[str, list[ToolResult]] = defaultdict(list)
     for row in rows.annotate(size=Length("data")).filter(size__lt=LARGE_EVENT).order_by("-pk")[:ROWS_READ]:

@@ -1,4 +1,4 @@
-"""Distinct failures of tools, models and runs, with the cause that the error text states. Pure."""
+"""Distinct failures of tools, models and runs, with their causes. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Source(StrEnum):
 
 
 class Cause(StrEnum):
-    """Cause that the error text states; `OTHER` if it states none of these."""
+    """Cause of an error; `OTHER` if it is none of these."""
 
     AUTHENTICATION = "authentication"
     QUOTA = "quota"
@@ -114,7 +114,7 @@ _CAUSES = (
 
 
 def _cause_of(message: str, evidence: Evidence) -> Cause:
-    """Return the cause of an error: that of the exception which the recorder saw, else the one that the text states."""
+    """Return the cause of an error: from the exception if the recorder saw it, else from the text."""
     for stage in evidence.stages:
         if stage.name == Trace.ERROR_CAUSE:
             cause, _, text = stage.of.partition(": ")

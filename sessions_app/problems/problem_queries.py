@@ -154,14 +154,16 @@ def _complete(
     One query, if there are problems.
     """
     logs = traces_with_log(session, by_invocation) if by_invocation else {}
-    known: set[tuple[str, str]] = set()
+    earlier_keys: set[tuple[str, str]] = set()
     completed = {}
     for invocation_id, problems in by_invocation.items():
         log = logs.get(invocation_id, 0)
         keys = [(problem.row.code, problem.row.text) for problem in problems]
         pairs = zip(problems, keys, strict=True)
-        completed[invocation_id] = [ShownProblem(problem.row, log, key in known) for problem, key in pairs]
-        known.update(keys)
+        completed[invocation_id] = [
+            ShownProblem(problem.row, log, key in earlier_keys) for problem, key in pairs
+        ]
+        earlier_keys.update(keys)
     return completed
 
 

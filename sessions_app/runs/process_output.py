@@ -43,7 +43,7 @@ MARK_S = 1.0
 """Minimum seconds between two lines with the time in an output file."""
 
 SHOWN_BYTES = 200_000
-"""Newest bytes of a run's time that are shown."""
+"""Maximum bytes that are shown of the output during a run; the newest ones."""
 
 _MARK = re.compile(rb"^\[DevUI\] (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)Z\n", re.MULTILINE)
 
@@ -71,29 +71,29 @@ def read_output(app_name: str, start: float, end: float) -> str | None:
     None if this server keeps no output of the app. Of a large output, the newest `SHOWN_BYTES` are returned.
     """
     path = output_file(Path(getattr(settings, "DATA_DIR", ".devui")) / "output", app_name)
-    files = [each for each in (older_file(path), path) if Path(app_name).name == app_name and each.is_file()]
+    files = [file for file in (older_file(path), path) if Path(app_name).name == app_name and file.is_file()]
     if not files:
         return None
-    data = b"".join(each.read_bytes() for each in files)
+    data = b"".join(file.read_bytes() for file in files)
     marks = list(_MARK.finditer(data))
     ends = [*(mark.start() for mark in marks[1:]), len(data)]
-    parts = [
-        data[mark.end() : part_end]
-        for mark, part_end in zip(marks, ends, strict=True)
+    sections = [
+        data[mark.end() : section_end]
+        for mark, section_end in zip(marks, ends, strict=True)
         if start - 2 * MARK_S <= datetime.fromisoformat(f"{mark[1].decode()}+00:00").timestamp() <= end
     ]
-    return clean_error(b"".join(parts)[-SHOWN_BYTES:].decode(errors="replace"))
+    return clean_error(b"".join(sections)[-SHOWN_BYTES:].decode(errors="replace"))
 
 
 class OutputLimit:
     """Passes on `limit` bytes of output per `WINDOW_S` and notes what it drops."""
 
     def __init__(
-        self, show: Write, rest_is: str = "The rest is dropped.", *, limit: int = LIMIT_BYTES
+        self, show: Write, rest_note: str = "The rest is dropped.", *, limit: int = LIMIT_BYTES
     ) -> None:
-        """Pass output on to `show`. `rest_is` tells users where output above the limit goes."""
+        """Pass output on to `show`. `rest_note` tells users where output above the limit goes."""
         self._show = show
-        self._rest_is = rest_is
+        self._rest_note = rest_note
         self._limit = self._left = limit
         self._window_ends = 0.0
         self._dropped_lines = 0
@@ -119,7 +119,7 @@ class OutputLimit:
         self._pass_on(data[: end_of_line or self._left])
         if not self._dropped_bytes:
             limit = f"{format_megabytes(self._limit)} in {WINDOW_S / 60:.0f} minutes"
-            self._note(f"Output is limited to {limit}. {self._rest_is}")
+            self._note(f"Output is limited to {limit}. {self._rest_note}")
         self._drop(data[end_of_line or self._left :])
         self._left = 0
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from django.db.models import Exists, OuterRef, Q
 
 from sessions_app.events import event_text
+from sessions_app.events.summary import CALLS_IN_SUMMARY
 from sessions_app.models import AgentSession, Event, NestedEvent, NestedRun
 
 MAX_TEXT = 200_000
@@ -20,7 +21,7 @@ MAX_TRAITS = 1_000
 
 @dataclass(slots=True)
 class NestedContent:
-    """What the nested runs inside an event contain."""
+    """Text and traits of the nested runs inside an event."""
 
     texts: list[str] = field(default_factory=list)
     traits: set[event_text.Trait] = field(default_factory=set)
@@ -28,7 +29,7 @@ class NestedContent:
 
 def contents_of(session_pk: int, events: Iterable[Event]) -> Mapping[int, NestedContent]:
     """Return the content of the nested runs inside events, by seq. At most two queries."""
-    seqs = [event.seq for event in events if '"calls":[' in event.summary]
+    seqs = [event.seq for event in events if CALLS_IN_SUMMARY in event.summary]
     if not seqs:
         return {}
     runs = NestedRun.objects.filter(session=session_pk, seq__in=seqs)
@@ -52,7 +53,7 @@ def contents_of(session_pk: int, events: Iterable[Event]) -> Mapping[int, Nested
 
 
 def has_nested(session: AgentSession, condition: Q, first: int, last: int) -> Q:
-    """Return the condition that an event of a range of seqs has a nested event that meets a condition."""
+    """Return the condition for events from seq `first` to `last` with a nested event that meets a condition."""
     matching = NestedEvent.objects.filter(condition, session=session, ref=OuterRef("ref"))
     runs = NestedRun.objects.filter(Exists(matching), session=session, seq__gte=first, seq__lte=last)
     return Q(seq__in=runs.values("seq"))

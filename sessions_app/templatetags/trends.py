@@ -26,13 +26,13 @@ def amount(value: float | None, unit: str) -> str:
 def change(difference: Estimate, unit: str) -> str:
     """`{{ estimate|change:"seconds" }}`: a difference with its interval, +120 ms (−20 ms to +260 ms)."""
     interval = difference.interval
-    texts = [_signed(value, unit) for value in (difference.value, interval.low, interval.high)]
+    texts = [_format_signed(value, unit) for value in (difference.value, interval.low, interval.high)]
     label = " points" if unit == "share" else ""
     currency = f"{unit.partition(' ')[2]} " if unit.startswith("money") else ""
     return f"{currency}{texts[0]}{label} ({texts[1]} to {texts[2]})"
 
 
-def _signed(value: float, unit: str) -> str:
+def _format_signed(value: float, unit: str) -> str:
     """Return a difference with its sign, without the unit of shares and money."""
     size = f"{100 * abs(value):.3g}" if unit == "share" else amount(abs(value), unit.partition(" ")[0])
     return f"{'+' if value > 0 else '−' if value < 0 else '±'}{size}"

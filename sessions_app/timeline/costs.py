@@ -13,11 +13,11 @@ from sessions_app.prices.costs import CallUsage, Cost, call_of_json, call_of_sum
 def costs_of_invocations(
     session: AgentSession, events: Sequence[Event], continued: Collection[str], low: int, high: int
 ) -> dict[str, Cost | None]:
-    """Return the costs of the events' invocations. No query without a price list, or if none continues elsewhere.
+    """Return the costs of the events' invocations. At most one query.
 
     Args:
         events: consecutive events.
-        continued: invocations with further events, which are read from seq `low` to `high`.
+        continued: invocations with events outside of `events`; those from seq `low` to `high` are added.
     """
     prices = current_prices()
     if not prices.prices:
@@ -26,12 +26,12 @@ def costs_of_invocations(
     for event in events:
         calls[event.invocation_id].append(_call_of(event))
     if continued:
-        shown = (events[0].seq, events[-1].seq)
+        window = (events[0].seq, events[-1].seq)
         others = Event.objects.filter(session=session, invocation_id__in=continued, total_tokens__gt=0)
-        rows = others.filter(seq__range=(low, high)).exclude(seq__range=shown)
+        rows = others.filter(seq__range=(low, high)).exclude(seq__range=window)
         for name, summary, at in rows.values_list("invocation_id", "summary", "timestamp"):
             calls[name].append(call_of_json(summary, at))
-    return {name: cost_of(of_one, prices) for name, of_one in calls.items()}
+    return {name: cost_of(usages, prices) for name, usages in calls.items()}
 
 
 def costs_of_events(events: Iterable[Event]) -> dict[int, Cost | None]:

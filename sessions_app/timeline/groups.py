@@ -18,7 +18,7 @@ from sessions_app.timeline.lanes import lanes_at
 from sessions_app.timeline.run_marks import RunMark
 
 LEAST_FOLDED = 2
-"""Rows that a fold has at least; a single row takes no more space than a fold."""
+"""Minimum number of rows of a fold: a single row takes no more space than a fold."""
 
 PIECES = "pieces"
 """Reason for the fold of the stored pieces of a streamed event."""
@@ -29,9 +29,9 @@ class TimelineRow:
     """An event and the events that answer its calls, or a fold of several such rows.
 
     Attributes:
-        items: its events in order.
-        reason: why it is or can be folded: `rewound-SEQ`, `summarized-SEQ`, `quiet` or `pieces`; else empty.
-        is_fold: it is a fold.
+        items: events in order.
+        reason: reason for folding: `rewound-SEQ`, `summarized-SEQ`, `quiet` or `pieces`; empty: never folded.
+        is_fold: the row is a fold.
     """
 
     items: list[TimelineItem]
@@ -40,22 +40,22 @@ class TimelineRow:
 
     @property
     def head(self) -> TimelineItem:
-        """Its first event."""
+        """First event of the row."""
         return self.items[0]
 
     @property
     def seqs(self) -> list[int]:
-        """Numbers of its events."""
+        """Numbers of the events of the row."""
         return [item.event.seq for item in self.items]
 
     @property
     def superseded_by(self) -> str:
-        """Number of the event that rewound or summarized its events; empty if none did."""
+        """Number of the event that rewound or summarized the row; empty if none did."""
         return self.reason.partition("-")[2]
 
     @property
     def error_count(self) -> int:
-        """Number of its events that are errors, without answers that the model ended."""
+        """Number of errors among the events, without answers that the model ended early."""
         return sum(item.is_error and not item.is_blocked for item in self.items)
 
 
@@ -86,7 +86,7 @@ class InvocationGroup:
 
     @property
     def items(self) -> list[TimelineItem]:
-        """Its events in order."""
+        """Events of the group in order."""
         return [item for row in self.rows for item in row.items]
 
     @property
@@ -125,7 +125,7 @@ def group_items(items: Iterable[TimelineItem], totals: dict[str, InvocationTotal
 
 
 def fold_rows(rows: Sequence[TimelineRow]) -> list[TimelineRow]:
-    """Return the rows of a group with consecutive rows folded that are rewound, summarized or quiet."""
+    """Return the rows of a group. Consecutive rows with the same reason for folding become one fold."""
     folded: list[TimelineRow] = []
     for reason, neighbors in groupby(_with_reasons(rows), lambda row: row.reason):
         similar = list(neighbors)
@@ -136,7 +136,7 @@ def fold_rows(rows: Sequence[TimelineRow]) -> list[TimelineRow]:
 
 
 def _with_reasons(rows: Sequence[TimelineRow]) -> Iterator[TimelineRow]:
-    """Yield rows with the reason why they can be folded. Pieces of a stream only if their whole event follows."""
+    """Yield rows with their reason for folding. Pieces of a stream are folded only if their whole event follows."""
     whole_at = {_speaker(row): place for place, row in enumerate(rows) if not row.head.is_chunk}
     for place, row in enumerate(rows):
         reasons = {item.fold_reason for item in row.items}

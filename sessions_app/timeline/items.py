@@ -65,7 +65,7 @@ SIGNAL_ICONS = {
 }
 
 SILENT_KEYS = frozenset({"tokens", "model", "asked_model", "node", "flags", "delta"})
-"""Keys of a summary that are no content of a row."""
+"""Keys of a summary that add no content to a row."""
 
 QUIET_SIGNALS = frozenset({"agentState", "endOfAgent"})
 """Signals of checkpoints, which agents of a resumable app store between their steps."""
@@ -333,19 +333,19 @@ class TimelineItem:
     @property
     def is_delta_alone(self) -> bool:
         """Tell whether there is nothing to show but changes."""
-        beside = (self.flags, self.rewound_by, self.compacted_by, self.forks, self.ends_fork, self.questions)
-        return bool(self.changes) and not (self._says_something or any(beside))
+        marks = (self.flags, self.rewound_by, self.compacted_by, self.forks, self.ends_fork, self.questions)
+        return bool(self.changes) and not (self._says_something or any(marks))
 
     @property
     def is_quiet(self) -> bool:
-        """Tell whether there is nothing to read but changes of state and checkpoints."""
-        beside = (self.flags, self.forks, self.ends_fork, self.questions, self.log, self.is_cancelled)
+        """Tell whether the event has only changes of state and checkpoints."""
+        marks = (self.flags, self.forks, self.ends_fork, self.questions, self.log, self.is_cancelled)
         keys = self.summary.keys() - {*SILENT_KEYS, "signals"}
-        return not keys and not any(beside) and QUIET_SIGNALS.issuperset(self.summary["signals"] or ())
+        return not keys and not any(marks) and QUIET_SIGNALS.issuperset(self.summary["signals"] or ())
 
     @property
     def fold_reason(self) -> str:
-        """Return why the timeline folds it together with its neighbors; empty if it does not."""
+        """Reason for folding the event with its neighbors; empty if it is never folded."""
         if self.questions:
             return ""
         if self.rewound_by:

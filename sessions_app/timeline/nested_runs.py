@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 from sessions_app.errors import NotFound
 from sessions_app.models import AgentSession, Event, NestedEvent, NestedRun
 from sessions_app.prices import current_prices
-from sessions_app.prices.costs import DAY_S, CallUsage, Cost, Spending, cost_of, sum_costs, uncounted_call
+from sessions_app.prices.costs import DAY_S, CallUsage, Cost, Spending, call_without_usage, cost_of, sum_costs
 
 RUNS_READ = 2_000
 """Maximum nested runs that are read at once: as many as there can be events of a call."""
@@ -143,12 +143,12 @@ def _calls_of(run: NestedRun) -> list[CallUsage]:
     """Return the model calls of a nested run, without those of the runs inside it, by model."""
     usage: dict[str, dict[str, int]] = json.loads(run.usage)
     if run.total_tokens and not usage:
-        return [uncounted_call()]
+        return [call_without_usage()]
     return [CallUsage(model, int(run.started_at // DAY_S), tokens) for model, tokens in usage.items()]
 
 
 def _with_totals(runs: Iterable[NestedRun]) -> list[NestedHead]:
-    """Return the heads of runs. The argument has the runs inside them, too, after the runs that contain them."""
+    """Return the heads of runs with the totals of the runs inside them, which `runs` has after their outer runs."""
     prices = current_prices()
     heads = {run.ref: NestedHead(run, cost_of(_calls_of(run), prices)) for run in runs}
     for head in reversed(heads.values()):

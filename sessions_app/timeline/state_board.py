@@ -257,12 +257,12 @@ class _BoardQuery:
             for key in self._written_keys(at, scope, moment, keys):
                 keys[key.key_id] = key
         watched = {key_id for of, key_id in self.watched if of == scope} - keys.keys()
-        beside = keys_by_id(at, scope, watched) if watched else []
+        watched_keys = keys_by_id(at, scope, watched) if watched else []
         answers = {key.key_id for key in keys_by_id(at, scope, watched, self.like)} if self.like else watched
-        keys |= {key.key_id: key for key in beside}
+        keys |= {key.key_id: key for key in watched_keys}
         return _ListedKeys(
             sorted(keys.values(), key=lambda key: key.key_id),
-            frozenset(key for key in beside if key.key_id not in answers),
+            frozenset(key for key in watched_keys if key.key_id not in answers),
             are_all,
             first[-1].key_id if goes_on else "",
         )

@@ -48,7 +48,7 @@ def read_timeline(
     folds: bool = False,
     titles: bool = True,
 ) -> Timeline:
-    """Return the timeline of a window. `folds`: fold rows of less interest; `titles`: give turns their titles.
+    """Return the timeline of a window. `folds`: fold less interesting rows; `titles`: name the turns.
 
     Queries: runs; changes, ghost keys, marks (and one per rewind), totals, forks, log records, titles, problems; where
     needed nested runs, answers and bodies of waiting calls, events before the window, calls before and answers after

@@ -29,13 +29,13 @@ class SeenTools:
     """The tools of an agent's toolsets in its newest model request.
 
     Attributes:
-        tools: name, description and schema of each; of tools without one toolset, those of all toolsets.
-        lost: the toolsets that failed to load for this request, each with its error.
+        tools: name, description and schema of each tool.
+        failures: toolsets that failed to load for this request, each with its error.
     """
 
     call: ModelCall
     tools: list[dict[str, Any]]
-    lost: list[str]
+    failures: list[str]
 
 
 def add_seen_tools(tree: Node, sessions: Sequence[AgentSession]) -> None:
@@ -71,10 +71,14 @@ def _newest_call(session_pks: Collection[int], agent: str) -> ModelCall | None:
 
 def _set_seen(node: Node, call: ModelCall) -> None:
     toolsets = [tool for tool in node["tools"] if _is_toolset(tool)]
-    named = {tool["name"] for tool in node["tools"]} | TOOLS_OF_ADK
-    tools = [_describe(tool) for tool in read_request(call).tools if tool.get("name") not in {None, *named}]
+    described_names = {tool["name"] for tool in node["tools"]} | TOOLS_OF_ADK
+    tools = [
+        _describe(tool)
+        for tool in read_request(call).tools
+        if tool.get("name") not in {None, *described_names}
+    ]
     lines = lost_toolsets_of_sessions([(call.session_id, call.invocation_id)])
-    lost = [
+    failures = [
         line
         for line in lines.get((call.session_id, call.invocation_id), ())
         if f" of agent {node['name']}: " in line
@@ -83,8 +87,8 @@ def _set_seen(node: Node, call: ModelCall) -> None:
         prefix = f"{toolset['prefix']}_" if toolset.get("prefix") else ""
         own = [tool for tool in tools if prefix and tool["name"].startswith(prefix)]
         tools = [tool for tool in tools if tool not in own]
-        own_lost = [line for line in lost if line.startswith(toolset["name"])]
-        toolset["seen"] = SeenTools(call, own, own_lost) if own or own_lost else None
+        own_failures = [line for line in failures if line.startswith(toolset["name"])]
+        toolset["seen"] = SeenTools(call, own, own_failures) if own or own_failures else None
     unassigned = [toolset for toolset in toolsets if not toolset.get("prefix") and not toolset["seen"]]
     if tools and len(unassigned) == 1:
         unassigned[0]["seen"] = SeenTools(call, tools, [])

@@ -153,7 +153,7 @@ def costs_of_traces(rows: Sequence[Trace]) -> dict[int, Cost | None]:
     of_traces = ModelCall.objects.filter(reduce(or_, conditions))
     for call in of_traces.only("session_id", "invocation_id", "model", "started_at", *CALL_COLUMNS):
         calls[pk_by_invocation[call.session_id, call.invocation_id]].append(usage_of_call(call))
-    return {pk: cost_of(of_one, prices) for pk, of_one in calls.items()}
+    return {pk: cost_of(usages, prices) for pk, usages in calls.items()}
 
 
 def find_trace(pk: int) -> Trace:

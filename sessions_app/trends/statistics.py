@@ -49,9 +49,9 @@ class Estimate:
 
 
 def wilson(passed: float, total: int) -> Interval:
-    """Return the Wilson score interval of a rate; all of 0–1 when nothing was tried.
+    """Return the Wilson score interval of a rate; 0–1 without trials.
 
-    Unlike the textbook interval it stays inside 0–1 and says something at 0 and at 100 %: 3 of 3 is 0.44–1.
+    Unlike the textbook interval it stays within 0–1 and is useful at 0 and at 100 %: 3 of 3 is 0.44–1.
     """
     if not total:
         return Interval(0.0, 1.0)

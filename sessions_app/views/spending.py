@@ -12,7 +12,7 @@ from sessions_app.prices.session_usage import spending_of
 
 @require_safe
 def spending(request: HttpRequest) -> HttpResponse:
-    """Render tokens and cost of the sessions of `?app=` and `?user=`. Pages load it, because it reads many sessions."""
+    """Render tokens and cost of the sessions of `?app=` and `?user=`. Pages load it later: it may take long."""
     query = OwnerQuery(request.GET).read()
     amounts = spending_of(query["app"], query["user"])
     context = {"spending": amounts, "app": query["app"], "user": query["user"]}

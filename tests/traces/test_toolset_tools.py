@@ -102,8 +102,8 @@ async def test_tools_that_several_toolsets_could_have_are_shown_at_the_agent(ask
 async def test_toolset_that_failed_to_load_shows_its_error(ask):
     tree = await seen_after_run(ask, cook(Kitchen(bake), Cellar(error=ConnectionError("no cellar"))))
     [kitchen, cellar] = [tool["seen"] for tool in tree["tools"]]
-    assert (names(kitchen), kitchen.lost) == (["bake"], [])
-    assert (names(cellar), cellar.lost) == ([], ["Cellar of agent cook: no cellar"])
+    assert (names(kitchen), kitchen.failures) == (["bake"], [])
+    assert (names(cellar), cellar.failures) == ([], ["Cellar of agent cook: no cellar"])
 
 
 async def test_toolset_of_a_nested_agent_is_seen(ask):

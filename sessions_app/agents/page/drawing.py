@@ -83,8 +83,8 @@ class Box:
     @property
     def step_text(self) -> str:
         """Its first positions in the path."""
-        shown = ", ".join(str(step) for step in self.steps[:MAX_STEPS])
-        return f"{shown}, …" if len(self.steps) > MAX_STEPS else shown
+        first_steps = ", ".join(str(step) for step in self.steps[:MAX_STEPS])
+        return f"{first_steps}, …" if len(self.steps) > MAX_STEPS else first_steps
 
     @property
     def step_width(self) -> int:
