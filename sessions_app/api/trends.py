@@ -118,7 +118,7 @@ class IntervalOut(Schema):
     high: float
 
 
-class ChangeOut(Schema):
+class DifferenceOut(Schema):
     """A difference with its interval."""
 
     value: float
@@ -130,7 +130,7 @@ class ComparisonOut(Schema):
 
     name: str
     value: float | None = Field(description="Null: unknown.")
-    change: ChangeOut | None = Field(
+    change: DifferenceOut | None = Field(
         description="From the version before. Null: unknown, or too few invocations."
     )
 

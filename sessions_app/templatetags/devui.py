@@ -307,7 +307,7 @@ def cost_fact(amount: Cost | None) -> SafeString:
     text = cost(amount) or "cost unknown"
     if amount is not None and not amount.is_unknown:
         text += f", {plural(amount.unpriced, 'call')} without a price"
-    return format_html('<a href="{}">{}</a>', paths.fixed_url("prices"), text)
+    return format_html('<a class="in-text" href="{}">{}</a>', paths.fixed_url("prices"), text)
 
 
 @register.filter

@@ -121,7 +121,7 @@ def compared_runs(page: Page) -> None:
 
 def trend(page: Page) -> None:
     report_and_attempt(page)
-    page.get_by_role("link", name="Trend").click()
+    page.get_by_role("link", name="Trend", exact=True).click()
     expect(page.locator("svg.trend")).to_be_visible()
 
 

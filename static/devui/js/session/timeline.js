@@ -142,7 +142,7 @@ export function reveal(event, block = "nearest") {
 
 /** Focus an event, or the timeline if the event is not on the page, without scrolling. */
 export function focus(seq) {
-  const event = seq && rows.eventOf(seq);
+  const event = seq ? rows.eventOf(seq) : null;
   (event?.querySelector(".event-seq") ?? scroller).focus({ preventScroll: true });
 }
 
