@@ -82,7 +82,7 @@ def test_small_drawing_has_no_buttons(open_window: OpenWindow, server: str, agen
     expect(page.get_by_role("button", name="Show the whole drawing")).to_be_hidden()
 
 
-@pytest.mark.parametrize("width", [320, 390, 600, 820, 970])
+@pytest.mark.parametrize("width", [320, 390, 600, 820, 1050, 1070])
 def test_all_places_are_seen_on_a_narrow_screen(open_window: OpenWindow, server: str, width: int):
     page = open_window(server, viewport={"width": width, "height": 844}).new_page()
     page.goto("/sessions/")
