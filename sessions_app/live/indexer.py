@@ -33,6 +33,9 @@ async def keep_indexed(*, retry_s: float = RETRY_S) -> None:
             except DevUIError as error:
                 log.warning("Search indexing is paused: %s %s", error.message, error.hint)
                 await asyncio.sleep(retry_s)
+            except Exception:  # else one damaged row would end the indexing of all sessions
+                log.exception("Search indexing is paused by an unexpected error.")
+                await asyncio.sleep(retry_s)
             await ring.wait()
             await asyncio.sleep(PAUSE_S)
 

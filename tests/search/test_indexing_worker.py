@@ -50,8 +50,11 @@ async def test_old_and_new_events_get_indexed(store: None):
         assert (await units_of_work.read(lambda: story.session)).indexed_seq == 2
 
 
-async def test_a_store_that_fails_is_tried_again(store: None, monkeypatch: pytest.MonkeyPatch):
-    write, failures = indexing.store_batches, [StoreFull("The store is full.")]
+@pytest.mark.parametrize("error", [StoreFull("The store is full."), ValueError("A damaged row.")])
+async def test_indexing_goes_on_after_an_error(
+    store: None, monkeypatch: pytest.MonkeyPatch, error: Exception
+):
+    write, failures = indexing.store_batches, [error]
 
     def store_once_full(pieces: list[indexing.IndexBatch]) -> None:
         if failures:
