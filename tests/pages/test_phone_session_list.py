@@ -107,7 +107,7 @@ def edge(page: Page, strip: Locator) -> bytes:
 @pytest.mark.parametrize(("address", "place"), [("/", "Agents"), ("/evals/", "Evals")])
 def test_breadcrumbs_beside_long_name_scroll_to_current(page: Page, address: str, place: str):
     Story(app=LONG)
-    page.set_viewport_size({"width": 970, "height": 800})
+    page.set_viewport_size({"width": 1070, "height": 800})
     page.goto(f"{address}?app={LONG}")
     places = page.locator(".places")
     assert places.evaluate("e => e.scrollWidth > e.clientWidth + 40")
