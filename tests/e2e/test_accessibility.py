@@ -68,13 +68,13 @@ def trace(page: Page) -> None:
 def trends(page: Page) -> None:
     """Run an agent and open the trend of its models, once the run was counted."""
     trace(page)
-    found = page.locator("svg.trend").first
+    plot = page.locator("svg.trend").first
     for _ in range(20):
         page.goto("/trends/?app=weather&measure=model-latency")
-        if found.is_visible():
+        if plot.is_visible():
             return
         page.wait_for_timeout(1_000)
-    expect(found).to_be_visible()
+    expect(plot).to_be_visible()
 
 
 def log(page: Page) -> None:

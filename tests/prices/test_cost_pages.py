@@ -1,4 +1,4 @@
-"""Where people see costs: session page, lists, page of prices, API."""
+"""Costs on the session page, in lists, on the page of prices and in the API."""
 
 from __future__ import annotations
 

@@ -61,8 +61,8 @@ def test_each_point_opens_the_sessions_of_its_group_and_day(get):
     by_model = points(get, "/trends/?app=weather&measure=cost") + points(
         get, "/trends/?measure=model-latency&by=model"
     )
-    found = [sessions_found(link) for link in by_model]
-    assert found == [{owners["ann"].pk, owners["ben"].pk}, {owners["dan"].pk}, {owners["cem"].pk}]
+    sessions = [sessions_found(link) for link in by_model]
+    assert sessions == [{owners["ann"].pk, owners["ben"].pk}, {owners["dan"].pk}, {owners["cem"].pk}]
     for by in ("app", "user", "code"):
         for link in points(get, f"/trends/?measure=invocation-time&by={by}"):
             assert sessions_found(link)
