@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PARTS = (
     "pyproject.toml",
     "README.md",
+    "LICENSE",
     "devui",
     "sessions_app",
     "evals_app",
@@ -131,6 +132,13 @@ def test_the_wheel_holds_every_template_and_static_file(wheel):
         files = [file.relative_to(ROOT) for file in (ROOT / folder).rglob("*") if file.is_file()]
         assert {f"devui/{file.as_posix()}" for file in files} <= packed
     assert not [name for name in packed if name.startswith(("tests/", "examples/", "templates/", "static/"))]
+
+
+def test_the_wheel_states_its_license(wheel):
+    packed = zipfile.ZipFile(wheel)
+    [folder] = {name.split("/")[0] for name in packed.namelist() if ".dist-info/" in name}
+    assert "License-Expression: Apache-2.0\n" in packed.read(f"{folder}/METADATA").decode()
+    assert packed.read(f"{folder}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
 
 
 def test_the_wheel_holds_every_module(wheel):
