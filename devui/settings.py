@@ -21,6 +21,10 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = (
     environment.read_number("DEVUI_MAX_JSON_MB", 32) * 1024 * 1024
 )  # of a body without files
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000  # the form of an eval case of many turns
+DEVUI_AGENT_MEMORY_MB = environment.read_optional_number("DEVUI_AGENT_MEMORY_MB")
+DEVUI_AGENT_CPU_S = environment.read_optional_number("DEVUI_AGENT_CPU_S")
+DEVUI_AGENT_OPEN_FILES = environment.read_optional_number("DEVUI_AGENT_OPEN_FILES")
+DEVUI_AGENT_PROCESSES = environment.read_optional_number("DEVUI_AGENT_PROCESSES")
 DEVUI_EVAL_LEVEL = environment.read_share("DEVUI_EVAL_LEVEL", 0.05)
 DEVUI_AGENTS_DIR = environment.read_text("DEVUI_AGENTS_DIR", ".")
 DEVUI_URL_PREFIX = environment.read_url_path("DEVUI_URL_PREFIX")

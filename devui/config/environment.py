@@ -45,6 +45,11 @@ def read_number(name: str, default: int) -> int:
     return int(value)
 
 
+def read_optional_number(name: str) -> int | None:
+    """Return the variable `name` as a positive whole number; None if it is unset or blank."""
+    return read_number(name, 1) if read_text(name) else None
+
+
 def read_share(name: str, default: float) -> float:
     """Return the variable `name` as a number above 0 and below 1.
 

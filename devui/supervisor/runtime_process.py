@@ -212,7 +212,10 @@ class Child:
 async def _start_process(
     app_name: str, listening: int, life: int, output: int, environment: Mapping[str, str]
 ) -> asyncio.subprocess.Process:
-    """Start the program of a runtime with the inherited file descriptors, in its own session."""
+    """Start the program of a runtime with the inherited file descriptors, in its own session.
+
+    It does not get the key with which the server signs.
+    """
     handed_down = ["--fd", str(listening), "--lifeline", str(life)]
     return await asyncio.create_subprocess_exec(
         *[sys.executable, "-m", "devui", "runtime", *handed_down, "--", app_name],
@@ -221,5 +224,9 @@ async def _start_process(
         stderr=output,
         pass_fds=(listening, life),
         start_new_session=True,
-        env={**os.environ, **environment, "PYTHONUNBUFFERED": "1"},
+        env={**_inherited_environment(), **environment, "PYTHONUNBUFFERED": "1"},
     )
+
+
+def _inherited_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "DEVUI_SECRET_KEY"}

@@ -32,6 +32,7 @@ from evals_app.runs.rerun import reload_run
 from evals_app.runs.writes.crashes import ProcessDeath
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.runs import processes
+from sessions_app.runs.process_limits import apply_limits
 from sessions_app.runs.process_output import OutputLimit, OutputReader
 from sessions_app.store import retry, units_of_work
 
@@ -153,6 +154,7 @@ def _run_child(work: Callable[[], object], life: int) -> NoReturn:
         signal.signal(signal.SIGINT, lambda number, frame: None)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         threading.Thread(target=_end_with_parent, args=(life,), daemon=True).start()
+        apply_limits()
         work()
         code = 0
     except asyncio.CancelledError:

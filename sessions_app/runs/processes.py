@@ -139,6 +139,8 @@ def describe_exit(code: int) -> str:
     """Return the exit code of a process as text; negative codes are signal numbers."""
     if code >= 0:
         return f"exit status {code}"
+    if code == -signal.SIGXCPU:
+        return f"signal {-code}, SIGXCPU: it used up its processor time, DEVUI_AGENT_CPU_S"
     names = {number.value: f", {number.name}" for number in signal.Signals}
     return f"signal {-code}{names.get(-code, '')}"
 

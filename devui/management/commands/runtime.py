@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from devui.runtime.config import RuntimeConfig
 from sessions_app.errors import DevUIError
+from sessions_app.runs.process_limits import apply_limits
 
 
 class Command(BaseCommand):
@@ -39,6 +40,7 @@ class Command(BaseCommand):
         from devui.runtime.main import serve
 
         try:
+            apply_limits()
             serve(config, socket.socket(fileno=listener_fd), lifeline_fd)
         except DevUIError as error:
             raise CommandError(f"{error.message} {error.hint}", returncode=2) from error

@@ -1,4 +1,5 @@
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -64,6 +65,28 @@ def soft_exit() -> None:
 def fail_badly() -> None:
     """Raise what is no Exception."""
     raise BaseExceptionGroup("two at once", [ZeroDivisionError("one"), GeneratorExit("two")])
+
+
+def fill_memory(megabytes: int) -> int:
+    """Hold this much memory for a moment."""
+    return len(bytearray(megabytes * 1024 * 1024))
+
+
+def burn(seconds: int) -> str:
+    """Use the processor."""
+    until = time.process_time() + seconds
+    while time.process_time() < until:
+        pass
+    return "burnt"
+
+
+def show_process() -> dict:
+    """Return limits and variables of the process."""
+    return {
+        "open files": resource.getrlimit(resource.RLIMIT_NOFILE),
+        "processes": resource.getrlimit(resource.RLIMIT_NPROC),
+        "variables": sorted(name for name in os.environ if name.startswith("DEVUI_")),
+    }
 
 
 def fail() -> None:
@@ -154,6 +177,9 @@ root_agent = LlmAgent(
         leave_thread,
         hard_exit,
         soft_exit,
+        fill_memory,
+        burn,
+        show_process,
         *FAILING,
         *HOSTILE,
     ],
