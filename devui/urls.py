@@ -5,12 +5,15 @@ from django.urls import include, path
 from devui.apis.urls import ADK, V1, ApiUrls
 from devui.web import views
 from devui.web.login import views as login
+from sessions_app.http import LazyRoute
 
 urlpatterns = [
     path("", views.home, name="home"),
     path("go/", views.go, name="go"),
     path("login/", login.log_in, name="devui-login"),
     path("logout/", login.log_out, name="devui-logout"),
+    LazyRoute("ready", "devui.web.monitoring.ready", "ready"),
+    LazyRoute("metrics", "devui.web.monitoring.metrics", "metrics"),
     path("", include("devui.web.adk_front_end")),
     path("", include("sessions_app.urls")),
     path("", include("evals_app.urls")),

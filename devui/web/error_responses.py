@@ -35,6 +35,8 @@ API_ROOTS = frozenset(
         "dev",
         "health",
         "list-apps",
+        "metrics",
+        "ready",
         "run",
         "run_live",
         "run_sse",
@@ -43,7 +45,7 @@ API_ROOTS = frozenset(
         "version",
     }
 )
-"""First path segments of ADK's REST API and of DevUI's: their callers are programs."""
+"""First path segments of ADK's REST API, of DevUI's and of monitoring: their callers are programs."""
 
 PAGE_TEMPLATE = "devui/error.html"
 

@@ -53,6 +53,22 @@ def ensure_schema() -> None:
         ) from error
 
 
+def require_current_schema() -> None:
+    """Check that the store answers and has the tables of this code.
+
+    Raises:
+        SchemaTooNew: the store has migrations that this DevUI does not know.
+        StoreUnavailable: it lacks migrations.
+        StoreFault: the store cannot be reached or read.
+    """
+    with db_errors.translate_db_errors():
+        if _is_behind():
+            raise StoreUnavailable(
+                f"The store {_store_name()!r} lacks migrations of this DevUI.",
+                hint="Start a server of this version, or run `python manage.py migrate`.",
+            )
+
+
 def _is_missing() -> bool:
     """Tell whether the SQLite file does not exist yet.
 

@@ -301,6 +301,7 @@ NO_PAGES = {
     "eval-run-parallelism", "eval-attempt-cancel",
     "devui-login", "devui-logout",  # looked at where there is a login: tests/login
     "sign-in", "signed-in",  # ways to elsewhere
+    "ready", "metrics",  # for programs
 }  # fmt: skip
 
 
