@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser import clipboard_text
 from tests.timeline.story import Story
@@ -53,3 +53,25 @@ def test_a_tree_is_walked_by_arrow_keys(open_page, session_story):
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")
     expect(row).to_be_focused()
+
+
+def test_overview_counts_an_event_that_the_state_board_saw_first(open_page, session_story):
+    page = open_page(session_story)
+    boards: list[Route] = []
+
+    def write_between(route: Route) -> None:
+        """Let the overview be read before an event is written, and the board after it."""
+        target = route.request.headers.get("hx-target")
+        if target == "board" and not boards:
+            boards.append(route)
+        elif target == "inspection" and boards and session_story.told == 5:
+            overview = route.fetch()
+            session_story.says("And boots.")
+            boards[0].continue_()
+            route.fulfill(response=overview)
+        else:
+            route.continue_()
+
+    page.route("**/sessions/**", write_between)
+    session_story.says("Take an umbrella, too.")
+    expect(page.locator("#inspection dt:text-is('events') + dd")).to_have_text("6")

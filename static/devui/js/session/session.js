@@ -169,9 +169,8 @@ function takeEvents({ cursor, last, count, html, pending }) {
 }
 
 const refreshBoard = throttle(400, () => {
-  if (document.querySelector(".board")?.dataset.mark === wantedBoard) return;
-  selection.refreshBoard();
-  refreshOverview();
+  refreshOverview(); // also if a reload of the board has already shown this change
+  if (document.querySelector(".board")?.dataset.mark !== wantedBoard) selection.refreshBoard();
 });
 
 /** Without a selected event, the inspector shows the whole session, of which little is new. */
