@@ -30,7 +30,8 @@ from pydantic import BaseModel
 from devui.runtime import _adk
 from devui.runtime.code_locations import CodeLocation, CodeLocator
 from devui.runtime.guarded_reads import call_or, callable_name, truncate
-from sessions_app.redaction import redact_texts, without_password
+from sessions_app.adk.lost_toolsets import mcp_server_of
+from sessions_app.redaction import redact_texts
 
 AGENT_CALLBACKS = ("before_agent_callback", "after_agent_callback")
 LLM_CALLBACKS = (
@@ -305,20 +306,13 @@ def _toolset_settings(toolset: BaseToolset) -> dict[str, Any]:
     """Return the server, filter, skills and environment of a toolset, without credentials."""
     environment, folder = _adk.environment_of(toolset)
     settings = {
-        "server": call_or(lambda: _mcp_server(getattr(toolset, "connection_params", None)), ""),
+        "server": mcp_server_of(toolset),
         "tool_filter": toolset.tool_filter if isinstance(toolset.tool_filter, list) else None,
         "skills": _adk.skills_of(toolset),
         "environment": environment,
         "working_dir": folder,
     }
     return {name: value for name, value in settings.items() if value}
-
-
-def _mcp_server(connection: Any) -> str:
-    """Return the URL or the program of an MCP server, without the program's arguments: they may be credentials."""
-    if url := getattr(connection, "url", ""):
-        return without_password(str(url))
-    return str(getattr(getattr(connection, "server_params", connection), "command", ""))
 
 
 def _config(config: types.GenerateContentConfig | None) -> dict[str, Any]:

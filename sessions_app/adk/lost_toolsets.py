@@ -8,6 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from traceback import walk_tb
+
+from google.adk.tools.base_toolset import BaseToolset
+
+from sessions_app.redaction import without_password
 
 LOGGER = "google_adk.google.adk.agents.llm_agent"
 
@@ -28,7 +33,27 @@ def report_lost_toolsets(report: Report) -> None:
         if str(record.msg).startswith(MESSAGE) and isinstance(record.args, tuple) and len(record.args) == 4:
             agent, toolset, prefix, error = record.args
             text = str(error) or type(error).__name__
-            report(f"{toolset}{prefix} of agent {agent}: {text[:ERROR_MOST]}")
+            server = _server_of_failed_toolset(record)
+            place = f" ({server})" if server else ""
+            report(f"{toolset}{prefix}{place} of agent {agent}: {text[:ERROR_MOST]}")
         return True
 
     logging.getLogger(LOGGER).addFilter(report_record)
+
+
+def mcp_server_of(toolset: BaseToolset) -> str:
+    """Return the URL or the program of a toolset's MCP server, without arguments: they may be credentials."""
+    try:
+        connection = getattr(toolset, "connection_params", None)
+        if url := getattr(connection, "url", ""):
+            return without_password(str(url))
+        return str(getattr(getattr(connection, "server_params", connection), "command", ""))
+    except Exception:
+        return ""  # the properties of a toolset are the agent's code
+
+
+def _server_of_failed_toolset(record: logging.LogRecord) -> str:
+    """Return the MCP server of the toolset that raised a record's exception. ADK's message has only its class."""
+    frames = walk_tb(record.exc_info[2]) if record.exc_info else ()
+    owners = (frame.f_locals.get("self") for frame, _ in frames)
+    return next((mcp_server_of(owner) for owner in owners if isinstance(owner, BaseToolset)), "")

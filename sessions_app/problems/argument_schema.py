@@ -45,20 +45,27 @@ def refusal_of(args: Any, schema: Schema, path: str = "", root: Schema | None = 
 def _object_refusal(args: Mapping[str, Any], schema: Schema, path: str, root: Schema) -> str:
     required = schema.get("required")
     missing = [name for name in required if name not in args] if isinstance(required, list) else []
-    if missing:
-        return f"{', '.join(f'{path}.{name}'.lstrip('.') for name in missing)} is missing"
     properties = schema.get("properties")
     properties = properties if isinstance(properties, dict) else {}
-    if schema.get("additionalProperties") is False and (
-        extra := [name for name in args if name not in properties]
-    ):
-        return f"{', '.join(f'{path}.{name}'.lstrip('.') for name in extra)} is not a parameter"
+    extra = [name for name in args if name not in properties]
+    undeclared = f"{_join_names(path, extra)} {'are not parameters' if extra[1:] else 'is not a parameter'}"
+    if missing:
+        refusal = f"{_join_names(path, missing)} {'are' if missing[1:] else 'is'} missing"
+        return f"{refusal}; {undeclared}" if extra and properties else refusal
+    if extra and schema.get("additionalProperties") is False:
+        return undeclared
     reasons = (
         refusal_of(args[name], each, f"{path}.{name}".lstrip("."), root)
         for name, each in properties.items()
         if name in args and isinstance(each, dict)
     )
     return next(filter(None, reasons), "")
+
+
+def _join_names(path: str, names: Sequence[str]) -> str:
+    """Return the paths of properties for a sentence."""
+    *others, last = [f"{path}.{name}".lstrip(".") for name in names] or [""]
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _resolve(schema: Schema, root: Schema) -> Schema:

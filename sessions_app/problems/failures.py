@@ -11,7 +11,7 @@ from functools import lru_cache
 from sessions_app.events.content import ABORTED
 from sessions_app.models import Trace
 from sessions_app.problems.evidence import Evidence, LoggedError, ResultForm
-from sessions_app.problems.registry import Link, Problem
+from sessions_app.problems.registry import CALL_LABEL, Link, Problem
 
 
 class Source(StrEnum):
@@ -155,7 +155,7 @@ def _answered_exceptions(evidence: Evidence, others: Sequence[Failure]) -> Itera
                 message,
                 _cause_of(message, evidence),
                 ResultForm.ANSWERED,
-                (Link("event", record.seq, "call"),) if record.seq else (),
+                (Link("event", record.seq, CALL_LABEL),) if record.seq else (),
             )
 
 

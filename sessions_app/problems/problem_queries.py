@@ -12,7 +12,7 @@ from django.db.models import Case, Count, IntegerField, Sum, Value, When
 
 from sessions_app.models import AgentSession, SessionProblem
 from sessions_app.problems import session_checks
-from sessions_app.problems.registry import Detector, Link, Severity, detector_of
+from sessions_app.problems.registry import CALL_LABEL, Detector, Link, Severity, detector_of
 from sessions_app.traces.log_records import traces_with_log
 
 MAX_LISTED = 200
@@ -66,10 +66,11 @@ class ShownProblem:
     def repeats_error(self) -> bool:
         """True if the timeline shows the problem's text elsewhere: at an event, a run or an earlier invocation.
 
-        The events of a nested run are folded.
+        The events of a nested run are folded, and the event of a call does not show the error of its tool.
         """
         kinds = {link.kind for link in self.links}
-        is_shown = "nested" not in kinds and (bool(self.row.seq) or "run" in kinds)
+        is_hidden = "nested" in kinds or any(link.label == CALL_LABEL for link in self.links)
+        is_shown = not is_hidden and (bool(self.row.seq) or "run" in kinds)
         return self.is_known or (self.detector.repeats_error and is_shown)
 
 

@@ -22,6 +22,9 @@ MAX_CODE = 64
 MAX_PROBLEMS = 10_000
 """Problems that a detector may report of an invocation."""
 
+CALL_LABEL = "call"
+"""Label of a link to the call of a tool. This event does not show the tool's error."""
+
 OWN_DETECTORS = "sessions_app.problems.detectors"
 DETECTOR_FAILED = "detector-failed"
 

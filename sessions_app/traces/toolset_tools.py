@@ -87,13 +87,19 @@ def _set_seen(node: Node, call: ModelCall) -> None:
         prefix = f"{toolset['prefix']}_" if toolset.get("prefix") else ""
         own = [tool for tool in tools if prefix and tool["name"].startswith(prefix)]
         tools = [tool for tool in tools if tool not in own]
-        own_failures = [line for line in failures if line.startswith(toolset["name"])]
+        own_failures = [line for line in failures if _is_failure_of(toolset, line)]
         toolset["seen"] = SeenTools(call, own, own_failures) if own or own_failures else None
     unassigned = [toolset for toolset in toolsets if not toolset.get("prefix") and not toolset["seen"]]
     if tools and len(unassigned) == 1:
         unassigned[0]["seen"] = SeenTools(call, tools, [])
     elif tools:
         node["seen"] = SeenTools(call, tools, [])
+
+
+def _is_failure_of(toolset: Node, line: str) -> bool:
+    """Return whether a line names this toolset: by its class and its MCP server."""
+    server = (toolset.get("settings") or {}).get("server")
+    return line.startswith(toolset["name"]) and (not server or f" ({server}) of agent " in line)
 
 
 def _describe(declaration: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -21,6 +22,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import errors, types
 
 from sessions_app.models import LogRecord
+from sessions_app.problems.problem_queries import ShownProblem
 from tests.fake_models import ScriptedModel, call
 from tests.problems.agent_runs import codes_of, converse, find_problems
 
@@ -63,6 +65,13 @@ async def test_toolset_that_failed_to_load(store):
     assert json.loads(problem.links)[0][0] == "trace"
 
 
+async def test_toolset_that_fails_names_its_server(store):
+    toolset = DeadToolset()
+    toolset.connection_params = SimpleNamespace(server_params=SimpleNamespace(command="npx", args=["s3cret"]))
+    [problem] = await find_problems(await converse("No weather today.", tools=[toolset]))
+    assert problem.text == "DeadToolset (npx) of agent agent: Connection closed."
+
+
 async def test_declared_tool_that_is_never_called_is_a_note(store):
     session = await converse("It is sunny.", tools=[look])
     [problem] = await find_problems(session)
@@ -94,8 +103,10 @@ async def test_arguments_that_the_schema_refuses(store, args, reason):
 
 
 async def test_missing_argument(store):
-    codes = await codes_of(await converse([call("look")], "Sunny.", tools=[look]))
-    assert codes == ["refused-arguments", "tool-error"]
+    session = await converse([call("look", town="Rome", date=1)], "Sunny.", tools=[look])
+    refused, failed = await find_problems(session)
+    assert (refused.code, failed.code) == ("refused-arguments", "tool-error")
+    assert refused.text.endswith("schema: city is missing; town and date are not parameters.")
 
 
 @pytest.mark.parametrize(
@@ -144,6 +155,7 @@ async def test_exception_that_a_callback_turned_into_an_answer(store):
     assert (problem.code, problem.seq) == ("swallowed-exception", 2)
     assert problem.text == "broken raised ValueError: no station in Rome"
     assert [kind for kind, _, _ in json.loads(problem.links)] == ["event", "log"]
+    assert not ShownProblem(problem).repeats_error  # no event shows the exception
 
 
 async def test_exceptions_link_to_the_log_record_with_their_traceback(store):
@@ -174,6 +186,22 @@ async def test_logged_and_printed_errors(store):
         "The agent’s code printed: ERROR: no price in Rome",
     ]
     assert [kind for kind, _, _ in json.loads(problems[0].links)] == ["log", "event"]
+
+
+async def test_logged_exception_names_its_message_and_its_error(store):
+    def check(city: str) -> str:
+        """Check."""
+        try:
+            return str(float(city))
+        except ValueError:
+            logging.getLogger("shop.stock").exception("no price in %s", city)
+            return "unknown"
+
+    [problem] = await find_problems(await converse([call("check", city="Rome")], "Done.", tools=[check]))
+    assert (
+        problem.text
+        == "shop.stock logged: no price in Rome: ValueError: could not convert string to float: 'Rome'"
+    )
 
 
 @pytest.mark.parametrize(

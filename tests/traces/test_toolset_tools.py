@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -43,9 +44,13 @@ def order(dish: str) -> str:
 class Kitchen(BaseToolset):
     """A toolset that lists functions when it runs."""
 
-    def __init__(self, *functions: Any, prefix: str | None = None, error: Exception | None = None) -> None:
+    def __init__(
+        self, *functions: Any, prefix: str | None = None, error: Exception | None = None, url: str = ""
+    ) -> None:
         super().__init__(tool_name_prefix=prefix)
         self.functions, self.error = functions, error
+        if url:
+            self.connection_params = SimpleNamespace(url=url)
 
     async def get_tools(self, readonly_context: Any = None) -> list[BaseTool]:
         if self.error:
@@ -104,6 +109,14 @@ async def test_toolset_that_failed_to_load_shows_its_error(ask):
     [kitchen, cellar] = [tool["seen"] for tool in tree["tools"]]
     assert (names(kitchen), kitchen.failures) == (["bake"], [])
     assert (names(cellar), cellar.failures) == ([], ["Cellar of agent cook: no cellar"])
+
+
+async def test_failed_toolset_is_told_by_its_server_from_another_of_its_class(ask):
+    dead = Kitchen(error=ConnectionError("refused"), url="http://dead.example/mcp?key=s3cret")
+    tree = await seen_after_run(ask, cook(Kitchen(bake, url="http://live.example/mcp"), dead))
+    [kitchen, failed] = [tool["seen"] for tool in tree["tools"]]
+    assert (names(kitchen), kitchen.failures) == (["bake"], [])
+    assert failed.failures == ["Kitchen (http://dead.example/mcp) of agent cook: refused"]
 
 
 async def test_toolset_of_a_nested_agent_is_seen(ask):

@@ -47,4 +47,4 @@ def _sentence(message: str) -> str:
     """Return the first line of a message, and the last one of its traceback."""
     lines = [line for line in message.splitlines() if line.strip()] or [""]
     has_traceback = len(lines) > 2 and not lines[-1].startswith((" ", "|"))
-    return quote(f"{lines[0]} {lines[-1]}" if has_traceback else lines[0], 300)
+    return quote(f"{lines[0]}: {lines[-1]}" if has_traceback else lines[0], 300)

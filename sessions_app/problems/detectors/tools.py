@@ -11,7 +11,7 @@ from sessions_app.models import Trace
 from sessions_app.problems.argument_schema import refusal_of
 from sessions_app.problems.evidence import Evidence, ResultForm, ToolCall
 from sessions_app.problems.failures import Cause, Source, failures_of
-from sessions_app.problems.registry import Link, Problem, Severity, detector, quote
+from sessions_app.problems.registry import CALL_LABEL, Link, Problem, Severity, detector, quote
 
 REPEATED_CALLS = 3
 """Number of equal calls in an invocation from which they are reported."""
@@ -32,8 +32,8 @@ CallContent = tuple[str, str, str]
     "dead-toolset",
     "Toolset failed to load",
     severity=Severity.ERROR,
-    remedy="Check that the toolset's server starts, answers and accepts the credentials. The model ran without these"
-    " tools; ADK only logs the failure.",
+    remedy="Check that the toolset's server starts, answers and accepts the credentials. What a server's program printed"
+    " is on the page of the log. The model ran without these tools; ADK only logs the failure.",
 )
 def dead_toolset(evidence: Evidence) -> Iterator[Problem]:
     """Find toolsets that raised an exception when their tools were listed."""
@@ -189,7 +189,7 @@ def _content_of(call: ToolCall) -> CallContent | None:
 
 
 def _call_link(call: ToolCall) -> Link:
-    return Link("event", call.seq, "call")
+    return Link("event", call.seq, CALL_LABEL)
 
 
 def _list_names(names: Sequence[str]) -> str:
