@@ -32,8 +32,8 @@ CallContent = tuple[str, str, str]
     "dead-toolset",
     "Toolset failed to load",
     severity=Severity.ERROR,
-    remedy="Check that the toolset's server starts, answers and accepts the credentials. What a server's program printed"
-    " is on the page of the log. The model ran without these tools; ADK only logs the failure.",
+    remedy="Check that the toolset's server starts, answers and accepts the credentials. What a server's program"
+    " printed is on the page of the log. The model ran without these tools; ADK only logs the failure.",
 )
 def dead_toolset(evidence: Evidence) -> Iterator[Problem]:
     """Find toolsets that raised an exception when their tools were listed."""
