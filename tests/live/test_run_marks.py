@@ -153,3 +153,13 @@ class TestInABrowser:
         expect(error.locator("pre")).to_have_text("File x, line 7")
         expect(page.locator("[data-status=failed].run-state")).to_be_visible()
         expect(page.locator(".run-state details")).to_have_count(0)
+
+    def test_an_error_shown_again_is_still_marked_as_a_hit(self, open_page: Callable[..., Page], story):
+        run = begin(story)
+        speak(story, run)
+        story.add(errorCode="ValueError", errorMessage="no luck")
+        page = open_page(story, "?q=luck")
+        hit = page.locator("#events [data-seq='2'].is-hit")
+        expect(hit).to_be_visible()
+        lifecycle.finish(run.pk, Status.FAILED, error="no luck", traceback="File x, line 7")
+        expect(hit.locator("pre")).to_have_text("File x, line 7")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Locator, Page, Request, Response, Route, expect
+from playwright.sync_api import Locator, Page, Request, Route, expect
 
 from sessions_app.timeline.session_search import hits, scan
 from tests.live.windows import event
@@ -31,11 +31,12 @@ def hit_counter(page: Page) -> Locator:
     return page.locator(".search-hits > span").first
 
 
-def marked_texts(page: Page) -> list[str]:
-    texts: list[str] = page.evaluate(
-        "[...(CSS.highlights.get('search-hit') ?? [])].map(range => range.toString())"
+def expect_marked_texts(page: Page, texts: list[str]) -> None:
+    """Wait until these words are highlighted: a window's words are highlighted when the hits in it are known."""
+    page.wait_for_function(
+        "texts => [...(CSS.highlights.get('search-hit') ?? [])].map(String).join() === texts.join()",
+        arg=texts,
     )
-    return texts
 
 
 def answer_handled(page: Page) -> None:
@@ -53,7 +54,7 @@ def test_a_search_counts_marks_and_leads_from_hit_to_hit(open_page, session_stor
     box(page).press("Enter")
     expect(page.locator("#inspector-title")).to_contain_text("event 200")
     expect(hit_counter(page)).to_have_text("4 of 4 hits")
-    assert marked_texts(page) == ["needle"]
+    expect_marked_texts(page, ["needle"])
     box(page).blur()
     page.keyboard.press("n")
     expect(page.locator("#inspector-title")).to_contain_text("event 50")
@@ -157,28 +158,41 @@ def test_words_are_highlighted_in_a_window_that_comes_late(open_page, story):
     for text in ("hay", "needle"):
         story.says(text)
     page = open_page(story, "?q=needle&only=1")
-    expect(hit_counter(page)).to_have_text("1 hit")
+    expect_marked_texts(page, ["needle"])
     windows: list[Route] = []
 
-    def is_for(target: str) -> Callable[[Request | Response], bool]:
-        return lambda what: getattr(what, "request", what).headers.get("hx-target") == target
+    def is_for(target: str) -> Callable[[Request], bool]:
+        return lambda request: request.headers.get("hx-target") == target
 
     def hold_windows(route: Route) -> None:
-        if route.request.headers.get("hx-target") == "window":
+        if is_for("window")(route.request):
             windows.append(route)
         else:
             route.continue_()
 
     page.route("**/sessions/**", hold_windows)
-    with page.expect_response(is_for("search-results")):
+    with page.expect_request(is_for("window")):
         page.get_by_label("only hits").uncheck()
-    with page.expect_response(is_for("search-results")), page.expect_request(is_for("window")):
+    with page.expect_request(is_for("window")), page.expect_request(is_for("search-results")) as refresh:
         story.says("the last needle")
-    expect(hit_counter(page)).to_have_text("2 hits")
-    with page.expect_response(is_for("search-results")):
-        windows[-1].continue_()
+    response = refresh.value.response()
+    assert response
+    response.finished()
     answer_handled(page)
-    assert marked_texts(page) == ["needle", "needle"]
+    expect(hit_counter(page)).to_have_text("2 hits")
+    windows[-1].continue_()
+    expect(page.locator("#events [data-seq]")).to_have_count(3)
+    expect_marked_texts(page, ["needle", "needle"])
+
+
+def test_hits_at_the_start_are_marked_when_a_key_leads_there(open_page, story):
+    for number in range(1, 201):
+        story.says("needle" if number == 1 else "hay\n\n" * 12 + str(number))
+    page = open_page(story, "?q=needle")
+    expect(hit_counter(page)).to_have_text("1 hit")
+    page.keyboard.press("Home")
+    expect(event(page, 1)).to_be_in_viewport()
+    expect_marked_texts(page, ["needle"])
 
 
 def test_late_count_does_not_replace_newer_hits(open_page, session_story, monkeypatch):

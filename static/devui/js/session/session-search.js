@@ -191,7 +191,7 @@ function refreshSoon() {
   }, pause);
 }
 
-for (const name of ["timeline:new-events", "timeline:loaded", "timeline:replaced"]) {
+for (const name of ["timeline:new-events", "timeline:loaded", "timeline:renewed", "timeline:replaced"]) {
   document.addEventListener(name, refreshSoon);
 }
 new MutationObserver(refreshSoon).observe(view, { subtree: true, attributeFilter: ["aria-current"] });

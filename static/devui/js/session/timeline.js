@@ -97,13 +97,15 @@ export function replace(html) {
 
 /** Load the events around a seq and scroll to it; `block` is its position on the screen. */
 export async function goTo(seq, block = "start") {
-  if (!rows.eventOf(seq)) {
+  const isElsewhere = !rows.eventOf(seq);
+  if (isElsewhere) {
     const html = await fetchPart(`${location.pathname}?around=${seq}${searchParams()}`, "window");
     if (html === null) return;
     replace(html);
   }
   const event = rows.eventOf(seq);
   if (event) reveal(event, block);
+  if (isElsewhere) document.dispatchEvent(new CustomEvent("timeline:replaced"));
   fill();
 }
 
