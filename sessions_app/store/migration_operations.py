@@ -22,10 +22,13 @@ class CreateModels(Operation):
         self.models = models
 
     def state_forwards(self, app_label: str, state: ProjectState) -> None:
-        """Add the models to the state."""
-        state.__dict__.pop("apps", None)  # drop the cached classes, or every addition would rebuild them
+        """Add the models to the state, and their classes, if classes are built already."""
+        apps = state.__dict__.pop("apps", None)  # or every addition would rebuild classes
         for model in self.models:
             model.state_forwards(app_label, state)
+        if apps is not None:
+            apps.render_multiple([state.models[app_label, model.name_lower] for model in self.models])
+            state.__dict__["apps"] = apps
 
     def database_forwards(
         self,

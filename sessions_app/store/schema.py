@@ -6,7 +6,7 @@ import fcntl
 import logging
 import os
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -85,7 +85,7 @@ def _is_behind() -> bool:
         SchemaTooNew: the store has unknown migrations.
     """
     all_migrations = _names_of_migrations()
-    applied = {name for name in MigrationRecorder(connection).applied_migrations() if name[0] in APPS}
+    applied = single_migrations(MigrationRecorder(connection).applied_migrations())
     if unknown := sorted(applied - all_migrations):
         raise SchemaTooNew(
             f"The store was written by a newer DevUI: it has the unknown migration {'.'.join(unknown[-1])}.",
@@ -94,14 +94,23 @@ def _is_behind() -> bool:
     return applied != all_migrations
 
 
+def single_migrations(names: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return (app, name) of DevUI's own migrations among the names, without squashed ones.
+
+    A store has the names of all migrations that a squashed one replaces. The squashed ones that it has depend on the
+    version that created it, and a later version may have others in their place.
+    """
+    return {(app, name) for app, name in names if app in APPS and "_squashed_" not in name}
+
+
 def _names_of_migrations() -> set[tuple[str, str]]:
-    """Return (app, name) of every migration without importing it, to keep startup fast."""
+    """Return (app, name) of every single migration without importing it, to keep startup fast."""
     names = set()
     for app in APPS:
         module, _ = MigrationLoader.migrations_module(app)
         if module is not None:  # a project may disable migrations
             names |= {(app, info.name) for info in pkgutil.iter_modules(import_module(module).__path__)}
-    return names
+    return single_migrations(names)
 
 
 @contextmanager

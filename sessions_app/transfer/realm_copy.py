@@ -35,7 +35,7 @@ from sessions_app.models import (
     UntrackedKey,
     UserScope,
 )
-from sessions_app.store.schema import APPS
+from sessions_app.store.schema import single_migrations
 from sessions_app.transfer.readers.databases import SqliteDatabase
 
 BATCH = 500
@@ -75,9 +75,7 @@ class StoreFile:
             raise BadInput(
                 f"{str(path)!r} is no store of DevUI.", hint="Name the SQLite file that DATABASE_URL named."
             )
-        if migrations != {
-            name for name in MigrationRecorder(connection).applied_migrations() if name[0] in APPS
-        }:
+        if migrations != single_migrations(MigrationRecorder(connection).applied_migrations()):
             raise BadInput(
                 f"{str(path)!r} was written by another version of DevUI.",
                 hint=f"Bring it up to date: DATABASE_URL=sqlite:///{path} devui migrate. If it is newer, update DevUI.",
@@ -87,7 +85,7 @@ class StoreFile:
         if not self._database.columns("django_migrations"):
             return set()
         rows = self._database.rows("SELECT app, name FROM django_migrations")
-        return {(row["app"], row["name"]) for row in rows if row["app"] in APPS}
+        return single_migrations((row["app"], row["name"]) for row in rows)
 
     def rows(self, table: type[Row], **values: Any) -> Iterator[tuple[Any, Row]]:
         """Yield (primary key there, unsaved row) of the rows with these values of columns, in their order."""

@@ -6,6 +6,7 @@ import io
 from importlib import import_module
 
 import pytest
+from django.apps import apps
 from django.core.management import call_command
 from django.db import connection
 from pytest_django import DjangoAssertNumQueries
@@ -13,6 +14,7 @@ from pytest_django import DjangoAssertNumQueries
 from sessions_app.events import build_record
 from sessions_app.models import (
     AgentSession,
+    Event,
     EventWords,
     NestedEvent,
     NestedRun,
@@ -28,7 +30,7 @@ from sessions_app.search.query.parsing import parse
 from sessions_app.sessions import purge, writes
 from sessions_app.store import json_sql, tokens
 from sessions_app.traces.nested_records import save_nested
-from tests.timeline.story import Story
+from tests.timeline.story import START, Story
 
 pytestmark = pytest.mark.django_db
 
@@ -189,6 +191,25 @@ def test_previously_indexed_store_gets_owners_and_word_sessions():
     assert set(owners.all()) == expected
     assert matches("k ever") == matches("user:u ever") == matches("rain") == matches("sunny") == ["s1"]
     assert matches("-sunny") == matches("k never") == ["s2"]
+
+
+def test_previously_indexed_store_gets_sums_of_tokens_by_model_and_day():
+    migration = import_module("sessions_app.migrations.0027_usage_of_sessions")
+    story = Story()
+    counts = {"promptTokenCount": 10, "candidatesTokenCount": 4, "thoughtsTokenCount": 2}
+    story.says("a", modelVersion="m", usageMetadata={**counts, "totalTokenCount": 16})
+    story.says("b", modelVersion="m", usageMetadata={**counts, "totalTokenCount": 14})
+    story.says("c", modelVersion="n\x00", timestamp=1e300, usageMetadata={"totalTokenCount": 7})
+    story.says("damaged", modelVersion="m", usageMetadata={"totalTokenCount": 1})
+    Event.objects.filter(seq=4).update(summary="{")
+    indexing.index_all()
+    story.says("not indexed yet", modelVersion="m", usageMetadata={"totalTokenCount": 1})
+    SessionUsage.objects.all().delete()
+    migration.sum_indexed_events(apps, None)
+    columns = ("calls", "unclear", "prompt", "output", "thoughts", "cached", "total")
+    rows = SessionUsage.objects.filter(session=story.pk).values_list("model", "day", *columns)
+    day = int(START // 86_400)
+    assert set(rows) == {("m", day, 2, 0, 20, 10, 4, 0, 30), ("n\ufffd", 0, 1, 1, 0, 0, 0, 0, 7)}
 
 
 def test_idle_worker_needs_two_queries(

@@ -6,6 +6,7 @@ python -m tests.sessions.migrated_schema DATABASE_URL squashed|one-by-one|remove
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import Any
 
@@ -28,6 +29,9 @@ UNION ALL SELECT 'function', proname, pg_get_functiondef(oid) FROM pg_proc WHERE
 """
 """Columns are compared by name: they stand in the order in which they were added, which nothing depends on."""
 
+COLUMN_OR_CONSTRAINT = re.compile(r', (?="\w+" \w|CONSTRAINT )')
+"""What separates the columns and constraints of a table on SQLite."""
+
 
 def main(url: str, way: str) -> list[list[Any]]:
     """Return kind, name and definition of everything in the schema that a way of migrating leaves."""
@@ -42,7 +46,13 @@ def main(url: str, way: str) -> list[list[Any]]:
             call_command("migrate", app, "zero", verbosity=0)
     with connection.cursor() as cursor:
         cursor.execute(SQLITE if connection.vendor == "sqlite" else POSTGRES)
-        return sorted(map(list, cursor.fetchall()))
+        return sorted([kind, name, sort_columns(sql)] for kind, name, sql in cursor.fetchall())
+
+
+def sort_columns(sql: str) -> str:
+    """Return the definition of a table on SQLite with its columns and constraints sorted, other SQL unchanged."""
+    table = re.fullmatch(r"(CREATE TABLE \S+ \()(.*)\)", sql)
+    return table[1] + ", ".join(sorted(COLUMN_OR_CONSTRAINT.split(table[2]))) + ")" if table else sql
 
 
 def migrate_one_by_one(*targets: tuple[str, str]) -> Any:

@@ -1,8 +1,8 @@
 """Creates a store of an earlier version with rows in every table, migrates it, and prints its rows.
 
-python -m tests.sessions.old_store DATABASE_URL SESSIONS_MIGRATION EVALS_MIGRATION
+python -m tests.sessions.old_store DATABASE_URL SESSIONS_MIGRATION EVALS_MIGRATION [SESSIONS_SQUASH]
 
-The migrations are the last ones that the version had.
+The migrations are the last ones that the version had. It created the store with the squash, which later versions lack.
 """
 
 from __future__ import annotations
@@ -31,14 +31,18 @@ RECOUNTED = frozenset({"sessions_app_agentsession.error_count"})
 """Columns that a migration derives anew from the rows."""
 
 
-def main(url: str, *migrations: str) -> dict[str, Any]:
+def main(url: str, sessions: str, evals: str, *squashes: str) -> dict[str, Any]:
     """Return how many tables were filled, which values were lost or not set, and how many rows today's models read."""
     devui.setup(url, migrate=False)
     from django.apps import apps
+    from django.db import connection
+    from django.db.migrations.recorder import MigrationRecorder
 
     from sessions_app.store.schema import APPS, ensure_schema
 
-    earlier = migrate_one_by_one(*zip(APPS, migrations, strict=True))
+    earlier = migrate_one_by_one(*zip(APPS, (sessions, evals), strict=True))
+    for squash in squashes:
+        MigrationRecorder(connection).record_applied("sessions_app", squash)
     models = [model for app in APPS for model in earlier.apps.get_app_config(app).get_models()]
     tables = fill(models)
     before = rows_of(tables)

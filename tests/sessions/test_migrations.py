@@ -55,7 +55,6 @@ def empty_store(empty_stores: Callable[[], str]) -> str:
 
 
 STORES = ROOT / "tests/data/stores"
-RECORDED = "devui-0.1.0-3e145a2"
 
 EARLIER = {
     "first": ("0001_initial", "0001_initial"),
@@ -65,8 +64,9 @@ EARLIER = {
         "0006_attempts_say_what_they_wait_for",
     ),
     "before squashing": ("0018_failed_model_calls_are_found_at_once", "0005_runs_go_on_by_themselves"),
+    "of an earlier squash": ("0023_plain_help_texts", "0009_plain_help_texts", "0001_squashed_0020"),
 }
-"""Stores of earlier versions -> the last migrations of sessions_app and evals_app that each has."""
+"""Stores of earlier versions -> the last migrations of sessions_app and evals_app, and a squash that is no more."""
 
 
 @pytest.mark.parametrize(
@@ -76,12 +76,12 @@ EARLIER = {
         pytest.param(EARLIER["before squashing"], id="before squashing", marks=pytest.mark.anywhere),
         *(
             pytest.param(EARLIER[store], id=store, marks=[pytest.mark.anywhere, pytest.mark.soak])
-            for store in ("partly squashed", "before times of stopwatches")
+            for store in ("partly squashed", "before times of stopwatches", "of an earlier squash")
         ),
     ],
 )
 def test_an_earlier_store_is_migrated_without_losing_a_row_or_a_value(
-    empty_store: str, migrations: tuple[str, str]
+    empty_store: str, migrations: tuple[str, ...]
 ):
     report = told_by("tests.sessions.old_store", empty_store, *migrations)
     assert report["lost"] == []
@@ -108,11 +108,13 @@ def test_squashed_migrations_are_reversible(empty_store: str):
     }
 
 
-def test_recorded_store_of_older_version_opens_completely(tmp_path: Path):
-    """See tests/data/stores: DevUI made it, before its migrations were squashed."""
+@pytest.mark.parametrize("version", ["before-squashing-3e145a2", "of-an-earlier-squash-39a1529"])
+def test_recorded_store_of_older_version_opens_completely(tmp_path: Path, version: str):
+    """See tests/data/stores: DevUI created it at that commit."""
+    name = f"devui-0.1.0-{version.rpartition('-')[2]}"
     store = tmp_path / "devui.sqlite3"
-    store.write_bytes(gzip.decompress((STORES / f"{RECORDED}.sqlite3.gz").read_bytes()))
-    recorded = json.loads((STORES / f"{RECORDED}.json").read_text())
+    store.write_bytes(gzip.decompress((STORES / f"{name}.sqlite3.gz").read_bytes()))
+    recorded = json.loads((STORES / f"{name}.json").read_text())
     report = told_by("tests.sessions.recorded_store", f"sqlite:///{store}", *recorded)
     assert report["lost"] == []
     assert all(
@@ -280,6 +282,21 @@ def test_commands_refuse_newer_store_in_one_line(newer_store):
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "9999_from_the_future" in done.stderr
+
+
+def test_rows_of_squashed_migrations_do_not_make_a_store_newer_or_older(store):
+    recorder = MigrationRecorder(connection)
+    squashed = {name for name in recorder.applied_migrations() if "_squashed_" in name[1]}
+    assert squashed
+    for name in squashed:
+        recorder.record_unapplied(*name)
+    recorder.record_applied("sessions_app", "0001_squashed_0020")
+    try:
+        assert not schema._is_behind()
+    finally:
+        recorder.record_unapplied("sessions_app", "0001_squashed_0020")
+        for name in squashed:
+            recorder.record_applied(*name)
 
 
 def test_the_models_need_no_migration_that_is_not_there(store):

@@ -1,8 +1,8 @@
-"""Makes DevUI's store in this folder, and the API responses about it, with the DevUI of the working directory.
+"""Creates DevUI's store in this folder, and the API responses about it, with the DevUI of the working directory.
 
-A store is made once, by the program that it is named after, and not again by a later one:
+A store is created once, by the commit that it is named after, and not again by a later one:
 
-    git worktree add /tmp/devui 3e145a2 && cd /tmp/devui && make install
+    git worktree add /tmp/devui 39a1529 && cd /tmp/devui && make install
     .venv/bin/python .../tests/data/stores/make_devui.py
 """
 
@@ -17,11 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 import urllib.request
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-NAME = "devui-0.1.0-3e145a2"
+NAME = "devui-0.1.0-" + subprocess.check_output(["git", "rev-parse", "--short=7", "HEAD"], text=True).strip()
 TOLD = [
     "/apps/weather/users/ann/sessions/s1",
     "/apps/weather/users/bob/sessions/web",
@@ -81,7 +82,8 @@ def fill(address):
     note = {"filename": "note.txt", "artifact": {"text": "boots"}}
     ask(f"{address}/apps/weather/users/bob/sessions/web/artifacts", note)
     ask(f"{address}/apps/weather/users/bob/memory", {"session_id": "web"}, "PATCH")
-    ask(f"{address}/api/v1/views", {"name": "kept ones", "query": "q=tag:kept"})
+    view = urllib.parse.urlencode({"name": "kept ones", "query": "q=tag:kept"})
+    urllib.request.urlopen(f"{address}/sessions/views/", view.encode()).close()
 
 
 def main():

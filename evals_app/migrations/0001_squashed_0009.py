@@ -1,4 +1,4 @@
-"""All tables of evals_app as migrations 0001 to 0005 leave them, for new stores: one step takes a fraction of their time.
+"""All tables of evals_app as migrations 0001 to 0009 leave them, for new stores: one step takes a fraction of their time.
 
 A store that has some of those migrations goes on with the others of them, so they stay where they are.
 """
@@ -17,12 +17,16 @@ class Migration(migrations.Migration):
         ('evals_app', '0003_when_runs_are_given_out'),
         ('evals_app', '0004_attempts_have_a_cause'),
         ('evals_app', '0005_runs_go_on_by_themselves'),
+        ('evals_app', '0006_attempts_say_what_they_wait_for'),
+        ('evals_app', '0007_run_time_by_the_clock_of_its_process'),
+        ('evals_app', '0008_runs_of_a_shard'),
+        ('evals_app', '0009_plain_help_texts'),
     ]
 
     initial = True
 
     dependencies = [
-        ('sessions_app', '0001_squashed_0020'),
+        ('sessions_app', '0001_squashed_0028'),
     ]
 
     operations = [
@@ -43,18 +47,18 @@ class Migration(migrations.Migration):
                     ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                     ('app_name', models.TextField()),
                     ('evalset_id', models.TextField()),
-                    ('path', models.TextField(help_text='Relative to the agents folder; absolute when it lies elsewhere.')),
+                    ('path', models.TextField(help_text='Relative to the agents folder, or absolute if outside.')),
                     ('format', models.CharField(default='json', help_text='json or yaml.', max_length=8)),
                     ('form', models.CharField(default='evalset', help_text='evalset, legacy or flat.', max_length=8)),
                     ('name', models.TextField(default='')),
                     ('description', models.TextField(default='')),
                     ('digest', models.CharField(default='', help_text="SHA-256 of the file's bytes.", max_length=64)),
-                    ('stamp', models.TextField(default='', help_text='Size and change time: an equal stamp is not read again.')),
-                    ('cases', models.TextField(default='[]', help_text='JSON: [{id, turns, scenario, says}], what lists show.')),
+                    ('stamp', models.TextField(default='', help_text='Size and change time; the file is read again if it differs.')),
+                    ('cases', models.TextField(default='[]', help_text='JSON: [{id, turns, scenario, says}] for lists.')),
                     ('case_count', models.IntegerField(default=0)),
                     ('problems', models.TextField(default='[]', help_text='JSON: why the file cannot be used.')),
-                    ('warnings', models.TextField(default='[]', help_text='JSON: what can hardly be meant.')),
-                    ('gone', models.BooleanField(default=False, help_text='The file is not there any more.')),
+                    ('warnings', models.TextField(default='[]', help_text='JSON: probable mistakes, in words.')),
+                    ('gone', models.BooleanField(default=False, help_text='The file was deleted.')),
                     ('seen_at', models.FloatField(default=0.0)),
                 ],
                 options={
@@ -69,7 +73,7 @@ class Migration(migrations.Migration):
                     ('content', models.TextField(help_text="JSON: ADK's EvalSet, snake case.")),
                     ('created_at', models.FloatField()),
                     ('evalset', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='versions', to='evals_app.evalset')),
-                    ('note', models.TextField(default='', help_text='What changed, in the words of who changed it.')),
+                    ('note', models.TextField(default='', help_text='Comment of the person who changed it.')),
                     ('origin', models.CharField(default='disk', help_text='disk, page, api or session.', max_length=16)),
                 ],
                 options={
@@ -88,7 +92,7 @@ class Migration(migrations.Migration):
                     ('case_ids', models.TextField(default='[]', help_text='JSON: the cases chosen; empty: all.')),
                     ('num_runs', models.IntegerField(default=1)),
                     ('parallelism', models.IntegerField(default=4, help_text='Attempts at once; may change while it runs.')),
-                    ('warnings', models.TextField(default='[]', help_text='JSON: what can hardly be meant.')),
+                    ('warnings', models.TextField(default='[]', help_text='JSON: probable mistakes, in words.')),
                     ('code_version', models.CharField(default='', help_text="Hash of the agent's files.", max_length=64)),
                     ('git_revision', models.TextField(default='', help_text="Commit of the agent's folder; + when changed.")),
                     ('adk_version', models.CharField(default='', max_length=32)),
@@ -111,17 +115,20 @@ class Migration(migrations.Migration):
                     ('runtime', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='eval_runs', to='sessions_app.runtimeprocess')),
                     ('evalset', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='runs', to='evals_app.evalset')),
                     ('version', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='runs', to='evals_app.evalsetversion')),
-                    ('baseline', models.BooleanField(default=False, help_text='What later runs of the evalset are held to.')),
-                    ('limits', models.TextField(default='{}', help_text='JSON: {seconds, tokens, cost} of the run, attempt_seconds; absent: none.')),
-                    ('note', models.TextField(default='', help_text='What a person wrote about it.')),
-                    ('policy', models.TextField(default='{}', help_text='JSON: {models, tools, source}: what is replayed.')),
+                    ('baseline', models.BooleanField(default=False, help_text='Later runs are compared with it.')),
+                    ('limits', models.TextField(default='{}', help_text='JSON: {seconds, tokens, cost} of the run; attempt_seconds, retry_seconds.')),
+                    ('note', models.TextField(default='', help_text='Comment of a person.')),
+                    ('policy', models.TextField(default='{}', help_text='JSON: {models, tools, source} of the replay.')),
                     ('prices', models.TextField(default='{}', help_text='JSON: the price table used, so that costs stay.')),
-                    ('resumed', models.IntegerField(default=0, help_text='How many times it was taken up again.')),
-                    ('spent_seconds', models.FloatField(default=0.0, help_text='Time that it ran before it was taken up again.')),
+                    ('repeats', models.ForeignKey(help_text='The run that this one repeats exactly.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='repeated_by', to='evals_app.evalrun')),
+                    ('resumed', models.IntegerField(default=0, help_text='How often it was resumed.')),
+                    ('spent_seconds', models.FloatField(default=0.0, help_text='Seconds that it ran before its current start.')),
                     ('stopped_because', models.TextField(default='', help_text='The limit that was reached.')),
-                    ('queued_at', models.FloatField(default=0.0, help_text='When it was last given out to be carried out.')),
-                    ('repeats', models.ForeignKey(help_text='The run that this one was ordered to do once more, exactly.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='repeated_by', to='evals_app.evalrun')),
-                    ('limits_from', models.FloatField(help_text='Since when its limits count: its start, or when a person let it go on.', null=True)),
+                    ('queued_at', models.FloatField(default=0.0, help_text='When it was last sent to a runtime.')),
+                    ('limits_from', models.FloatField(help_text='Start from which its limits count: its first, or after a person resumed it.', null=True)),
+                    ('last_step_at', models.FloatField(help_text="Latest time of its process's stopwatch that is stored. A later start is never before it.", null=True)),
+                    ('limits_seconds', models.FloatField(default=0.0, help_text='Seconds before its current start that count for its limit of seconds.')),
+                    ('shard', models.CharField(default='', help_text='The part of the cases that it runs, such as 2/4; empty: all.', max_length=16)),
                 ],
                 options={
                     'indexes': [models.Index(fields=['evalset', '-created_at'], name='eval_run_newest'), models.Index(fields=['status', 'created_at'], name='eval_run_by_status')],
@@ -155,12 +162,15 @@ class Migration(migrations.Migration):
                     ('earlier', models.TextField(default='[]', help_text='JSON: tries before: [{try, status, why, error_type, error, started_at, finished_at, realm, session, total_tokens, cost}].')),
                     ('judge', models.TextField(default='{}', help_text='JSON: {model: {prompt, output, cached, calls}} of judges.')),
                     ('model_seconds', models.FloatField(help_text='Time spent waiting for models; null: unknown.', null=True)),
-                    ('note', models.TextField(default='', help_text='What a person wrote about it.')),
+                    ('note', models.TextField(default='', help_text='Comment of a person.')),
                     ('output_tokens', models.BigIntegerField(default=0)),
                     ('prompt_tokens', models.BigIntegerField(default=0)),
-                    ('stopped_because', models.TextField(default='', help_text='Why it was cancelled.')),
-                    ('tries', models.IntegerField(default=0, help_text='1: the first; more: it ran again.')),
+                    ('stopped_because', models.TextField(default='', help_text='Reason of the cancellation.')),
+                    ('tries', models.IntegerField(default=0, help_text='Number of tries, including the first.')),
                     ('cause', models.TextField(default='', help_text='Why it did not pass, in words that attempts of one cause share.')),
+                    ('judged_by', models.TextField(default='', help_text="The metric that judges it by a model or a function of people's own, or did last.")),
+                    ('waited_seconds', models.FloatField(default=0.0, help_text='Time spent waiting to ask models again.')),
+                    ('waits_for', models.TextField(default='', help_text='While it runs: which model it waits for before that is asked again, and why.')),
                 ],
                 options={
                     'indexes': [models.Index(fields=['run', 'revision'], name='eval_attempt_changed'), models.Index(fields=['run', 'status'], name='eval_attempt_by_status')],
