@@ -13,9 +13,9 @@ django_application = get_asgi_application()
 
 from channels.routing import ProtocolTypeRouter  # noqa: E402 - after Django is set up
 from django.conf import settings  # noqa: E402 - after Django is set up
+from django.utils.module_loading import import_string  # noqa: E402 - after Django is set up
 
 from devui.web.body_admission import BodyAdmission  # noqa: E402 - after Django is set up
-from devui.web.login.guard import LoginSockets  # noqa: E402 - after Django is set up
 from devui.web.origins import SameOriginSockets  # noqa: E402 - after Django is set up
 from devui.web.proxies import ForwardedClients  # noqa: E402 - after Django is set up
 from sessions_app.paths import RawPathSegments  # noqa: E402 - after Django is set up
@@ -34,7 +34,7 @@ application = ForwardedClients(
             {
                 "http": BodyAdmission(django_application),
                 "websocket": SameOriginSockets(
-                    LoginSockets(serve_socket),
+                    import_string(settings.DEVUI_SOCKET_GUARD)(serve_socket),
                     for_programs={"/run_live", f"/{settings.DEVUI_URL_PREFIX.strip('/')}/run_live"},
                 ),
             }

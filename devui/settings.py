@@ -30,9 +30,33 @@ DEVUI_AGENTS_DIR = environment.read_text("DEVUI_AGENTS_DIR", ".")
 DEVUI_URL_PREFIX = environment.read_url_path("DEVUI_URL_PREFIX")
 FORCE_SCRIPT_NAME = DEVUI_URL_PREFIX or None
 
-INSTALLED_APPS = ["django.contrib.staticfiles", *embed.APPS]
+DEVUI_USERS = environment.read_flag("DEVUI_USERS")
+"""Whether people sign in as users, with roles, instead of with one password."""
 
-DEVUI_GUARDS = [*embed.GUARDS, "devui.web.login.guard.LoginRequired"]
+DEVUI_USER_APPS = ["contenttypes", "auth", "accounts"] if DEVUI_USERS else []
+"""Labels of the apps with the tables of users."""
+
+INSTALLED_APPS = [
+    "django.contrib.staticfiles",
+    *embed.APPS,
+    *(["django.contrib.contenttypes", "django.contrib.auth", "devui.accounts"] if DEVUI_USERS else []),
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": 10},
+    },
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+DEVUI_GUARDS = [
+    *embed.GUARDS,
+    "devui.accounts.guard.UserRequired" if DEVUI_USERS else "devui.web.login.guard.LoginRequired",
+]
+DEVUI_SOCKET_GUARD = (
+    "devui.accounts.guard.UserSockets" if DEVUI_USERS else "devui.web.login.guard.LoginSockets"
+)
 MIDDLEWARE = [*DEVUI_GUARDS, "devui.web.middleware.StaticFiles", *embed.ANSWERS, *embed.BODIES]
 DEVUI_LOGIN_REQUIRED = False  # refuse requests without a login: set by a server that listens on the network
 APPEND_SLASH = False

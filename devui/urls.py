@@ -1,17 +1,28 @@
 """URLs of DevUI."""
 
-from django.urls import include, path
+from django.conf import settings
+from django.urls import URLPattern, URLResolver, include, path
 
 from devui.apis.urls import ADK, V1, ApiUrls
 from devui.web import views
 from devui.web.login import views as login
 from sessions_app.http import LazyRoute
 
+
+def _login_urls() -> list[URLPattern | URLResolver]:
+    """Return the addresses of the users' login, or of the one with one password."""
+    if getattr(settings, "DEVUI_USERS", False):
+        return [path("", include("devui.accounts.urls"))]
+    return [
+        path("login/", login.log_in, name="devui-login"),
+        path("logout/", login.log_out, name="devui-logout"),
+    ]
+
+
 urlpatterns = [
     path("", views.home, name="home"),
     path("go/", views.go, name="go"),
-    path("login/", login.log_in, name="devui-login"),
-    path("logout/", login.log_out, name="devui-logout"),
+    *_login_urls(),
     LazyRoute("ready", "devui.web.monitoring.ready", "ready"),
     LazyRoute("metrics", "devui.web.monitoring.metrics", "metrics"),
     path("", include("devui.web.adk_front_end")),

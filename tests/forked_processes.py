@@ -48,7 +48,13 @@ MODULES = """
 `test_forked_processes.py` names the missing ones.
 """
 
-ASK_FOR_SETTINGS = ("channels", "ninja")
+ASK_FOR_SETTINGS = (
+    "channels",
+    "ninja",
+    "django.contrib.auth.forms",
+    "django.contrib.auth.models",
+    "django.contrib.auth.password_validation",
+)
 """Packages that read Django's settings as they are imported, so each process has to import them by itself."""
 
 SUBREAPER = 36

@@ -50,6 +50,18 @@ def read_optional_number(name: str) -> int | None:
     return read_number(name, 1) if read_text(name) else None
 
 
+def read_flag(name: str) -> bool:
+    """Return the variable `name`, 1 or 0, as a truth value; False if it is unset.
+
+    Raises:
+        ImproperlyConfigured: the value is neither.
+    """
+    value = read_text(name, "0")
+    if value not in {"0", "1"}:
+        raise ImproperlyConfigured(f"{name}={value!r} is neither 1 nor 0.")
+    return value == "1"
+
+
 def read_share(name: str, default: float) -> float:
     """Return the variable `name` as a number above 0 and below 1.
 

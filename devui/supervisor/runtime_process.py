@@ -229,4 +229,7 @@ async def _start_process(
 
 
 def _inherited_environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name != "DEVUI_SECRET_KEY"}
+    """Return the environment without what only the web process uses."""
+    return {
+        name: value for name, value in os.environ.items() if name not in {"DEVUI_SECRET_KEY", "DEVUI_USERS"}
+    }

@@ -71,6 +71,16 @@ class Shell:
         """Tell whether the user has logged in, and so can log out."""
         return getattr(self._request, "devui_login", None) is not None
 
+    @property
+    def person(self) -> Any:
+        """The user who asks for the page; None without users."""
+        return getattr(self._request, "devui_person", None)
+
+    @property
+    def role(self) -> str:
+        """The user's role in the app of the page; empty without users."""
+        return self.person.role_in(self.app).label if self.person else ""
+
 
 def shell(request: HttpRequest) -> dict[str, Any]:
     """Context processor that adds `shell`."""

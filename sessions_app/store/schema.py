@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from django.conf import settings
 from django.core.management import call_command
 from django.db import Error, connection
 from django.db.migrations.loader import MigrationLoader
@@ -20,7 +21,8 @@ from django.db.migrations.recorder import MigrationRecorder
 from sessions_app.errors import SchemaTooNew, StoreUnavailable
 from sessions_app.store import db_errors
 
-APPS = ("sessions_app", "evals_app")
+APPS = ("sessions_app", "evals_app", *getattr(settings, "DEVUI_USER_APPS", ()))
+"""Labels of the apps with tables. Those of users are last, and absent from a server without users."""
 
 _LOCK_NAME = "devui: schema"
 """Name of the advisory lock on PostgreSQL that is held while migrating."""

@@ -11,7 +11,7 @@ from django.contrib.auth.hashers import check_password
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from devui.management.commands import login as module
+from devui.management import passwords
 from devui.management.commands.web import Command as Web
 from devui.serving import server
 from devui.web.login import credentials_file
@@ -58,7 +58,7 @@ def test_terminal_prompts_twice(data, monkeypatch):
     terminal.isatty = lambda: True  # a terminal for this test
     monkeypatch.setattr("sys.stdin", terminal)
     typed = iter([PASSWORD, "something else", PASSWORD, PASSWORD])
-    monkeypatch.setattr(module.getpass, "getpass", lambda prompt: next(typed))
+    monkeypatch.setattr(passwords.getpass, "getpass", lambda prompt: next(typed))
     with pytest.raises(CommandError, match="two passwords differ"):
         run()
     assert credentials_file.read_login() is None

@@ -10,42 +10,15 @@ from asgiref.testing import ApplicationCommunicator
 from devui.asgi import application
 from devui.web.login import authentication, credentials_file
 from devui.web.login.guard import LoginSockets
+from tests.login.echo_socket import CONNECT, answer_to, echo, open_socket
 
 pytestmark = pytest.mark.django_db  # what Channels denies looks at the connections that its thread has open
-
-OWN = [(b"host", b"127.0.0.1:8000"), (b"origin", b"http://127.0.0.1:8000")]
-
-
-async def echo(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """A socket that says again what it hears."""
-    while (message := await receive())["type"] != "websocket.disconnect":
-        if message["type"] == "websocket.connect":
-            await send({"type": "websocket.accept"})
-        else:
-            await send({"type": "websocket.send", "text": message["text"]})
-            await send({"type": "websocket.send", "text": "again"})
 
 
 def opening(
     headers: list[tuple[bytes, bytes]], app: Any = None, path: str = "/run_live"
 ) -> ApplicationCommunicator:
-    scope = {
-        "type": "websocket",
-        "scheme": "ws",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "headers": [*OWN, *headers],
-    }
-    return ApplicationCommunicator(app or LoginSockets(echo), scope)
-
-
-async def answer_to(socket: ApplicationCommunicator, message: dict[str, Any]) -> Any:
-    await socket.send_input(message)
-    return await socket.receive_output(5)
-
-
-CONNECT = {"type": "websocket.connect"}
+    return open_socket(headers, app or LoginSockets(echo), path)
 
 
 def cookie(login: credentials_file.Login) -> list[tuple[bytes, bytes]]:

@@ -20,7 +20,7 @@ FILLED = {
 
 def addresses() -> list[str]:
     """Return one address for every route: numbers are 1, names those of `FILLED`."""
-    return sorted({"/" + _fill_route(route) for route in _routes(get_resolver())})
+    return sorted({"/" + fill_route(route) for route in _routes(get_resolver())})
 
 
 def _routes(resolver: URLResolver, prefix: str = "") -> Iterator[str]:
@@ -32,6 +32,7 @@ def _routes(resolver: URLResolver, prefix: str = "") -> Iterator[str]:
             yield from _routes(entry, route)
 
 
-def _fill_route(route: str) -> str:
+def fill_route(route: str) -> str:
+    """Return an address of a route."""
     route = re.sub(r"<int:\w+>", "1", route)
     return re.sub(r"<(?:\w+:)?(\w+)>", lambda name: FILLED.get(name[1], name[1]), route)

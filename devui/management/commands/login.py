@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import getpass
-import sys
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from devui.management.passwords import read_password
 from devui.web.login import credentials_file
 from sessions_app.errors import DevUIError
 
@@ -46,7 +45,7 @@ class Command(BaseCommand):
             ) from error
 
     def _set_password(self) -> None:
-        password = self._prompt_password() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
+        password = read_password(credentials_file.MIN_PASSWORD)
         made_up = "" if password else credentials_file.generate_password()
         credentials_file.set_password(password or made_up)
         if made_up:
@@ -63,16 +62,3 @@ class Command(BaseCommand):
     def _remove(self) -> None:
         existed = credentials_file.remove_login()
         self.stdout.write("DevUI no longer requires a login." if existed else "There is no login.")
-
-    def _prompt_password(self) -> str:
-        """Return a password that was typed twice.
-
-        Raises:
-            CommandError: the two passwords differ.
-        """
-        password = getpass.getpass(
-            f"Password ({credentials_file.MIN_PASSWORD} characters or more; empty to generate one): "
-        )
-        if password and getpass.getpass("Once more: ") != password:
-            raise CommandError("The two passwords differ; nothing was changed.", returncode=2)
-        return password

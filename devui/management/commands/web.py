@@ -100,7 +100,7 @@ class Command(BaseCommand):
             from devui.serving import demo
 
             sessions = demo.read_demo(options["demo"])
-        has_login = credentials_file.read_login() is not None
+        has_login = self._has_users() if settings.DEVUI_USERS else credentials_file.read_login() is not None
         listener = server.open_listener(options["host"], options["port"], has_login=has_login)
         if not server.is_loopback(options["host"]):
             self._open_to_network(options["host"])
@@ -124,6 +124,19 @@ class Command(BaseCommand):
             access_log=options["verbose"],
             first=partial(_begin, sessions, supervisor),
         )
+
+    def _has_users(self) -> bool:
+        """Create the tables of users, and tell whether anybody can sign in. If not, print how to change that."""
+        from devui.accounts import users
+        from devui.serving import server
+
+        server.prepare_store()
+        has_users = users.has_admin()
+        if not has_users:
+            self.stderr.write(
+                "Nobody can sign in yet. Create an admin: python manage.py createuser NAME --role admin"
+            )
+        return has_users
 
     def _open_to_network(self, host: str) -> None:
         """Require the login from now on, and print the remaining risks."""

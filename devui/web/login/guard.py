@@ -80,7 +80,7 @@ class LoginRequired(Middleware):
                 return None
         except LoginUnreadable as error:
             return error_responses.bare_response(request, error_responses.problem_of(error))
-        return _login_required_response(request)
+        return login_required_response(request)
 
     def after(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         """Send `Cache-Control: no-store` with authenticated responses that set none themselves."""
@@ -151,12 +151,12 @@ def _has_valid_login(scope: Mapping[str, Any]) -> bool:
         login = credentials_file.read_login()
         if login is None:
             return not is_login_required()
-        return authentication.is_authenticated(login, *_credentials(scope))
+        return authentication.is_authenticated(login, *credentials_of(scope))
     except LoginUnreadable:
         return False
 
 
-def _credentials(scope: Mapping[str, Any]) -> tuple[dict[str, str], str]:
+def credentials_of(scope: Mapping[str, Any]) -> tuple[dict[str, str], str]:
     """Return cookies and Authorization header of a handshake."""
     cookies: list[str] = []
     authorization = ""
@@ -173,7 +173,7 @@ def is_public(request: HttpRequest) -> bool:
     return request.path in {reverse("devui-login"), *(static(f"devui/{name}") for name in PUBLIC_FILES)}
 
 
-def _login_required_response(request: HttpRequest) -> HttpResponse:
+def login_required_response(request: HttpRequest) -> HttpResponse:
     """Redirect browsers to the login page; answer 401 to programs and htmx requests."""
     if _is_navigation(request):
         if request.method in {"GET", "HEAD"}:

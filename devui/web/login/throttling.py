@@ -14,11 +14,15 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 from django.contrib.auth.hashers import check_password
 
 from devui.web.login.credentials_file import Login
 from sessions_app.errors import DevUIError
+
+T = TypeVar("T")
 
 MAX_ATTEMPTS = 5
 """Most attempts of an address within `WINDOW_S`."""
@@ -60,6 +64,14 @@ class PasswordThrottle:
         Raises:
             TooManyAttempts: too many attempts of the address, or too many in the queue.
         """
+        return await self.attempt(partial(check_password, password, login.password), address)
+
+    async def attempt(self, verify: Callable[[], T], address: str) -> T:
+        """Return what `verify` returns; a true value clears the attempts of the address.
+
+        Raises:
+            TooManyAttempts: too many attempts of the address, or too many in the queue.
+        """
         network = client_network(address)
         self._count(network)
         if self._waiting >= MAX_WAITING:
@@ -67,12 +79,12 @@ class PasswordThrottle:
         self._waiting += 1
         try:
             loop = asyncio.get_running_loop()
-            is_right = await loop.run_in_executor(self._thread, check_password, password, login.password)
+            result = await loop.run_in_executor(self._thread, verify)
         finally:
             self._waiting -= 1
-        if is_right:
+        if result:
             self._tries.pop(network, None)
-        return is_right
+        return result
 
     def _count(self, network: str) -> None:
         now = self.clock()

@@ -32,14 +32,14 @@ async def log_in(request: HttpRequest) -> HttpResponse:
     if authentication.login_id(login, request.COOKIES):
         return HttpResponseRedirect(next_path, status=303)
     if request.method != "POST":
-        return await _page(request, next_path)
+        return await login_page(request, next_path)
     password, address = request.POST.get("password", "")[:MAX_PASSWORD], request.META.get("REMOTE_ADDR", "")
     try:
         if await throttle.check(login, password, address):
             return _logged_in_response(request, login, next_path)
     except TooManyAttempts as error:
-        return await _page(request, next_path, f"{error.message} {error.hint}", error.status)
-    return await _page(request, next_path, "Wrong password.", 422)
+        return await login_page(request, next_path, f"{error.message} {error.hint}", error.status)
+    return await login_page(request, next_path, "Wrong password.", 422)
 
 
 @require_POST
@@ -49,7 +49,7 @@ def log_out(request: HttpRequest) -> HttpResponse:
     if number := authentication.login_id(login, request.COOKIES):
         credentials_file.end_login(number, authentication.AGE_S)
     response = HttpResponseRedirect(reverse("devui-login"), status=303)
-    response.delete_cookie(login.cookie, path=_root(), samesite="Strict")
+    response.delete_cookie(login.cookie, path=root_path(), samesite="Strict")
     return response
 
 
@@ -70,26 +70,33 @@ def _require_login_set_up() -> Login:
 
 def _logged_in_response(request: HttpRequest, login: Login, next_path: str) -> HttpResponse:
     response = HttpResponseRedirect(next_path, status=303)
+    set_cookie(request, response, login.cookie, authentication.new_cookie(login))
+    return response
+
+
+def set_cookie(request: HttpRequest, response: HttpResponse, name: str, value: str) -> None:
+    """Set the cookie of a login."""
     response.set_cookie(
-        login.cookie,
-        authentication.new_cookie(login),
+        name,
+        value,
         max_age=authentication.AGE_S,
-        path=_root(),
+        path=root_path(),
         secure=request.is_secure() or request.headers.get("Origin", "").startswith("https:"),
         httponly=True,
         samesite="Strict",
     )
-    return response
 
 
-async def _page(request: HttpRequest, next_path: str, problem: str = "", status: int = 200) -> HttpResponse:
+async def login_page(
+    request: HttpRequest, next_path: str, problem: str = "", status: int = 200, **context: object
+) -> HttpResponse:
     """Return the login page.
 
     A request from another site carries no strict cookie. The page then repeats the request by itself, which makes it a
     request of this site and sends the cookie of a browser that has logged in.
     """
     came_from_elsewhere = request.headers.get("Sec-Fetch-Site") in {"cross-site", "same-site"}
-    context = {
+    context |= {
         "next": next_path,
         "problem": problem,
         "retries": came_from_elsewhere and request.method == "GET",
@@ -99,5 +106,6 @@ async def _page(request: HttpRequest, next_path: str, problem: str = "", status:
     return response
 
 
-def _root() -> str:
+def root_path() -> str:
+    """Return the path of the login's cookie."""
     return reverse("home")

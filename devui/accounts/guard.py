@@ -1,0 +1,177 @@
+"""Users are required: every request needs one, and the role that the table in `roles` names."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+from asgiref.sync import iscoroutinefunction
+from channels.security.websocket import WebsocketDenier
+from django.conf import settings
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.urls import Resolver404, ResolverMatch, resolve
+from django.utils.cache import patch_vary_headers
+from django_htmx.middleware import HtmxDetails
+
+from devui.accounts import logins, users
+from devui.accounts.logins import Person
+from devui.accounts.roles import SOCKETS, Role, Rule, find_rule
+from devui.web import error_responses
+from devui.web.error_responses import Problem
+from devui.web.login import guard as login_guard
+from devui.web.middleware import GetResponse, Middleware
+from devui.web.origins import AsgiApp, AsgiScope
+from sessions_app.errors import DevUIError
+from sessions_app.store import units_of_work
+
+NO_USERS = Problem(
+    503,
+    "Nobody can sign in yet: there is no active admin.",
+    "no_users",
+    "On the server's machine, create one: `python manage.py createuser NAME --role admin`.",
+)
+
+
+class UserRequired(Middleware):
+    """Requires a user with the role that the request needs. Browsers are redirected to the sign-in page."""
+
+    sync_capable = False
+
+    def __init__(self, get_response: GetResponse) -> None:
+        super().__init__(get_response)
+        if not iscoroutinefunction(get_response):
+            raise TypeError("UserRequired serves asynchronous requests only.")
+
+    async def _answer(self, request: HttpRequest) -> HttpResponseBase:
+        try:
+            refusal = await self._refusal(request)
+        except DevUIError as error:
+            refusal = error_responses.bare_response(request, error_responses.problem_of(error))
+        response = refusal or await self.get_response(request)
+        if person_of(request) is not None:
+            response.headers.setdefault("Cache-Control", "no-store")
+            patch_vary_headers(response, ["Cookie", "Authorization"])
+        return response
+
+    async def process_view(
+        self, request: HttpRequest, view: Any, args: Any, kwargs: dict[str, Any]
+    ) -> HttpResponseBase | None:
+        """Refuse a form whose role depends on one of its fields."""
+        rule, person = rule_of(request), person_of(request)
+        if not rule.form_field or person is None:
+            return None
+        request.devui_rule = rule = rule.of_form(request.POST.dict())  # type: ignore[attr-defined]
+        return _role_refusal(request, person, rule)
+
+    async def _refusal(self, request: HttpRequest) -> HttpResponseBase | None:
+        is_file = request.path.startswith(settings.STATIC_URL)
+        if is_file and login_guard.is_public(request):
+            return None
+        person = await units_of_work.read(
+            logins.find_person, request.COOKIES, request.headers.get("Authorization", "")
+        )
+        request.devui_login = request.devui_person = person  # type: ignore[attr-defined]
+        if person is None and login_guard.is_public(request):
+            return None
+        if person is None:
+            if not await units_of_work.read(users.has_admin):
+                return error_responses.bare_response(request, NO_USERS)
+            return login_guard.login_required_response(request)
+        match = None if is_file else _find_route(request)
+        if match is None:  # a file, or no page has the address
+            return None
+        rule = find_rule(request.method or "", match.route)
+        request.devui_rule = rule  # type: ignore[attr-defined]
+        return _role_refusal(request, person, rule)
+
+
+class UserSockets:
+    """ASGI middleware for sockets: opens them for users with the role, and closes them when their login ends."""
+
+    def __init__(self, app: AsgiApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: AsgiScope, receive: Any, send: Any) -> None:
+        """Pass the socket on while its user may use it, or deny the handshake (403)."""
+        if not await _may_use(scope):
+            await WebsocketDenier()(scope, receive, send)
+            return
+        is_closed = False
+
+        async def send_while_open(message: dict[str, Any]) -> None:
+            nonlocal is_closed
+            if not is_closed:
+                is_closed = message["type"] == "websocket.close"
+                await send(message)
+
+        async def close_at_end() -> None:
+            while True:
+                await asyncio.sleep(login_guard.RECHECK_S)
+                if not await _may_use(scope):
+                    break
+            with suppress(OSError):  # the client has disconnected
+                await send_while_open(
+                    {
+                        "type": "websocket.close",
+                        "code": login_guard.POLICY_VIOLATION,
+                        "reason": login_guard.LOGIN_ENDED,
+                    }
+                )
+
+        watching = asyncio.create_task(close_at_end(), name="devui-user-of-socket")
+        try:
+            await self.app(scope, receive, send_while_open)
+        finally:
+            watching.cancel()
+
+
+def person_of(request: HttpRequest) -> Person | None:
+    """Return who sends a request."""
+    person: Person | None = getattr(request, "devui_person", None)
+    return person
+
+
+def rule_of(request: HttpRequest) -> Rule:
+    """Return the rule of a request that was not refused."""
+    rule: Rule | None = getattr(request, "devui_rule", None)
+    return rule or Rule(Role.READER)
+
+
+def _find_route(request: HttpRequest) -> ResolverMatch | None:
+    try:
+        return resolve(request.path_info)
+    except Resolver404:
+        return None
+
+
+def _role_refusal(request: HttpRequest, person: Person, rule: Rule | None) -> HttpResponseBase | None:
+    role = person.role_in()
+    if rule is not None and role >= rule.role:
+        return None
+    request.htmx = HtmxDetails(request)  # type: ignore[attr-defined]  # its middleware has not run yet
+    return error_responses.problem_response(request, _refused(person.name, role, rule))
+
+
+def _refused(name: str, role: Role, rule: Rule | None) -> Problem:
+    if rule is None:
+        return Problem(403, "No role may send this request.", "role_required", "Check address and method.")
+    return Problem(
+        403,
+        f"This needs the role {rule.role.label}; {name} has the role {role.label}.",
+        "role_required",
+        f"An admin can change it: `python manage.py changeuser {name} --role {rule.role.label}`.",
+    )
+
+
+async def _may_use(scope: AsgiScope) -> bool:
+    """Tell whether the user of a socket has the role for it."""
+    prefix = settings.DEVUI_URL_PREFIX.strip("/")
+    path = str(scope["path"]).strip("/").removeprefix(prefix).strip("/")
+    rule = SOCKETS.get(path.partition("/")[0])
+    try:
+        person = await units_of_work.read(logins.find_person, *login_guard.credentials_of(scope))
+    except DevUIError:
+        return False
+    return rule is not None and person is not None and person.role_in() >= rule.role

@@ -1,0 +1,116 @@
+"""Logins of browsers, and the person that a request comes from.
+
+Nothing is cached: a login that has ended, a disabled user or another role applies to the next request everywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from django.conf import settings
+from django.contrib.auth import authenticate
+from django.contrib.auth.models import User
+from django.db import connection
+
+from devui.accounts.models import Login, Membership
+from devui.accounts.roles import Role
+from devui.web.login import credentials_file
+
+AGE_S = 14 * 24 * 3600
+"""Seconds after which a browser has to sign in again."""
+
+BEARER = "bearer "
+FILE_TOKEN = "token of login.json"  # noqa: S105 - a name that audits show
+"""Name of whoever sends the token of the one-password login."""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Whoever sends a request.
+
+    Attributes:
+        user: primary key of the user; None for the token of the one-password login.
+        roles: roles by app; the empty app is all of them.
+    """
+
+    name: str
+    user: int | None = None
+    roles: Mapping[str, Role] = field(default_factory=dict)
+
+    def role_in(self, app: str = "") -> Role:
+        """Return the role in an app; by default, the one in every app."""
+        return max(self.roles.get("", Role.READER), self.roles.get(app, Role.READER))
+
+
+def cookie_name() -> str:
+    """Return the name of the cookie. Servers with other stores on other ports of the host share its cookies."""
+    store = str(settings.DATABASES["default"]["NAME"])
+    return f"devui-user-{_digest(store)[:12]}"
+
+
+def find_person(cookies: Mapping[str, str], authorization: str) -> Person | None:
+    """Return the person whom a request's cookie or Authorization header identifies; None if neither is valid."""
+    if authorization[: len(BEARER)].lower() == BEARER:
+        return _find_by_token(authorization[len(BEARER) :].strip())
+    login = find_login(cookies)
+    return _person_of(login.user) if login else None
+
+
+def find_login(cookies: Mapping[str, str]) -> Login | None:
+    """Return the login of a browser's cookie; None if it is not valid."""
+    value = cookies.get(cookie_name(), "")
+    if not value:
+        return None
+    login = Login.objects.select_related("user").filter(digest=_digest(value)).first()
+    if login is None or login.expires_at < time.time() or not login.user.is_active:
+        return None
+    return login if login.password_mark == _password_mark(login.user) else None
+
+
+def check_password(name: str, password: str) -> User | None:
+    """Return the active user with this name and password, by Django's authentication. For a thread of its own."""
+    try:
+        user = authenticate(username=name, password=password)
+        return user if isinstance(user, User) else None
+    finally:
+        connection.close()
+
+
+def start_login(user: User) -> str:
+    """Store a new login of a user, and return the value of its cookie."""
+    now = time.time()
+    Login.objects.filter(user=user, expires_at__lt=now).delete()
+    value = secrets.token_urlsafe(32)
+    Login.objects.create(
+        user=user, digest=_digest(value), password_mark=_password_mark(user), expires_at=now + AGE_S
+    )
+    return value
+
+
+def end_login(cookies: Mapping[str, str]) -> None:
+    """End the login of a browser's cookie, also for copies of the cookie."""
+    Login.objects.filter(digest=_digest(cookies.get(cookie_name(), ""))).delete()
+
+
+def _find_by_token(token: str) -> Person | None:
+    login = credentials_file.read_login()
+    if login is not None and login.has_token(token):
+        return Person(FILE_TOKEN, roles={"": Role.ADMIN})
+    return None
+
+
+def _person_of(user: User) -> Person:
+    memberships = Membership.objects.filter(user=user).values_list("app", "role")
+    return Person(user.username, user.pk, {app: Role(role) for app, role in memberships})
+
+
+def _password_mark(user: User) -> str:
+    return _digest(user.password)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

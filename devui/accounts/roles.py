@@ -1,0 +1,219 @@
+"""Roles, and the table of the role that each request needs.
+
+Reading needs the role of a reader. A request that writes needs the role that `RULES` names for its method and route;
+if it names none, nobody may send it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from django.db import models
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+
+
+class Role(models.IntegerChoices):
+    """What a user may do. Each role includes the ones before it."""
+
+    READER = 1, "reader"
+    RUNNER = 2, "runner"
+    ADMIN = 3, "admin"
+
+    @classmethod
+    def of(cls, name: str) -> Role:
+        """Return the role of this name.
+
+        Raises:
+            KeyError: there is no such role.
+        """
+        return cls[name.upper()]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a request needs and does.
+
+    Attributes:
+        role: the least role that may send it.
+        verb: what it does; empty if it only reads.
+        kind: the kind of object that it does this to.
+        form_field: a field of its form. Its value, up to a colon, selects one of `variants`; `*` is any value.
+    """
+
+    role: Role
+    verb: str = ""
+    kind: str = ""
+    form_field: str = ""
+    variants: Mapping[str, Rule] = field(default_factory=dict)
+
+    def of_form(self, form: Mapping[str, str]) -> Rule:
+        """Return the rule of a request with this form."""
+        value = form.get(self.form_field, "") if self.form_field else ""
+        variant = self.variants.get(value.partition(":")[0]) or (self.variants.get("*") if value else None)
+        return variant or self
+
+
+READ = Rule(Role.READER)
+RUN, EDIT = Rule(Role.RUNNER, "run", "session"), Rule(Role.RUNNER, "edit", "session")
+CREATE = Rule(Role.RUNNER, "create", "session")
+CANCEL = Rule(Role.RUNNER, "cancel", "run")
+STATE = Rule(Role.RUNNER, "edit", "state")
+LABEL = Rule(Role.RUNNER, "label", "session")
+VIEW = Rule(Role.RUNNER, "edit", "saved view")
+UPLOAD = Rule(Role.RUNNER, "create", "artifact")
+REMEMBER = Rule(Role.RUNNER, "create", "memory")
+RUN_EVALS, CANCEL_EVALS = Rule(Role.RUNNER, "run", "evals"), Rule(Role.RUNNER, "cancel", "eval run")
+NOTE = Rule(Role.RUNNER, "note", "eval run")
+EVALSET = Rule(Role.RUNNER, "edit", "evalset")
+REVIEWED = Rule(Role.RUNNER, form_field="seen", variants={"*": EVALSET})
+TESTS = Rule(Role.RUNNER, "edit", "recorded test")
+DELETE = Rule(Role.ADMIN, "delete", "session")
+RESTORE = Rule(Role.ADMIN, "restore", "session")
+IMPORT = Rule(Role.ADMIN, "import", "session")
+SETTINGS = Rule(Role.ADMIN, "settings", "app")
+EXPORT, EXPORT_EVALS = Rule(Role.READER, "export", "session"), Rule(Role.READER, "export", "eval run")
+ACTION = Rule(
+    Role.READER,
+    form_field="action",
+    variants={
+        **dict.fromkeys(("tag", "untag", "pin", "unpin"), LABEL),
+        "delete": DELETE,
+        "export": EXPORT,
+    },
+)
+
+_SESSION = "apps/<seg:app_name>/users/<seg:user_id>/sessions/<seg:session_id>"
+_DEV = "dev/apps/<seg:app_name>"
+_EVALSET = "evals/<seg:app_name>/<seg:evalset_id>/"
+_EVAL_RUN = "evals/runs/<str:run_id>/"
+_EVAL_RUN_V1 = "api/v1/evals/runs/<run_id>"
+
+RULES: dict[str, Rule] = {
+    "POST logout/": Rule(Role.READER, "sign-out", "user"),
+    "POST account/password/": Rule(Role.READER, "password", "user"),
+    # sessions
+    "POST sessions/new/": CREATE,
+    "POST sessions/actions/": ACTION,
+    "POST sessions/deleted/<str:batch>/undo/": RESTORE,
+    "POST sessions/views/": VIEW,
+    "POST sessions/views/<int:pk>/": VIEW,
+    "POST sessions/id/<int:pk>/rewind/": EDIT,
+    "POST sessions/id/<int:pk>/fork/": CREATE,
+    "POST sessions/id/<int:pk>/rename/": LABEL,
+    "GET sessions/id/<int:pk>/export/": EXPORT,
+    "POST sessions/id/<int:pk>/delete/": DELETE,
+    "POST sessions/id/<int:pk>/state/edit/": STATE,
+    "POST sessions/id/<int:pk>/state/remove/": STATE,
+    "POST sessions/id/<int:pk>/events/<int:seq>/seen/": RUN,  # calls the agent's instruction providers
+    "POST api/v1/sessions/active": CREATE,
+    "PATCH api/v1/sessions/<int:session>": LABEL,
+    "POST api/v1/sessions/<int:session>/rewind": EDIT,
+    "POST api/v1/sessions/<int:session>/fork": CREATE,
+    "PUT api/v1/sessions/<int:session>/state/key": STATE,
+    "DELETE api/v1/sessions/<int:session>/state/key": STATE,
+    "GET api/v1/sessions/export": EXPORT,
+    "GET api/v1/sessions/<int:session>/html": EXPORT,
+    "POST api/v1/sessions/delete": DELETE,
+    "POST api/v1/deletions/<batch>/undo": RESTORE,
+    f"POST {_SESSION.rpartition('/')[0]}": CREATE,
+    f"POST {_SESSION}": CREATE,
+    f"PATCH {_SESSION}": STATE,
+    f"DELETE {_SESSION}": DELETE,
+    "POST imports/start/": IMPORT,
+    "POST imports/dismiss/": IMPORT,
+    # runs
+    "POST runs/start/<int:pk>/": RUN,
+    "POST runs/call/<int:pk>/": READ,  # shows a call
+    "GET runs/sign-in/<int:pk>/": Rule(Role.RUNNER),
+    "GET runs/signed-in/": RUN,  # answers the call that waits for it
+    "POST runs/edit/<int:pk>/<int:seq>/": RUN,
+    "POST runs/<str:run_id>/resume/": RUN,
+    "POST runs/<str:run_id>/again/": RUN,
+    "POST runs/<str:run_id>/cancel/": CANCEL,
+    "POST api/v1/runs": RUN,
+    "POST api/v1/runs/<run_id>/cancel": CANCEL,
+    "POST run": RUN,
+    "POST run_sse": RUN,
+    "POST agent-identity/finalize": RUN,
+    # artifacts and memory
+    "POST artifacts/upload/": UPLOAD,
+    "POST artifacts/delete/": Rule(Role.ADMIN, "delete", "artifact"),
+    f"POST {_SESSION}/artifacts": UPLOAD,
+    f"DELETE {_SESSION}/artifacts/<rest:name>": Rule(Role.ADMIN, "delete", "artifact"),
+    "POST memory/add/": REMEMBER,
+    "POST memory/<int:pk>/delete/": Rule(Role.ADMIN, "delete", "memory"),
+    "PATCH apps/<seg:app_name>/users/<seg:user_id>/memory": REMEMBER,
+    # apps
+    "POST agents/<seg:app_name>/settings/": SETTINGS,
+    "PUT api/v1/apps/<seg:app>/settings": SETTINGS,
+    "POST config/telemetry": SETTINGS,
+    f"POST {_DEV}/builder/cancel": SETTINGS,
+    f"POST {_DEV}/builder/save": SETTINGS,
+    f"POST {_DEV}/deploy/<seg:target>": SETTINGS,
+    f"POST {_DEV}/tests/rebuild": TESTS,
+    f"POST {_DEV}/tests/run": Rule(Role.RUNNER, "run", "recorded test"),
+    f"PUT {_DEV}/tests/<seg:test_name>": TESTS,
+    f"DELETE {_DEV}/tests/<seg:test_name>": Rule(Role.ADMIN, "delete", "recorded test"),
+    # evals
+    "POST evals/new/": EVALSET,
+    "POST evals/upload/": EVALSET,
+    "POST evals/record/": EVALSET,
+    "POST evals/replay/<int:pk>/": RUN_EVALS,
+    f"POST {_EVALSET}": RUN_EVALS,
+    f"POST {_EVALSET}case/": REVIEWED,
+    f"POST {_EVALSET}change/": REVIEWED,
+    f"POST {_EVALSET}plan/": READ,  # computes what a run would show
+    f"POST {_EVALSET}delete/": Rule(Role.ADMIN, "delete", "evalset"),
+    f"GET {_EVALSET}file/": Rule(Role.READER, "export", "evalset"),
+    **{
+        f"POST {_EVAL_RUN}{name}/": RUN_EVALS
+        for name in ("again", "confirm", "parallelism", "resume", "retry")
+    },
+    f"POST {_EVAL_RUN}cancel/": CANCEL_EVALS,
+    f"POST {_EVAL_RUN}attempts/<int:attempt>/cancel/": CANCEL_EVALS,
+    f"POST {_EVAL_RUN}attempts/<int:attempt>/note/": NOTE,
+    f"POST {_EVAL_RUN}note/": NOTE,
+    f"POST {_EVAL_RUN}baseline/": NOTE,
+    f"GET {_EVAL_RUN}export/<str:kind>/": EXPORT_EVALS,
+    f"GET {_EVAL_RUN}case/<int:attempt>/export/": EXPORT_EVALS,
+    f"GET {_EVAL_RUN}compare/export/": EXPORT_EVALS,
+    "POST api/v1/evals/runs": RUN_EVALS,
+    "POST api/v1/evals/replays": RUN_EVALS,
+    **{f"POST {_EVAL_RUN_V1}/{name}": RUN_EVALS for name in ("again", "confirm", "resume", "retry")},
+    f"PUT {_EVAL_RUN_V1}/parallelism": RUN_EVALS,
+    f"POST {_EVAL_RUN_V1}/cancel": CANCEL_EVALS,
+    f"POST {_EVAL_RUN_V1}/attempts/<int:attempt>/cancel": CANCEL_EVALS,
+    f"PUT {_EVAL_RUN_V1}/note": NOTE,
+    f"PUT {_EVAL_RUN_V1}/baseline": NOTE,
+    "PUT api/v1/evals/attempts/<int:attempt>/note": NOTE,
+    f"DELETE {_EVAL_RUN_V1}": Rule(Role.ADMIN, "delete", "eval run"),
+    f"GET {_EVAL_RUN_V1}/compare/html": EXPORT_EVALS,
+    "GET api/v1/evals/attempts/<int:attempt>/html": EXPORT_EVALS,
+    f"POST {_DEV}/eval-sets": EVALSET,
+    f"POST {_DEV}/eval_sets/<seg:evalset_id>": EVALSET,
+    f"DELETE {_DEV}/eval-sets/<seg:evalset_id>": Rule(Role.ADMIN, "delete", "evalset"),
+    f"POST {_DEV}/eval-sets/<seg:evalset_id>/add-session": EVALSET,
+    f"POST {_DEV}/eval_sets/<seg:evalset_id>/add_session": EVALSET,
+    f"POST {_DEV}/eval-sets/<seg:evalset_id>/run": RUN_EVALS,
+    f"POST {_DEV}/eval_sets/<seg:evalset_id>/run_eval": RUN_EVALS,
+    f"PUT {_DEV}/eval-sets/<seg:evalset_id>/eval-cases/<seg:case_id>": EVALSET,
+    f"DELETE {_DEV}/eval-sets/<seg:evalset_id>/eval-cases/<seg:case_id>": EVALSET,
+    f"PUT {_DEV}/eval_sets/<seg:evalset_id>/evals/<seg:case_id>": EVALSET,
+    f"DELETE {_DEV}/eval_sets/<seg:evalset_id>/evals/<seg:case_id>": EVALSET,
+}
+"""Rules by method and route, of requests that write, that export, or that need more than a reader."""
+
+PUBLIC_RULES = {"POST login/": Rule(Role.READER, "sign-in", "user")}
+"""Rules of requests that nobody needs a login for."""
+
+SOCKETS: dict[str, Rule] = {"ws": READ, "run_live": RUN}
+"""Rules of sockets by the first segment of their path."""
+
+
+def find_rule(method: str, route: str) -> Rule | None:
+    """Return the rule of a request, without those of its form; None if nobody may send it."""
+    is_safe = method in SAFE_METHODS
+    key = f"{'GET' if is_safe else method} {route}"
+    return RULES.get(key) or PUBLIC_RULES.get(key) or (READ if is_safe else None)

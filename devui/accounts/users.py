@@ -1,0 +1,127 @@
+"""Users: creating and changing them. A change applies to their next request, in every web process."""
+
+from __future__ import annotations
+
+import secrets
+
+from django.contrib.auth.models import User
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import models, transaction
+
+from devui.accounts.models import Login, Membership
+from devui.accounts.roles import Role
+from sessions_app.errors import AlreadyExists, BadInput, NotFound
+
+GENERATED_BYTES = 15
+
+
+def create_user(name: str, role: Role, password: str = "") -> str:
+    """Create a user. Return the password, which is generated if none is given.
+
+    Raises:
+        BadInput: the name or the password is not acceptable.
+        AlreadyExists: the name is taken.
+    """
+    user = User(username=name)
+    try:
+        user.clean_fields(exclude=["password"])
+    except ValidationError as error:
+        raise BadInput(f"{name!r} is not a name for a user.", hint=" ".join(error.messages)) from error
+    if User.objects.filter(username__iexact=name).exists():
+        raise AlreadyExists(
+            f"There is a user {name!r} already.", hint=f"To change it: `python manage.py changeuser {name}`."
+        )
+    password = password or generate_password()
+    require_strong_password(password, user)
+    user.set_password(password)
+    with transaction.atomic():
+        user.save()
+        Membership.objects.create(user=user, role=role)
+    return password
+
+
+def find_user(name: str) -> User:
+    """Return a user by name.
+
+    Raises:
+        NotFound: there is no such user.
+    """
+    user = User.objects.filter(username=name).first()
+    if user is None:
+        names = ", ".join(User.objects.order_by("username").values_list("username", flat=True)[:20])
+        raise NotFound(f"There is no user {name!r}.", hint=f"Users: {names or 'none'}.")
+    return user
+
+
+def set_role(user: User, role: Role) -> None:
+    """Give a user another role.
+
+    Raises:
+        BadInput: nobody else is an admin.
+    """
+    if role != Role.ADMIN:
+        _require_other_admin(user)
+    Membership.objects.update_or_create(user=user, app="", defaults={"role": role})
+
+
+def set_active(user: User, *, is_active: bool) -> None:
+    """Enable or disable a user. Disabling ends the user's logins.
+
+    Raises:
+        BadInput: nobody else is an admin.
+    """
+    if not is_active:
+        _require_other_admin(user)
+    user.is_active = is_active
+    user.save(update_fields=["is_active"])
+    if not is_active:
+        Login.objects.filter(user=user).delete()
+
+
+def set_password(user: User, password: str = "") -> str:
+    """Set a user's password, which ends all logins of the user. Return it; an empty one is generated.
+
+    Raises:
+        BadInput: the password is too weak.
+    """
+    password = password or generate_password()
+    require_strong_password(password, user)
+    user.set_password(password)
+    user.save(update_fields=["password"])
+    Login.objects.filter(user=user).delete()
+    return password
+
+
+def has_admin() -> bool:
+    """Tell whether anybody can sign in as an admin."""
+    return _admins().exists()
+
+
+def generate_password() -> str:
+    """Return a random password."""
+    return secrets.token_urlsafe(GENERATED_BYTES)
+
+
+def require_strong_password(password: str, user: User) -> None:
+    """Check a password by the validators of the settings.
+
+    Raises:
+        BadInput: one of them refuses it.
+    """
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        raise BadInput("The password is too weak.", hint=" ".join(error.messages)) from error
+
+
+def _admins() -> models.QuerySet[Membership]:
+    return Membership.objects.filter(app="", role=Role.ADMIN, user__is_active=True)
+
+
+def _require_other_admin(user: User) -> None:
+    if _admins().filter(user=user).exists() and not _admins().exclude(user=user).exists():
+        raise BadInput(
+            f"{user.username!r} is the only admin.",
+            hint="First make another: `python manage.py createuser NAME --role admin`.",
+        )

@@ -1,0 +1,1 @@
+"""Pages of users: sign-in and account."""

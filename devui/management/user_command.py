@@ -1,0 +1,57 @@
+"""Base of the commands that change users."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from devui.management.passwords import read_password
+from devui.web.login.credentials_file import MIN_PASSWORD
+from sessions_app.errors import DevUIError
+from sessions_app.store.schema import ensure_schema
+
+ROLES = ("reader", "runner", "admin")
+
+
+class UserCommand(BaseCommand):
+    """A command that needs DEVUI_USERS=1. Errors are shown in one line, with exit status 2."""
+
+    requires_system_checks = ()
+
+    def add_role_argument(self, parser: CommandParser, *, required: bool) -> None:
+        """Add the option `--role`."""
+        parser.add_argument(
+            "--role",
+            choices=ROLES,
+            required=required,
+            help="reader: sees everything; runner: also runs agents and evals, and edits; admin: also deletes, and"
+            " changes settings.",
+        )
+
+    def read_password(self) -> str:
+        """Return the password that was entered; empty if one is to be generated."""
+        return read_password(MIN_PASSWORD)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Run the command.
+
+        Raises:
+            CommandError: users are not switched on, or what the command was asked for is refused.
+        """
+        if not settings.DEVUI_USERS:
+            raise CommandError(
+                "This server has no users: set DEVUI_USERS=1, for it and for this command. With one password for"
+                " everybody: python manage.py login.",
+                returncode=2,
+            )
+        try:
+            ensure_schema()
+            self.change_users(options)
+        except DevUIError as error:
+            raise CommandError(f"{error.message} {error.hint}".strip(), returncode=2) from error
+
+    def change_users(self, options: dict[str, Any]) -> None:
+        """Do what the command is for."""
+        raise NotImplementedError

@@ -1,0 +1,63 @@
+"""A server with users. These tests run with DEVUI_USERS=1, in the process that `tests/test_with_users.py` starts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from django.conf import settings as configured
+
+from tests.pages.conftest import agents_dir
+from tests.store import finish_threads
+from tests.web import over
+
+collect_ignore_glob = [] if configured.DEVUI_USERS else ["test_*.py"]
+
+__all__ = ["agents_dir"]
+
+PASSWORD = "correct horse battery"
+BROWSER = {"Origin": "http://127.0.0.1", "Sec-Fetch-Site": "same-origin"}
+
+ClientOf = Callable[..., Any]
+
+
+@pytest.fixture
+def people(transactional_db: None, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A user for each role, named after it, and nobody who has tried a password yet."""
+    from devui.accounts import users
+    from devui.accounts.roles import Role
+    from devui.web.login import throttling
+
+    settings.DATA_DIR = tmp_path / "data"
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    monkeypatch.setattr(throttling, "throttle", throttling.PasswordThrottle())
+    for role in Role:
+        users.create_user(role.label, role, PASSWORD)
+    yield
+    finish_threads()
+
+
+@pytest_asyncio.fixture
+async def web() -> AsyncIterator[httpx.AsyncClient]:
+    """A client that nobody has signed in with."""
+    from devui.asgi import application
+
+    async with over(application) as client:
+        yield client
+
+
+async def sign_in(web: httpx.AsyncClient, name: str, password: str = PASSWORD, **data: str) -> httpx.Response:
+    """Send the form of the sign-in page, as a browser does."""
+    form = {"name": name, "password": password, **data}
+    return await web.post("/login/", data=form, headers=BROWSER)
+
+
+def cookie_of(name: str) -> dict[str, str]:
+    """Return the cookies of a new login of a user, without the form."""
+    from devui.accounts import logins, users
+
+    return {logins.cookie_name(): logins.start_login(users.find_user(name))}

@@ -1,0 +1,78 @@
+"""Pages of users in a real browser: signing in, what a role is offered, accessibility."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from sessions_app.store import units_of_work
+from tests.accounts.conftest import PASSWORD
+from tests.browser import OpenWindow
+from tests.e2e.axe import CONTRAST_RULES, WCAG_RULES, violations
+
+pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("agents_dir", "people")]
+
+PLACES = ("/account/",)
+
+
+@pytest.fixture(autouse=True)
+def threads() -> Iterator[None]:
+    """Threads of the store end with the test."""
+    yield
+    units_of_work.close_pools()
+
+
+def sign_in(page: Page, name: str, password: str = PASSWORD) -> None:
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password").fill(password)
+    page.keyboard.press("Enter")
+
+
+def faults(page: Page) -> list[str]:
+    """Return the broken rules of a page, and whether it is wider than the window."""
+    width = page.evaluate("innerWidth")
+    is_wide = page.evaluate("document.documentElement.scrollWidth") > width
+    return [
+        *violations(page, WCAG_RULES),
+        *violations(page, CONTRAST_RULES),
+        *(["too wide"] if is_wide else []),
+    ]
+
+
+def test_reader_signs_in_and_is_offered_no_runs(open_window: OpenWindow, server: str):
+    page = open_window(server).new_page()
+    page.goto("/evals/")
+    sign_in(page, "reader", "not the password")
+    expect(page.get_by_role("alert")).to_have_text("Wrong name or password.")
+    sign_in(page, "reader")
+    expect(page).to_have_url(f"{server}/evals/")
+    expect(page.get_by_role("link", name="New evalset")).to_be_hidden()
+    page.get_by_role("link", name="Account of reader").click()
+    expect(page.get_by_role("heading", name="reader")).to_be_visible()
+    page.get_by_role("button", name="Log out").click()
+    expect(page).to_have_url(f"{server}/login/")
+
+
+def test_runner_is_offered_runs(open_window: OpenWindow, server: str):
+    page = open_window(server).new_page()
+    page.goto("/evals/")
+    sign_in(page, "runner")
+    expect(page.get_by_role("link", name="New evalset")).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_are_accessible(open_window: OpenWindow, server: str, scheme: str, width: int):
+    page = open_window(server, color_scheme=scheme, viewport={"width": width, "height": 800}).new_page()
+    page.goto("/login/")
+    sign_in(page, "admin", "not the password")
+    expect(page.get_by_role("alert")).to_be_visible()
+    assert faults(page) == []
+    sign_in(page, "admin")
+    expect(page).to_have_url(f"{server}/")
+    for place in PLACES:
+        page.goto(place)
+        expect(page.locator("main h1")).to_be_visible()
+        assert faults(page) == [], place

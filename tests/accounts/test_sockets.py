@@ -1,0 +1,59 @@
+"""Sockets need a user with the role for them, and are closed when the login ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from asgiref.testing import ApplicationCommunicator
+
+from devui.accounts import users
+from devui.accounts.guard import UserSockets
+from devui.asgi import application
+from devui.web.login import guard
+from tests.accounts.conftest import cookie_of
+from tests.login.echo_socket import CONNECT, answer_to, echo, open_socket
+
+pytestmark = pytest.mark.usefixtures("people")
+
+
+async def opening(name: str, path: str, app: Any = None) -> ApplicationCommunicator:
+    cookies = await sync_to_async(cookie_of)(name) if name else {}
+    sent = [(b"cookie", f"{key}={value}".encode()) for key, value in cookies.items()]
+    return open_socket(sent, app or UserSockets(echo), path)
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "opens"),
+    [
+        ("", "/ws/sessions/1/", False),
+        ("reader", "/ws/sessions/1/", True),
+        ("reader", "/ws/evals/runs/r1/", True),
+        ("", "/run_live", False),
+        ("reader", "/run_live", False),
+        ("runner", "/run_live", True),
+        ("admin", "/run_live", True),
+        ("admin", "/other", False),
+    ],
+)
+async def test_socket_opens_for_its_role(name, path, opens):
+    socket = await opening(name, path)
+    assert ((await answer_to(socket, CONNECT))["type"] == "websocket.accept") is opens
+    await socket.send_input({"type": "websocket.disconnect"})
+
+
+async def test_application_guards_its_sockets():
+    assert (await answer_to(await opening("", "/run_live", application), CONNECT))[
+        "type"
+    ] != "websocket.accept"
+
+
+async def test_open_socket_is_closed_when_its_user_is_disabled(monkeypatch):
+    monkeypatch.setattr(guard, "RECHECK_S", 0.05)
+    socket = await opening("runner", "/run_live")
+    assert (await answer_to(socket, CONNECT))["type"] == "websocket.accept"
+    await sync_to_async(lambda: users.set_active(users.find_user("runner"), is_active=False))()
+    closed = await socket.receive_output(5)
+    assert (closed["type"], closed["code"]) == ("websocket.close", 1008)
+    await socket.send_input({"type": "websocket.disconnect"})
