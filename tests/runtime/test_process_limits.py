@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from evals_app.models import EvalAttempt
 from sessions_app.models import Run
 from tests import forked_processes
@@ -31,6 +33,7 @@ async def test_agent_that_exceeds_memory_fails_alone(supervise, monkeypatch):
         assert done.runtime_id == failed.runtime_id, "the process goes on"
 
 
+@pytest.mark.soak
 async def test_agent_that_uses_up_processor_time_is_ended_with_the_reason(supervise, monkeypatch):
     monkeypatch.setenv("DEVUI_AGENT_CPU_S", "8")
     async with supervise() as stage:
@@ -59,6 +62,7 @@ async def test_agent_has_limits_of_files_and_processes_and_not_the_secret_key(su
     assert "DEVUI_SECRET_KEY" not in result["variables"]
 
 
+@pytest.mark.soak
 def test_eval_attempt_that_exceeds_memory_is_an_error(store, agents_dir):
     greedy = case("greedy", turn(f'call fill_memory {{"megabytes": {MEMORY_MB}}}', "filled"))
     modest = case("modest", turn("say hi", "hi"))
