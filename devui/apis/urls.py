@@ -1,4 +1,4 @@
-"""URLs of the two APIs, which are built at their first request or after the first page."""
+"""URLs of the two APIs, which are built when one of their URLs is first needed."""
 
 from __future__ import annotations
 

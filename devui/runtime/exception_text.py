@@ -1,4 +1,4 @@
-"""Text of any exception, safe to print, store and send, even if its class misbehaves.
+"""Texts of exceptions: safe to print, store and send, and short in the log.
 
 An agent's error is one line in the log. The run's row and its page keep the whole traceback.
 """

@@ -5,11 +5,11 @@ currency = "USD"
 
 [[price]]
 model = "gemini-2.5-flash"  # a name, or a pattern such as "gemini-2.5-*"
-from = 2025-06-17           # first day (UTC) of this price; without it: always
+from = 2025-06-17           # first day (UTC) of this price; default: always
 input = 0.30                # for 1,000,000 tokens
-cached = 0.075              # cached input; without it: as input
+cached = 0.075              # cached input; default: as input
 output = 2.50
-thoughts = 3.50             # thinking tokens; without it: as output
+thoughts = 3.50             # thinking tokens; default: as output
 ```
 
 A model without a price costs "unknown" (None), never 0. An eval run keeps the prices it was made with.

@@ -1,4 +1,4 @@
-"""SQL and rows for an event and its session. Used by `sessions_app.sessions.writes`, like `ledger` for the keys."""
+"""SQL and values that store an event and update its session, for `sessions_app.sessions.writes`."""
 
 from __future__ import annotations
 

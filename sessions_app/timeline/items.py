@@ -44,7 +44,7 @@ SIGNALS = {
     "transferToAgent": "transfer to",
     "transferReason": "reason of the transfer",
     "escalate": "escalate",
-    "skipSummarization": "result not summarised by the model",
+    "skipSummarization": "result not summarized by the model",
     "endOfAgent": "end of agent",
     "agentState": "checkpoint",
     "rewindBeforeInvocationId": "rewind to before",

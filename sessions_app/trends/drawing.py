@@ -15,6 +15,11 @@ from sessions_app.trends.trend_queries import Group, Trend
 
 TOP, HEIGHT = 10.0, 150.0
 TICKS = 4
+"""Most steps of the scale."""
+
+SMALLEST_STEP = {"seconds": 0.001, "tokens": 1.0, "number": 1.0}
+"""Smallest step of the scale by unit: smaller ones would have equal labels."""
+
 LABELS = 6
 """Approximate number of times on the axis."""
 
@@ -66,20 +71,19 @@ class Plot:
         return self.bottom + 22
 
     @cached_property
-    def highest(self) -> float:
-        """Value at the top of the plot: the largest value, rounded up to a round number."""
+    def scale(self) -> list[float]:
+        """Values of the horizontal lines: multiples of 1, 2 or 5 times a power of ten, from 0 up to all values."""
         values = [value for group in self.trend.groups for _, value in self._values(group)]
-        largest = max(values, default=0.0)
-        if largest <= 0:
-            return 1.0
-        step = 10 ** math.floor(math.log10(largest))
-        return float(next(factor * step for factor in (1, 2, 4, 6, 8, 10) if factor * step >= largest))
+        largest = max(values, default=0.0) or 1.0
+        power = 10.0 ** math.floor(math.log10(largest / TICKS))
+        step = next(factor * power for factor in (1, 2, 5, 10) if factor * power * TICKS >= largest)
+        step = max(step, SMALLEST_STEP.get(self.trend.unit, 0.0))
+        return [round(tick * step, 9) for tick in range(math.ceil(round(largest / step, 9)) + 1)]
 
     @property
     def grid(self) -> list[tuple[float, float]]:
         """Horizontal lines: y and value."""
-        values = [round(self.highest * tick / TICKS, 9) for tick in range(TICKS + 1)]
-        return [(self._y(value), value) for value in values]
+        return [(self._y(value), value) for value in self.scale]
 
     @property
     def times(self) -> list[tuple[float, str]]:
@@ -131,7 +135,7 @@ class Plot:
         return round(100 * ((start - starts.start) / starts.step + 0.5) / len(starts), 2)
 
     def _y(self, value: float) -> float:
-        return round(TOP + HEIGHT * (1 - value / self.highest), 2)
+        return round(TOP + HEIGHT * (1 - value / self.scale[-1]), 2)
 
 
 def plots_of(trend: Trend) -> list[Plot]:

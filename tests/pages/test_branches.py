@@ -58,7 +58,7 @@ def test_the_plan_of_a_rewind_is_a_page_and_a_dialog(story: Story, get: Get):
 
 def test_rewind_preview_lists_changed_and_unchanged_keys(story: Story, get: Get):
     text = get(rewind_page(story)).one("form", css="branch-plan").text
-    assert "“And in Rome?” had not happened: 4 events from event 3 on" in text
+    assert "“And in Rome?” had not happened: it ignores 4 events, starting at event 3." in text
     assert 'city "Rome" → "Paris"' in text
     assert "late 1 removed" in text
     assert 'user:tier then "free", now "gold"' in text

@@ -68,6 +68,22 @@ def test_each_point_opens_the_sessions_of_its_group_and_day(get):
             assert sessions_found(link)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "labels"),
+    [
+        (0.0008, ["0 ms", "1 ms"]),
+        (0.005, ["0 ms", "2 ms", "4 ms", "6 ms"]),
+        (2.7, ["0 ms", "1.00 s", "2.00 s", "3.00 s"]),
+        (7.0, ["0 ms", "2.00 s", "4.00 s", "6.00 s", "8.00 s"]),
+    ],
+)
+def test_labels_of_the_scale_differ_and_have_equal_steps(get, seconds, labels):
+    record(session(), Invocation(today(), seconds=seconds))
+    rollup.count_all()
+    scale = get("/trends/?app=weather").all("svg", css="trend-scale")[0]
+    assert [label.text for label in scale.all("text")] == labels
+
+
 def test_page_without_recorded_invocations_says_what_would_be_there(get):
     assert "Recorder" in get("/trends/").one("div", css="empty").text
     assert "Recorder" in get("/trends/?app=none&measure=problems&by=user&days=2").text

@@ -145,7 +145,7 @@ def _check_value(name: str, value: str, place: tuple[int, int]) -> str:
     raise QueryError(
         f"{value[:40]!r} is not a value of {name}{_did_you_mean(close)}",
         *place,
-        hint=f"Values of {name}: are {', '.join(values)}.",
+        hint=f"Values of {name}: {', '.join(values)}.",
     )
 
 
