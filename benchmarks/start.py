@@ -72,7 +72,6 @@ def medians(ours: Callable[[], float], peer: Callable[[], float]) -> tuple[float
 
 def main() -> None:
     """Measure and print."""
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program has its bytecode
     own, peer = medians(partial(first_page_time, OURS, "/"), partial(first_page_time, ADK_WEB, "/dev-ui/"))
     print(
         Figure("first page after the server's start", "s", own, OF_ADK_WEB * peer, peer, "adk web").as_line()
