@@ -22,6 +22,9 @@ pytestmark = [pytest.mark.soak, pytest.mark.anywhere]
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0
 
+ATTEMPT_LIMIT = "--limit=attempt_seconds=5"
+"""More than an attempt takes to come to its agent on a loaded machine: else it ends as one that took too long."""
+
 AGENT = """
 import asyncio
 import os
@@ -155,7 +158,7 @@ def test_the_engine_of_a_command_that_is_killed_ends_with_it(store, gate):
 def test_blocking_agent_is_reported_and_others_continue(store, gate):
     cases = [case(word, turn(word, word)) for word in ("go", "block", "after")]
     write(gate, "s.evalset.json", evalset(*cases))
-    judged = ("--metrics=response_match_score", "--parallelism=1", "--limit=attempt_seconds=1")
+    judged = ("--metrics=response_match_score", "--parallelism=1", ATTEMPT_LIMIT)
     done = forked_processes.run(run_evals_argv(gate, "s", *judged), cwd=ROOT, env=environment())
     run = EvalRun.objects.get()
     assert (done.returncode, run.status, statuses()) == (1, "done", ["passed", "error", "passed"])
@@ -169,7 +172,7 @@ def test_blocking_agent_is_reported_and_others_continue(store, gate):
 
 def test_blocking_attempt_among_several_is_identified(store, gate):
     write(gate, "s.evalset.json", evalset(*[case(word, turn(word, word)) for word in ("block", "go")]))
-    judged = ("--metrics=response_match_score", "--limit=attempt_seconds=2")
+    judged = ("--metrics=response_match_score", ATTEMPT_LIMIT)
     done = forked_processes.run(run_evals_argv(gate, "s", *judged), cwd=ROOT, env=environment())
     assert done.returncode == 1, done.stdout + done.stderr
     assert statuses() == ["error", "passed"]
@@ -178,7 +181,7 @@ def test_blocking_attempt_among_several_is_identified(store, gate):
 def test_c_code_that_holds_the_gil_is_ended(store, gate):
     write(gate, "s.evalset.json", evalset(*[case(word, turn(word, word)) for word in ("search", "go")]))
     done = forked_processes.run(
-        run_evals_argv(gate, "s", "--metrics=response_match_score", "--limit=attempt_seconds=1"),
+        run_evals_argv(gate, "s", "--metrics=response_match_score", ATTEMPT_LIMIT),
         cwd=ROOT,
         env=environment(),
     )
@@ -191,7 +194,7 @@ def test_c_code_that_holds_the_gil_is_ended(store, gate):
 def test_agent_that_never_ends_does_not_block_the_command(store, gate):
     write(gate, "s.evalset.json", evalset(*[case(word, turn(word, word)) for word in ("cling", "go")]))
     done = forked_processes.run(
-        run_evals_argv(gate, "s", "--metrics=response_match_score", "--limit=attempt_seconds=1"),
+        run_evals_argv(gate, "s", "--metrics=response_match_score", ATTEMPT_LIMIT),
         cwd=ROOT,
         env=environment(),
     )
