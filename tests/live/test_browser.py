@@ -490,3 +490,20 @@ def test_the_page_reads_without_scripts(open_window, server, long_story):
     page.get_by_role("button", name="Run").click()
     page.wait_for_url("**/sessions/**")
     reload_until(page, page.locator(".run", has_text="RuntimeUnavailable"))
+
+
+@pytest.mark.parametrize("width", [1000, 390])
+def test_heading_of_a_turn_fits_its_column(open_page, story, settings, tmp_path, width):
+    settings.DEVUI_AGENTS_DIR, settings.DATA_DIR = "", tmp_path
+    (tmp_path / "prices.toml").write_text('[[price]]\nmodel = "fast"\ninput = 1.2345\noutput = 1')
+    run = lifecycle.create_run(story.pk, {})
+    lifecycle.claim(run.pk, None, "6729e4b44b3aa940")
+    lifecycle.record_invocation(run.pk, story.invocation)
+    story.asks("What is the weather in Oslo and in Paris on the first day of the year?")
+    usage = {"promptTokenCount": 123, "totalTokenCount": 123}
+    story.says("It rains.", modelVersion="fast", usageMetadata=usage)
+    lifecycle.finish(run.pk, Run.Status.DONE)
+    page = open_page(story, width=width)
+    heading = page.locator(".invocation-head").first
+    expect(heading).to_contain_text("USD 0.000152")
+    assert heading.evaluate("head => head.scrollWidth <= head.clientWidth")
