@@ -4,6 +4,7 @@ SHELL := /bin/sh
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+LOCK := requirements-dev.lock
 HOST ?= 127.0.0.1
 PORT ?= 8000
 POSTGRES ?= postgresql://postgres@127.0.0.1:5432/devui
@@ -12,26 +13,45 @@ POSTGRES ?= postgresql://postgres@127.0.0.1:5432/devui
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(VENV)/.run: pyproject.toml
+$(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "DevUI needs Python 3.11 or newer: make PYTHON=python3.12 …")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(PYTHON) -m venv $(VENV)
+
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+$(VENV)/.run: pyproject.toml | $(BIN)/python
+	$(PIP_INSTALL) -e .
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.run
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
-	touch $@
+$(VENV)/.dev: pyproject.toml $(LOCK) | $(BIN)/python
+	$(PIP_INSTALL) --require-hashes -r $(LOCK)
+	$(PIP_INSTALL) --no-deps --no-build-isolation -e .
+	touch $(VENV)/.run $@
 
 .PHONY: run
 run: $(VENV)/.run ## install, and serve the example agents with demo sessions on http://127.0.0.1:8000/
 	$(BIN)/python manage.py web examples/agents --demo examples/demo.json --host $(HOST) --port $(PORT)
 
 .PHONY: install
-install: $(VENV)/.dev ## install everything that developing needs
+install: $(VENV)/.dev ## install everything that developing needs, in the versions of the lock file
+
+.PHONY: lock
+lock: $(VENV)/.dev ## update the lock file after a change of pyproject.toml (to the newest releases: make lock UPGRADE=--upgrade)
+	$(BIN)/uv pip compile --quiet pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(UPGRADE) --output-file $(LOCK)
+	$(MAKE) --no-print-directory licenses
 
 .PHONY: test
 test: $(VENV)/.dev ## run the tests: all on SQLite, then those of sessions and search on PostgreSQL where one answers
 	sh tests/run $(BIN)/python
+
+.PHONY: test-lowest
+test-lowest: $(VENV)/.dev ## run some tests with the lowest releases that pyproject.toml allows, on the oldest Python here
+	sh tests/run_versions $(BIN)/uv lowest-direct
+
+.PHONY: test-newest
+test-newest: $(VENV)/.dev ## run the same tests with the newest releases, on the newest Python here
+	sh tests/run_versions $(BIN)/uv highest
 
 .PHONY: soak
 soak: $(VENV)/.dev ## run the tests that take long: kills, limits, every page in a browser
@@ -78,6 +98,14 @@ trust: $(VENV)/.dev ## show by simulation how often comparisons of eval runs are
 screenshots: $(VENV)/.dev ## take the README's pictures from the server of `make run`
 	$(BIN)/python docs/take_screenshots.py http://$(HOST):$(PORT)
 
+.PHONY: licenses
+licenses: $(VENV)/.dev ## write docs/licenses.md
+	$(BIN)/python docs/list_licenses.py
+
+.PHONY: dist
+dist: $(VENV)/.dev ## build the wheel and the sdist of the last commit into dist/, always with the same bytes
+	$(BIN)/python deploy/build_dist.py dist
+
 .PHONY: clean
-clean: ## remove the virtual environment, ADK for JavaScript and the store in .devui/
-	rm -rf $(VENV) $(ADK_JS) .devui
+clean: ## remove the virtual environments, ADK for JavaScript, built releases and the store in .devui/
+	rm -rf $(VENV) .venv-lowest-direct .venv-highest $(ADK_JS) dist .devui

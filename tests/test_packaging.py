@@ -120,7 +120,7 @@ def run(folder: Path, *command: str | Path, **environment: str) -> str:
         env={**values_by_key, **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
     )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
@@ -146,6 +146,32 @@ def test_the_wheel_holds_every_module(wheel):
     for room in ("devui", "sessions_app", "evals_app"):
         modules = {file.relative_to(ROOT).as_posix() for file in (ROOT / room).rglob("*.py")}
         assert modules <= packed
+
+
+@pytest.mark.parametrize("python", ["python3.11", "python3.12", "python3.13", "python3.14"])
+def test_wheel_runs_with_the_locked_versions_on_every_python(wheel, tmp_path, python):
+    if not shutil.which(python) or subprocess.run([python, "-c", ""], capture_output=True).returncode:
+        pytest.skip(f"no {python} here")
+    uv = [Path(sys.executable).with_name("uv"), "--quiet"]
+    run(tmp_path, *uv, "venv", "--no-python-downloads", "--python", python, "venv")
+    locked = ["--constraints", ROOT / "requirements-dev.lock"]
+    run(tmp_path, *uv, "pip", "install", "--python", "venv/bin/python", *locked, wheel)
+    assert "run_evals" in run(tmp_path, "venv/bin/devui", "--help")
+    modules = "devui.asgi, sessions_app.adk, evals_app.engine, devui.testing.plugin"
+    run(tmp_path, "venv/bin/python", "-c", f"import devui; devui.setup(); import {modules}")
+
+
+def test_wheel_and_sdist_of_a_commit_have_the_same_bytes_every_time(tmp_path):
+    script = str(ROOT / "deploy" / "build_dist.py")
+    for folder, umask, zone in (("first", 0o022, "UTC"), ("second", 0o077, "Asia/Tokyo")):
+        command = [sys.executable, script, str(tmp_path / folder)]
+        subprocess.run(command, env={**os.environ, "TZ": zone}, umask=umask, check=True)
+    first, second = (
+        {file.name: file.read_bytes() for file in (tmp_path / folder).iterdir()}
+        for folder in ("first", "second")
+    )
+    assert sorted(name.rpartition(".")[2] for name in first) == ["gz", "whl"]
+    assert first == second
 
 
 def test_installed_it_has_a_command_that_explains_itself(scripts, tmp_path):

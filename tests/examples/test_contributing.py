@@ -29,7 +29,7 @@ FOLDERS = (
 )
 """Folders that the page's paths are relative to; the last ones in rows that name the folder before the file."""
 
-NOT_IN_THE_TREE = {".adk-js/", "/version"}
+NOT_IN_THE_TREE = {".adk-js/", "/version", "dist/"}
 
 
 def commands() -> list[list[str]]:

@@ -1,0 +1,100 @@
+"""Write docs/licenses.md: the licenses of all packages that DevUI runs with, as installed by `make install`."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "licenses.md"
+NOT_LISTED = {"dev", "vertex"}
+"""Extras of which no package is listed: one for development, and one that the lock file leaves out for its size."""
+
+PLATFORM = {
+    "python_version": "3.11",
+    "python_full_version": "3.11.9",
+    "sys_platform": "linux",
+    "platform_system": "Linux",
+    "platform_machine": "x86_64",
+}
+"""Where the listed packages are needed, so that the page is the same wherever it is written."""
+
+HEAD = """# Licenses of dependencies
+
+DevUI is licensed under [Apache-2.0](../LICENSE). It contains no code of the packages below: `pip` installs them, each
+under the license that its own metadata states. `make licenses` writes this page from these packages; a test fails if it
+is out of date. It lists the packages for Python 3.11 on Linux, without those for development and of the extra `vertex`.
+Their versions are in `requirements-dev.lock`.
+
+| package | license | needed by |
+|---|---|---|
+"""
+
+
+def read_requirements() -> dict[str, list[Requirement]]:
+    """Return the requirements of DevUI ("") and of its listed extras, from pyproject.toml."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = {name: of for name, of in project["optional-dependencies"].items() if name not in NOT_LISTED}
+    return {
+        name: [requirement for requirement in map(Requirement, lines) if requirement.name != "devui"]
+        for name, lines in {"": project["dependencies"], **extras}.items()
+    }
+
+
+def find_packages(requirements: Iterable[Requirement]) -> set[str]:
+    """Return the names of the packages required, and of all that they require."""
+    queue, visited = list(requirements), set[tuple[str, frozenset[str]]]()
+    while queue:
+        required = queue.pop()
+        visit = (canonicalize_name(required.name), frozenset(required.extras))
+        if visit in visited:
+            continue
+        visited.add(visit)
+        for line in metadata.requires(required.name) or []:
+            needed = Requirement(line)
+            if any(is_needed(needed, extra) for extra in ("", *required.extras)):
+                queue.append(needed)
+    return {name for name, _ in visited}
+
+
+def is_needed(requirement: Requirement, extra: str) -> bool:
+    """Tell whether a package with this extra has the requirement on the listed platform."""
+    return requirement.marker is None or requirement.marker.evaluate({**PLATFORM, "extra": extra})
+
+
+def describe_license(name: str) -> str:
+    """Return the license that the package's metadata states."""
+    fields = metadata.metadata(name)
+    classifiers = [
+        line.split(" :: ")[-1] for line in fields.get_all("Classifier", []) if line.startswith("License ::")
+    ]
+    names = [name for name in fields.get_all("License", []) if "\n" not in name]  # others are whole texts
+    stated = fields.get("License-Expression") or ", ".join(names or classifiers)
+    if not stated:
+        raise ValueError(
+            f"The package {name} states no license in its metadata: look it up, or do without it."
+        )
+    return " ".join(stated.split())
+
+
+def compose_page() -> str:
+    """Return the page with one row per package."""
+    requirements = read_requirements()
+    users = {name: ["DevUI"] for name in find_packages(requirements.pop(""))}
+    for extra, required in requirements.items():
+        for name in find_packages(required):
+            if users.setdefault(name, []) != ["DevUI"]:
+                users[name].append(f"`{extra}`")
+    rows = [f"| {name} | {describe_license(name)} | {', '.join(users[name])} |\n" for name in sorted(users)]
+    return HEAD + "".join(rows)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(compose_page(), encoding="utf-8")
+    sys.stdout.write(f"{PAGE.relative_to(ROOT)} is written.\n")
