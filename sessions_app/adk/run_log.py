@@ -23,7 +23,7 @@ from typing import Any, TextIO
 from sessions_app import scopes
 from sessions_app.ids import SessionKey
 from sessions_app.models import LogRecord
-from sessions_app.traces.log_records import save_log_records
+from sessions_app.traces.log_records import NewLogRecord, save_log_records
 from sessions_app.traces.outbox import Unit, outbox
 
 MAX_RECORDS = 5_000
@@ -86,7 +86,7 @@ class RunLog:
         self._clock = clock
         self._ref = uuid.uuid4().hex
         self._lock = threading.Lock()
-        self._waiting: list[LogRecord] = []
+        self._waiting: list[NewLogRecord] = []
         self._lines: dict[str, str] = {}
         self._count = 0
         self._chars = 0
@@ -156,7 +156,7 @@ class RunLog:
         origin = _origin.get()
         is_queued = bool(self._waiting)
         self._waiting.append(
-            LogRecord(
+            NewLogRecord(
                 invocation_id=self._invocation_id,
                 ref=self._ref,
                 number=self._count,
@@ -178,11 +178,7 @@ class RunLog:
         """Return the write of the waiting records. Removes credentials here, because the agent does not wait for it."""
         with self._lock:
             records, self._waiting = self._waiting, []
-        for record in records:
-            record.message = _cut_message(record.message)
-            for name in ("logger", "agent", "tool", "call_id"):
-                setattr(record, name, scopes.clean_text(getattr(record, name)))
-        return partial(save_log_records, self._key, records)
+        return partial(save_log_records, self._key, [_clean(record) for record in records])
 
 
 def note_agent(agent: str) -> None:
@@ -255,6 +251,17 @@ def _capture() -> None:
         stream = getattr(sys, name)
         if stream is not None and not isinstance(stream, _Tee):
             setattr(sys, name, _Tee(stream, source))
+
+
+def _clean(record: NewLogRecord) -> NewLogRecord:
+    """Return a record without credentials and without characters that a column cannot hold."""
+    return record._replace(
+        logger=scopes.clean_text(record.logger),
+        agent=scopes.clean_text(record.agent),
+        tool=scopes.clean_text(record.tool),
+        call_id=scopes.clean_text(record.call_id),
+        message=_cut_message(record.message),
+    )
 
 
 def _cut_message(message: str) -> str:

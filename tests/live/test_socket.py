@@ -12,12 +12,12 @@ from django.test.utils import CaptureQueriesContext
 
 from sessions_app.live import consumers, page_socket, snapshot
 from sessions_app.live.session_tail import SessionTail
-from sessions_app.models import Event, LogRecord, NestedRun, Run
+from sessions_app.models import Event, NestedRun, Run
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import writes
 from sessions_app.store import change_listener, units_of_work
 from sessions_app.timeline.event_window import WINDOW_SIZE
-from sessions_app.traces.log_records import save_log_records
+from sessions_app.traces.log_records import NewLogRecord, save_log_records
 from sessions_app.traces.nested_records import save_nested
 from tests.live.conftest import PATIENCE, foreign_writer, seqs_in, watching
 from tests.timeline.story import Story
@@ -267,7 +267,7 @@ async def test_number_of_log_records_reaches_the_page_while_a_tool_runs(story):
     event = await units_of_work.read(lambda: Event.objects.get(session=story.pk, seq=1))
 
     async def log(number: int) -> None:
-        record = LogRecord(
+        record = NewLogRecord(
             invocation_id=event.invocation_id,
             ref="r1",
             number=number,

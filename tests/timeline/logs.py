@@ -14,7 +14,7 @@ def log(story: Story, seq: int, *messages: str, level: int = 20, **columns: Any)
     row = Event.objects.get(session=story.pk, seq=seq)
     first = LogRecord.objects.count() + 1
     records = [
-        LogRecord(
+        log_records.NewLogRecord(
             **{
                 "invocation_id": row.invocation_id,
                 "ref": "r",

@@ -235,11 +235,11 @@ async def test_recorder_can_leave_logs_out(ask):
 
 async def test_session_that_is_gone_takes_no_records(ask, ours):
     await ask(agent_with(look))
-    rows = await stored()
     key = SessionKey("", APP, USER, "s1")
+    late = log_records.NewLogRecord("i1", "r1", 1, 1.0, 20, "log", "late")
     await ours.delete_session(app_name=APP, user_id=USER, session_id="s1")
     assert await stored() == []
-    await units_of_work.read(lambda: log_records.save_log_records(key, rows))
+    await units_of_work.read(lambda: log_records.save_log_records(key, [late]))
     assert await stored() == []
 
 
