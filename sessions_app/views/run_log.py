@@ -18,6 +18,9 @@ from sessions_app.traces import log_records, waterfall
 PAGE = "devui/traces/log.html"
 PART = "devui/traces/log_part.html"
 
+AFTER_RUN_S = 60.0
+"""Seconds after a run whose output its page shows, too: threads that a tool started print after its end."""
+
 
 class LogQuery(QueryForm):
     """Selects records of at least a level, after a primary key or around one."""
@@ -54,11 +57,11 @@ def page(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _process_output(trace: Trace) -> str | None:
-    """Return the output of the process that ran an invocation, during it; None if another program ran it."""
+    """Return the output of the process during an invocation and shortly after; None if another program ran it."""
     runs = Run.objects.filter(session=trace.session, invocation_id=trace.invocation_id)
     if not runs.exists():
         return None
-    end = time.time() if trace.finished_at is None else trace.finished_at
+    end = time.time() if trace.finished_at is None else trace.finished_at + AFTER_RUN_S
     return read_output(trace.session.app_name, trace.started_at, end)
 
 

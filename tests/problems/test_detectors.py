@@ -115,6 +115,12 @@ async def test_missing_argument(store):
         ({"error": "no such city"}, "answered with an error in its result: no such city"),
         ({"status": "error", "error_message": "no such city"}, "no such city"),
         ({"isError": True, "content": [{"type": "text", "text": "no such city"}]}, "isError: no such city"),
+        (
+            {
+                "error": f"Tool lookup execution failed. {'Analyze this error. ' * 9}Status Code: 409, no such city"
+            },
+            "Status Code: 409, no such city",
+        ),
     ],
 )
 async def test_result_that_reports_a_failure(store, result, said):

@@ -106,7 +106,7 @@ def test_records_of_many_events_are_counted_in_one_query(story, trace, django_as
     assert {seq: count.records for seq, count in counts.items()} == {1: 1, 2: 2}
 
 
-def test_page_shows_the_output_of_the_process_during_the_run(story, client, settings, tmp_path):
+def test_page_shows_the_output_of_the_process_during_and_after_the_run(story, client, settings, tmp_path):
     settings.DATA_DIR = tmp_path
     story.asks("go")
     trace = Trace.objects.create(
@@ -115,10 +115,12 @@ def test_page_shows_the_output_of_the_process_during_the_run(story, client, sett
     (tmp_path / "output").mkdir()
     file = output_file(tmp_path / "output", story.session.app_name)
     file.write_bytes(time_mark(900) + b"earlier\n" + time_mark(1_000) + b"<b>subprocess</b>\n")
+    with file.open("ab") as later:
+        later.write(time_mark(1_055) + b"thread\n" + time_mark(1_100) + b"another run\n")
     page = f"/traces/{trace.pk}/log/"
     link = parse(client.get(page).content).one("section", "process-output").one("a").attrs["href"]
     assert "no output of the process" in parse(client.get(page + link).content).one("main").text
 
     lifecycle.finish(lifecycle.create_run(story.pk, {}).pk, Run.Status.DONE, invocation_id="i1")
     output = parse(client.get(page + link).content).one("section", "process-output").one("pre")
-    assert output.text == "<b>subprocess</b>"
+    assert output.text.split() == ["<b>subprocess</b>", "thread"]

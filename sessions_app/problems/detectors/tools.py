@@ -110,7 +110,7 @@ def tool_error(evidence: Evidence) -> Iterator[Problem]:
         is_of_tool = failure.source is Source.TOOL and failure.form not in CAUGHT
         if is_of_tool and failure.cause is Cause.OTHER:
             action = f"answered with {failure.form}" if failure.form else "raised an exception"
-            yield failure.problem(f"{quote(failure.name)} {action}: {quote(failure.message)}")
+            yield failure.problem(f"{quote(failure.name)} {action}: {quote(failure.message, 300)}")
 
 
 @detector(
