@@ -7,6 +7,9 @@ import os
 import signal
 import sys
 
+AUDITED = {"purge_sessions": ("purge", "session"), "login": ("settings", "login")}
+"""Verb and kind of object of the commands that the audit log lists, beside those of users."""
+
 INTERRUPTED = 130
 """Exit status of programs ended by Ctrl-C, as in shells."""
 
@@ -41,6 +44,18 @@ def _run() -> None:
         sys.stderr.write(f"{error}\n")
         sys.exit(2)
     execute_from_command_line(sys.argv)
+    _record_command(sys.argv[1:])
+
+
+def _record_command(arguments: list[str]) -> None:
+    """Write the audit entry of a command that has ended well, if users are switched on."""
+    from django.conf import settings
+
+    action = AUDITED.get(arguments[0]) if arguments else None
+    if action and settings.DEVUI_USERS:
+        from devui.accounts import audit
+
+        audit.record_command(*action, " ".join(arguments[1:]))
 
 
 if __name__ == "__main__":

@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
+from urllib.parse import parse_qsl
 
 from asgiref.sync import iscoroutinefunction
 from channels.security.websocket import WebsocketDenier
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import Resolver404, ResolverMatch, resolve
 from django.utils.cache import patch_vary_headers
 from django_htmx.middleware import HtmxDetails
 
-from devui.accounts import logins, users
+from devui.accounts import audit, logins, tokens, users
+from devui.accounts.audit import Action
 from devui.accounts.logins import Person
 from devui.accounts.roles import SOCKETS, Role, Rule, find_rule
 from devui.web import error_responses
+from devui.web.body_admission import BodyAdmitted
 from devui.web.error_responses import Problem
 from devui.web.login import guard as login_guard
 from devui.web.middleware import GetResponse, Middleware
 from devui.web.origins import AsgiApp, AsgiScope
-from sessions_app.errors import DevUIError
+from sessions_app.errors import DevUIError, Forbidden
 from sessions_app.store import units_of_work
 
+log = logging.getLogger(__name__)
+
+LOGIN_REQUIRED = replace(
+    login_guard.LOGIN_REQUIRED,
+    hint="In a browser, load the page again and sign in. Programs send `Authorization: Bearer TOKEN`: create a token at"
+    " /account/. It may have expired or been revoked.",
+)
 NO_USERS = Problem(
     503,
     "Nobody can sign in yet: there is no active admin.",
@@ -50,6 +63,7 @@ class UserRequired(Middleware):
         except DevUIError as error:
             refusal = error_responses.bare_response(request, error_responses.problem_of(error))
         response = refusal or await self.get_response(request)
+        await _record_action(request, response)
         if person_of(request) is not None:
             response.headers.setdefault("Cache-Control", "no-store")
             patch_vary_headers(response, ["Cookie", "Authorization"])
@@ -63,6 +77,7 @@ class UserRequired(Middleware):
         if not rule.form_field or person is None:
             return None
         request.devui_rule = rule = rule.of_form(request.POST.dict())  # type: ignore[attr-defined]
+        request.devui_objects = ", ".join(request.POST.getlist("session"))  # type: ignore[attr-defined]
         return _role_refusal(request, person, rule)
 
     async def _refusal(self, request: HttpRequest) -> HttpResponseBase | None:
@@ -73,17 +88,19 @@ class UserRequired(Middleware):
             logins.find_person, request.COOKIES, request.headers.get("Authorization", "")
         )
         request.devui_login = request.devui_person = person  # type: ignore[attr-defined]
+        if person is not None and person.unrecorded_use is not None:
+            await units_of_work.write(tokens.record_use, person.unrecorded_use)
+        match = None if is_file else _find_route(request)
+        rule = find_rule(request.method or "", match.route) if match else None
+        request.devui_route, request.devui_rule = match, rule  # type: ignore[attr-defined]
         if person is None and login_guard.is_public(request):
             return None
         if person is None:
             if not await units_of_work.read(users.has_admin):
                 return error_responses.bare_response(request, NO_USERS)
-            return login_guard.login_required_response(request)
-        match = None if is_file else _find_route(request)
+            return login_guard.login_required_response(request, LOGIN_REQUIRED)
         if match is None:  # a file, or no page has the address
             return None
-        rule = find_rule(request.method or "", match.route)
-        request.devui_rule = rule  # type: ignore[attr-defined]
         return _role_refusal(request, person, rule)
 
 
@@ -95,7 +112,9 @@ class UserSockets:
 
     async def __call__(self, scope: AsgiScope, receive: Any, send: Any) -> None:
         """Pass the socket on while its user may use it, or deny the handshake (403)."""
-        if not await _may_use(scope):
+        may_use = await _may_use(scope)
+        await _record_socket(scope, 101 if may_use else 403)
+        if not may_use:
             await WebsocketDenier()(scope, receive, send)
             return
         is_closed = False
@@ -133,10 +152,57 @@ def person_of(request: HttpRequest) -> Person | None:
     return person
 
 
+def find_user(request: HttpRequest) -> User:
+    """Return the user of a request.
+
+    Raises:
+        Forbidden: the request has the token of the one-password login, which is nobody's.
+    """
+    person = person_of(request)
+    if person is None or person.user is None:
+        raise Forbidden("This token belongs to no user.", hint="Sign in as a user to see an account.")
+    return User.objects.get(pk=person.user)
+
+
+def highest_role(request: HttpRequest) -> Role:
+    """Return the highest role that the user of a request has in any app."""
+    person = person_of(request)
+    return max(person.role_in(app) for app in ("", *person.roles)) if person else Role.READER
+
+
+def expiry_of(request: HttpRequest) -> float | None:
+    """Return when the token of a request expires; None if it has none, or never."""
+    person = person_of(request)
+    return person.expires_at if person else None
+
+
 def rule_of(request: HttpRequest) -> Rule:
     """Return the rule of a request that was not refused."""
     rule: Rule | None = getattr(request, "devui_rule", None)
     return rule or Rule(Role.READER)
+
+
+async def _record_action(request: HttpRequest, response: HttpResponseBase) -> None:
+    """Write the audit entry of a request. What only asked whether a body may be read did nothing yet."""
+    rule, person = rule_of(request), person_of(request)
+    name = person.name if person else getattr(request, "devui_signs_in", "")
+    if not rule.verb or not name or isinstance(response, BodyAdmitted):
+        return
+    match: ResolverMatch = request.devui_route  # type: ignore[attr-defined]
+    action = Action(
+        rule,
+        name,
+        request.META.get("REMOTE_ADDR", ""),
+        response.status_code,
+        token=person.token if person else "",
+        route=match.route,
+        kwargs=match.kwargs,
+        objects=getattr(request, "devui_objects", ""),
+    )
+    try:
+        await units_of_work.write(audit.record, action)
+    except Exception:  # the response is made, whatever the store or an odd id in the address does
+        log.exception("The audit log lacks an entry: %s", action)
 
 
 def _find_route(request: HttpRequest) -> ResolverMatch | None:
@@ -165,11 +231,28 @@ def _refused(name: str, role: Role, rule: Rule | None) -> Problem:
     )
 
 
-async def _may_use(scope: AsgiScope) -> bool:
-    """Tell whether the user of a socket has the role for it."""
+def _rule_of_socket(scope: AsgiScope) -> Rule | None:
     prefix = settings.DEVUI_URL_PREFIX.strip("/")
     path = str(scope["path"]).strip("/").removeprefix(prefix).strip("/")
-    rule = SOCKETS.get(path.partition("/")[0])
+    return SOCKETS.get(path.partition("/")[0])
+
+
+async def _record_socket(scope: AsgiScope, status: int) -> None:
+    """Write the audit entry of a socket that runs an agent."""
+    rule = _rule_of_socket(scope)
+    with suppress(DevUIError):
+        person = await units_of_work.read(logins.find_person, *login_guard.credentials_of(scope))
+        if rule is not None and rule.verb and person is not None:
+            query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
+            client = (scope.get("client") or ("",))[0]
+            kwargs = {name: query.get(name, "") for name in ("app_name", "user_id", "session_id")}
+            action = Action(rule, person.name, client, status, token=person.token, kwargs=kwargs)
+            await units_of_work.write(audit.record, action)
+
+
+async def _may_use(scope: AsgiScope) -> bool:
+    """Tell whether the user of a socket has the role for it."""
+    rule = _rule_of_socket(scope)
     try:
         person = await units_of_work.read(logins.find_person, *login_guard.credentials_of(scope))
     except DevUIError:

@@ -5,17 +5,18 @@ Nothing is cached: a login that has ended, a disabled user or another role appli
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from django.conf import settings
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
 from django.db import connection
 
+from devui.accounts import tokens
+from devui.accounts.digests import digest
 from devui.accounts.models import Login, Membership
 from devui.accounts.roles import Role
 from devui.web.login import credentials_file
@@ -35,21 +36,29 @@ class Person:
     Attributes:
         user: primary key of the user; None for the token of the one-password login.
         roles: roles by app; the empty app is all of them.
+        limit: the most that the token of the request may do.
+        token: name of the token; empty for a browser.
+        expires_at: when the token expires; None: never.
+        unrecorded_use: primary key of the token if its use is to be recorded.
     """
 
     name: str
     user: int | None = None
     roles: Mapping[str, Role] = field(default_factory=dict)
+    limit: Role = Role.ADMIN
+    token: str = ""
+    expires_at: float | None = None
+    unrecorded_use: int | None = None
 
     def role_in(self, app: str = "") -> Role:
         """Return the role in an app; by default, the one in every app."""
-        return max(self.roles.get("", Role.READER), self.roles.get(app, Role.READER))
+        return min(self.limit, max(self.roles.get("", Role.READER), self.roles.get(app, Role.READER)))
 
 
 def cookie_name() -> str:
     """Return the name of the cookie. Servers with other stores on other ports of the host share its cookies."""
     store = str(settings.DATABASES["default"]["NAME"])
-    return f"devui-user-{_digest(store)[:12]}"
+    return f"devui-user-{digest(store)[:12]}"
 
 
 def find_person(cookies: Mapping[str, str], authorization: str) -> Person | None:
@@ -65,7 +74,7 @@ def find_login(cookies: Mapping[str, str]) -> Login | None:
     value = cookies.get(cookie_name(), "")
     if not value:
         return None
-    login = Login.objects.select_related("user").filter(digest=_digest(value)).first()
+    login = Login.objects.select_related("user").filter(digest=digest(value)).first()
     if login is None or login.expires_at < time.time() or not login.user.is_active:
         return None
     return login if login.password_mark == _password_mark(login.user) else None
@@ -86,19 +95,28 @@ def start_login(user: User) -> str:
     Login.objects.filter(user=user, expires_at__lt=now).delete()
     value = secrets.token_urlsafe(32)
     Login.objects.create(
-        user=user, digest=_digest(value), password_mark=_password_mark(user), expires_at=now + AGE_S
+        user=user, digest=digest(value), password_mark=_password_mark(user), expires_at=now + AGE_S
     )
     return value
 
 
 def end_login(cookies: Mapping[str, str]) -> None:
     """End the login of a browser's cookie, also for copies of the cookie."""
-    Login.objects.filter(digest=_digest(cookies.get(cookie_name(), ""))).delete()
+    Login.objects.filter(digest=digest(cookies.get(cookie_name(), ""))).delete()
 
 
-def _find_by_token(token: str) -> Person | None:
+def _find_by_token(text: str) -> Person | None:
+    if token := tokens.find_token(text):
+        is_recorded = token.last_used_at is not None and time.time() - token.last_used_at < tokens.TOUCH_S
+        return replace(
+            _person_of(token.user),
+            limit=Role(token.role),
+            token=token.name,
+            expires_at=token.expires_at,
+            unrecorded_use=None if is_recorded else token.pk,
+        )
     login = credentials_file.read_login()
-    if login is not None and login.has_token(token):
+    if login is not None and login.has_token(text):
         return Person(FILE_TOKEN, roles={"": Role.ADMIN})
     return None
 
@@ -109,8 +127,4 @@ def _person_of(user: User) -> Person:
 
 
 def _password_mark(user: User) -> str:
-    return _digest(user.password)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return digest(user.password)

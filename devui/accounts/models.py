@@ -1,14 +1,18 @@
-"""Tables of users' roles and logins. The users themselves are Django's.
+"""Tables of users' roles, logins and tokens, and of the audit log. The users themselves are Django's.
 
 Times are float seconds since the epoch, as in the other tables.
 """
 
 from __future__ import annotations
 
+import time
+from typing import Any, NoReturn
+
 from django.contrib.auth.models import User
 from django.db import models
 
 from devui.accounts.roles import Role
+from sessions_app.errors import Forbidden
 
 
 class Membership(models.Model):
@@ -32,3 +36,97 @@ class Login(models.Model):
     digest = models.CharField(max_length=64, unique=True)
     password_mark = models.CharField(max_length=64, help_text="Of the password: a new one ends the login.")
     expires_at = models.FloatField()
+
+
+class Token(models.Model):
+    """A secret that a program of a user sends. Only the SHA-256 of it is stored."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
+    name = models.CharField(max_length=100)
+    digest = models.CharField(max_length=64, unique=True)
+    role = models.SmallIntegerField(
+        choices=Role.choices, help_text="The most that it may do; never more than its user."
+    )
+    created_at = models.FloatField()
+    expires_at = models.FloatField(null=True)
+    last_used_at = models.FloatField(null=True, help_text="To the minute.")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "name"], name="token_name_of_user")]
+
+    @property
+    def is_expired(self) -> bool:
+        """Tell whether the token has expired."""
+        return self.expires_at is not None and self.expires_at < time.time()
+
+
+class AuditEntries(models.QuerySet["AuditEntry"]):
+    """Entries of the audit log, which are neither changed nor deleted."""
+
+    def update(self, **values: Any) -> NoReturn:
+        """Refuse.
+
+        Raises:
+            Forbidden: always.
+        """
+        raise _append_only()
+
+    def delete(self) -> NoReturn:
+        """Refuse.
+
+        Raises:
+            Forbidden: always.
+        """
+        raise _append_only()
+
+
+class AuditEntry(models.Model):
+    """Who did what to which object. Names are stored as they were: users and objects may be gone."""
+
+    class Outcome(models.TextChoices):
+        """What became of a request."""
+
+        DONE = "done"
+        REFUSED = "refused"
+        FAILED = "failed"
+
+    at = models.FloatField()
+    person = models.CharField(max_length=200)
+    token = models.CharField(max_length=100, default="", help_text="Name of the token, if one was sent.")
+    verb = models.CharField(max_length=40)
+    kind = models.CharField(max_length=40)
+    object_id = models.TextField(default="")
+    app = models.TextField(default="")
+    address = models.CharField(max_length=64, default="", help_text="Of the client.")
+    outcome = models.CharField(max_length=16, choices=Outcome.choices)
+    status = models.SmallIntegerField(help_text="HTTP status of the response.")
+
+    objects = AuditEntries.as_manager()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["at", "id"], name="audit_by_time"),
+            models.Index(fields=["person", "at"], name="audit_by_person"),
+        ]
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Add the entry.
+
+        Raises:
+            Forbidden: it is stored already.
+        """
+        if not self._state.adding:
+            raise _append_only()
+        super().save(*args, **kwargs)
+
+    def delete(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refuse.
+
+        Raises:
+            Forbidden: always.
+        """
+        raise _append_only()
+
+
+def _append_only() -> Forbidden:
+    return Forbidden("The audit log is append-only.", hint="Export it to keep a part of it elsewhere.")

@@ -93,6 +93,12 @@ _EVAL_RUN_V1 = "api/v1/evals/runs/<run_id>"
 RULES: dict[str, Rule] = {
     "POST logout/": Rule(Role.READER, "sign-out", "user"),
     "POST account/password/": Rule(Role.READER, "password", "user"),
+    "POST account/tokens/": Rule(Role.READER, "create", "token"),
+    "POST api/v1/tokens": Rule(Role.READER, "create", "token"),
+    "DELETE api/v1/tokens/<int:token>": Rule(Role.READER, "revoke", "token"),
+    "POST account/tokens/<int:pk>/revoke/": Rule(Role.READER, "revoke", "token"),
+    "GET audit/": Rule(Role.ADMIN),
+    "GET audit/export/": Rule(Role.ADMIN, "export", "audit log"),
     # sessions
     "POST sessions/new/": CREATE,
     "POST sessions/actions/": ACTION,

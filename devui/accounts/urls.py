@@ -2,11 +2,15 @@
 
 from django.urls import path
 
-from devui.accounts.views import account, sign_in
+from devui.accounts.views import account, audit_log, sign_in
 
 urlpatterns = [
     path("login/", sign_in.sign_in, name="devui-login"),
     path("logout/", sign_in.sign_out, name="devui-logout"),
     path("account/", account.account, name="account"),
     path("account/password/", account.change_password, name="account-password"),
+    path("account/tokens/", account.create_token, name="tokens"),
+    path("account/tokens/<int:pk>/revoke/", account.revoke_token, name="token-revoke"),
+    path("audit/", audit_log.audit_log, name="audit"),
+    path("audit/export/", audit_log.export, name="audit-export"),
 ]

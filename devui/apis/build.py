@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
+from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from ninja import NinjaAPI
@@ -66,6 +67,10 @@ v1 = NinjaAPI(
 )
 v1.add_router("", sessions.v1)
 v1.add_router("/evals", evals.router)
+if getattr(settings, "DEVUI_USERS", False):
+    from devui.accounts.api import router as tokens
+
+    v1.add_router("/tokens", tokens)
 
 
 def _error_response(request: HttpRequest, error: Any) -> HttpResponse:

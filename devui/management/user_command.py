@@ -19,6 +19,8 @@ class UserCommand(BaseCommand):
     """A command that needs DEVUI_USERS=1. Errors are shown in one line, with exit status 2."""
 
     requires_system_checks = ()
+    verb = "edit"
+    """What the audit log says that the command does."""
 
     def add_role_argument(self, parser: CommandParser, *, required: bool) -> None:
         """Add the option `--role`."""
@@ -49,8 +51,15 @@ class UserCommand(BaseCommand):
         try:
             ensure_schema()
             self.change_users(options)
+            self._record(options)
         except DevUIError as error:
             raise CommandError(f"{error.message} {error.hint}".strip(), returncode=2) from error
+
+    def _record(self, options: dict[str, Any]) -> None:
+        from devui.accounts import audit
+
+        changes = [name for name in ("role", "password", "disable", "enable") if options.get(name)]
+        audit.record_command(self.verb, "user", f"{options['name']}: {', '.join(changes)}")
 
     def change_users(self, options: dict[str, Any]) -> None:
         """Do what the command is for."""

@@ -1,4 +1,4 @@
-"""The page of a user's own account: role, and password."""
+"""The page of a user's own account: role, password and tokens."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from django.urls import reverse
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
-from devui.accounts import guard, logins, users
+from devui.accounts import guard, logins, tokens, users
+from devui.accounts.forms import TokenForm
 from devui.web.login.views import set_cookie
-from sessions_app.errors import Forbidden
+from sessions_app.errors import AlreadyExists
+from sessions_app.http import wants_partial
 from sessions_app.store import units_of_work
 
 PAGE = "devui/accounts/account.html"
@@ -21,22 +23,62 @@ PAGE = "devui/accounts/account.html"
 @require_safe
 async def account(request: HttpRequest) -> HttpResponse:
     """Show the user's name and role, and the form of the password."""
-    user = await units_of_work.read(_find_user, request)
-    return await units_of_work.read(_page, request, PasswordChangeForm(user))
+    user = await units_of_work.read(guard.find_user, request)
+    return await units_of_work.read(_page, request, user, PasswordChangeForm(user))
 
 
 @sensitive_post_parameters()
 @require_POST
 async def change_password(request: HttpRequest) -> HttpResponse:
     """Change the user's password. That ends all other logins of the user."""
-    user = await units_of_work.read(_find_user, request)
+    user = await units_of_work.read(guard.find_user, request)
     form = PasswordChangeForm(user, request.POST)
     if not await units_of_work.read(form.is_valid):
-        return await units_of_work.read(_page, request, form, 422)
+        return await units_of_work.read(_page, request, user, form, 422)
     value = await units_of_work.write(_save_password, user, form.cleaned_data["new_password1"])
     response = HttpResponseRedirect(f"{reverse('account')}?changed=password", status=303)
     set_cookie(request, response, logins.cookie_name(), value)
     return response
+
+
+@require_POST
+async def create_token(request: HttpRequest) -> HttpResponse:
+    """Create a token, and show it this once."""
+    user = await units_of_work.read(guard.find_user, request)
+    form = TokenForm(request.POST, most=guard.highest_role(request))
+    text = ""
+    if form.is_valid():
+        values = form.cleaned_data
+        try:
+            text, _ = await units_of_work.write(
+                tokens.create_token,
+                user,
+                values["name"],
+                values["role"],
+                values["days"],
+                guard.expiry_of(request),
+            )
+        except AlreadyExists as error:
+            form.add_error("name", f"{error.message} {error.hint}")
+        else:
+            form = TokenForm(most=guard.highest_role(request))
+    return await units_of_work.read(_tokens_page, request, user, form, text)
+
+
+@require_POST
+async def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
+    """Revoke a token of the user.
+
+    Raises:
+        NotFound: the user has no such token.
+    """
+    user = await units_of_work.read(guard.find_user, request)
+    await units_of_work.write(tokens.revoke_token, user, pk)
+    if not request.headers.get("HX-Request"):
+        return HttpResponseRedirect(reverse("account"), status=303)
+    return await units_of_work.read(
+        _tokens_page, request, user, TokenForm(most=guard.highest_role(request)), ""
+    )
 
 
 def _save_password(user: User, password: str) -> str:
@@ -44,18 +86,24 @@ def _save_password(user: User, password: str) -> str:
     return logins.start_login(user)
 
 
-def _find_user(request: HttpRequest) -> User:
-    """Return the user of a request.
-
-    Raises:
-        Forbidden: the request has the token of the one-password login, which is nobody's.
-    """
-    person = guard.person_of(request)
-    if person is None or person.user is None:
-        raise Forbidden("This token belongs to no user.", hint="Sign in as a user to see an account.")
-    return User.objects.get(pk=person.user)
-
-
-def _page(request: HttpRequest, form: PasswordChangeForm, status: int = 200) -> HttpResponse:
-    context = {"form": form, "person": guard.person_of(request), "changed": request.GET.get("changed", "")}
+def _page(
+    request: HttpRequest, user: User, form: PasswordChangeForm, status: int = 200, **more: object
+) -> HttpResponse:
+    context = {
+        "form": form,
+        "person": guard.person_of(request),
+        "changed": request.GET.get("changed", ""),
+        "tokens": tokens.tokens_of(user),
+        "token_form": TokenForm(most=guard.highest_role(request)),
+        **more,
+    }
     return render(request, PAGE, context, status=status)
+
+
+def _tokens_page(request: HttpRequest, user: User, form: TokenForm, text: str) -> HttpResponse:
+    """Return the page, or for htmx the part with the tokens. `text`: the new token."""
+    status = 422 if form.errors else 200
+    if wants_partial(request, "tokens"):
+        context = {"tokens": tokens.tokens_of(user), "token_form": form, "new_token": text}
+        return render(request, f"{PAGE}#tokens", context, status=status)
+    return _page(request, user, PasswordChangeForm(user), status, token_form=form, new_token=text)

@@ -29,12 +29,15 @@ async def sign_in(request: HttpRequest) -> HttpResponse:
     show = partial(login_page, request, next_path, has_users=True)
     if request.method != "POST":
         return await show()
-    name, password = request.POST.get("name", "").strip(), request.POST.get("password", "")[:MAX_PASSWORD]
-    verify = partial(logins.check_password, name[:MAX_NAME], password)
+    name = (
+        request.POST.get("name", "").strip()[:MAX_NAME].replace("\x00", "\ufffd")
+    )  # PostgreSQL stores no NUL
+    verify = partial(logins.check_password, name, request.POST.get("password", "")[:MAX_PASSWORD])
     try:
         user = await throttling.throttle.attempt(verify, request.META.get("REMOTE_ADDR", ""))
     except TooManyAttempts as error:
         return await show(f"{error.message} {error.hint}", error.status, name=name)
+    request.devui_signs_in = name or "(no name)"  # type: ignore[attr-defined]  # read by the guard
     if user is None:
         return await show("Wrong name or password.", 422, name=name)
     response = HttpResponseRedirect(next_path, status=303)

@@ -17,6 +17,8 @@ class Command(UserCommand):
         " an empty one is generated and shown."
     )
 
+    verb = "create"
+
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the name and the role."""
         parser.add_argument("name", metavar="NAME")

@@ -173,7 +173,9 @@ def is_public(request: HttpRequest) -> bool:
     return request.path in {reverse("devui-login"), *(static(f"devui/{name}") for name in PUBLIC_FILES)}
 
 
-def login_required_response(request: HttpRequest) -> HttpResponse:
+def login_required_response(
+    request: HttpRequest, problem: error_responses.Problem = LOGIN_REQUIRED
+) -> HttpResponse:
     """Redirect browsers to the login page; answer 401 to programs and htmx requests."""
     if _is_navigation(request):
         if request.method in {"GET", "HEAD"}:
@@ -182,7 +184,7 @@ def login_required_response(request: HttpRequest) -> HttpResponse:
             return HttpResponseRedirect(reverse("devui-login") + query, status=303)
         if request.method == "POST":
             return _login_form_response(request)
-    return _with_challenge(error_responses.bare_response(request, LOGIN_REQUIRED))
+    return _with_challenge(error_responses.bare_response(request, problem))
 
 
 def _with_challenge(answer: HttpResponse) -> HttpResponse:

@@ -1,0 +1,41 @@
+"""Triggers of the database that keep the rows of a table from being changed or deleted."""
+
+from __future__ import annotations
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+MESSAGE = "The audit log is append-only."
+VERBS = ("UPDATE", "DELETE")
+
+
+def create_triggers(connection: BaseDatabaseWrapper, table: str) -> None:
+    """Refuse to change and to delete rows of a table."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            for verb in VERBS:
+                cursor.execute(
+                    f"CREATE TRIGGER {_name(table, verb)} BEFORE {verb} ON {table}"
+                    f" BEGIN SELECT RAISE(ABORT, '{MESSAGE}'); END"
+                )
+            return
+        cursor.execute(
+            f"CREATE OR REPLACE FUNCTION {table}_refuse() RETURNS trigger LANGUAGE plpgsql AS"
+            f" $$ BEGIN RAISE EXCEPTION '{MESSAGE}'; END $$"
+        )
+        for verb in VERBS:
+            cursor.execute(
+                f"CREATE TRIGGER {_name(table, verb)} BEFORE {verb} ON {table}"
+                f" FOR EACH ROW EXECUTE FUNCTION {table}_refuse()"
+            )
+
+
+def drop_triggers(connection: BaseDatabaseWrapper, table: str) -> None:
+    """Allow again what `create_triggers` refuses."""
+    on_table = "" if connection.vendor == "sqlite" else f" ON {table}"
+    with connection.cursor() as cursor:
+        for verb in VERBS:
+            cursor.execute(f"DROP TRIGGER IF EXISTS {_name(table, verb)}{on_table}")
+
+
+def _name(table: str, verb: str) -> str:
+    return f"{table}_no_{verb.lower()}"

@@ -1,0 +1,125 @@
+"""The audit log: who did what to which object, when and from where. Entries are only added.
+
+The guard writes an entry for each request whose rule has a verb, after its response is made; commands write their own.
+"""
+
+from __future__ import annotations
+
+import getpass
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import QuerySet
+
+from devui.accounts.models import AuditEntry
+from devui.accounts.roles import Rule
+from evals_app.models import EvalAttempt, EvalRun
+from sessions_app.models import AgentSession, Run
+
+REFUSED = frozenset({401, 403, 429})
+MAX_TEXT = 1_000
+"""Characters of an object's id that are stored."""
+
+FIELDS = ("at", "person", "token", "verb", "kind", "object_id", "app", "address", "outcome", "status")
+"""Fields of an exported entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An audited request.
+
+    Attributes:
+        route, kwargs: what its address resolves to.
+        objects: ids of the objects that its form names instead.
+    """
+
+    rule: Rule
+    person: str
+    address: str
+    status: int
+    token: str = ""
+    route: str = ""
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    objects: str = ""
+
+
+def record(action: Action) -> None:
+    """Store an entry for a request."""
+    named = {name: value for name, value in action.kwargs.items() if name not in {"app_name", "app"}}
+    AuditEntry.objects.create(
+        at=time.time(),
+        person=action.person,
+        token=action.token,
+        verb=action.rule.verb,
+        kind=action.rule.kind,
+        object_id=("/".join(map(str, named.values())) or action.objects)[:MAX_TEXT],
+        app=app_of(action.route, action.kwargs),
+        address=action.address,
+        status=action.status,
+        outcome=_outcome(action.status),
+    )
+
+
+def record_command(verb: str, kind: str, object_id: str = "") -> None:
+    """Store an entry for a command of the server's machine, with the name of its system user."""
+    AuditEntry.objects.create(
+        at=time.time(),
+        person=f"{getpass.getuser()} (command line)",
+        verb=verb,
+        kind=kind,
+        object_id=object_id[:MAX_TEXT],
+        status=200,
+        outcome=AuditEntry.Outcome.DONE,
+    )
+
+
+def app_of(route: str, kwargs: Mapping[str, Any]) -> str:
+    """Return the app of the object that an address names; empty if it names none, or one that does not exist."""
+    if name := kwargs.get("app_name") or kwargs.get("app"):
+        return str(name)
+    if "evals/runs/" in route and "run_id" in kwargs:
+        return _first(EvalRun.objects.filter(pk=kwargs["run_id"]), "app_name")
+    if "evals/attempts/" in route:
+        return _first(EvalAttempt.objects.filter(pk=kwargs["attempt"]), "run__app_name")
+    if "run_id" in kwargs:
+        return _first(Run.objects.filter(pk=kwargs["run_id"]), "session__app_name")
+    session = kwargs.get("session") or (kwargs.get("pk") if route.startswith(OF_SESSIONS) else None)
+    return _first(AgentSession.objects.filter(pk=session), "app_name") if session else ""
+
+
+OF_SESSIONS = ("sessions/id/", "runs/", "evals/replay/")
+"""Beginnings of the routes whose `pk` is that of a session."""
+
+
+def filter_entries(
+    person: str, verb: str, object_text: str, since: float | None, until: float | None
+) -> QuerySet[AuditEntry]:
+    """Return the entries that match; empty criteria match all. `object_text`: kind, app or start of the id."""
+    entries = AuditEntry.objects.all()
+    if person:
+        entries = entries.filter(person=person)
+    if verb:
+        entries = entries.filter(verb=verb)
+    if object_text:
+        entries = (
+            entries.filter(kind=object_text)
+            | entries.filter(app=object_text)
+            | entries.filter(object_id__startswith=object_text)
+        )
+    if since is not None:
+        entries = entries.filter(at__gte=since)
+    if until is not None:
+        entries = entries.filter(at__lt=until)
+    return entries
+
+
+def _first(rows: QuerySet[Any], name: str) -> str:
+    return str(rows.values_list(name, flat=True).first() or "")
+
+
+def _outcome(status: int) -> AuditEntry.Outcome:
+    if status in REFUSED:
+        return AuditEntry.Outcome.REFUSED
+    return AuditEntry.Outcome.DONE if status < 400 else AuditEntry.Outcome.FAILED

@@ -1,0 +1,59 @@
+"""What people send on the pages of users."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from django import forms
+
+from devui.accounts.roles import Role
+from sessions_app.forms.query import PageQuery
+
+DAYS = [("30", "in 30 days"), ("90", "in 90 days"), ("365", "in a year"), ("", "never")]
+
+
+class TokenForm(forms.Form):
+    """A new token. `most` is the role of its user."""
+
+    name = forms.CharField(max_length=100, label="Name")
+    role = forms.TypedChoiceField(
+        choices=Role.choices, coerce=lambda value: Role(int(value)), label="Most that it may do"
+    )
+    days = forms.TypedChoiceField(
+        choices=DAYS, required=False, coerce=int, empty_value=None, label="Expires", initial="90"
+    )
+
+    def __init__(self, *args: Any, most: Role, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        choices = [(role.value, role.label) for role in Role if role <= most]
+        self.fields["role"].choices = choices  # type: ignore[attr-defined]  # it is a field with choices
+
+
+class AuditQuery(PageQuery):
+    """Filters of the audit log; empty ones match all. Days are in UTC, `until` included."""
+
+    person = forms.CharField(required=False, max_length=200)
+    verb = forms.CharField(required=False, max_length=40)
+    object = forms.CharField(required=False, max_length=1_000)
+    since = forms.DateField(required=False)
+    until = forms.DateField(required=False)
+
+    def clean_since(self) -> float | None:
+        """Return the beginning of the day."""
+        return _start_of(self.cleaned_data["since"])
+
+    def clean_until(self) -> float | None:
+        """Return the end of the day."""
+        day = self.cleaned_data["until"]
+        return _start_of(day + timedelta(days=1) if day and day < date.max else day)
+
+
+class AuditExportQuery(AuditQuery):
+    """Filters of an export of the audit log, and its format."""
+
+    format = forms.ChoiceField(choices=[("jsonl", "JSON lines"), ("csv", "CSV")])
+
+
+def _start_of(day: date | None) -> float | None:
+    return None if day is None else datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()

@@ -1,0 +1,79 @@
+"""The page of the audit log, and its export."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import tempfile
+from typing import IO, Any
+
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.views.decorators.http import require_safe
+
+from devui.accounts import audit
+from devui.accounts.forms import AuditExportQuery, AuditQuery
+from devui.accounts.models import AuditEntry
+from devui.accounts.roles import RULES
+from sessions_app.http import download, render_partial
+from sessions_app.store import pagination
+
+PAGE = "devui/accounts/audit.html"
+CONTENT_TYPES = {"jsonl": "application/jsonl", "csv": "text/csv; charset=utf-8"}
+BATCH = 2_000
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Beginnings of cells that spreadsheets execute."""
+
+
+@require_safe
+def audit_log(request: HttpRequest) -> HttpResponse:
+    """List audit entries, newest first."""
+    query = AuditQuery(request.GET).read()
+    page = pagination.paginate(_entries(query), "at", query["before"])
+    context = {
+        "page": page,
+        "query": query,
+        "since": request.GET.get("since", ""),
+        "until": request.GET.get("until", ""),
+        "is_filtered": any(query[name] for name in ("person", "verb", "object", "since", "until")),
+        "verbs": verbs(),
+    }
+    return render_partial(request, PAGE, context, partial="audit")
+
+
+@require_safe
+def export(request: HttpRequest) -> StreamingHttpResponse:
+    """Download the entries that match, oldest first, as JSON lines or CSV."""
+    query = AuditExportQuery(request.GET).read()
+    entries = _entries(query).order_by("at", "pk").values(*audit.FIELDS)
+    file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - the response closes it
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+    if query["format"] == "csv":
+        rows = csv.writer(text)
+        rows.writerow(audit.FIELDS)
+        for entry in entries.iterator(BATCH):
+            rows.writerow([_cell(value) for value in entry.values()])
+    else:
+        for entry in entries.iterator(BATCH):
+            text.write(json.dumps(entry, ensure_ascii=False) + "\n")
+    text.detach()
+    file.seek(0)
+    return download(file, f"audit.{query['format']}", CONTENT_TYPES[query["format"]])
+
+
+def verbs() -> list[str]:
+    """Return the verbs of all rules and commands."""
+    of_rules = {each.verb for rule in RULES.values() for each in (rule, *rule.variants.values()) if each.verb}
+    return sorted({*of_rules, "sign-in", "purge"})
+
+
+def _entries(query: dict[str, Any]) -> QuerySet[AuditEntry]:
+    return audit.filter_entries(
+        query["person"], query["verb"], query["object"], query["since"], query["until"]
+    )
+
+
+def _cell(value: object) -> object:
+    """Return a value as a cell that no spreadsheet takes for a formula."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value

@@ -1,0 +1,164 @@
+"""The audit log: who did what to which object, from where, with which outcome."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.core.management import call_command
+from django.db import Error, connection, transaction
+
+from devui.accounts import append_only, audit, tokens, users
+from devui.accounts.models import AuditEntry
+from devui.accounts.roles import Role
+from sessions_app.errors import Forbidden
+from sessions_app.ids import SessionKey
+from sessions_app.sessions import writes
+from sessions_app.store import units_of_work
+from tests.accounts.conftest import BROWSER, cookie_of, sign_in
+from tests.pages.html import parse
+
+pytestmark = pytest.mark.usefixtures("people", "agents_dir")
+
+
+@sync_to_async
+def entries() -> list[tuple[str, ...]]:
+    """Return the entries, without time and status."""
+    return list(
+        AuditEntry.objects.order_by("pk").values_list("person", "verb", "kind", "object_id", "app", "outcome")
+    )
+
+
+async def test_sign_ins_and_sign_outs_are_recorded_also_if_they_fail(web):
+    await sign_in(web, "reader", "wrong")
+    await sign_in(web, "mallory\x00")
+    await sign_in(web, "reader")
+    await web.post("/logout/", headers=BROWSER)
+    assert [(person, verb, outcome) for person, verb, *_, outcome in await entries()] == [
+        ("reader", "sign-in", "failed"),
+        ("mallory\ufffd", "sign-in", "failed"),
+        ("reader", "sign-in", "done"),
+        ("reader", "sign-out", "done"),
+    ]
+
+
+async def test_entry_names_object_app_client_and_refusal(web):
+    session = await units_of_work.write(writes.create_session, SessionKey("", "weather", "ann", "s1"))
+    path = f"/sessions/id/{session.pk}/delete/"
+    for name in ("reader", "admin"):
+        web.cookies.update(await sync_to_async(cookie_of)(name))
+        await web.post(path, data={"next": "/sessions/"}, headers=BROWSER)
+    await web.delete("/apps/weather/users/ann/sessions/s1", headers=BROWSER)
+    pk = str(session.pk)
+    assert await entries() == [
+        ("reader", "delete", "session", pk, "weather", "refused"),
+        ("admin", "delete", "session", pk, "weather", "done"),
+        ("admin", "delete", "session", "ann/s1", "weather", "done"),
+    ]
+    addresses = await sync_to_async(lambda: set(AuditEntry.objects.values_list("address", flat=True)))()
+    assert addresses == {"127.0.0.1"}
+
+
+async def test_form_decides_the_verb_and_names_its_objects(web):
+    web.cookies.update(await sync_to_async(cookie_of)("runner"))
+    form = {"action": "tag", "session": ["7", "8"], "tag": "x"}
+    await web.post("/sessions/actions/", data=form, headers=BROWSER)
+    await web.post("/sessions/actions/", data={**form, "action": "delete"}, headers=BROWSER)
+    assert await entries() == [
+        ("runner", "label", "session", "7, 8", "", "done"),
+        ("runner", "delete", "session", "7, 8", "", "refused"),
+    ]
+
+
+async def test_reading_is_not_recorded_and_exporting_is(web):
+    web.cookies.update(await sync_to_async(cookie_of)("reader"))
+    await web.get("/sessions/")
+    await web.get("/api/v1/sessions/export")
+    assert [(verb, kind) for _, verb, kind, *_ in await entries()] == [("export", "session")]
+
+
+async def test_request_with_body_is_recorded_once(web):
+    text, _ = await sync_to_async(
+        lambda: tokens.create_token(users.find_user("runner"), "ci", Role.RUNNER, None)
+    )()
+    header = {"Authorization": f"Bearer {text}"}
+    for scope in ("/run", "/config/telemetry"):
+        await web.post(scope, json={}, headers=header)
+    rows = await sync_to_async(lambda: list(AuditEntry.objects.values_list("token", "verb", "outcome")))()
+    assert rows == [("ci", "run", "failed"), ("ci", "settings", "refused")]
+
+
+async def test_odd_ids_do_not_break_the_response(web):
+    web.cookies.update(await sync_to_async(cookie_of)("admin"))
+    answer = await web.post(f"/sessions/id/{10**30}/delete/", headers=BROWSER)
+    assert answer.status_code in {400, 404}
+
+
+def test_commands_are_recorded_with_the_system_user(monkeypatch):
+    from devui import __main__ as program
+
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
+    call_command("createuser", "ann", role="reader", stdout=io.StringIO())
+    program._record_command(["purge_sessions", "--expired"])
+    program._record_command(["check"])
+    made, purged = AuditEntry.objects.order_by("pk")
+    assert (made.verb, made.object_id) == ("create", "ann: role")
+    assert (purged.verb, purged.object_id) == ("purge", "--expired")
+    assert made.person.endswith("(command line)")
+
+
+def test_entries_are_neither_changed_nor_deleted():
+    audit.record_command("purge", "session")
+    entry = AuditEntry.objects.get()
+    for change in (entry.save, entry.delete, AuditEntry.objects.all().delete):
+        with pytest.raises(Forbidden, match="append-only"):
+            change()
+    with pytest.raises(Forbidden, match="append-only"):
+        AuditEntry.objects.update(person="nobody")
+    append_only.create_triggers(connection, AuditEntry._meta.db_table)
+    try:
+        for sql in ("UPDATE accounts_auditentry SET person = ''", "DELETE FROM accounts_auditentry"):
+            with (
+                pytest.raises(Error, match="append-only"),
+                transaction.atomic(),
+                connection.cursor() as cursor,
+            ):
+                cursor.execute(sql)
+    finally:
+        append_only.drop_triggers(connection, AuditEntry._meta.db_table)
+
+
+async def test_page_filters_and_pages(web):
+    await sync_to_async(lambda: [audit.record_command("purge", "session", f"s{n}") for n in range(60)])()
+    await sign_in(web, "admin")
+    page = parse((await web.get("/audit/")).content)
+    assert len(page.one("tbody").all("tr")) == 50
+    older = page.one("a", rel="next").attrs["href"]
+    assert len(parse((await web.get(f"/audit/{older}")).content).one("tbody").all("tr")) == 11
+    for query, rows in (("verb=sign-in", 1), ("person=admin", 1), ("object=s59", 1), ("until=2020-01-01", 0)):
+        body = (await web.get(f"/audit/?{query}")).content
+        assert len(parse(body).all("td", data_label="Time")) == rows, query
+    assert (await web.get("/audit/?since=yesterday")).status_code == 400
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+async def test_export_has_every_entry_that_matches(web, kind):
+    await sync_to_async(audit.record_command)("purge", "session", "=1+1")
+    await sign_in(web, "admin")
+    answer = await web.get(f"/audit/export/?format={kind}&verb=purge")
+    if kind == "jsonl":
+        [entry] = [json.loads(line) for line in answer.text.splitlines()]
+        assert entry["object_id"] == "=1+1"
+    else:
+        [entry] = list(csv.DictReader(io.StringIO(answer.text)))
+        assert entry["object_id"] == "'=1+1"
+    assert (entry["verb"], entry["outcome"]) == ("purge", "done")
+
+
+async def test_only_admins_read_it(web):
+    await sign_in(web, "runner")
+    assert (await web.get("/audit/")).status_code == 403
+    assert (await web.get("/audit/export/?format=csv")).status_code == 403
