@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from sessions_app.presentation import visible_text
 from sessions_app.runs.process_output import (
     MARK_S,
     NOTE_PREFIX,
@@ -73,13 +74,17 @@ class ProcessOutput:
             self._file.append(data)
 
     def _show(self, data: bytes) -> None:
-        """Write complete lines. An incomplete line is held until its end, or until it is long enough."""
+        """Write complete lines. An incomplete line is held until its end, or until it is long enough.
+
+        Control characters are escaped, so that an agent cannot steer the terminal of the server.
+        """
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > MAX_LINE:
             lines, self._rest = [*lines, self._rest], b""
         for line in lines:
             for start in range(0, len(line) or 1, MAX_LINE):
-                self._write_line(self._app_name, _text(line[start : start + MAX_LINE]))
+                text = visible_text.escape_text(_text(line[start : start + MAX_LINE]))
+                self._write_line(self._app_name, text)
 
 
 class OutputFile:

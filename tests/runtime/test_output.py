@@ -47,6 +47,15 @@ async def test_output_is_shown_when_its_file_cannot_be_written(tmp_path):
     assert lines == ["talker | 1"]
 
 
+async def test_control_characters_do_not_reach_the_terminal(tmp_path):
+    lines: list[str] = []
+    program = r"print('\x1b]0;title\x07', 'a\rb', '\x1b[31mred\x1b[0m', '\u202e', sep='\t')"
+
+    await read_all(ProcessOutput("talker", lambda app, line: lines.append(line), tmp_path), program)
+
+    assert lines == [r"\u001b]0;title\u0007" "\t" r"a\rb" "\t" r"\u001b[31mred\u001b[0m" "\t" r"\u202e"]
+
+
 async def test_newest_lines_are_known_even_if_not_shown(tmp_path):
     lines: list[str] = []
     reading = ProcessOutput("talker", lambda app, line: lines.append(line), tmp_path)
