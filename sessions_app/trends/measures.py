@@ -26,7 +26,7 @@ COUNTED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class TrendMeasure:
     """A measure that the page offers. `figures`: the title of each plot and its attribute of `Figures`."""
 
     slug: str
@@ -47,24 +47,26 @@ FIRST_TOKEN = (("Median", "first_token"), ("95th percentile", "first_token_p95")
 MEASURES = {
     measure.slug: measure
     for measure in (
-        Measure("invocation-time", "Time of invocations", Source.INVOCATION, "seconds", LATENCY),
-        Measure("model-latency", "Latency of model calls", Source.MODEL, "seconds", LATENCY),
-        Measure("first-token", "Time to the first token", Source.MODEL, "seconds", FIRST_TOKEN),
-        Measure("tool-latency", "Latency of tool calls", Source.TOOL, "seconds", LATENCY),
-        Measure(
+        TrendMeasure("invocation-time", "Time of invocations", Source.INVOCATION, "seconds", LATENCY),
+        TrendMeasure("model-latency", "Latency of model calls", Source.MODEL, "seconds", LATENCY),
+        TrendMeasure("first-token", "Time to the first token", Source.MODEL, "seconds", FIRST_TOKEN),
+        TrendMeasure("tool-latency", "Latency of tool calls", Source.TOOL, "seconds", LATENCY),
+        TrendMeasure(
             "tokens",
             "Tokens",
             Source.MODEL,
             "tokens",
             (("Input", "input_tokens"), ("Output and thoughts", "output_tokens")),
         ),
-        Measure("cost", "Cost", Source.MODEL, "money", (("Cost", "cost"),)),
-        Measure(
+        TrendMeasure("cost", "Cost", Source.MODEL, "money", (("Cost", "cost"),)),
+        TrendMeasure(
             "failed-invocations", "Failed invocations", Source.INVOCATION, "share", (("Share", "error_rate"),)
         ),
-        Measure("failed-models", "Failed model calls", Source.MODEL, "share", (("Share", "error_rate"),)),
-        Measure("failed-tools", "Failed tool calls", Source.TOOL, "share", (("Share", "error_rate"),)),
-        Measure("problems", "Problems", Source.PROBLEM, "number", (("Number", "count"),)),
+        TrendMeasure(
+            "failed-models", "Failed model calls", Source.MODEL, "share", (("Share", "error_rate"),)
+        ),
+        TrendMeasure("failed-tools", "Failed tool calls", Source.TOOL, "share", (("Share", "error_rate"),)),
+        TrendMeasure("problems", "Problems", Source.PROBLEM, "number", (("Number", "count"),)),
     )
 }
 
@@ -94,7 +96,7 @@ GROUPINGS = {
 }
 
 
-def find_grouping(measure: Measure, slug: str, app: str) -> Grouping:
+def find_grouping(measure: TrendMeasure, slug: str, app: str) -> Grouping:
     """Return the grouping with a slug.
 
     Without a slug: by model, tool or problem if the measure is about them; else by app, or by agent within an app.

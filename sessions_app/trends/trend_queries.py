@@ -14,7 +14,7 @@ from sessions_app.models import TrendBucket
 from sessions_app.prices import Prices, current_prices
 from sessions_app.search.query.terms import Field, Query
 from sessions_app.store.skip_scan import distinct_values
-from sessions_app.trends.measures import Dimension, Figures, Grouping, Measure, PricedTotals
+from sessions_app.trends.measures import Dimension, Figures, Grouping, PricedTotals, TrendMeasure
 from sessions_app.trends.rollup import DAY, HOUR, Totals
 
 GROUPS = 6
@@ -31,7 +31,7 @@ UNKNOWN = "unknown"
 class TrendFilter:
     """Measure, groups, time and app of a trend. An empty app means all apps."""
 
-    measure: Measure
+    measure: TrendMeasure
     grouping: Grouping
     days: int
     app: str = ""
