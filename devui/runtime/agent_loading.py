@@ -20,7 +20,7 @@ from sessions_app.errors import NotFound
 MAX_TRACEBACK = 50_000
 
 
-class AgentSource:
+class AgentCode:
     """The code of one app's agent, loaded once by ADK's rules (`.env`, `services.py`, `app` before `root_agent`).
 
     Attributes:

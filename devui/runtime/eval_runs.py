@@ -12,7 +12,7 @@ from typing import Any
 
 from google.adk.sessions.base_session_service import BaseSessionService
 
-from devui.runtime.agent_loading import AgentSource
+from devui.runtime.agent_loading import AgentCode
 from evals_app.runs.writes import runs
 from sessions_app.errors import SessionMissing
 from sessions_app.runs.background import BackgroundTasks
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 class EvalRuns:
     """The active eval runs, each with an event that cancels it when the process ends."""
 
-    def __init__(self, source: AgentSource, runtime_id: str, on_left: Callable[[], None]) -> None:
+    def __init__(self, source: AgentCode, runtime_id: str, on_left: Callable[[], None]) -> None:
         self.active: dict[str, asyncio.Event] = {}
         self._source = source
         self._runtime_id = runtime_id

@@ -23,7 +23,7 @@ from google.adk.evaluation.local_eval_sets_manager import LocalEvalSetsManager
 from devui.runtime import run_config, services
 from devui.runtime._adk import ManagedServer, Node, enforce_yaml_denylist
 from devui.runtime.agent_description import describe
-from devui.runtime.agent_loading import AgentSource, describe_failure
+from devui.runtime.agent_loading import AgentCode, describe_failure
 from devui.runtime.code_locations import CodeLocator
 from devui.runtime.config import RuntimeConfig, RuntimeOptions
 from devui.runtime.eval_runs import EvalRuns
@@ -66,7 +66,7 @@ class RuntimeHost:
         enforce_yaml_denylist()
         _omit_messages_from_spans(config.options)
         self.config = config
-        self.source = AgentSource(config.agents_dir, config.app_name)
+        self.source = AgentCode(config.agents_dir, config.app_name)
         self.source.load_services()
         self.runs = Runs(
             config.runtime_id,

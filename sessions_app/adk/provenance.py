@@ -6,18 +6,15 @@ Notes of events that are never appended are dropped, oldest first.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
+from sessions_app.adk.bounded_dict import BoundedDict
 from sessions_app.adk.untracked_state import StateCopy
 from sessions_app.events import KeyWrite
 from sessions_app.events.attribution import Writer
 
 MAX_PENDING = 1000
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +27,24 @@ class EventNotes:
     model: str = ""
 
 
-_pending: OrderedDict[str, EventNotes] = OrderedDict()
-_of_invocation: OrderedDict[str, EventNotes] = OrderedDict()
-_state_copies: OrderedDict[str, StateCopy] = OrderedDict()
+_pending: BoundedDict[str, EventNotes] = BoundedDict(MAX_PENDING)
+_of_invocation: BoundedDict[str, EventNotes] = BoundedDict(MAX_PENDING)
+_state_copies: BoundedDict[str, StateCopy] = BoundedDict(MAX_PENDING)
 
 
 def note_event(event_id: str, notes: EventNotes) -> None:
     """Store the notes of an event that is about to be appended."""
-    _remember(_pending, event_id, notes)
+    _pending[event_id] = notes
 
 
 def note_invocation(invocation_id: str, notes: EventNotes) -> None:
     """Store notes for all events of an invocation, such as the user's message, which passes no plug-in."""
-    _remember(_of_invocation, invocation_id, notes)
+    _of_invocation[invocation_id] = notes
 
 
 def watch_state(invocation_id: str, copy: StateCopy) -> None:
     """Store a copy of the state at the start of an invocation, in which later writes are noted."""
-    _remember(_state_copies, invocation_id, copy)
+    _state_copies[invocation_id] = copy
 
 
 def note_stored(invocation_id: str, writes: Sequence[KeyWrite]) -> None:
@@ -69,9 +66,3 @@ def forget_invocation(invocation_id: str) -> None:
 def take_notes(event_id: str, invocation_id: str) -> EventNotes | None:
     """Remove and return the notes of an event, or return those of its invocation; None without a recorder."""
     return _pending.pop(event_id, None) or _of_invocation.get(invocation_id)
-
-
-def _remember(notes_by_id: OrderedDict[str, T], name: str, notes: T) -> None:
-    notes_by_id[name] = notes
-    if len(notes_by_id) > MAX_PENDING:
-        notes_by_id.popitem(last=False)

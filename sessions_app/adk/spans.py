@@ -7,10 +7,9 @@ child spans inherit the assignment.
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -19,14 +18,13 @@ from opentelemetry.trace import StatusCode
 from typing_extensions import override
 
 from sessions_app import scopes
+from sessions_app.adk.bounded_dict import BoundedDict
 from sessions_app.ids import SessionKey
 from sessions_app.models import Span as Row
 from sessions_app.redaction import redact
 from sessions_app.store.stopwatch import Stopwatch
 from sessions_app.traces.outbox import outbox
 from sessions_app.traces.records import MAX_ERROR, save_span
-
-T = TypeVar("T")
 
 STEP_S = 0.1
 """Minimum clock error, in seconds, that counts as a clock change; smaller ones are read latency."""
@@ -54,8 +52,8 @@ _KINDS = {
     "execute_tool": Row.Kind.TOOL,
 }
 
-_owners: OrderedDict[int, tuple[SessionKey, str]] = OrderedDict()
-_unowned: OrderedDict[int, tuple[str, int | None]] = OrderedDict()
+_owners: BoundedDict[int, tuple[SessionKey, str]] = BoundedDict(SPANS_MOST)
+_unowned: BoundedDict[int, tuple[str, int | None]] = BoundedDict(SPANS_MOST)
 """Active spans without an invocation: name, and id of the parent span."""
 
 
@@ -64,23 +62,17 @@ def attach_to_invocation(key: SessionKey, invocation_id: str) -> str:
     span = trace.get_current_span().get_span_context()
     if not span.is_valid:
         return ""
-    _remember(_owners, span.span_id, (key, invocation_id))
+    _owners[span.span_id] = key, invocation_id
     parent_id = _unowned.pop(span.span_id, ("", None))[1]
     while (
         parent_id is not None
         and (entry := _unowned.get(parent_id))
         and entry[0].startswith(_RUN_SPAN_PREFIXES)
     ):
-        _remember(_owners, parent_id, (key, invocation_id))
+        _owners[parent_id] = key, invocation_id
         del _unowned[parent_id]
         parent_id = entry[1]
     return format(span.trace_id, "032x")
-
-
-def _remember(spans: OrderedDict[int, T], span_id: int, value: T) -> None:
-    spans[span_id] = value
-    while len(spans) > SPANS_MOST:
-        spans.popitem(last=False)
 
 
 class SpanKeeper(SpanProcessor):
@@ -91,8 +83,8 @@ class SpanKeeper(SpanProcessor):
 
     def __init__(self) -> None:
         self._is_shut = False
-        self._watches: OrderedDict[int, Stopwatch] = OrderedDict()
-        self._late: OrderedDict[int, int] = OrderedDict()
+        self._watches: BoundedDict[int, Stopwatch] = BoundedDict(SPANS_MOST)
+        self._late: BoundedDict[int, int] = BoundedDict(SPANS_MOST)
 
     @override
     def shutdown(self) -> None:
@@ -103,12 +95,12 @@ class SpanKeeper(SpanProcessor):
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Assign a span to the invocation of its parent."""
         if error := self._clock_error(span):
-            _remember(self._late, span.context.span_id, error)
+            self._late[span.context.span_id] = error
         parent_id = span.parent.span_id if span.parent is not None else None
         if parent_id is not None and (owner := _owners.get(parent_id)) is not None:
-            _remember(_owners, span.context.span_id, owner)
+            _owners[span.context.span_id] = owner
         elif not self._is_shut:
-            _remember(_unowned, span.context.span_id, (span.name, parent_id))
+            _unowned[span.context.span_id] = span.name, parent_id
 
     @override
     def on_end(self, span: ReadableSpan) -> None:
@@ -123,7 +115,7 @@ class SpanKeeper(SpanProcessor):
         """Return by how many nanoseconds the clock was changed since the first span of the trace."""
         watch = self._watches.get(span.context.trace_id)
         if watch is None:
-            _remember(self._watches, span.context.trace_id, Stopwatch())
+            self._watches[span.context.trace_id] = Stopwatch()
             return 0
         error = watch.clock_error()
         return round(error * 1e9) if abs(error) > STEP_S else 0

@@ -173,7 +173,8 @@ def read_batch() -> Batch | None:
     batch = Batch(traces)
     records = _read_records(traces)
     for trace in traces:
-        if not (trace.former_realm or trace.session.realm).startswith(realms.ATTEMPT):  # type: ignore[attr-defined]
+        former_realm: str = trace.former_realm  # type: ignore[attr-defined]  # annotated by `_countable`
+        if not (former_realm or trace.session.realm).startswith(realms.ATTEMPT):
             add_invocation(batch, trace, records)
     return batch
 
@@ -311,7 +312,7 @@ def _problem(problem: SessionProblem, trace: Trace) -> Observation:
 
     Without an event, or if the time of its event is no date, its time is the invocation's start.
     """
-    event_at = problem.event_at  # type: ignore[attr-defined]
+    event_at = problem.event_at  # type: ignore[attr-defined]  # annotated by `_read_records`
     at = event_at if event_at and 0 < event_at < END_OF_TIME_S else trace.started_at
     count = 1 + problem.more
     totals = Totals(at, count, count if problem.severity == Severity.ERROR else 0)

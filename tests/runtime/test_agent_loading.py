@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from devui.runtime.agent_loading import AgentSource, describe_failure
+from devui.runtime.agent_loading import AgentCode, describe_failure
 from sessions_app.errors import AgentNotLoaded
 
 
@@ -22,7 +22,7 @@ def failure(folder: Path, code: str, name: str = "agent.py") -> dict[str, Any]:
     (folder / app).mkdir()
     (folder / app / name).write_text(code)
     with pytest.raises(BaseException) as raised:  # noqa: PT011 - whatever a module raises
-        AgentSource(str(folder), app).load()
+        AgentCode(str(folder), app).load()
     return describe_failure(raised.value, folder)
 
 
@@ -61,7 +61,7 @@ def test_request_after_a_base_exception_in_a_module_is_refused(tmp_path: Path, c
     app = app_of(tmp_path)
     (tmp_path / app).mkdir()
     (tmp_path / app / "agent.py").write_text(code)
-    source = AgentSource(str(tmp_path), app)
+    source = AgentCode(str(tmp_path), app)
     with pytest.raises(BaseException):  # noqa: B017, PT011 - whatever a module raises
         source.load_first()
     with pytest.raises(AgentNotLoaded, match="could not be loaded"):

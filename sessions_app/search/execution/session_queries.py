@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 
 from sessions_app.events.kinds import EventKind
 from sessions_app.models import AgentSession
-from sessions_app.search.execution import hits, log_terms, run_terms, state_terms, trait_terms
+from sessions_app.search.execution import hits, invocation_terms, log_terms, state_terms, trait_terms
 from sessions_app.search.execution.column_terms import find_by_column, has_index
 from sessions_app.search.execution.session_sets import SessionSet, condition_of
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
@@ -83,8 +83,8 @@ def _find_sessions(term: Term, tail: UnindexedTail) -> SessionSet:
         return own_errors | condition_of(trait_terms.find_by_trait(term, tail))
     if term.name in log_terms.LOG_NAMES:
         return log_terms.has_record(term)
-    if term.name in run_terms.RUN_NAMES:
-        return run_terms.find_by_run(term)
+    if term.name in invocation_terms.INVOCATION_NAMES:
+        return invocation_terms.find_by_invocation(term)
     if term.name in trait_terms.TRAIT_NAMES:
         return trait_terms.find_by_trait(term, tail)
     if term.name in trait_terms.ID_COLUMNS:

@@ -10,7 +10,7 @@ from google.adk.cli import service_registry
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
-from devui.runtime.agent_loading import AgentSource
+from devui.runtime.agent_loading import AgentCode
 from devui.runtime.config import RuntimeOptions
 from devui.runtime.services import session_service
 from sessions_app.errors import RuntimeUnavailable
@@ -40,7 +40,7 @@ def test_services_py_beside_the_agents_may_register_a_scheme(tmp_path: Path, mon
     (tmp_path / "clerk").mkdir()
     (tmp_path / "clerk" / "agent.py").write_text("root_agent = None\n")
     (tmp_path / "services.py").write_text(SERVICES)
-    AgentSource(str(tmp_path), "clerk").load_services()
+    AgentCode(str(tmp_path), "clerk").load_services()
     sys.modules.pop("services", None)
     service = session_service(RuntimeOptions(session_service_uri="mine://here"), tmp_path)
     assert isinstance(service, InMemorySessionService)

@@ -9,14 +9,14 @@ from sessions_app.search.execution.session_sets import SessionSet, sessions_of_r
 from sessions_app.search.query.terms import Field
 from sessions_app.search.query.times import parse_period
 
-RUN_NAMES = frozenset({"during", "model", "code"})
+INVOCATION_NAMES = frozenset({"during", "model", "code"})
 """Names of the terms about invocations and runs."""
 
 LONGEST_S = 86_400
 """Invocations that began longer before a period are not searched, so that an index bounds them."""
 
 
-def find_by_run(term: Field) -> SessionSet:
+def find_by_invocation(term: Field) -> SessionSet:
     """Return the sessions with a matching invocation or run."""
     of_session = Q(session=OuterRef("pk"))
     if term.name == "model":
