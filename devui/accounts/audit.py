@@ -13,10 +13,9 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from devui.accounts import targets
 from devui.accounts.models import AuditEntry
 from devui.accounts.roles import Rule
-from evals_app.models import EvalAttempt, EvalRun
-from sessions_app.models import AgentSession, Run
 
 REFUSED = frozenset({401, 403, 429})
 MAX_TEXT = 1_000
@@ -32,7 +31,7 @@ class Action:
 
     Attributes:
         route, kwargs: what its address resolves to.
-        objects: ids of the objects that its form names instead.
+        objects, app: ids of the objects, and the app, that its body names instead.
     """
 
     rule: Rule
@@ -43,6 +42,7 @@ class Action:
     route: str = ""
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     objects: str = ""
+    app: str = ""
 
 
 def record(action: Action) -> None:
@@ -55,7 +55,7 @@ def record(action: Action) -> None:
         verb=action.rule.verb,
         kind=action.rule.kind,
         object_id=("/".join(map(str, named.values())) or action.objects)[:MAX_TEXT],
-        app=app_of(action.route, action.kwargs),
+        app=action.app or targets.app_of(action.route, action.kwargs),
         address=action.address,
         status=action.status,
         outcome=_outcome(action.status),
@@ -73,24 +73,6 @@ def record_command(verb: str, kind: str, object_id: str = "") -> None:
         status=200,
         outcome=AuditEntry.Outcome.DONE,
     )
-
-
-def app_of(route: str, kwargs: Mapping[str, Any]) -> str:
-    """Return the app of the object that an address names; empty if it names none, or one that does not exist."""
-    if name := kwargs.get("app_name") or kwargs.get("app"):
-        return str(name)
-    if "evals/runs/" in route and "run_id" in kwargs:
-        return _first(EvalRun.objects.filter(pk=kwargs["run_id"]), "app_name")
-    if "evals/attempts/" in route:
-        return _first(EvalAttempt.objects.filter(pk=kwargs["attempt"]), "run__app_name")
-    if "run_id" in kwargs:
-        return _first(Run.objects.filter(pk=kwargs["run_id"]), "session__app_name")
-    session = kwargs.get("session") or (kwargs.get("pk") if route.startswith(OF_SESSIONS) else None)
-    return _first(AgentSession.objects.filter(pk=session), "app_name") if session else ""
-
-
-OF_SESSIONS = ("sessions/id/", "runs/", "evals/replay/")
-"""Beginnings of the routes whose `pk` is that of a session."""
 
 
 def filter_entries(
@@ -113,10 +95,6 @@ def filter_entries(
     if until is not None:
         entries = entries.filter(at__lt=until)
     return entries
-
-
-def _first(rows: QuerySet[Any], name: str) -> str:
-    return str(rows.values_list(name, flat=True).first() or "")
 
 
 def _outcome(status: int) -> AuditEntry.Outcome:

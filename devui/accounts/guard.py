@@ -19,10 +19,10 @@ from django.urls import Resolver404, ResolverMatch, resolve
 from django.utils.cache import patch_vary_headers
 from django_htmx.middleware import HtmxDetails
 
-from devui.accounts import audit, logins, tokens, users
+from devui.accounts import audit, logins, targets, tokens, users
 from devui.accounts.audit import Action
 from devui.accounts.logins import Person
-from devui.accounts.roles import SOCKETS, Role, Rule, find_rule
+from devui.accounts.roles import APP_FIELDS, SOCKETS, Role, Rule, find_rule
 from devui.web import error_responses
 from devui.web.body_admission import BodyAdmitted
 from devui.web.error_responses import Problem
@@ -74,7 +74,13 @@ class UserRequired(Middleware):
     ) -> HttpResponseBase | None:
         """Refuse a form whose role depends on one of its fields."""
         rule, person = rule_of(request), person_of(request)
-        if not rule.form_field or person is None:
+        match: ResolverMatch | None = getattr(request, "devui_route", None)
+        if person is None or match is None:
+            return None
+        if f"{request.method} {match.route}" in APP_FIELDS:
+            request.devui_app = app = targets.app_in_body(request, match.route)  # type: ignore[attr-defined]
+            return _role_refusal(request, person, rule, app)
+        if not rule.form_field:
             return None
         request.devui_rule = rule = rule.of_form(request.POST.dict())  # type: ignore[attr-defined]
         request.devui_objects = ", ".join(request.POST.getlist("session"))  # type: ignore[attr-defined]
@@ -101,7 +107,12 @@ class UserRequired(Middleware):
             return login_guard.login_required_response(request, LOGIN_REQUIRED)
         if match is None:  # a file, or no page has the address
             return None
-        return _role_refusal(request, person, rule)
+        if rule is None or person.role_in() >= rule.role or not person.has_app_roles:
+            return _role_refusal(request, person, rule)
+        if f"{request.method} {match.route}" in APP_FIELDS:  # `process_view` reads the app
+            return None
+        app = await units_of_work.read(targets.app_of, match.route, match.kwargs)
+        return _role_refusal(request, person, rule, app)
 
 
 class UserSockets:
@@ -198,6 +209,7 @@ async def _record_action(request: HttpRequest, response: HttpResponseBase) -> No
         route=match.route,
         kwargs=match.kwargs,
         objects=getattr(request, "devui_objects", ""),
+        app=getattr(request, "devui_app", ""),
     )
     try:
         await units_of_work.write(audit.record, action)
@@ -212,8 +224,10 @@ def _find_route(request: HttpRequest) -> ResolverMatch | None:
         return None
 
 
-def _role_refusal(request: HttpRequest, person: Person, rule: Rule | None) -> HttpResponseBase | None:
-    role = person.role_in()
+def _role_refusal(
+    request: HttpRequest, person: Person, rule: Rule | None, app: str = ""
+) -> HttpResponseBase | None:
+    role = person.role_in(app)
     if rule is not None and role >= rule.role:
         return None
     request.htmx = HtmxDetails(request)  # type: ignore[attr-defined]  # its middleware has not run yet
@@ -257,4 +271,5 @@ async def _may_use(scope: AsgiScope) -> bool:
         person = await units_of_work.read(logins.find_person, *login_guard.credentials_of(scope))
     except DevUIError:
         return False
-    return rule is not None and person is not None and person.role_in() >= rule.role
+    app = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1"))).get("app_name", "")
+    return rule is not None and person is not None and person.role_in(app) >= rule.role

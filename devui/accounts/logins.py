@@ -50,6 +50,11 @@ class Person:
     expires_at: float | None = None
     unrecorded_use: int | None = None
 
+    @property
+    def has_app_roles(self) -> bool:
+        """Tell whether the role differs between apps."""
+        return len(self.roles) > 1
+
     def role_in(self, app: str = "") -> Role:
         """Return the role in an app; by default, the one in every app."""
         return min(self.limit, max(self.roles.get("", Role.READER), self.roles.get(app, Role.READER)))

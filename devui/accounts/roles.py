@@ -211,6 +211,9 @@ RULES: dict[str, Rule] = {
 }
 """Rules by method and route, of requests that write, that export, or that need more than a reader."""
 
+APP_FIELDS = {"POST sessions/new/": "app", "POST run": "appName", "POST run_sse": "appName"}
+"""Fields of forms and JSON bodies that name the app, of requests whose address does not."""
+
 PUBLIC_RULES = {"POST login/": Rule(Role.READER, "sign-in", "user")}
 """Rules of requests that nobody needs a login for."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 
 from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
@@ -16,8 +17,11 @@ from sessions_app.errors import AlreadyExists, BadInput, NotFound
 GENERATED_BYTES = 15
 
 
-def create_user(name: str, role: Role, password: str = "") -> str:
+def create_user(name: str, role: Role, password: str = "", apps: Sequence[str] = ()) -> str:
     """Create a user. Return the password, which is generated if none is given.
+
+    Args:
+        apps: the apps in which the user has the role, and is a reader of all others; none: every app.
 
     Raises:
         BadInput: the name or the password is not acceptable.
@@ -37,7 +41,10 @@ def create_user(name: str, role: Role, password: str = "") -> str:
     user.set_password(password)
     with transaction.atomic():
         user.save()
-        Membership.objects.create(user=user, role=role)
+        Membership.objects.create(user=user, role=Role.READER if apps else role)
+        Membership.objects.bulk_create(
+            Membership(user=user, app=app, role=role) for app in dict.fromkeys(apps)
+        )
     return password
 
 
@@ -54,15 +61,21 @@ def find_user(name: str) -> User:
     return user
 
 
-def set_role(user: User, role: Role) -> None:
-    """Give a user another role.
+def set_role(user: User, role: Role, apps: Sequence[str] = ()) -> None:
+    """Give a user another role: in these apps, or without any in every app, which ends the roles in single apps.
 
     Raises:
         BadInput: nobody else is an admin.
     """
-    if role != Role.ADMIN:
-        _require_other_admin(user)
-    Membership.objects.update_or_create(user=user, app="", defaults={"role": role})
+    with transaction.atomic():
+        for app in apps:
+            Membership.objects.update_or_create(user=user, app=app, defaults={"role": role})
+        if apps:
+            return
+        if role != Role.ADMIN:
+            _require_other_admin(user)
+        Membership.objects.filter(user=user).exclude(app="").delete()
+        Membership.objects.update_or_create(user=user, app="", defaults={"role": role})
 
 
 def set_active(user: User, *, is_active: bool) -> None:

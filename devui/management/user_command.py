@@ -31,6 +31,12 @@ class UserCommand(BaseCommand):
             help="reader: sees everything; runner: also runs agents and evals, and edits; admin: also deletes, and"
             " changes settings.",
         )
+        parser.add_argument(
+            "--app",
+            action="append",
+            default=[],
+            help="An app in which the role applies, instead of in every app. Can be repeated.",
+        )
 
     def read_password(self) -> str:
         """Return the password that was entered; empty if one is to be generated."""
@@ -54,6 +60,10 @@ class UserCommand(BaseCommand):
             self._record(options)
         except DevUIError as error:
             raise CommandError(f"{error.message} {error.hint}".strip(), returncode=2) from error
+
+    def where(self, options: dict[str, Any]) -> str:
+        """Return the apps that are named, in words."""
+        return f" in {', '.join(options['app'])}" if options["app"] else ""
 
     def _record(self, options: dict[str, Any]) -> None:
         from devui.accounts import audit

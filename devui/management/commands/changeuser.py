@@ -40,8 +40,8 @@ class Command(UserCommand):
             )
         user = users.find_user(options["name"])
         if options["role"]:
-            users.set_role(user, Role.of(options["role"]))
-            self.stdout.write(f"{user.username} has the role {options['role']} now.")
+            users.set_role(user, Role.of(options["role"]), options["app"])
+            self.stdout.write(f"{user.username} has the role {options['role']} now{self.where(options)}.")
         if options["password"]:
             typed = self.read_password()
             password = users.set_password(user, typed)

@@ -30,7 +30,7 @@ class Command(UserCommand):
         from devui.accounts.roles import Role
 
         typed = self.read_password()
-        password = users.create_user(options["name"], Role.of(options["role"]), typed)
+        password = users.create_user(options["name"], Role.of(options["role"]), typed, options["app"])
         if not typed:
             self.stdout.write(f"Password: {password}")
-        self.stdout.write(f"{options['name']} can sign in now. Role: {options['role']}.")
+        self.stdout.write(f"{options['name']} can sign in now. Role: {options['role']}{self.where(options)}.")

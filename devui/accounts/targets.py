@@ -1,0 +1,54 @@
+"""The app of the object that a request is about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from devui.accounts.roles import APP_FIELDS
+from evals_app.models import EvalAttempt, EvalRun
+from sessions_app.models import AgentSession, Run
+
+OF_SESSIONS = ("sessions/id/", "runs/", "evals/replay/")
+"""Beginnings of the routes whose `pk` is that of a session."""
+
+MAX_KEY = 2**63 - 1
+
+
+def app_of(route: str, kwargs: Mapping[str, Any]) -> str:
+    """Return the app of the object that an address names; empty if it names none, or one that does not exist."""
+    if name := kwargs.get("app_name") or kwargs.get("app"):
+        return str(name)
+    if any(isinstance(value, int) and value > MAX_KEY for value in kwargs.values()):
+        return ""
+    if "evals/runs/" in route and "run_id" in kwargs:
+        return _first(EvalRun.objects.filter(pk=kwargs["run_id"]), "app_name")
+    if "evals/attempts/" in route:
+        return _first(EvalAttempt.objects.filter(pk=kwargs["attempt"]), "run__app_name")
+    if "run_id" in kwargs:
+        return _first(Run.objects.filter(pk=kwargs["run_id"]), "session__app_name")
+    session = kwargs.get("session") or (kwargs.get("pk") if route.startswith(OF_SESSIONS) else None)
+    return _first(AgentSession.objects.filter(pk=session), "app_name") if session else ""
+
+
+def app_in_body(request: HttpRequest, route: str) -> str:
+    """Return the app that the body of a request names; empty if it names none."""
+    field = APP_FIELDS.get(f"{request.method} {route}", "")
+    if not field:
+        return ""
+    if field != "appName":
+        return str(request.POST.get(field, ""))
+    try:
+        body = json.loads(request.body)
+    except (ValueError, RecursionError):  # the view refuses it
+        return ""
+    # as the view of these paths does; a program may send ADK's other spelling
+    return str(body.get(field, body.get("app_name", ""))) if isinstance(body, dict) else ""
+
+
+def _first(rows: QuerySet[Any], name: str) -> str:
+    return str(rows.values_list(name, flat=True).first() or "")

@@ -1,0 +1,74 @@
+"""Roles in single apps."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.core.management import call_command
+
+from devui.accounts import users
+from devui.accounts.models import AuditEntry
+from devui.accounts.roles import Role
+from sessions_app.ids import SessionKey
+from sessions_app.sessions import writes
+from sessions_app.store import units_of_work
+from tests.accounts.conftest import BROWSER, PASSWORD, cookie_of
+
+pytestmark = pytest.mark.usefixtures("people", "agents_dir")
+
+
+@sync_to_async
+def cookies_of_weather_runner() -> dict[str, str]:
+    users.create_user("cleo", Role.RUNNER, PASSWORD, ["weather"])
+    return cookie_of("cleo")
+
+
+async def session_of(app: str) -> int:
+    return (await units_of_work.write(writes.create_session, SessionKey("", app, "ann", "s1"))).pk
+
+
+@pytest.mark.parametrize(("app", "is_allowed"), [("weather", True), ("writer", False)])
+async def test_role_applies_to_objects_of_its_app(web, app, is_allowed):
+    web.cookies.update(await cookies_of_weather_runner())
+    pk = await session_of(app)
+    requests = [
+        ("POST", f"/sessions/id/{pk}/rename/", {"data": {"title": "x"}}),
+        ("PATCH", f"/api/v1/sessions/{pk}", {"json": {"title": "x"}}),
+        ("POST", f"/apps/{app}/users/ann/sessions", {"json": {}}),
+        ("POST", "/run", {"json": {"appName": app}}),
+        ("POST", "/run_sse", {"json": {"app_name": app}}),
+        ("POST", "/run", {"json": {"appName": app, "app_name": "weather"}}),
+        ("POST", "/sessions/new/", {"data": {"app": app, "user": ""}}),
+    ]
+    for method, path, body in requests:
+        response = await web.request(method, path, headers=BROWSER, **body)
+        assert (response.status_code != 403) is is_allowed, (path, response.text)
+    assert (await web.get(f"/sessions/id/{pk}/")).status_code in {200, 302}
+    apps = await sync_to_async(lambda: set(AuditEntry.objects.values_list("app", flat=True)))()
+    assert apps == {app}
+
+
+async def test_request_without_an_app_needs_the_role_everywhere(web):
+    web.cookies.update(await cookies_of_weather_runner())
+    pk = await session_of("weather")
+    form = {"action": "tag", "session": str(pk), "tag": "x"}
+    assert (await web.post("/sessions/actions/", data=form, headers=BROWSER)).status_code == 403
+    assert (await web.post("/run", json={}, headers=BROWSER)).status_code == 403
+    assert (await web.post("/run", content=b"{", headers=BROWSER)).status_code == 403
+    assert (await web.post(f"/sessions/id/{pk}/delete/", headers=BROWSER)).status_code == 403
+
+
+def test_commands_set_roles_of_apps(monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
+    call_command("createuser", "cleo", role="runner", app=["weather", "writer"], stdout=io.StringIO())
+    assert roles_of("cleo") == {"": "reader", "weather": "runner", "writer": "runner"}
+    call_command("changeuser", "cleo", role="admin", app=["writer"], stdout=io.StringIO())
+    assert roles_of("cleo") == {"": "reader", "weather": "runner", "writer": "admin"}
+    call_command("changeuser", "cleo", role="runner", stdout=io.StringIO())
+    assert roles_of("cleo") == {"": "runner"}
+
+
+def roles_of(name: str) -> dict[str, str]:
+    return {row.app: row.get_role_display() for row in users.find_user(name).memberships.all()}
