@@ -137,13 +137,7 @@ def _evidence_of(session: AgentSession, events: Sequence[Event], ids: Collection
         if ids
         else ()
     )
-    untracked = _group(
-        UntrackedKey.objects.filter(**of_batch)
-        .order_by("scope", "key", "-pk")
-        .values_list("invocation_id", "scope", "key", "value")[:ROWS_READ]
-        if ids
-        else ()
-    )
+    untracked = _read_untracked(of_batch) if ids else {}
     writes = _read_writes(session, events)
     logged = _read_logged_errors(of_batch) if ids else {}
     has_calls = any(event.decoded_summary["calls"] for event in events)
@@ -167,21 +161,24 @@ def _evidence_of(session: AgentSession, events: Sequence[Event], ids: Collection
             stages=[_stage(stage) for _, stages in traces[invocation_id] for stage in json.loads(stages)],
             logged_errors=_logged_errors(own, logged.get(invocation_id, ())),
             trace_pk=next((pk for pk, _ in traces[invocation_id]), 0),
-            untracked=list(
-                {
-                    change.name: change
-                    for change in (
-                        UntrackedChange(scopes.PREFIX[Scope(scope)] + key, value is None)
-                        for scope, key, value in reversed(untracked[invocation_id])
-                    )
-                }.values()
-            ),
+            untracked=list(untracked.get(invocation_id, {}).values()),
             writes=writes.get(invocation_id, ()),
             earlier_temp=[
                 key for key in temp if key.invocation_id != invocation_id and key.seq < own[-1].seq
             ],
             summarized_calls=summarized,
         )
+
+
+def _read_untracked(of_batch: Mapping[str, Any]) -> dict[str, dict[str, UntrackedChange]]:
+    """Return the newest untracked change of each key, by invocation and name of the key."""
+    rows = UntrackedKey.objects.filter(**of_batch).order_by("scope", "key", "-pk")
+    newest: defaultdict[str, dict[str, UntrackedChange]] = defaultdict(dict)
+    columns = rows.values_list("invocation_id", "scope", "key", "value")
+    for invocation_id, scope, key, value in list(columns[:ROWS_READ])[::-1]:
+        name = scopes.PREFIX[Scope(scope)] + key
+        newest[invocation_id][name] = UntrackedChange(name, value is None)
+    return newest
 
 
 def _session_evidence(session: AgentSession) -> Evidence:

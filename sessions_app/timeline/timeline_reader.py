@@ -57,11 +57,29 @@ def read_timeline(
     """
     events = window.events
     runs = read_window_runs(session, events)
-    alone = [run for run in runs if not run.invocation_id]
     if not events:
-        return Timeline(window, [], [_mark_without_events(run) for run in alone])
+        return Timeline(window, [], _place_runs([], runs))
     totals = windows.sum_invocations(session, events, runs)
-    notes = WindowNotes(
+    notes = _read_notes(session, window, runs, totals)
+    earlier = _earlier_events(session, events, totals.values())
+    groups = group_items(build_items(events, notes, earlier.get(events[0].seq - 1)), totals)
+    if titles:
+        name_turns(session, groups, {**earlier, **{event.seq: event for event in events}})
+    if folds:
+        for group in groups:
+            group.rows = fold_rows(group.rows)
+    problems = problems_by_invocation(session, totals.keys(), check_new=checks_problems)
+    for group in reversed(groups):
+        group.problems = problems.pop(group.invocation_id, ())
+    return Timeline(window, groups, _place_runs(groups, runs))
+
+
+def _read_notes(
+    session: AgentSession, window: EventWindow, runs: list[Run], totals: dict[str, InvocationTotals]
+) -> WindowNotes:
+    """Return what else is shown at the events of a window."""
+    events = window.events
+    return WindowNotes(
         changes=changes_of(session, events, each=MAX_CHANGES + 1),
         marks=find_superseded_ranges(session, events[0].seq),
         questions=open_questions(session, events),
@@ -76,24 +94,19 @@ def read_timeline(
         log_counts=count_by_event(session, events),
         costs=costs_of_events(events),
     )
-    earlier = _earlier_events(session, events, totals.values())
-    groups = group_items(build_items(events, notes, earlier.get(events[0].seq - 1)), totals)
-    if titles:
-        name_turns(session, groups, {**earlier, **{event.seq: event for event in events}})
-    if folds:
-        for group in groups:
-            group.rows = fold_rows(group.rows)
-    problems = problems_by_invocation(session, totals.keys(), check_new=checks_problems)
-    for group in reversed(groups):
-        group.problems = problems.pop(group.invocation_id, ())
+
+
+def _place_runs(groups: list[InvocationGroup], runs: list[Run]) -> list[RunMark]:
+    """Add runs to the groups of their invocation or time. Return those without events that ended before all groups."""
     for group in groups:
         own = [run for run in runs if run.invocation_id and run.invocation_id == group.invocation_id]
         _add_runs(group, own)
     ahead: list[RunMark] = []
-    for run in alone:
-        holders = [group for group in groups if group.items[0].event.seq <= position_of(run)]
-        (holders[-1].behind if holders else ahead).append(_mark_without_events(run))
-    return Timeline(window, groups, ahead)
+    for run in runs:
+        if not run.invocation_id:
+            holders = [group for group in groups if group.items[0].event.seq <= position_of(run)]
+            (holders[-1].behind if holders else ahead).append(_mark_without_events(run))
+    return ahead
 
 
 def _add_runs(group: InvocationGroup, runs: list[Run]) -> None:
