@@ -33,6 +33,9 @@ FORCE_SCRIPT_NAME = DEVUI_URL_PREFIX or None
 DEVUI_USERS = environment.read_flag("DEVUI_USERS")
 """Whether people sign in as users, with roles, instead of with one password."""
 
+DEVUI_USER_HEADER = environment.read_user_header("DEVUI_USER_HEADER", DEVUI_TRUSTED_PROXIES, DEVUI_USERS)
+"""Header in which a trusted proxy names the user that it has signed in; empty: none does."""
+
 DEVUI_USER_APPS = ["contenttypes", "auth", "accounts"] if DEVUI_USERS else []
 """Labels of the apps with the tables of users."""
 

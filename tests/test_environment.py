@@ -23,6 +23,7 @@ import pytest
         ("DEVUI_MAX_JSON_MB", "0", "DEVUI_MAX_JSON_MB='0' is not a positive whole number"),
         ("DEVUI_MAX_BODIES_MB", "-1", "DEVUI_MAX_BODIES_MB='-1' is not a positive whole number"),
         ("DEVUI_AGENT_MEMORY_MB", "2GB", "DEVUI_AGENT_MEMORY_MB='2GB' is not a positive whole number"),
+        ("DEVUI_USER_HEADER", "X-User", "DEVUI_USER_HEADER='X-User' needs DEVUI_USERS=1"),
         ("DEVUI_USERS", "yes", "DEVUI_USERS='yes' is neither 1 nor 0"),
         ("DEVUI_EVAL_LEVEL", "5", "DEVUI_EVAL_LEVEL='5' is not a number between 0 and 1"),
         ("DEVUI_EVAL_LEVEL", "nan", "DEVUI_EVAL_LEVEL='nan' is not a number between 0 and 1"),

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qsl
 
 from asgiref.sync import iscoroutinefunction
 from channels.security.websocket import WebsocketDenier
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import Resolver404, ResolverMatch, resolve
@@ -29,6 +31,7 @@ from devui.web.error_responses import Problem
 from devui.web.login import guard as login_guard
 from devui.web.middleware import GetResponse, Middleware
 from devui.web.origins import AsgiApp, AsgiScope
+from devui.web.proxies import header_of_trusted_proxy
 from sessions_app.errors import DevUIError, Forbidden
 from sessions_app.store import units_of_work
 
@@ -90,8 +93,8 @@ class UserRequired(Middleware):
         is_file = request.path.startswith(settings.STATIC_URL)
         if is_file and login_guard.is_public(request):
             return None
-        person = await units_of_work.read(
-            logins.find_person, request.COOKIES, request.headers.get("Authorization", "")
+        person = await _find_person(
+            cast(ASGIRequest, request).scope, request.COOKIES, request.headers.get("Authorization", "")
         )
         request.devui_login = request.devui_person = person  # type: ignore[attr-defined]
         if person is not None and person.unrecorded_use is not None:
@@ -217,6 +220,13 @@ async def _record_action(request: HttpRequest, response: HttpResponseBase) -> No
         log.exception("The audit log lacks an entry: %s", action)
 
 
+async def _find_person(
+    scope: Mapping[str, Any], cookies: Mapping[str, str], authorization: str
+) -> Person | None:
+    proxy_user = header_of_trusted_proxy(scope, settings.DEVUI_USER_HEADER).replace("\x00", "\ufffd")
+    return await units_of_work.read(logins.find_person, cookies, authorization, proxy_user)
+
+
 def _find_route(request: HttpRequest) -> ResolverMatch | None:
     try:
         return resolve(request.path_info)
@@ -255,7 +265,7 @@ async def _record_socket(scope: AsgiScope, status: int) -> None:
     """Write the audit entry of a socket that runs an agent."""
     rule = _rule_of_socket(scope)
     with suppress(DevUIError):
-        person = await units_of_work.read(logins.find_person, *login_guard.credentials_of(scope))
+        person = await _find_person(scope, *login_guard.credentials_of(scope))
         if rule is not None and rule.verb and person is not None:
             query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
             client = (scope.get("client") or ("",))[0]
@@ -268,7 +278,7 @@ async def _may_use(scope: AsgiScope) -> bool:
     """Tell whether the user of a socket has the role for it."""
     rule = _rule_of_socket(scope)
     try:
-        person = await units_of_work.read(logins.find_person, *login_guard.credentials_of(scope))
+        person = await _find_person(scope, *login_guard.credentials_of(scope))
     except DevUIError:
         return False
     app = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1"))).get("app_name", "")

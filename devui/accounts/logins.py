@@ -66,10 +66,17 @@ def cookie_name() -> str:
     return f"devui-user-{digest(store)[:12]}"
 
 
-def find_person(cookies: Mapping[str, str], authorization: str) -> Person | None:
-    """Return the person whom a request's cookie or Authorization header identifies; None if neither is valid."""
+def find_person(cookies: Mapping[str, str], authorization: str, proxy_user: str = "") -> Person | None:
+    """Return the person whom a request's cookie or Authorization header identifies; None if neither is valid.
+
+    Args:
+        proxy_user: name of the user that a trusted proxy has signed in; it goes before the cookie.
+    """
     if authorization[: len(BEARER)].lower() == BEARER:
         return _find_by_token(authorization[len(BEARER) :].strip())
+    if proxy_user:
+        user = User.objects.filter(username=proxy_user, is_active=True).first()
+        return _person_of(user) if user else None
     login = find_login(cookies)
     return _person_of(login.user) if login else None
 

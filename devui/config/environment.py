@@ -62,6 +62,20 @@ def read_flag(name: str) -> bool:
     return value == "1"
 
 
+def read_user_header(name: str, trusted_proxies: list[str], has_users: bool) -> str:
+    """Return the variable `name` as the name of a header.
+
+    Raises:
+        ImproperlyConfigured: nobody could be trusted to set the header, or there are no users.
+    """
+    value = read_text(name)
+    if value and not (trusted_proxies and has_users):
+        raise ImproperlyConfigured(
+            f"{name}={value!r} needs DEVUI_USERS=1, and in DEVUI_TRUSTED_PROXIES the proxy that sets the header."
+        )
+    return value
+
+
 def read_share(name: str, default: float) -> float:
     """Return the variable `name` as a number above 0 and below 1.
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from devui.web.origins import AsgiApp, AsgiScope
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+FROM_TRUSTED_PROXY = "devui.from_trusted_proxy"
+"""Key of the scope of requests that a trusted proxy has sent."""
+
 SCHEMES = {"websocket": {"http": "ws", "https": "wss"}, "http": {"http": "http", "https": "https"}}
 
 
@@ -25,7 +28,7 @@ class ForwardedClients:
         """Pass a request on."""
         peer = scope.get("client")
         if self.trusted and peer and self._is_trusted(_parse(peer[0])):
-            scope = {**scope, "client": (self._client(peer[0], scope), 0)}
+            scope = {**scope, "client": (self._client(peer[0], scope), 0), FROM_TRUSTED_PROXY: True}
             schemes = _values(scope, b"x-forwarded-proto")
             scheme = SCHEMES[scope["type"]].get(schemes[-1].lower() if schemes else "")
             scope["scheme"] = scheme or scope["scheme"]
@@ -48,6 +51,14 @@ class ForwardedClients:
 
     def _is_trusted(self, address: Address | None) -> bool:
         return address is not None and any(address in network for network in self.trusted)
+
+
+def header_of_trusted_proxy(scope: Mapping[str, Any], header: str) -> str:
+    """Return the value of a header that a trusted proxy has set; empty if there is none, or more than one."""
+    if not header or not scope.get(FROM_TRUSTED_PROXY):
+        return ""
+    values = [value for name, value in scope["headers"] if name.lower() == header.lower().encode("latin-1")]
+    return values[0].decode("utf-8", "replace").strip() if len(values) == 1 else ""
 
 
 def _values(scope: AsgiScope, header: bytes) -> Sequence[str]:
