@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from django.db import connection, transaction
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, Max, Min, OuterRef, Q, QuerySet
+from django.db.models.functions import Substr
 
 from sessions_app.ids import SessionKey
 from sessions_app.models import LOG_LEVELS, AgentSession, Event, LogRecord, Trace
@@ -25,6 +26,9 @@ NEAR_RECORDS = 20
 
 EVENT_RECORDS = 100
 """Maximum records shown below an event; the page of the log has all."""
+
+COMPARED_CHARS = 500
+"""Characters of two messages that are compared to tell whether one repeats the other."""
 
 EVENTS_SENT = 100
 """Maximum events in one message to a live page."""
@@ -63,11 +67,16 @@ _IS_ERROR = Q(level__gte=logging.ERROR)
 
 @dataclass(frozen=True, slots=True)
 class LogCount:
-    """Number of records, and of warnings and errors among them."""
+    """Number of records, and of warnings and errors among them.
+
+    Attributes:
+        is_repeat: all its warnings and errors have one text, which the invocation's log has before, too.
+    """
 
     records: int
     warnings: int
     errors: int
+    is_repeat: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,17 +165,27 @@ def log_counts_after(session: AgentSession, after_pk: int) -> dict[int, LogCount
 
 def count_records(session: AgentSession, invocation_ids: Collection[str]) -> dict[tuple[str, str], LogCount]:
     """Return the numbers of records by the ids of their invocation and of the event that they follow. One query."""
+    start = Substr("message", 1, COMPARED_CHARS)
     rows = (
         LogRecord.objects.filter(session=session, invocation_id__in=invocation_ids)
         .values_list("invocation_id", "after_event_id")
         .annotate(
+            first_pk=Min("pk"),
             records=Count("pk"),
             warnings=Count("pk", filter=_IS_WARNING),
             errors=Count("pk", filter=_IS_ERROR),
+            least_text=Min(start, filter=_IS_WARNING | _IS_ERROR),
+            greatest_text=Max(start, filter=_IS_WARNING | _IS_ERROR),
         )
-        .order_by()
+        .order_by("first_pk")
     )
-    return {(invocation, event): LogCount(*counts) for invocation, event, *counts in rows}
+    counts: dict[tuple[str, str], LogCount] = {}
+    known: set[tuple[str, str | None]] = set()
+    for invocation, event, _, records, warnings, errors, least, greatest in rows:
+        is_repeat = least is not None and least == greatest and (invocation, least) in known
+        counts[invocation, event] = LogCount(records, warnings, errors, is_repeat)
+        known |= {(invocation, least), (invocation, greatest)}
+    return counts
 
 
 def count_invocation(session: AgentSession, invocation_id: str) -> LogCount | None:

@@ -35,6 +35,37 @@ def test_event_shows_the_number_of_its_records_and_the_worst(story, trace, clien
     assert not event(page, 1).all("details", "log")
 
 
+def test_error_of_a_turn_gets_one_badge(story, trace, client):
+    for text in ("fine", "three", "four"):
+        story.says(text)
+    for seq, messages in enumerate((["lost"], ["lost"], ["lost", "lost"], ["lost", "broken"]), 1):
+        log(story, seq, *messages, level=40)
+    log(story, 5, "a step")
+    page = parse(client.get(session_path(story)).content)
+
+    def summary(seq):
+        return event(page, seq).one("details", "log").one("summary").text
+
+    assert [summary(seq) for seq in range(1, 6)] == [
+        "1 log record 1 error",
+        "1 log record 1 error as before",
+        "2 log records 2 errors as before",
+        "2 log records 2 errors",
+        "1 log record",
+    ]
+    assert [len(event(page, seq).all("span", "badge-danger")) for seq in (1, 2, 3, 4)] == [1, 0, 0, 1]
+
+
+def test_error_of_another_turn_gets_a_badge_of_its_own(story, client):
+    for invocation in ("i1", "i2"):
+        story.invocation = invocation
+        story.says("hello")
+    for seq in (1, 2):
+        log(story, seq, "no server", level=40)
+    page = parse(client.get(session_path(story)).content)
+    assert len(page.all("span", "badge-danger")) == 2
+
+
 def test_records_before_the_first_event_stand_at_the_users_message(story, trace, client):
     log(story, 2, "loading", after_event_id="")
     page = parse(client.get(session_path(story)).content)
