@@ -290,7 +290,7 @@ async def test_a_metric_that_hangs_is_named_and_not_the_agent(play):
         "criteria": {"mine": 0.5},
         "custom_metrics": {"mine": {"code_config": {"name": "tests.evals.own_metrics.hangs"}}},
     }
-    run = await play(three("go"), lambda ctx, text: "fine", config, limits=Limits(attempt_seconds=0.2))
+    run = await play(three("go"), lambda ctx, text: "fine", config, limits=Limits(attempt_seconds=2.0))
     attempts = await units_of_work.read(by_case, run)
     assert (run.status, run.errors) == ("done", 1)
     assert attempts["c0"].error.endswith("The agent had answered: mine was judging it.")
