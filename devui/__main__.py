@@ -28,13 +28,13 @@ def main() -> None:
 
 def _run() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "devui.settings")
-    if sys.argv[1:2] in (["run_evals"], ["web"]):
+    if sys.argv[1:2] in (["run_evals"], ["web"], ["worker"]):
         gc.disable()  # until imports are done, see `evals_app.engine.local_runner` and `devui.serving.server`
     from django.conf import settings
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
 
-    if sys.argv[1:2] == ["web"]:
+    if sys.argv[1:2] in (["web"], ["worker"]):
         from devui.serving import flags
 
         flags.export_to_environment(sys.argv[2:])

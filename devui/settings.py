@@ -85,6 +85,13 @@ DATABASES = {
         environment.read_store_url(f"sqlite:///{DATA_DIR / 'devui.sqlite3'}")
     )
 }
+DEVUI_ENGINE = environment.read_engine("DEVUI_ENGINE", DATABASES["default"])
+DEVUI_ENGINE_APPS = ["procrastinate", "devui_workers"] if DEVUI_ENGINE else []
+"""Labels of the apps with the tables of workers."""
+
+if DEVUI_ENGINE:
+    INSTALLED_APPS += environment.ENGINE_APPS
+    DATABASES["default"]["OPTIONS"]["options"] += environment.ENGINE_OPTIONS
 DEVUI_TEMPORARY_STORE = environment.read_text("DEVUI_TEMPORARY_STORE")
 DEVUI_SESSION_SERVICE = ""  # external store of sessions, set by the server's flag
 DEVUI_ARTIFACT_SERVICE = ""  # the same for artifacts
@@ -119,5 +126,9 @@ LOGGING = {
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": environment.read_log_level("DEVUI_LOG_LEVEL", "info")},
-    "loggers": {"django.request": {"level": "ERROR"}, "httpx": {"level": "WARNING"}},
+    "loggers": {
+        "django.request": {"level": "ERROR"},
+        "httpx": {"level": "WARNING"},
+        "procrastinate": {"level": "WARNING"},
+    },
 }

@@ -30,6 +30,8 @@ import pytest
         ("DEVUI_TRUSTED_PROXIES", "nginx", "DEVUI_TRUSTED_PROXIES: 'nginx' is not an IP address or network"),
         ("DEVUI_TRUSTED_PROXIES", "10.0.0.1/8", "DEVUI_TRUSTED_PROXIES: '10.0.0.1/8' is not an IP address"),
         ("DEVUI_TRUSTED_PROXIES", "*", "DEVUI_TRUSTED_PROXIES: '*' is not an IP address or network"),
+        ("DEVUI_ENGINE", "celery", "DEVUI_ENGINE='celery' is not an engine: use procrastinate"),
+        ("DEVUI_ENGINE", "procrastinate", "DEVUI_ENGINE='procrastinate' needs PostgreSQL: set DATABASE_URL="),
         (
             "DATABASE_URL",
             "mysql://here/name",
@@ -40,7 +42,7 @@ import pytest
 def test_invalid_variable_is_refused_in_one_line(tmp_path, variable, value, message):
     ended = subprocess.run(
         [sys.executable, "-m", "devui", "check"],
-        env={**os.environ, "DEVUI_DATA_DIR": str(tmp_path), variable: value},
+        env={**os.environ, "DATABASE_URL": "", "DEVUI_DATA_DIR": str(tmp_path), variable: value},
         capture_output=True,
         text=True,
         timeout=60,

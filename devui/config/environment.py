@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import importlib.util
 import ipaddress
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -125,6 +127,47 @@ def read_log_level(name: str, default: str) -> str:
             f"{name}={value!r} is not a log level: use one of {', '.join(LOG_LEVELS)}."
         )
     return value.upper()
+
+
+ENGINE = "procrastinate"
+"""The engine that delivers runs to workers on any host."""
+
+ENGINE_APPS = ["procrastinate.contrib.django", "devui.workers"]
+"""Django apps of that engine: its tables and those of the workers."""
+
+
+ENGINE_OPTIONS = " -c idle_in_transaction_session_timeout=30s"
+"""With that engine, PostgreSQL ends the transaction of a paused process: others wait for its locks. It is as long as a
+process may be silent (`sessions_app.runs.processes.SILENCE_S`).
+"""
+
+
+def read_engine(name: str, database: Mapping[str, Any]) -> str:
+    """Return the engine in the variable `name`; empty: this process runs its agents itself.
+
+    Raises:
+        ImproperlyConfigured: the engine is unknown, not installed, or lacks PostgreSQL or the workers' shared secret.
+    """
+    value = read_text(name)
+    if value in ("", ENGINE):
+        problem = _engine_problem(database) if value else ""
+    else:
+        problem = (
+            f"is not an engine: use {ENGINE}, or unset it to run agents in the web process's own runtimes"
+        )
+    if problem:
+        raise ImproperlyConfigured(f"{name}={value!r} {problem}.")
+    return value
+
+
+def _engine_problem(database: Mapping[str, Any]) -> str:
+    if not str(database["ENGINE"]).endswith("postgresql"):
+        return "needs PostgreSQL: set DATABASE_URL=postgresql://user:password@host:5432/name"
+    if importlib.util.find_spec(ENGINE) is None:
+        return 'needs Procrastinate, which is not installed: pip install "devui[scale]"'
+    if not read_text("DEVUI_SECRET_KEY"):
+        return "needs DEVUI_SECRET_KEY, with the same value for all web processes and workers"
+    return ""
 
 
 def read_url_path(name: str) -> str:

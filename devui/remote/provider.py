@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from devui.remote.address import RemoteAddress
 from devui.supervisor import Supervisor
@@ -24,7 +24,7 @@ class Runtimes:
     def __init__(self, supervisor: Supervisor, addresses: Iterable[RemoteAddress] = ()) -> None:
         self.supervisor = supervisor
         self.servers = {address.name: _server(address) for address in addresses}
-        self._feeds = FrameFeeds(lambda runtime_id: None)
+        self._feeds = FrameFeeds(lambda run: None)
 
     async def __aenter__(self) -> Self:
         await self.supervisor.__aenter__()
@@ -41,6 +41,10 @@ class Runtimes:
         await self._feeds.close()
         remotes.clear()
         await self.supervisor.close()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine in the background until the server ends."""
+        self.supervisor.spawn(work)
 
     def apps(self) -> list[str]:
         """Return the names of the apps that can be run: sorted local ones, then sorted remote ones."""

@@ -10,7 +10,11 @@ TOKEN_HEADER = "X-DevUI-Token"  # noqa: S105 - the name of the header
 
 @dataclass(frozen=True, slots=True)
 class RuntimeOptions:
-    """Values of the flags that `adk web` has, too; an empty value means ADK's default."""
+    """Values of the flags that `adk web` has, too; an empty value means ADK's default.
+
+    Attributes:
+        continue_evals: eval runs of a process that ends go on in another one, instead of being cancelled.
+    """
 
     extra_plugins: list[str] = field(default_factory=list)
     session_service_uri: str = ""
@@ -21,6 +25,7 @@ class RuntimeOptions:
     otel_to_cloud: bool = False
     url_prefix: str = ""
     log_level: str = "WARNING"
+    continue_evals: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,13 +22,24 @@ log = logging.getLogger(__name__)
 
 
 class EvalRuns:
-    """The active eval runs, each with an event that cancels it when the process ends."""
+    """The active eval runs, each with an event that cancels it when the process ends.
 
-    def __init__(self, source: AgentCode, runtime_id: str, on_left: Callable[[], None]) -> None:
+    With `continue_elsewhere` they are left as they are then, for another process to go on with.
+    """
+
+    def __init__(
+        self,
+        source: AgentCode,
+        runtime_id: str,
+        on_left: Callable[[], None],
+        *,
+        continue_elsewhere: bool = False,
+    ) -> None:
         self.active: dict[str, asyncio.Event] = {}
         self._source = source
         self._runtime_id = runtime_id
         self._on_left = on_left
+        self._continue_elsewhere = continue_elsewhere
         self._tasks = BackgroundTasks()
 
     async def start(self, eval_run_id: str) -> None:
@@ -43,9 +54,10 @@ class EvalRuns:
         self._tasks.start(self._carry_out(eval_run_id, cancelled))
 
     async def cancel_all(self) -> None:
-        """Cancel every eval run before the process ends."""
-        for cancelled in self.active.values():
-            cancelled.set()
+        """Stop every eval run before the process ends."""
+        if not self._continue_elsewhere:
+            for cancelled in self.active.values():
+                cancelled.set()
         await self._tasks.cancel()
 
     async def conversation(self, sessions: BaseSessionService, user_id: str, session_id: str) -> Any:
@@ -67,7 +79,13 @@ class EvalRuns:
         from evals_app.engine.execution import execute_run
 
         try:
-            await execute_run(eval_run_id, self._source, cancelled, runtime_id=self._runtime_id)
+            await execute_run(
+                eval_run_id,
+                self._source,
+                cancelled,
+                runtime_id=self._runtime_id,
+                continue_elsewhere=self._continue_elsewhere,
+            )
         except Exception:
             log.exception("Eval run %s failed.", eval_run_id)
         finally:

@@ -36,6 +36,9 @@ class Heartbeat(threading.Thread):
         while not self._stopped.wait(processes.HEARTBEAT_S):
             try:
                 processes.record_heartbeat(self._runtime_id)
+                if processes.is_marked_stopped(self._runtime_id) and not self._stopped.is_set():
+                    log.error("This process was silent for too long: its runs have ended or go on elsewhere.")
+                    kill_process_group()
                 for run_id in lifecycle.cancel_requests(self._runtime_id):
                     self._on_cancel(run_id)
             except Error as error:  # includes psycopg's InterfaceError, which is not a DatabaseError

@@ -74,7 +74,12 @@ class RuntimeHost:
             truth=services.session_service(config.options, self.source.folder.root),
             place=without_password(config.options.session_service_uri),
         )
-        self.evals = EvalRuns(self.source, config.runtime_id, on_left=self._check_drained)
+        self.evals = EvalRuns(
+            self.source,
+            config.runtime_id,
+            on_left=self._check_drained,
+            continue_elsewhere=config.options.continue_evals,
+        )
         self.server = self._make_server()
         self.state = "loading"
         self.failure: Exception | None = None

@@ -11,20 +11,20 @@ import socket
 from collections.abc import Callable, Coroutine
 from functools import partial
 from importlib import import_module
-from types import FrameType
-from typing import Any
+from types import FrameType, TracebackType
+from typing import Any, Protocol, Self
 
 import uvicorn
 from django.conf import settings
 from django.db import connection
 
-from devui.remote import Runtimes
 from devui.serving.deferred_imports import import_after_first_page
 from devui.serving.housekeeping import run_housekeeping
 from devui.web.idle_connections import TimedHTTPProtocol
 from sessions_app.errors import BadInput
 from sessions_app.live import indexer
 from sessions_app.runs import runtime_client
+from sessions_app.runs.runtime_client import RuntimeProvider
 from sessions_app.store import units_of_work
 
 MAX_PORT = 65535
@@ -34,6 +34,19 @@ MESSAGE_BYTES = 16 * 1024 * 1024
 
 GRACE_S = 3
 """Seconds that open pages have to close their sockets when the server ends."""
+
+
+class ServedRuntimes(RuntimeProvider, Protocol):
+    """The runtimes of a web process: an async context manager, inside which they answer."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine in the background until the server ends."""
 
 
 def open_listener(host: str, port: int, *, has_login: bool = False) -> socket.socket:
@@ -95,7 +108,7 @@ def prepare_store() -> None:
 
 def serve(
     listener: socket.socket,
-    runtimes: Runtimes,
+    runtimes: ServedRuntimes,
     *,
     access_log: bool = False,
     first: Callable[[], Coroutine[Any, Any, None]] | None = None,
@@ -130,18 +143,17 @@ def serve(
 async def _serve(
     server: uvicorn.Server,
     listener: socket.socket,
-    runtimes: Runtimes,
+    runtimes: ServedRuntimes,
     first: Callable[[], Coroutine[Any, Any, None]] | None,
 ) -> None:
     try:
         async with runtimes:
-            supervisor = runtimes.supervisor
             runtime_client.register(runtimes)
-            supervisor.spawn(run_housekeeping())
-            supervisor.spawn(indexer.keep_indexed())
-            supervisor.spawn(import_after_first_page())
+            runtimes.spawn(run_housekeeping())
+            runtimes.spawn(indexer.keep_indexed())
+            runtimes.spawn(import_after_first_page())
             if first is not None:
-                supervisor.spawn(first())
+                runtimes.spawn(first())
             await server.serve(sockets=[listener])
     finally:
         runtime_client.register(None)

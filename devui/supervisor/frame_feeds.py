@@ -7,7 +7,6 @@ import logging
 from collections.abc import AsyncIterator, Callable
 
 from devui.supervisor import http_calls
-from devui.supervisor.runtime_process import Child
 from sessions_app.errors import DevUIError, RuntimeUnavailable
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle, processes
@@ -30,10 +29,11 @@ log = logging.getLogger(__name__)
 
 
 class FrameFeeds:
-    """The feeds of this web process. `find` returns the process with a run's `runtime_id`."""
+    """The feeds of this web process. `find` returns what streams a run whose row was read; None: nothing does."""
 
-    def __init__(self, find: Callable[[str | None], Child | None]) -> None:
+    def __init__(self, find: Callable[[Run], http_calls.Peer | None], poll_s: float = POLL_S) -> None:
         self._find = find
+        self._poll_s = poll_s
         self._feeds: dict[str, FrameLog] = {}
         self._tasks = BackgroundTasks()
 
@@ -72,10 +72,10 @@ class FrameFeeds:
                 run = await retry.read(_read_run, run_id)
                 if run is None or run.status not in lifecycle.ACTIVE:
                     _publish_end(frames, run.status if run else Run.Status.CANCELLED)
-                elif child := self._find(run.runtime_id):
-                    await self._read(child, run_id, frames)
+                elif peer := self._find(run):
+                    await self._read(peer, run_id, frames)
                 else:
-                    await asyncio.sleep(POLL_S)
+                    await asyncio.sleep(self._poll_s)
         except Exception:
             log.exception("Run %s cannot be watched any more.", run_id)
         finally:
@@ -83,15 +83,15 @@ class FrameFeeds:
                 _publish_end(frames, Run.Status.RUNNING)
             asyncio.get_running_loop().call_later(RETAIN_S, self._feeds.pop, run_id, None)
 
-    async def _read(self, child: Child, run_id: str, frames: FrameLog) -> None:
+    async def _read(self, peer: http_calls.Peer, run_id: str, frames: FrameLog) -> None:
         """Read frames until the end, or until the process releases the run or is silent; its row has the status."""
         try:
-            async for frame in http_calls.stream_frames(child, run_id, after=frames.last):
+            async for frame in http_calls.stream_frames(peer, run_id, after=frames.last):
                 if frame["type"] == "end" and frame["status"] in lifecycle.ACTIVE:
                     return
                 frames.add(frame)
         except DevUIError:
-            await asyncio.sleep(POLL_S)
+            await asyncio.sleep(self._poll_s)
 
 
 def _publish_end(frames: FrameLog, status: str) -> None:
@@ -100,4 +100,5 @@ def _publish_end(frames: FrameLog, status: str) -> None:
 
 
 def _read_run(run_id: str) -> Run | None:
-    return Run.objects.filter(pk=run_id).only("status", "runtime_id").first()
+    columns = ("status", "runtime__server_id")
+    return Run.objects.filter(pk=run_id).select_related("runtime").only(*columns).first()

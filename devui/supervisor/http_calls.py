@@ -1,4 +1,4 @@
-"""HTTP calls to a runtime process. Failures are explained, never shown as a traceback.
+"""HTTP calls to a runtime process, directly or through a worker. Failures are explained, never shown as a traceback.
 
 Every call raises `RuntimeUnavailable` if the process does not answer or dies, or the error that the process returned.
 """
@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
-from websockets.asyncio.client import ClientConnection
+from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from devui.supervisor.runtime_process import Child
 from sessions_app.errors import BadInput, DevUIError, RuntimeUnavailable
 from sessions_app.runs.runtime_client import Frame
 
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
 
 EXIT_NOTICE_S = 3.0
 """Seconds to wait for the notice of a process's end before its silence is explained without it."""
-
-RETRY_HINT = "Send it again: a new process will be started. The server's log has the output of the old one."
-CONFIG_HINT = "Correct the setting and restart the server."
 
 UNFORWARDED_HEADERS = frozenset(
     {
@@ -51,18 +47,41 @@ UNFORWARDED_HEADERS = frozenset(
 """Headers of a single connection, and those by which the web process has checked the caller already."""
 
 
-async def call(child: Child, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+class Peer(Protocol):
+    """A process that answers: a runtime process, or a worker that forwards to one.
+
+    Attributes:
+        http: client of its address; the client authenticates itself.
+        exited: set when nothing more is expected of it, so that its silence can be explained.
+    """
+
+    http: httpx.AsyncClient
+    exited: asyncio.Event
+
+    @property
+    def is_alive(self) -> bool:
+        """Tell whether it is running."""
+
+    def hold(self) -> AbstractContextManager[None]:
+        """Count a request, so that it is not ended as idle meanwhile."""
+
+    def connect(self, path: str) -> connect:
+        """Return a WebSocket to it, opened by awaiting it."""
+
+    def unavailable(self) -> RuntimeUnavailable:
+        """Return why it does not answer."""
+
+
+async def call(peer: Peer, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
     """Call a `/devui/…` endpoint and return its JSON. The process is not ended as idle meanwhile."""
-    with child.hold():
-        return await call_without_hold(child, method, path, body)
+    with peer.hold():
+        return await call_without_hold(peer, method, path, body)
 
 
-async def call_without_hold(
-    child: Child, method: str, path: str, body: Mapping[str, Any] | None = None
-) -> Any:
+async def call_without_hold(peer: Peer, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
     """Call a `/devui/…` endpoint like `call`, without keeping the process from being ended as idle."""
-    async with _explain_errors(child):
-        response = await child.http.request(method, path, json=body)
+    async with _explain_errors(peer):
+        response = await peer.http.request(method, path, json=body)
     if response.is_success:
         return response.json()
     raise _error_of_response(response)
@@ -70,17 +89,18 @@ async def call_without_hold(
 
 @asynccontextmanager
 async def open_stream(
-    child: Child, method: str, path: str, headers: Mapping[str, str], content: bytes
+    peer: Peer, method: str, path: str, headers: Mapping[str, str], content: bytes
 ) -> AsyncIterator[httpx.Response]:
     """Send a request to ADK's server and stream the response. `path` is percent-encoded, with its query."""
     forwarded_headers = {
         name: value for name, value in headers.items() if name.lower() not in UNFORWARDED_HEADERS
     }
-    url = child.http.base_url.copy_with(raw_path=_quote_path(path).encode())
-    request = child.http.build_request(method, url, headers=forwarded_headers, content=content)
-    with child.hold():
-        async with _explain_errors(child):
-            response = await child.http.send(request, stream=True)
+    base = peer.http.base_url
+    url = base.copy_with(raw_path=base.raw_path.rstrip(b"/") + _quote_path(path).encode())
+    request = peer.http.build_request(method, url, headers=forwarded_headers, content=content)
+    with peer.hold():
+        async with _explain_errors(peer):
+            response = await peer.http.send(request, stream=True)
             try:
                 yield response
             finally:
@@ -90,9 +110,9 @@ async def open_stream(
 class Socket:
     """An open socket to ADK's server (`sessions_app.runs.runtime_client.RuntimeSocket`)."""
 
-    def __init__(self, child: Child, connection: ClientConnection) -> None:
+    def __init__(self, peer: Peer, connection: ClientConnection) -> None:
         self.closed: tuple[int, str] | None = None
-        self._child = child
+        self._peer = peer
         self._connection = connection
 
     async def send(self, message: str | bytes) -> None:
@@ -107,22 +127,22 @@ class Socket:
                 yield await self._connection.recv()
         except ConnectionClosed as closed:
             if closed.rcvd is None:
-                raise await _await_explanation(self._child) from closed
+                raise await _await_explanation(self._peer) from closed
             self.closed = closed.rcvd.code, closed.rcvd.reason
 
 
 @asynccontextmanager
-async def open_socket(child: Child, path: str) -> AsyncIterator[Socket]:
+async def open_socket(peer: Peer, path: str) -> AsyncIterator[Socket]:
     """Open a socket to ADK's server. `path` is percent-encoded, with its query.
 
     Raises:
         BadInput: the server refuses the socket.
         RuntimeUnavailable: the process died before it answered.
     """
-    with child.hold():
-        if not child.is_alive:
-            raise _unavailable(child)
-        connection = child.connect(_quote_path(path))
+    with peer.hold():
+        if not peer.is_alive:
+            raise peer.unavailable()
+        connection = peer.connect(_quote_path(path))
         try:
             opened = await connection
         except InvalidStatus as refusal:
@@ -131,17 +151,17 @@ async def open_socket(child: Child, path: str) -> AsyncIterator[Socket]:
                 hint="Name app_name, user_id and session_id in the query; modalities are TEXT, AUDIO or VIDEO.",
             ) from refusal
         except (OSError, InvalidHandshake, ConnectionClosed) as error:
-            raise await _await_explanation(child) from error
+            raise await _await_explanation(peer) from error
         try:
-            yield Socket(child, opened)
+            yield Socket(peer, opened)
         finally:
             await opened.close()
 
 
-async def stream_frames(child: Child, run_id: str, after: int) -> AsyncIterator[Frame]:
+async def stream_frames(peer: Peer, run_id: str, after: int) -> AsyncIterator[Frame]:
     """Yield the frames of a run as the process sends them."""
     path = f"/devui/runs/{run_id}/stream?after={after}"
-    async with open_stream(child, "GET", path, {}, b"") as response:
+    async with open_stream(peer, "GET", path, {}, b"") as response:
         if not response.is_success:
             await response.aread()
             raise _error_of_response(response)
@@ -151,35 +171,27 @@ async def stream_frames(child: Child, run_id: str, after: int) -> AsyncIterator[
 
 
 @asynccontextmanager
-async def _explain_errors(child: Child) -> AsyncIterator[None]:
-    if not child.is_alive:
-        raise _unavailable(child)
+async def _explain_errors(peer: Peer) -> AsyncIterator[None]:
+    if not peer.is_alive:
+        raise peer.unavailable()
     import httpx
 
     try:
         yield
     except httpx.TransportError as error:
-        raise await _await_explanation(child) from error
+        raise await _await_explanation(peer) from error
 
 
-async def _await_explanation(child: Child) -> RuntimeUnavailable:
+async def _await_explanation(peer: Peer) -> RuntimeUnavailable:
     """Return why a process does not answer, after waiting for the notice of its end."""
     with suppress(TimeoutError):
-        await asyncio.wait_for(child.exited.wait(), EXIT_NOTICE_S)
-    return _unavailable(child)
+        await asyncio.wait_for(peer.exited.wait(), EXIT_NOTICE_S)
+    return peer.unavailable()
 
 
 def _quote_path(path: str) -> str:
     """Encode the characters of a percent-encoded path that a request line cannot contain."""
     return quote(path, safe="/%?&=:@!$'()*+,;~-._")
-
-
-def _unavailable(child: Child) -> RuntimeUnavailable:
-    if child.is_alive:
-        return RuntimeUnavailable(
-            f"The process of agent {child.app_name!r} does not answer.", hint=RETRY_HINT
-        )
-    return RuntimeUnavailable(child.describe_end(), hint=CONFIG_HINT if child.refusal else RETRY_HINT)
 
 
 def _error_of_response(response: httpx.Response) -> DevUIError:

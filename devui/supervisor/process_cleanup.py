@@ -39,11 +39,16 @@ async def release_eval_runs(child: Child) -> list[str]:
     return await retry.read(crashes.pending_runs_of, active_ids)
 
 
-def crash_runs_of(runtime_id: str, why: str, spared: list[str], is_closing: bool) -> list[str]:
+def crash_runs_of(
+    runtime_id: str, why: str, spared: list[str], *, is_closing: bool, continue_evals: bool
+) -> list[str]:
     """End the runs and eval runs of an ended process, except `spared` ones. Return the ids of the runs.
 
-    Eval runs of a server that is closing are left for the next server unless they have started an attempt.
+    Eval runs of a server that is closing are left for the next server unless they have started an attempt; with
+    `continue_evals` these are left, too.
     """
+    if is_closing and continue_evals:
+        return lifecycle.crash_runs_of(runtime_id, why, spared)
     from evals_app.models import EvalRun
     from evals_app.runs.writes import crashes, runs
 

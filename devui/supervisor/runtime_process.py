@@ -18,6 +18,7 @@ from websockets.asyncio.client import connect
 from devui.runtime.config import TOKEN_HEADER, RuntimeConfig, RuntimeOptions
 from devui.supervisor.listeners import Listener
 from devui.supervisor.output import ProcessOutput
+from sessions_app.errors import RuntimeUnavailable
 from sessions_app.runs import processes
 
 REFUSAL_STATUS = 2
@@ -25,6 +26,9 @@ REFUSAL_STATUS = 2
 
 REFUSAL_PREFIX = "CommandError: "
 """Beginning of the output line with the reason."""
+
+RETRY_HINT = "Send it again: a new process will be started. The server's log has the output of the old one."
+CONFIG_HINT = "Correct the setting and restart the server."
 
 
 class Child:
@@ -167,6 +171,14 @@ class Child:
         if self.refusal:
             return f"The process of agent {self.app_name!r} cannot run: {self.refusal}"
         return f"The process of agent {self.app_name!r} ended by itself ({self.how_it_ended})."
+
+    def unavailable(self) -> RuntimeUnavailable:
+        """Return why it does not answer."""
+        if self.is_alive:
+            return RuntimeUnavailable(
+                f"The process of agent {self.app_name!r} does not answer.", hint=RETRY_HINT
+            )
+        return RuntimeUnavailable(self.describe_end(), hint=CONFIG_HINT if self.refusal else RETRY_HINT)
 
     @property
     def refusal(self) -> str:

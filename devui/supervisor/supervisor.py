@@ -11,6 +11,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -67,7 +68,7 @@ class Supervisor:
         self.id = uuid.uuid4().hex
         self.folder = None if agents_dir is None else agents.open_folder(agents_dir)
         self.limits = limits or SupervisorLimits()
-        self.feeds = FrameFeeds(self.child_with)
+        self.feeds = FrameFeeds(lambda run: self.child_with(run.runtime_id))
         self.deliveries = Deliveries(self.id, self.child, self.is_current, self.limits.take)
         self._options = options or RuntimeOptions()
         self._environment = dict(environment or {})
@@ -85,10 +86,7 @@ class Supervisor:
     async def __aenter__(self) -> Self:
         await units_of_work.write(processes.register, self.id, processes.SERVER_APP, os.getpid(), "")
         processes.set_own_id(self.id)
-        await units_of_work.write(process_cleanup.crash_orphans)
-        for run_id, app_name in await self._left_behind():
-            self.deliveries.start(app_name, run_id)
-        await self._deliver_abandoned_evals(None)
+        await self.take_over()
         self.spawn(_delete_stopped_processes())
         self.spawn(self._beat())
         self.spawn(self._sweep())
@@ -211,12 +209,17 @@ class Supervisor:
         queued = await units_of_work.read(lifecycle.abandoned_runs)
         return [(run_id, app_name) for run_id, app_name in queued if remotes.remote_of_app(app_name) is None]
 
-    async def _deliver_left_behind(self) -> None:
-        """Deliver runs of local apps that ended servers left queued; other apps may belong to a server that returns."""
+    async def take_over(self, app_names: list[str] | None = None) -> None:
+        """End the runs without a living owner, and deliver those that ended servers left queued.
+
+        Args:
+            app_names: the apps whose runs are delivered; others may belong to a server that returns. None: all.
+        """
+        await units_of_work.write(process_cleanup.crash_orphans)
         for run_id, app_name in await self._left_behind():
-            if app_name in self.apps():
+            if app_names is None or app_name in app_names:
                 self.deliveries.start(app_name, run_id)
-        await self._deliver_abandoned_evals(self.apps())
+        await self._deliver_abandoned_evals(app_names)
 
     async def _deliver_abandoned_evals(self, app_names: list[str] | None) -> None:
         """Deliver the eval runs of these apps that ended servers left pending; None: of all apps."""
@@ -291,9 +294,12 @@ class Supervisor:
         will_start = child.ready.is_set() or child.was_killed or is_closing
         queued = await retry.read(lifecycle.unstarted_runs_of, child.id) if will_start else []
         evals = await process_cleanup.release_eval_runs(child) if will_start and not is_closing else []
-        crashed = await retry.write(
-            process_cleanup.crash_runs_of, child.id, child.describe_end(), queued, is_closing
+        crash = partial(
+            process_cleanup.crash_runs_of,
+            is_closing=is_closing,
+            continue_evals=self._options.continue_evals,
         )
+        crashed = await retry.write(crash, child.id, child.describe_end(), queued)
         await retry.write(processes.mark_stopped, child.id)
         if not is_closing:
             self.deliveries.redeliver(child, queued)
@@ -373,8 +379,7 @@ class Supervisor:
         while True:
             await asyncio.sleep(self.limits.sweep)
             try:
-                await units_of_work.write(process_cleanup.crash_orphans)
-                await self._deliver_left_behind()
+                await self.take_over(self.apps())
                 newest_first = sorted(self._current.values(), key=lambda child: child.used_at, reverse=True)
                 for rank, child in enumerate(newest_first):
                     is_within_limit = rank < self.limits.max_idle

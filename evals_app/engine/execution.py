@@ -35,6 +35,7 @@ async def execute_run(
     *,
     runtime_id: str | None = None,
     progress: ProgressCallback | None = None,
+    continue_elsewhere: bool = False,
 ) -> None:
     """Carry out a pending run to its end. Failures are stored in its rows and not raised.
 
@@ -43,18 +44,21 @@ async def execute_run(
         cancelled: set it to stop the run.
         runtime_id: the `RuntimeProcess` that executes the run; when that process dies, the run has crashed.
         progress: called for every attempt that starts or ends.
+        continue_elsewhere: a run that is stopped with its process stays active, for another process to take over.
     """
     run = await retry.write(runs.claim_run, eval_run_id, runtime_id, time.time())
     if run is None:
         return
     watch = Stopwatch(run.started_at)
-    finish = partial(runs.finish_run, run.id)
+    finish = partial(runs.finish_run, run.id, started_at=run.started_at)
     try:
         plan = await prepare_plan(run, agent_source, progress)
         monitor = RunMonitor(run, partial(run_attempt, plan), watch, cancelled, progress)
         ending = await monitor.follow()
     except asyncio.CancelledError:
-        end = partial(_release_or_cancel, run.id, watch.now())
+        if continue_elsewhere:
+            raise
+        end = partial(_release_or_cancel, run, watch.now())
         with contextlib.suppress(TimeoutError):  # the parent process then ends the run
             async with asyncio.timeout(END_WRITE_S):
                 await retry.write(end)
@@ -65,10 +69,11 @@ async def execute_run(
         await retry.write(partial(finish, ending.status, because=ending.because, now=watch.now()))
 
 
-def _release_or_cancel(run_id: str, now: float) -> None:
+def _release_or_cancel(run: EvalRun, now: float) -> None:
     """End a run whose process is stopped. A run that has started no attempt is left for the next process."""
-    if not runs.release_run(run_id):
-        runs.finish_run(run_id, EvalRun.Status.CANCELLED, because=runs.PROCESS_STOPPED, now=now)
+    if not runs.release_run(run.id, run.started_at):
+        because, started_at = runs.PROCESS_STOPPED, run.started_at
+        runs.finish_run(run.id, EvalRun.Status.CANCELLED, because=because, now=now, started_at=started_at)
 
 
 async def prepare_plan(

@@ -130,7 +130,8 @@ class RunMonitor:
         """Store the outcome of an attempt and report it."""
         if outcome.cost is None and outcome.by_model:
             outcome = replace(outcome, cost=self._costs.cost(outcome.by_model, attempt.started_at or 0.0))
-        if await retry.write(attempts.finish_attempt, attempt.pk, outcome, self._watch.now()):
+        now = self._watch.now()
+        if await retry.write(attempts.finish_attempt, attempt.pk, outcome, now, attempt.tries):
             self._report_progress(attempt, outcome)
         if self._limits.tokens is not None or self._limits.cost is not None:
             self._attempt_ended.set()
@@ -228,8 +229,13 @@ def _pending_attempts(run_id: str) -> list[tuple[int, bool]]:
 
 
 def _read_snapshot(claimed: EvalRun, limits: Limits, costs: Prices) -> RunSnapshot:
-    run = EvalRun.objects.only("status", "cancel_requested_at", "parallelism").filter(pk=claimed.pk).first()
-    if run is None or run.status != EvalRun.Status.RUNNING or run.cancel_requested_at is not None:
+    columns = ("status", "started_at", "cancel_requested_at", "parallelism")
+    run = EvalRun.objects.only(*columns).filter(pk=claimed.pk).first()
+    is_owned = run is not None and (run.status, run.started_at) == (
+        EvalRun.Status.RUNNING,
+        claimed.started_at,
+    )
+    if run is None or not is_owned or run.cancel_requested_at is not None:
         return RunSnapshot(True, 1, (), Spending())
     in_flight = run.attempts.filter(status=Status.RUNNING)
     running = list(in_flight.only(*_SNAPSHOT_COLUMNS))

@@ -14,7 +14,7 @@ from evals_app.models import EvalRun
 from evals_app.runs.writes import runs
 from evals_app.runs.writes.outcomes import Failure
 from sessions_app.errors import DevUIError, RuntimeUnavailable, ServerStopping, StoreFault
-from sessions_app.runs import background, processes
+from sessions_app.runs import background, job_queue, processes
 from sessions_app.runs.runtime_client import RuntimeProvider, provider
 from sessions_app.store import retry, units_of_work
 from sessions_app.store.change_listener import subscribe
@@ -69,14 +69,18 @@ async def _write_and_deliver(
 
 
 async def _deliver_own(run_id: str) -> None:
-    """Deliver a run if it is pending and owned by this process."""
+    """Deliver a run if it is pending and owned by this process. A run of a queue has its job if it was stored."""
+    if job_queue.registered() is not None:
+        return
     own = EvalRun.objects.filter(pk=run_id, status=EvalRun.Status.PENDING, runtime_id=processes.own_id())
     if run := await retry.read(own.first):
         await deliver_run(run.id, run.app_name)
 
 
 async def start_delivery(run: EvalRun) -> None:
-    """Start to deliver a pending run. If no process takes it, the run shows why."""
+    """Start to deliver a pending run, unless its job does. If no process takes it, the run shows why."""
+    if job_queue.registered() is not None:
+        return
     await asyncio.wait([background.run_in_background(deliver_run(run.id, run.app_name))], timeout=PAGE_WAIT_S)
 
 

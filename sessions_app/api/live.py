@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -33,9 +34,25 @@ async def run_live(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     if not app_name:
         await _close(send, POLICY_VIOLATION, "app_name is required in the query.")
         return
+    await relay_socket(_open_live(app_name, query), receive, send)
+
+
+@asynccontextmanager
+async def _open_live(app_name: str, query: str) -> AsyncIterator[RuntimeSocket]:
+    client = await provider().client(app_name)
+    async with client.open_socket(f"/run_live?{query}") as upstream:
+        yield upstream
+
+
+async def relay_socket(
+    opening: AbstractAsyncContextManager[RuntimeSocket], receive: Receive, send: Send
+) -> None:
+    """Open a socket to a runtime, accept the client's, and relay until one of them closes.
+
+    An error closes the client's socket with a reason.
+    """
     try:
-        client = await provider().client(app_name)
-        async with client.open_socket(f"/run_live?{query}") as upstream:
+        async with opening as upstream:
             await send({"type": "websocket.accept"})
             await _relay(upstream, receive, send)
     except BadInput as error:

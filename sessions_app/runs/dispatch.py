@@ -17,7 +17,7 @@ from sessions_app.errors import DevUIError, NotFound, ServerStopping
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Run
 from sessions_app.realms import refuse_read_only
-from sessions_app.runs import availability, background, lifecycle
+from sessions_app.runs import availability, background, job_queue, lifecycle
 from sessions_app.runs.message_draft import MessageDraft
 from sessions_app.runs.questions import answered_call_ids, find_question
 from sessions_app.runs.runtime_client import RuntimeClient, provider
@@ -120,7 +120,7 @@ async def _queue(session: AgentSession, request: Mapping[str, Any], send_id: str
     )
     create = partial(_create_once, session.pk, request, send_id)
     run, is_new = await background.create_row(create, send_id if names_run else "")
-    if is_new:
+    if is_new and job_queue.registered() is None:
         background.run_in_background(_hand_over(session.app_name, run.pk))
     return run
 

@@ -23,7 +23,7 @@ from sessions_app.errors import InvocationFinished, SessionBusy
 from sessions_app.lookup import session_missing
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.redaction import REQUEST_CREDENTIAL, redact
-from sessions_app.runs import processes
+from sessions_app.runs import job_queue, processes
 from sessions_app.scopes import clean_error, clean_text
 from sessions_app.search import index_backlog
 from sessions_app.store import change_notification
@@ -77,6 +77,8 @@ def create_run(
             runtime_id=runtime_id or processes.own_id(),
             created_at=_next_created_at(session_pk),
         )
+        if runtime_id is None and (queue := job_queue.registered()):
+            queue.defer_run(run.pk, run.session.app_name, session_pk)
         change_notification.notify_after_commit()
     return run
 

@@ -85,6 +85,11 @@ def record_heartbeat(runtime_id: str) -> None:
     RuntimeProcess.objects.filter(pk=runtime_id).update(heartbeat_at=time.time())
 
 
+def is_marked_stopped(runtime_id: str) -> bool:
+    """Tell whether others have marked a silent process as stopped. Its runs are not its own any more."""
+    return RuntimeProcess.objects.filter(pk=runtime_id, stopped_at__isnull=False).exists()
+
+
 def mark_alive(runtime_id: str) -> None:
     """Record a heartbeat of a process that was silent and may be marked as stopped."""
     RuntimeProcess.objects.filter(pk=runtime_id).update(heartbeat_at=time.time(), stopped_at=None)

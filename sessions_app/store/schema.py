@@ -21,8 +21,12 @@ from django.db.migrations.recorder import MigrationRecorder
 from sessions_app.errors import SchemaTooNew, StoreUnavailable
 from sessions_app.store import db_errors
 
-APPS = ("sessions_app", "evals_app", *getattr(settings, "DEVUI_USER_APPS", ()))
-"""Labels of the apps with tables. Those of users are last, and absent from a server without users."""
+APPS = (
+    *("sessions_app", "evals_app"),
+    *getattr(settings, "DEVUI_ENGINE_APPS", ()),
+    *getattr(settings, "DEVUI_USER_APPS", ()),
+)
+"""Labels of the apps with tables. Those of workers and of users are last, and absent from a server without them."""
 
 _LOCK_NAME = "devui: schema"
 """Name of the advisory lock on PostgreSQL that is held while migrating."""

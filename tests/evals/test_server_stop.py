@@ -119,18 +119,31 @@ async def test_eval_run_without_started_attempt_waits_for_next_server(store, ech
 
 
 @pytest.mark.parametrize(
-    ("attempts_started", "is_closing", "status"),
-    [(0, True, "pending"), (1, True, "crashed"), (0, False, "crashed")],
+    ("attempts_started", "is_closing", "continue_evals", "status"),
+    [
+        (0, True, False, "pending"),
+        (1, True, False, "crashed"),
+        (0, False, False, "crashed"),
+        (1, True, True, "running"),
+        (1, False, True, "crashed"),
+    ],
 )
 async def test_eval_run_of_killed_process_waits_only_for_a_stopping_server(
-    store, echo, attempts_started, is_closing, status
+    store, echo, attempts_started, is_closing, continue_evals, status
 ):
     run = await order(echo)
     process = await units_of_work.write(processes.register, "p" * 32, run.app_name, 2**22 + 1, "")
     await units_of_work.write(claim_run, run.pk, process.pk)
     for attempt in await units_of_work.read(lambda: list(run.attempts.all()[:attempts_started])):
         await units_of_work.write(start_attempt, attempt.pk)
-    await units_of_work.write(process_cleanup.crash_runs_of, process.pk, "Killed.", [], is_closing)
+    await units_of_work.write(
+        process_cleanup.crash_runs_of,
+        process.pk,
+        "Killed.",
+        [],
+        is_closing=is_closing,
+        continue_evals=continue_evals,
+    )
     assert (await reload(run)).status == status
 
 

@@ -71,6 +71,24 @@ def test_ended_run_does_not_end_again(run):
     assert fresh(run).finished == 3
 
 
+def test_late_writer_of_a_repeated_try_and_claim_changes_nothing(run):
+    """A process that was thought gone finishes what another one does now."""
+    processes.register("r" * 32, "counter", 1, "v1")
+    claimed = runs.claim_run(run.id, "r" * 32)
+    late = attempts.start_attempt(first(run).pk)
+    death = crashes.ProcessDeath("It was silent.", by_itself=False)
+    assert crashes.continue_without_process("r" * 32, death) == [run.id]
+    assert runs.claim_run(run.id, None).started_at > claimed.started_at
+    current = attempts.start_attempt(late.pk)
+
+    assert not attempts.finish_attempt(late.pk, Outcome(Status.FAILED), tries=late.tries)
+    assert not runs.finish_run(run.id, EvalRun.Status.DONE, started_at=claimed.started_at)
+    assert not runs.release_run(run.id, claimed.started_at)
+    assert first(run).status == Status.RUNNING
+    assert attempts.finish_attempt(late.pk, Outcome(Status.PASSED), tries=current.tries)
+    assert counts(run) == (1, 0, 0, 0, 0)
+
+
 def test_a_pending_run_that_is_cancelled_ends_at_once(run):
     assert runs.request_cancel(run.id)
     assert fresh(run).status == EvalRun.Status.CANCELLED

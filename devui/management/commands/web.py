@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +17,15 @@ from devui.config import environment
 from devui.serving import flags
 from devui.web import origins
 from devui.web.login import credentials_file
-from sessions_app.errors import DevUIError
+from sessions_app.agents.folder import AgentsFolder, open_folder
+from sessions_app.errors import BadInput, DevUIError
 from sessions_app.redaction import without_password
 from sessions_app.runs.runtime_client import RuntimeProvider
 from sessions_app.sessions import storage_location
 
 if TYPE_CHECKING:
-    from devui.remote import RemoteAddress
     from devui.serving.demo import DemoSession
-    from devui.supervisor import Supervisor
+    from devui.serving.server import ServedRuntimes
 
 log = logging.getLogger(__name__)
 
@@ -82,30 +84,17 @@ class Command(BaseCommand):
             raise CommandError(str(error), returncode=2) from error
 
     def _serve(self, options: dict[str, Any]) -> None:
-        from devui.remote import RemoteAddress, Runtimes
         from devui.serving import server
-        from devui.supervisor import Supervisor, SupervisorLimits
 
         options["runtime"] = [*options["runtime"], *environment.pop_list("DEVUI_RUNTIMES")]
         origins.allowed_origins()  # refuse invalid patterns now instead of at the first request
-        addresses = RemoteAddress.read_all(options["runtime"])
-        supervisor = Supervisor(
-            _folder(options),
-            flags.runtime_options(options),
-            limits=SupervisorLimits.from_environment(),
-            output_folder=settings.DATA_DIR / "output",
-        )
-        sessions = []
-        if options["demo"]:
-            from devui.serving import demo
-
-            sessions = demo.read_demo(options["demo"])
+        sources = _agents_of_workers(options) if settings.DEVUI_ENGINE else _own_agents(options)
         has_login = self._has_users() if settings.DEVUI_USERS else credentials_file.read_login() is not None
         listener = server.open_listener(options["host"], options["port"], has_login=has_login)
         if not server.is_loopback(options["host"]):
             self._open_to_network(options["host"])
         server.prepare_store()
-        settings.DEVUI_AGENTS_DIR = str(supervisor.folder.path) if supervisor.folder else ""
+        settings.DEVUI_AGENTS_DIR = str(sources.folder.path) if sources.folder else ""
         settings.DEVUI_SESSION_SERVICE = without_password(flags.session_service_uri(options))
         settings.DEVUI_ARTIFACT_SERVICE = without_password(options["artifact_service_uri"] or "")
         settings.DEVUI_MEMORY_SERVICE = without_password(options["memory_service_uri"] or "")
@@ -117,12 +106,12 @@ class Command(BaseCommand):
             )
         if not storage_location.store_location().survives_restart:
             self.stderr.write("Sessions are in a temporary store that is removed when the server ends.")
-        self._print_address(options["host"], listener.getsockname()[1], supervisor, addresses)
+        self._print_address(options["host"], listener.getsockname()[1], sources.description)
         server.serve(
             listener,
-            Runtimes(supervisor, addresses),
+            sources.runtimes,
             access_log=options["verbose"],
-            first=partial(_begin, sessions, supervisor),
+            first=sources.first,
         )
 
     def _has_users(self) -> bool:
@@ -149,18 +138,70 @@ class Command(BaseCommand):
             " names more."
         )
 
-    def _print_address(
-        self, host: str, port: int, supervisor: Supervisor, addresses: list[RemoteAddress]
-    ) -> None:
+    def _print_address(self, host: str, port: int, description: str) -> None:
         url_host = f"[{host}]" if ":" in host else host
-        names = supervisor.apps()
-        agent_count = f"{len(names)} agents" if len(names) != 1 else "1 agent"
-        sources = [f"{agent_count} of {supervisor.folder.path}"] if supervisor.folder else []
-        remote = [f"those of {address.name} at {address.url}" for address in addresses]
-        self.stdout.write(
-            f"DevUI serves {', '.join(sources + remote)} on http://{url_host}:{port}/ (Ctrl-C ends it)"
-        )
+        self.stdout.write(f"DevUI serves {description} on http://{url_host}:{port}/ (Ctrl-C ends it)")
         self.stdout.flush()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSources:
+    """Where the agents of a server run.
+
+    Attributes:
+        folder: the agents folder that pages read, if any.
+        description: the agents, in words.
+        first: what to do when the server is up.
+    """
+
+    runtimes: ServedRuntimes
+    folder: AgentsFolder | None
+    description: str
+    first: Callable[[], Coroutine[Any, Any, None]] | None = None
+
+
+def _own_agents(options: dict[str, Any]) -> AgentSources:
+    """Return the agents that this server runs in processes of its own, and those of remote servers."""
+    from devui.remote import RemoteAddress, Runtimes
+    from devui.supervisor import Supervisor, SupervisorLimits
+
+    addresses = RemoteAddress.read_all(options["runtime"])
+    supervisor = Supervisor(
+        _folder(options),
+        flags.runtime_options(options),
+        limits=SupervisorLimits.from_environment(),
+        output_folder=settings.DATA_DIR / "output",
+    )
+    sessions = []
+    if options["demo"]:
+        from devui.serving import demo
+
+        sessions = demo.read_demo(options["demo"])
+    names = supervisor.apps()
+    agent_count = f"{len(names)} agents" if len(names) != 1 else "1 agent"
+    local = [f"{agent_count} of {supervisor.folder.path}"] if supervisor.folder else []
+    remote = [f"those of {address.name} at {address.url}" for address in addresses]
+    first = partial(_begin, sessions, supervisor)
+    return AgentSources(Runtimes(supervisor, addresses), supervisor.folder, ", ".join(local + remote), first)
+
+
+def _agents_of_workers(options: dict[str, Any]) -> AgentSources:
+    """Return the agents that workers run. This server only reads the files of its agents folder.
+
+    Raises:
+        BadInput: a flag needs agents in this process.
+    """
+    from devui.workers.provider import WorkerRuntimes
+
+    for flag in ("runtime", "demo"):
+        if options[flag]:
+            raise BadInput(
+                f"--{flag} needs a server with runtimes of its own, and DEVUI_ENGINE leaves them to workers.",
+                hint=f"Leave --{flag} out, or unset DEVUI_ENGINE.",
+            )
+    named = options["agents_dir"] or environment.read_text("DEVUI_AGENTS_DIR")
+    folder = open_folder(named) if named else None
+    return AgentSources(WorkerRuntimes(), folder, "the agents of its workers")
 
 
 def _folder(options: dict[str, Any]) -> str | None:

@@ -70,13 +70,21 @@ def note_judge(attempt_pk: int, metric: str) -> None:
             attempt.save(update_fields=["judged_by", "revision"])
 
 
-def finish_attempt(attempt_pk: int, outcome: Outcome, now: float | None = None) -> bool:
+def finish_attempt(
+    attempt_pk: int, outcome: Outcome, now: float | None = None, tries: int | None = None
+) -> bool:
     """Store the outcome and scores of an attempt; return False if it had already ended differently.
 
     The status `CANCELLED` says that a person cancelled it.
+
+    Args:
+        tries: the try that ended so (`EvalAttempt.tries`). If another one was started meanwhile, because this process
+            was thought gone, nothing is stored. None: the current one.
     """
     with transaction.atomic():
         attempt = _lock_attempt(attempt_pk)
+        if tries not in (None, attempt.tries):
+            return False
         finished_at = end_time(attempt, now)
         if attempt.status not in OPEN_STATUSES:
             return attempt.status == outcome.status and attempt.finished_at == finished_at

@@ -236,15 +236,16 @@ def adopt_abandoned(server_id: str, app_names: Sequence[str] | None = None) -> l
     return abandoned
 
 
-def crash_orphans() -> int:
-    """End active runs that no process will end: theirs has stopped, or none took them.
+def crash_orphans(spared: Q | None = None) -> int:
+    """End active runs that no process will end: theirs has stopped, or none took them. `spared` ones go on elsewhere.
 
     Pending runs of a server that has ended are not among them: the next server adopts them (`adopt_abandoned`).
 
     Call it after `sessions_app.runs.lifecycle.crash_orphans`, which marks the processes that are gone.
     """
-    pending = EvalRun.objects.filter(status=EvalRun.Status.PENDING)
-    running = EvalRun.objects.filter(status=EvalRun.Status.RUNNING)
+    concerned = EvalRun.objects.exclude(spared) if spared else EvalRun.objects.all()
+    pending = concerned.filter(status=EvalRun.Status.PENDING)
+    running = concerned.filter(status=EvalRun.Status.RUNNING)
     has_stopped = Q(runtime__stopped_at__isnull=False)
     unassigned = dict(pending.filter(runtime=None).values_list("pk", "queued_at"))
     is_unassigned = Q(pk__in=_unassigned.find_unchanged(unassigned, UNASSIGNED_S))

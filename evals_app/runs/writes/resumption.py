@@ -13,7 +13,7 @@ from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.writes.revisions import COUNT_COLUMNS, next_revision
 from evals_app.runs.writes.runs import last_step, realm_of
 from sessions_app import scopes
-from sessions_app.runs import processes
+from sessions_app.runs import job_queue, processes
 from sessions_app.store import change_notification
 
 Status = EvalAttempt.Status
@@ -76,6 +76,8 @@ def requeue_run(run: EvalRun, limits_from: float | None, limits_seconds: float) 
         **dict.fromkeys(("stopped_because", "error_type", "error", "hint", "traceback"), ""),
         **_counts(run),
     )
+    if queue := job_queue.registered():
+        queue.defer_eval_run(run.id, run.app_name, run.code_version)
 
 
 def _elapsed_seconds(run: EvalRun) -> float:

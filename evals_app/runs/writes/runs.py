@@ -18,7 +18,7 @@ from evals_app.runs.writes.model_usage import spending_of
 from evals_app.runs.writes.outcomes import Failure, RunFacts
 from evals_app.runs.writes.revisions import COUNT_COLUMNS, next_revision
 from sessions_app import realms, scopes
-from sessions_app.runs import processes
+from sessions_app.runs import job_queue, processes
 from sessions_app.store import change_notification
 
 MIN_PAUSE_S = 0.001
@@ -87,6 +87,8 @@ def create_run(order: NewRun, run_id: str = "") -> EvalRun:
     with transaction.atomic():
         run.save(force_insert=True)
         EvalAttempt.objects.bulk_create(attempts, batch_size=500)
+        if queue := job_queue.registered():
+            queue.defer_eval_run(run.id, run.app_name, "")
         change_notification.notify_after_commit()
     return run
 
@@ -136,13 +138,17 @@ def claim_run(run_id: str, runtime_id: str | None, at: float | None = None) -> E
     return run
 
 
-def release_run(run_id: str) -> bool:
-    """Make a run whose server stops pending again, for the next server; False if it has started an attempt."""
+def release_run(run_id: str, started_at: float | None = None) -> bool:
+    """Make a run whose server stops pending again, for the next server; False if it has started an attempt.
+
+    `started_at`: see `finish_run`.
+    """
     with transaction.atomic():
         run = EvalRun.objects.select_for_update().filter(pk=run_id, status=EvalRun.Status.RUNNING).first()
         if (
             run is None
             or run.cancel_requested_at is not None
+            or started_at not in (None, run.started_at)
             or run.attempts.filter(started_at__gte=run.started_at).exists()
         ):
             return False
@@ -207,17 +213,20 @@ def finish_run(
     *,
     because: str = "",
     now: float | None = None,
+    started_at: float | None = None,
 ) -> bool:
     """End an active run; return False if it has ended already. Unfinished attempts are cancelled with the reason.
 
     Args:
+        started_at: start of the claim that ends. If another process has claimed the run since, nothing changes. None:
+            whoever claimed it.
         failure: why the run could not run.
         because: the limit that stopped it.
         now: time of the run's stopwatch; None: see `end_run`.
     """
     with transaction.atomic():
         run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
-        if run is None or not run.active:
+        if run is None or not run.active or started_at not in (None, run.started_at):
             return False
         end_run(run_id, status, EvalAttempt.Status.CANCELLED, failure or Failure("", ""), because, now)
         change_notification.notify_after_commit()

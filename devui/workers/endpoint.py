@@ -1,0 +1,96 @@
+"""A worker as web processes call it: its listener forwards to its runtime processes."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from websockets.asyncio.client import connect
+
+from devui.runtime.config import TOKEN_HEADER
+from devui.workers.registry import LivingWorker
+from devui.workers.tokens import token_of
+from sessions_app.errors import RuntimeUnavailable
+
+if TYPE_CHECKING:
+    import httpx
+
+CONNECT_S = 5.0
+"""Seconds for a worker to accept a connection."""
+
+APPS = "/apps/"
+"""Begin of paths that are forwarded to the current process of an app: then the app and the path there."""
+
+PROCESSES = "/processes/"
+"""Begin of paths that are forwarded to a process: then its id and the path there."""
+
+_NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Listeners speak plain HTTP; by default each client would read all certificate authorities."""
+
+END = "/end"
+"""Path under a process that ends it."""
+
+
+class WorkerEndpoint:
+    """One app, or one process, of a worker (`devui.supervisor.http_calls.Peer`).
+
+    A request has a connection of its own, as to a local process: none waits for another, and none is found closed.
+    """
+
+    def __init__(self, worker: LivingWorker, prefix: str) -> None:
+        import httpx
+
+        self._worker = worker
+        self._prefix = prefix
+        self._headers = {TOKEN_HEADER: token_of(worker.id)}
+        self.exited = asyncio.Event()
+        self.exited.set()  # a worker that is silent explains nothing later
+        self.http: httpx.AsyncClient = httpx.AsyncClient(
+            base_url=f"http://{worker.address}{prefix}",
+            headers=self._headers,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
+            timeout=httpx.Timeout(None, connect=CONNECT_S),
+            verify=_NO_CERTIFICATES,
+            trust_env=False,
+        )
+
+    @classmethod
+    def of_app(cls, worker: LivingWorker, app_name: str) -> WorkerEndpoint:
+        """Return the current process of an app at a worker."""
+        return cls(worker, APPS + quote(app_name, safe=""))
+
+    @classmethod
+    def of_process(cls, worker: LivingWorker, runtime_id: str) -> WorkerEndpoint:
+        """Return a process of a worker."""
+        return cls(worker, PROCESSES + runtime_id)
+
+    @property
+    def is_alive(self) -> bool:
+        """Return True: whether the worker answers, the call tells."""
+        return True
+
+    def hold(self) -> AbstractContextManager[None]:
+        """Do nothing: the worker counts the requests that it forwards."""
+        return nullcontext()
+
+    def connect(self, path: str) -> connect:
+        """Return a WebSocket to the process, opened by awaiting it."""
+        return connect(
+            f"ws://{self._worker.address}{self._prefix}{path}",
+            additional_headers=self._headers,
+            compression=None,
+            open_timeout=None,
+            ping_interval=None,
+            max_size=None,
+            proxy=None,
+        )
+
+    def unavailable(self) -> RuntimeUnavailable:
+        """Return the error of a worker that does not answer."""
+        return RuntimeUnavailable(
+            f"The worker at {self._worker.address} on host {self._worker.host}, or its process, does not answer.",
+            hint="Send it again, to a new process or another worker. The log of the worker has the reason.",
+        )

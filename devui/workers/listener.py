@@ -1,0 +1,155 @@
+"""The HTTP listener of a worker: forwards requests and sockets of web processes to its runtime processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from hmac import compare_digest
+from typing import Any
+from urllib.parse import unquote
+
+from devui.runtime.config import TOKEN_HEADER
+from devui.supervisor import Supervisor, http_calls
+from devui.supervisor.runtime_process import Child
+from devui.workers.endpoint import APPS, END, PROCESSES
+from devui.workers.tokens import token_of
+from sessions_app.api.live import relay_socket
+from sessions_app.errors import DevUIError, Forbidden, NotFound
+from sessions_app.runs.runtime_client import RuntimeSocket
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+UNANSWERED_HEADERS = frozenset({b"connection", b"transfer-encoding", b"keep-alive"})
+"""Headers of a response that belong to a single connection."""
+
+
+class WorkerListener:
+    """ASGI application of a worker."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        self._token = token_of(supervisor.id).encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request with the token; refuse all others."""
+        if scope["type"] == "websocket":
+            await self._answer_socket(scope, receive, send)
+            return
+        answering = asyncio.ensure_future(self._answer(scope, await _read_body(receive), send))
+        leaving = asyncio.ensure_future(_await_disconnect(receive))
+        try:
+            await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if answering.done():
+                answering.result()
+        finally:  # a caller that leaves cancels the request at the process
+            for task in (answering, leaving):
+                task.cancel()
+            await asyncio.gather(answering, leaving, return_exceptions=True)
+
+    async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
+        """Answer a request. Of a process that dies while it streams, the response stays incomplete."""
+        has_begun = False
+
+        async def begin(message: dict[str, Any]) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            self._check_token(scope)
+            if scope["method"] == "POST" and (runtime_id := _process_to_end(scope)):
+                ended = await self._supervisor.end_process(runtime_id, json.loads(body)["why"])
+                await _send_json(send, 200, {"ended": ended})
+            else:
+                child, path = await self._find(scope)
+                await _forward(child, scope, path, body, begin)
+        except DevUIError as error:
+            if has_begun:
+                return
+            problem = {"detail": error.message, "code": error.code, "hint": error.hint}
+            await _send_json(send, error.status, problem)
+
+    async def _answer_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        await relay_socket(self._open_socket(scope), receive, send)
+
+    @asynccontextmanager
+    async def _open_socket(self, scope: Scope) -> AsyncIterator[RuntimeSocket]:
+        self._check_token(scope)
+        child, path = await self._find(scope)
+        async with http_calls.open_socket(child, path) as upstream:
+            yield upstream
+
+    def _check_token(self, scope: Scope) -> None:
+        name = TOKEN_HEADER.lower().encode()
+        tokens = [value for header, value in scope["headers"] if header.lower() == name]
+        if len(tokens) != 1 or not compare_digest(tokens[0], self._token):
+            raise Forbidden(
+                "This worker answers only to the web processes of its installation.",
+                hint="Give all of them the same DEVUI_SECRET_KEY.",
+            )
+
+    async def _find(self, scope: Scope) -> tuple[Child, str]:
+        """Return the process that a request is for, and its path there with the query.
+
+        Raises:
+            NotFound: this worker has no such app or process.
+        """
+        path = scope["raw_path"].decode("latin-1")
+        query = scope["query_string"].decode("latin-1")
+        kind = APPS if path.startswith(APPS) else PROCESSES
+        name, _, rest = path.removeprefix(kind).partition("/")
+        child: Child | None
+        if kind == APPS:
+            child = await self._supervisor.child(unquote(name))
+        else:
+            child = self._supervisor.child_with(name)
+        if child is None:
+            raise NotFound(f"This worker has no process {name!r}.", hint="It has ended.")
+        return child, f"/{rest}?{query}" if query else f"/{rest}"
+
+
+def _process_to_end(scope: Scope) -> str:
+    """Return the process that a request ends; empty: it is another request."""
+    path: str = scope["raw_path"].decode("latin-1")
+    runtime_id = path.removeprefix(PROCESSES).removesuffix(END)
+    return runtime_id if path == f"{PROCESSES}{runtime_id}{END}" else ""
+
+
+async def _forward(child: Child, scope: Scope, path: str, body: bytes, send: Send) -> None:
+    """Send a request to a process and stream its response.
+
+    Raises:
+        RuntimeUnavailable: the process did not answer, or died.
+    """
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    async with http_calls.open_stream(child, scope["method"], path, headers, body) as response:
+        answer_headers = [pair for pair in response.headers.raw if pair[0].lower() not in UNANSWERED_HEADERS]
+        await send({"type": "http.response.start", "status": response.status_code, "headers": answer_headers})
+        async for chunk in response.aiter_raw():
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _read_body(receive: Receive) -> bytes:
+    body = b""
+    while True:
+        message = await receive()
+        body += bytes(message.get("body", b""))
+        if not message.get("more_body"):
+            return body
+
+
+async def _await_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _send_json(send: Send, status: int, content: dict[str, Any]) -> None:
+    headers = [(b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps(content).encode()})

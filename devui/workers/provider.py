@@ -1,0 +1,180 @@
+"""Runtimes of a web process without agents: those of all workers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from devui.supervisor import http_calls
+from devui.supervisor.frame_feeds import FrameFeeds
+from devui.workers.endpoint import END, WorkerEndpoint
+from devui.workers.queues import QUEUE_ID, ProcrastinateQueue, keep_queue_alive
+from devui.workers.registry import LivingWorker, living_workers
+from sessions_app.errors import DevUIError, RuntimeUnavailable
+from sessions_app.models import Run, RuntimeProcess
+from sessions_app.runs import job_queue, lifecycle, processes
+from sessions_app.runs.background import BackgroundTasks
+from sessions_app.runs.runtime_client import Frame, RuntimeSocket
+from sessions_app.store import units_of_work
+from sessions_app.store.change_listener import subscribe
+
+if TYPE_CHECKING:
+    import httpx
+
+FIND_RUN_S = 0.05
+"""Seconds between two looks whether a worker has taken a run that a page streams."""
+
+LOOK_S = 0.5
+"""Least seconds between two reads of the workers, however many changes there are."""
+
+log = logging.getLogger(__name__)
+
+
+class WorkerRuntimes:
+    """Finds a worker with an app (`sessions_app.runs.runtime_client.RuntimeProvider`). An async context manager."""
+
+    def __init__(self) -> None:
+        self._workers: list[LivingWorker] = []
+        self._feeds = FrameFeeds(self._process_of, FIND_RUN_S)
+        self._tasks = BackgroundTasks()
+
+    async def __aenter__(self) -> Self:
+        await units_of_work.write(keep_queue_alive)
+        processes.set_own_id(QUEUE_ID)
+        job_queue.register(ProcrastinateQueue())
+        self._workers = await units_of_work.read(living_workers)
+        self.spawn(self._watch_workers())
+        self.spawn(self._beat())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        job_queue.register(None)
+        processes.set_own_id(None)
+        await self._tasks.cancel()
+        await self._feeds.close()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine in the background until the server ends."""
+        self._tasks.start(work)
+
+    def apps(self) -> list[str]:
+        """Return the sorted names of the apps of all workers."""
+        return sorted({name for worker in self._workers for name in worker.apps})
+
+    async def client(self, app_name: str) -> WorkerClient:
+        """Return the client of an app, at whichever worker has it when it is called.
+
+        Raises:
+            RuntimeUnavailable: no worker has the app.
+        """
+        self.endpoint(app_name)
+        return WorkerClient(self, self._feeds, app_name)
+
+    def endpoint(self, app_name: str) -> WorkerEndpoint:
+        """Return a worker's process of an app.
+
+        Raises:
+            RuntimeUnavailable: no worker has the app.
+        """
+        capable = [worker for worker in self._workers if app_name in worker.apps]
+        if not capable:
+            raise RuntimeUnavailable(
+                f"No worker has agent {app_name!r}.",
+                hint="Start one whose agents folder has it: python manage.py worker AGENTS_DIR.",
+            )
+        ready = [worker for worker in capable if not worker.is_draining] or capable
+        return WorkerEndpoint.of_app(random.choice(ready), app_name)  # noqa: S311 - spreads requests
+
+    async def end_process(self, runtime_id: str, why: str) -> bool:
+        """End a process that does not react, at its worker. Return False if no living worker has it."""
+        process = await units_of_work.read(RuntimeProcess.objects.filter(pk=runtime_id).first)
+        worker = self._worker_with(process.server_id if process else None)
+        if worker is None:
+            return False
+        peer = WorkerEndpoint.of_process(worker, runtime_id)
+        return bool((await http_calls.call(peer, "POST", END, {"why": why}))["ended"])
+
+    def _worker_with(self, worker_id: str | None) -> LivingWorker | None:
+        return next((worker for worker in self._workers if worker.id == worker_id), None)
+
+    def _process_of(self, run: Run) -> WorkerEndpoint | None:
+        """Return the process that executes a run; None while no worker has it."""
+        if run.runtime is None or run.runtime_id is None:
+            return None
+        worker = self._worker_with(run.runtime.server_id)
+        return None if worker is None else WorkerEndpoint.of_process(worker, run.runtime_id)
+
+    async def _watch_workers(self) -> None:
+        async with subscribe() as notifications:
+            while True:
+                await asyncio.sleep(LOOK_S)
+                await notifications.wait()
+                try:
+                    self._workers = await units_of_work.read(living_workers)
+                except DevUIError as error:
+                    log.warning("The workers cannot be read; retrying: %s", error.message)
+                except Exception:
+                    log.exception("The workers cannot be read; retrying.")
+
+    async def _beat(self) -> None:
+        """Keep the queue alive, and end the conversation runs of workers that are gone."""
+        while True:
+            await asyncio.sleep(processes.HEARTBEAT_S)
+            try:
+                await units_of_work.write(keep_queue_alive)
+                await units_of_work.write(lifecycle.crash_orphans)
+            except DevUIError as error:
+                log.warning("The runs in the queue cannot be kept; retrying: %s", error.message)
+            except Exception:
+                log.exception("The runs in the queue cannot be kept; retrying.")
+
+
+class WorkerClient:
+    """Client of one app for pages and API (`sessions_app.runs.runtime_client.RuntimeClient`)."""
+
+    def __init__(self, runtimes: WorkerRuntimes, feeds: FrameFeeds, app_name: str) -> None:
+        self._runtimes = runtimes
+        self._feeds = feeds
+        self._app_name = app_name
+
+    async def start_run(self, run_id: str) -> None:
+        """Do nothing: the job that delivers the run was written with its row."""
+
+    async def cancel_run(self, run_id: str) -> None:
+        """Cancel a run. The worker that has it reads the request in its row. Returns when the row has the end."""
+        if await units_of_work.write(lifecycle.end_queued, run_id, Run.Status.CANCELLED):
+            return
+        if await units_of_work.write(lifecycle.request_cancel, run_id):
+            await self._feeds.await_foreign_cancel(run_id)
+
+    def stream(self, run_id: str, after: int = 0) -> AsyncIterator[Frame]:
+        """Yield a run's frames with n > `after`, stored ones first, until `end`."""
+        return self._feeds.follow(run_id, after)
+
+    @asynccontextmanager
+    async def open(
+        self, method: str, path: str, *, headers: Mapping[str, str], content: bytes
+    ) -> AsyncIterator[httpx.Response]:
+        """Send a request to ADK's server in a worker's process and stream the response."""
+        async with http_calls.open_stream(self._peer(), method, path, headers, content) as response:
+            yield response
+
+    @asynccontextmanager
+    async def open_socket(self, path: str) -> AsyncIterator[RuntimeSocket]:
+        """Open a socket to ADK's server in a worker's process."""
+        async with http_calls.open_socket(self._peer(), path) as opened:
+            yield opened
+
+    async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Call a `/devui/…` endpoint of a worker's process and return its JSON."""
+        return await http_calls.call(self._peer(), method, path, body)
+
+    def _peer(self) -> WorkerEndpoint:
+        return self._runtimes.endpoint(self._app_name)

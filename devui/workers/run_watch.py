@@ -1,0 +1,106 @@
+"""Watches the rows of a worker's runs: tells its jobs that their run has ended, and cancels runs on request."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection
+
+from evals_app.models import EvalRun
+from sessions_app.errors import DevUIError, StoreFault
+from sessions_app.models import Run
+from sessions_app.runs.background import BackgroundTasks
+from sessions_app.store import units_of_work
+from sessions_app.store.change_listener import subscribe
+
+PAUSE_S = 0.05
+"""Least seconds between two reads, however many changes there are."""
+
+log = logging.getLogger(__name__)
+
+Cancel = Callable[[str, str], Awaitable[None]]
+"""Cancels a run (app, run id) and returns when its row has the end."""
+
+
+class RunWatch:
+    """The runs of one worker, which is the server `server_id` in the rows of its processes."""
+
+    def __init__(self, server_id: str, cancel: Cancel) -> None:
+        self._server_id = server_id
+        self._cancel = cancel
+        self._ends: dict[str, asyncio.Event] = {}
+        self._cancelling: set[str] = set()
+        self._tasks = BackgroundTasks()
+        self._has_news = asyncio.Event()
+
+    async def wait_until_gone(self, run_id: str) -> None:
+        """Return when a run or eval run of this worker has ended, or is not this worker's any more."""
+        end = self._ends[run_id] = asyncio.Event()
+        self._has_news.set()
+        try:
+            await end.wait()
+        finally:
+            del self._ends[run_id]
+
+    async def follow(self) -> None:
+        """Watch until cancelled."""
+        async with subscribe() as notifications:
+            while True:
+                try:
+                    await self._look()
+                except StoreFault as fault:
+                    log.warning("The runs of this worker cannot be watched; retrying: %s", fault.message)
+                except Exception:
+                    log.exception("The runs of this worker cannot be watched; retrying.")
+                await asyncio.sleep(PAUSE_S)
+                await self._wait_for_news(notifications.wait())
+
+    async def close(self) -> None:
+        """Stop cancelling."""
+        await self._tasks.cancel()
+
+    async def _wait_for_news(self, change: Awaitable[None]) -> None:
+        waits = {asyncio.ensure_future(change), asyncio.ensure_future(self._has_news.wait())}
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        self._has_news.clear()
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+
+    async def _look(self) -> None:
+        asked_for = list(self._ends)
+        current = await units_of_work.read(_current_runs, asked_for, self._server_id)
+        for run_id in set(asked_for) - current:
+            if run_id in self._ends:
+                self._ends[run_id].set()
+        for run_id, app_name in await units_of_work.read(_cancel_requests, self._server_id):
+            if run_id not in self._cancelling:
+                self._cancelling.add(run_id)
+                self._tasks.start(self._cancel_run(app_name, run_id))
+
+    async def _cancel_run(self, app_name: str, run_id: str) -> None:
+        try:
+            await self._cancel(app_name, run_id)
+        except DevUIError as error:
+            log.warning("Run %s could not be cancelled; retrying: %s", run_id, error.message)
+        finally:
+            self._cancelling.discard(run_id)
+
+
+def _current_runs(run_ids: Collection[str], server_id: str) -> set[str]:
+    """Return those of the runs and eval runs that are active and this server's, or on their way to it."""
+    runs = Run.objects.filter(pk__in=run_ids, status__in=Run.ACTIVE)
+    eval_runs = EvalRun.objects.filter(pk__in=run_ids, status__in=EvalRun.ACTIVE)
+    rows = [
+        *runs.values_list("pk", "runtime_id", "runtime__server_id"),
+        *eval_runs.values_list("pk", "runtime_id", "runtime__server_id"),
+    ]
+    return {run_id for run_id, runtime_id, owner in rows if server_id in (runtime_id, owner)}
+
+
+def _cancel_requests(server_id: str) -> list[tuple[str, str]]:
+    """Return (run id, app name) of the server's active runs for which cancellation was requested."""
+    runs = Run.objects.filter(
+        runtime__server_id=server_id, status__in=Run.ACTIVE, cancel_requested_at__isnull=False
+    )
+    return list(runs.values_list("pk", "session__app_name"))

@@ -1,0 +1,179 @@
+"""A worker process: supervises runtimes, takes jobs, and serves its runtimes to web processes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import uvicorn
+from typing_extensions import override
+
+from devui.workers.advertisement import advertise, code_versions
+from devui.workers.engine import Engine
+from devui.workers.listener import WorkerListener
+from devui.workers.queues import KINDS
+from devui.workers.run_watch import RunWatch
+from devui.workers.supervisor import WorkerSupervisor
+from sessions_app.agents.folder import AgentsFolder
+from sessions_app.errors import StoreFault
+from sessions_app.runs import processes
+from sessions_app.store import units_of_work
+
+MESSAGE_BYTES = 16 * 1024 * 1024
+"""Most bytes of a socket message."""
+
+ADVERTISE_S = processes.HEARTBEAT_S / 2
+"""Seconds between two looks at the code, and between two signs of life."""
+
+GRACE_S = 3
+"""Seconds that open streams have to end when the worker ends."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """What a worker offers.
+
+    Attributes:
+        address: host:port at which web processes reach its listener.
+        kinds: kinds of queues from which it takes jobs.
+        concurrency: runs at once.
+        drain_s: seconds that its runs have to end when it is stopped.
+    """
+
+    address: str
+    kinds: tuple[str, ...] = KINDS
+    concurrency: int = 8
+    drain_s: float = 300.0
+
+
+class WorkerServer:
+    """A worker from its start to its end."""
+
+    def __init__(
+        self,
+        supervisor: WorkerSupervisor,
+        folder: AgentsFolder,
+        listener: socket.socket,
+        options: WorkerOptions,
+    ) -> None:
+        self._supervisor = supervisor
+        self._folder = folder
+        self._options = options
+        self._listener = listener
+        self._watch = RunWatch(supervisor.id, self._cancel_run)
+        self._engine = Engine(supervisor, self._watch, options.concurrency)
+        self._stop_requests = 0
+        self._stopped = asyncio.Event()
+
+    async def serve(self) -> None:
+        """Serve until a signal; runs in progress have `drain_s` to end, or until a second signal."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._request_stop)
+        server = _Server(
+            uvicorn.Config(
+                WorkerListener(self._supervisor),
+                log_config=None,
+                log_level="warning",
+                access_log=False,
+                ws_max_size=MESSAGE_BYTES,
+                lifespan="off",
+                server_header=False,
+                date_header=False,
+                timeout_graceful_shutdown=GRACE_S,
+            )
+        )
+        async with self._supervisor:
+            await self._advertise()
+            serving = asyncio.create_task(server.serve(sockets=[self._listener]))
+            engine = asyncio.create_task(self._engine.run())
+            others = [asyncio.create_task(work) for work in (self._keep_advertised(), self._watch.follow())]
+            try:
+                await self._stopped.wait()
+                await self._drain(engine)
+            finally:
+                for task in (engine, *others):
+                    task.cancel()
+                await asyncio.gather(engine, *others, return_exceptions=True)
+                await self._watch.close()
+                server.should_exit = True
+                await serving
+
+    async def _drain(self, engine: asyncio.Task[None]) -> None:
+        self._engine.drain()
+        with contextlib.suppress(StoreFault):
+            await self._advertise()
+        forced = asyncio.create_task(self._await_second_stop())
+        await asyncio.wait(
+            {engine, forced}, timeout=self._options.drain_s, return_when=asyncio.FIRST_COMPLETED
+        )
+        forced.cancel()
+
+    async def _await_second_stop(self) -> None:
+        self._stopped.clear()
+        await self._stopped.wait()
+
+    def _request_stop(self) -> None:
+        self._stop_requests += 1
+        if self._stop_requests == 1:
+            log.info("The worker finishes its runs; a second signal ends them.")
+        self._stopped.set()
+
+    async def _keep_advertised(self) -> None:
+        while True:
+            await asyncio.sleep(ADVERTISE_S)
+            try:
+                await self._advertise()
+                await self._engine.retry_jobs_of_gone_workers()
+            except StoreFault as fault:
+                log.warning("The store did not accept a sign of life of this worker: %s", fault.message)
+            except Exception:
+                log.exception("This worker could not be advertised; retrying.")
+
+    async def _advertise(self) -> None:
+        apps = await asyncio.to_thread(code_versions, self._folder)
+        options = self._options
+        await units_of_work.write(
+            advertise,
+            self._supervisor.id,
+            options.address,
+            apps,
+            kinds=options.kinds,
+            concurrency=options.concurrency,
+            engine_id=self._engine.id,
+            is_draining=self._stop_requests > 0,
+        )
+        self._engine.take(apps, options.kinds)
+
+    async def _cancel_run(self, app_name: str, run_id: str) -> None:
+        await (await self._supervisor.client(app_name)).cancel_run(run_id)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, which leaves signals to the worker: streams go on while its runs end."""
+
+    @override
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def serve(
+    supervisor: WorkerSupervisor, folder: AgentsFolder, listener: socket.socket, options: WorkerOptions
+) -> None:
+    """Run a worker until a signal."""
+    asyncio.run(_serve(supervisor, folder, listener, options))
+    units_of_work.close_pools()
+
+
+async def _serve(
+    supervisor: WorkerSupervisor, folder: AgentsFolder, listener: socket.socket, options: WorkerOptions
+) -> None:
+    await WorkerServer(supervisor, folder, listener, options).serve()

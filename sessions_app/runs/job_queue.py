@@ -1,0 +1,33 @@
+"""Jobs that deliver queued runs to workers on any host, in place of this process.
+
+`devui.workers` registers a queue in web processes that have no runtimes of their own. A job carries only the id of a
+run; its row decides whether there is something left to do. Jobs are written in the transaction that writes the row.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class JobQueue(Protocol):
+    """Writes jobs in the current transaction."""
+
+    def defer_run(self, run_id: str, app_name: str, session_pk: int) -> None:
+        """Have a worker with the app execute a queued run, after those of its session."""
+
+    def defer_eval_run(self, run_id: str, app_name: str, code_version: str) -> None:
+        """Have a worker with the app execute a pending eval run. `code_version`: the code it needs; empty: any."""
+
+
+_queue: JobQueue | None = None
+
+
+def register(queue: JobQueue | None) -> None:
+    """Set the queue of this process; None: it delivers its runs itself."""
+    global _queue
+    _queue = queue
+
+
+def registered() -> JobQueue | None:
+    """Return the queue of this process; None if it delivers its runs itself."""
+    return _queue

@@ -1,0 +1,89 @@
+"""Commands with a wrong set-up end with one line; the default installs nothing of the engine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.runtime.web_command import PATIENCE_S, ROOT
+from tests.workers.conftest import agents_of_team
+from tests.workers.team import own_database, team_environment
+
+UNSET_UP = """
+import django, sys
+django.setup()
+from django.conf import settings
+from django.core.management import call_command
+import devui.management.commands.web, devui.serving.server, devui.remote
+assert not [name for name in sys.modules if name.startswith(("procrastinate", "devui.workers"))]
+assert not {"devui.workers", "procrastinate.contrib.django"} & set(settings.INSTALLED_APPS)
+"""
+
+
+def devui(database: str, folder, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "devui", *command],
+        env={**team_environment(database, folder), **environment},
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=PATIENCE_S,
+    )
+
+
+def test_without_engine_nothing_of_it_is_imported(tmp_path):
+    ended = subprocess.run(
+        [sys.executable, "-c", UNSET_UP],
+        env={
+            **team_environment(f"sqlite:///{tmp_path}/d.sqlite3", tmp_path),
+            "DEVUI_ENGINE": "",
+            "DJANGO_SETTINGS_MODULE": "devui.settings",
+        },
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_worker_without_engine_is_refused(tmp_path):
+    ended = devui(f"sqlite:///{tmp_path}/d.sqlite3", tmp_path, "worker", str(tmp_path), DEVUI_ENGINE="")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("CommandError: A worker needs DEVUI_ENGINE=procrastinate")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_engine_without_shared_secret_is_refused(tmp_path):
+    ended = devui("postgresql://x@127.0.0.1/x", tmp_path, "check", DEVUI_SECRET_KEY="")
+    assert ended.returncode == 2
+    assert "needs DEVUI_SECRET_KEY, with the same value for all web processes and workers" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("worker", "{empty}"), "has no agents"),
+        (("worker", "{agents}", "--queues", "mail"), "there is no queue 'mail'"),
+        (("worker", "{agents}", "--concurrency", "0"), "--concurrency 0 is not a positive number"),
+        (("worker", "{agents}", "--listen", "8000"), "--listen '8000' is not HOST:PORT"),
+        (("web", "{agents}", "--demo", "f.json"), "--demo needs a server with runtimes of its own"),
+        (("web", "--runtime", "go=http://127.0.0.1:1"), "--runtime needs a server with runtimes of its own"),
+    ],
+)
+def test_wrong_option_is_refused_in_one_line(tmp_path, command, words):
+    (tmp_path / "empty").mkdir()
+    paths = {"empty": str(tmp_path / "empty"), "agents": str(agents_of_team(tmp_path))}
+    arguments = [part.format(**paths) for part in command]
+    ended = devui("postgresql://postgres@127.0.0.1:1/none", tmp_path, *arguments)
+    assert ended.returncode == 2, ended.stderr
+    assert words in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_migrations_of_workers_are_complete(tmp_path):
+    with own_database() as database:
+        ended = devui(database, tmp_path, "makemigrations", "--check", "--dry-run", "devui_workers")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
