@@ -10,7 +10,7 @@ import pytest
 
 from sessions_app.runs import processes
 from tests.workers.conftest import CASES, WORDS
-from tests.workers.team import Member, Team, Web, wait_for
+from tests.workers.team import PATIENCE_S, Member, Team, Web, wait_for
 
 pytestmark = pytest.mark.soak
 
@@ -99,7 +99,7 @@ def test_stopped_worker_finishes_its_run_and_takes_no_more(team):
     first.process.send_signal(signal.SIGTERM)
     late = web.run(web.session(), "say late")
     assert {web.end_of(run_id)["status"] for run_id in [*ids, late]} == {"done"}
-    assert first.process.wait(30) == 0
+    assert first.process.wait(PATIENCE_S) == 0
 
 
 def test_two_versions_of_code_take_only_their_own_eval_runs(team, tmp_path):
@@ -140,13 +140,11 @@ def test_paused_worker_of_another_host_that_wakes_late_changes_nothing(team):
     before = team.rows("SELECT id, status, finished_at, session_id FROM evals_app_evalattempt ORDER BY id")
     for pid in pids:
         os.kill(pid, signal.SIGCONT)
-    wait_for(
-        lambda: team.rows(
-            "SELECT count(*) FROM devui_workers_worker w JOIN sessions_app_runtimeprocess p"
-            " ON p.id = w.process_id WHERE p.stopped_at IS NULL"
-        )[0][0],
-        lambda count: count == 2,
+    living = (
+        "SELECT count(*) FROM devui_workers_worker w JOIN sessions_app_runtimeprocess p ON p.id = w.process_id"
+        " WHERE p.stopped_at IS NULL"
     )
+    wait_for(lambda: team.rows(living)[0][0], lambda count: count == 3)
     assert paused.process.poll() is None
     after = team.rows("SELECT id, status, finished_at, session_id FROM evals_app_evalattempt ORDER BY id")
     assert after == before
