@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -140,6 +140,18 @@ ENGINE_OPTIONS = " -c idle_in_transaction_session_timeout=30s"
 """With that engine, PostgreSQL ends the transaction of a paused process: others wait for its locks. It is as long as a
 process may be silent (`sessions_app.runs.processes.SILENCE_S`).
 """
+
+
+def runtime_environment() -> dict[str, str]:
+    """Return the environment of a worker's runtimes: without the engine, whose secret they do not get.
+
+    Their transactions have the engine's limit, too.
+    """
+    url = read_text("DATABASE_URL")
+    if "options=" not in urlsplit(url).query:
+        mark = "&" if urlsplit(url).query else "?"
+        url = f"{url}{mark}options={quote(POSTGRES_OPTIONS + ENGINE_OPTIONS)}"
+    return {"DEVUI_ENGINE": "", "DATABASE_URL": url}
 
 
 def read_engine(name: str, database: Mapping[str, Any]) -> str:

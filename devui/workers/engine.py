@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from typing import Any, cast
 
 from procrastinate import App, RetryStrategy
 from procrastinate.contrib.django.django_connector import DjangoConnector
@@ -54,7 +55,8 @@ class Engine:
     @property
     def id(self) -> int | None:
         """Id of this worker in Procrastinate's table; None while it has none."""
-        return self._worker.worker_id
+        engine_id: int | None = self._worker.worker_id
+        return engine_id
 
     def take(self, apps: Mapping[str, str], kinds: Iterable[str]) -> None:
         """Take jobs for these apps (name → code version) from now on."""
@@ -65,7 +67,7 @@ class Engine:
         async with self._app.open_async():
             while not self._is_draining:
                 try:
-                    await self._worker.run()  # type: ignore[no-untyped-call]
+                    await cast(Any, self._worker).run()
                 except Exception:
                     log.exception("The engine stopped; it starts again in %d s.", RETRY_S)
                 if not self._is_draining:
@@ -75,7 +77,7 @@ class Engine:
     def drain(self) -> None:
         """Take no more jobs; `run` returns when the last one has ended."""
         self._is_draining = True
-        self._worker.stop()  # type: ignore[no-untyped-call]
+        cast(Any, self._worker).stop()
 
     async def retry_jobs_of_gone_workers(self) -> None:
         """Return the jobs of workers that are gone to their queues."""

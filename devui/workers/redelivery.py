@@ -99,4 +99,4 @@ def _defer(run: Run) -> None:
 
 
 def _has_job(run_id: str) -> bool:
-    return ProcrastinateJob.objects.filter(status__in=UNFINISHED_JOBS, args__run_id=run_id).exists()
+    return bool(ProcrastinateJob.objects.filter(status__in=UNFINISHED_JOBS, args__run_id=run_id).exists())

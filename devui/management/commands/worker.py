@@ -10,6 +10,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from devui.config import environment
 from devui.serving import flags
 from sessions_app.agents.folder import AgentsFolder, open_folder
 from sessions_app.errors import BadInput, DevUIError
@@ -83,6 +84,7 @@ class Command(BaseCommand):
             folder.path,
             replace(flags.runtime_options(options), continue_evals=True),
             limits=limits,
+            environment=environment.runtime_environment(),
             output_folder=settings.DATA_DIR / "output",
         )
         host, port = _address(options["listen"])
