@@ -24,7 +24,7 @@ from tests.required_programs import missing
 from tests.runtime.web_command import ROOT
 
 POSTGRES = os.environ.get("DEVUI_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/devui")
-PATIENCE_S = 60
+PATIENCE_S = 120
 ACTIVE = ("queued", "running", "pending")
 
 

