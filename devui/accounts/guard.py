@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -237,21 +238,34 @@ def _find_route(request: HttpRequest) -> ResolverMatch | None:
 def _role_refusal(
     request: HttpRequest, person: Person, rule: Rule | None, app: str = ""
 ) -> HttpResponseBase | None:
-    role = person.role_in(app)
-    if rule is not None and role >= rule.role:
+    if rule is not None and person.role_in(app) >= rule.role:
         return None
     request.htmx = HtmxDetails(request)  # type: ignore[attr-defined]  # its middleware has not run yet
-    return error_responses.problem_response(request, _refused(person.name, role, rule))
+    return error_responses.problem_response(request, _refused(person, rule, app))
 
 
-def _refused(name: str, role: Role, rule: Rule | None) -> Problem:
+def _refused(person: Person, rule: Rule | None, app: str) -> Problem:
     if rule is None:
         return Problem(403, "No role may send this request.", "role_required", "Check address and method.")
+    needed, role = rule.role.label, person.user_role_in(app)
+    if role >= rule.role:
+        return Problem(
+            403,
+            f"This needs the role {needed}; the token {person.token!r} is limited to {person.limit.label}.",
+            "role_required",
+            f"Create a token with the role {needed} at /account/.",
+        )
+    command = f"python manage.py changeuser {person.name} --role {needed}"
+    where = effect = ""
+    if app:
+        where, command = f" in the app {app}", f"{command} --app {shlex.quote(app)}"
+    elif person.has_app_roles:
+        where, effect = " in every app", ", which replaces the roles in single apps"
     return Problem(
         403,
-        f"This needs the role {rule.role.label}; {name} has the role {role.label}.",
+        f"This needs the role {needed}{where}; {person.name} has the role {role.label}{where}.",
         "role_required",
-        f"An admin can change it: `python manage.py changeuser {name} --role {rule.role.label}`.",
+        f"An admin can change it: `{command}`{effect}.",
     )
 
 

@@ -56,8 +56,12 @@ class Person:
         return len(self.roles) > 1
 
     def role_in(self, app: str = "") -> Role:
-        """Return the role in an app; by default, the one in every app."""
-        return min(self.limit, max(self.roles.get("", Role.READER), self.roles.get(app, Role.READER)))
+        """Return the role in an app, at most that of the token; by default, the one in every app."""
+        return min(self.limit, self.user_role_in(app))
+
+    def user_role_in(self, app: str = "") -> Role:
+        """Return the role in an app that the user has without the limit of the token."""
+        return max(self.roles.get("", Role.READER), self.roles.get(app, Role.READER))
 
 
 def cookie_name() -> str:

@@ -50,11 +50,27 @@ async def test_role_applies_to_objects_of_its_app(web, app, is_allowed):
     assert apps == {app}
 
 
+async def test_refusal_tells_how_to_get_the_role_in_the_app(web):
+    web.cookies.update(await cookies_of_weather_runner())
+    pk = await session_of("writer")
+    refused = (await web.patch(f"/api/v1/sessions/{pk}", json={"title": "x"}, headers=BROWSER)).json()
+    assert (
+        refused["detail"]
+        == "This needs the role runner in the app writer; cleo has the role reader in the app writer."
+    )
+    assert refused["hint"] == (
+        "An admin can change it: `python manage.py changeuser cleo --role runner --app writer`."
+    )
+
+
 async def test_request_without_an_app_needs_the_role_everywhere(web):
     web.cookies.update(await cookies_of_weather_runner())
     pk = await session_of("weather")
     form = {"action": "tag", "session": str(pk), "tag": "x"}
-    assert (await web.post("/sessions/actions/", data=form, headers=BROWSER)).status_code == 403
+    headers = {**BROWSER, "Accept": "application/json"}
+    refused = await web.post("/sessions/actions/", data=form, headers=headers)
+    assert refused.status_code == 403
+    assert refused.json()["hint"].endswith("--role runner`, which replaces the roles in single apps.")
     assert (await web.post("/run", json={}, headers=BROWSER)).status_code == 403
     assert (await web.post("/run", content=b"{", headers=BROWSER)).status_code == 403
     assert (await web.post(f"/sessions/id/{pk}/delete/", headers=BROWSER)).status_code == 403

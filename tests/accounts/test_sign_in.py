@@ -29,6 +29,19 @@ async def test_every_page_needs_a_user(web):
     assert (program.status_code, program.json()["code"]) == (401, "login_required")
 
 
+async def test_form_sent_after_the_login_ended_gets_the_form_for_users(web):
+    headers = {**BROWSER, "Referer": "http://127.0.0.1/sessions/?q=a"}
+    answer = await web.post("/sessions/new/", headers=headers)
+    page = parse(answer.content)
+    assert answer.status_code == 401
+    assert page.one("input", id="name")
+    assert page.one("input", name="next").attrs["value"] == "/sessions/?q=a"
+    assert page.one("div", css="notice").text == (
+        "Your login has ended, and your request was not carried out. Sign in and send it again."
+    )
+    assert "changeuser NAME --password" in page.one("p", css="hint").text
+
+
 async def test_sign_in_sets_a_cookie_and_returns_to_the_page(web):
     answer = await sign_in(web, "reader", next="/sessions/")
     assert (answer.status_code, answer.headers["location"]) == (303, "/sessions/")

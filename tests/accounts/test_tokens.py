@@ -49,6 +49,17 @@ async def test_token_may_do_what_both_its_scope_and_its_user_may(web, user, scop
     assert (await web.post("/run", json={}, headers=await token_of(user, scope))).status_code == status
 
 
+async def test_refusal_names_the_limit_of_the_token(web):
+    refused = (await web.post("/run", json={}, headers=await token_of("runner", Role.READER))).json()
+    assert refused["detail"] == "This needs the role runner; the token 'ci' is limited to reader."
+    assert refused["hint"] == "Create a token with the role runner at /account/."
+
+
+async def test_refusal_names_the_role_of_the_user_if_no_token_would_help(web):
+    refused = (await web.post("/run", json={}, headers=await token_of("reader", Role.READER))).json()
+    assert refused["detail"] == "This needs the role runner; reader has the role reader."
+
+
 async def test_form_offers_no_scope_above_the_user(web):
     await sign_in(web, "reader")
     form = {"name": "ci", "role": "3", "days": ""}

@@ -195,7 +195,11 @@ def _with_challenge(answer: HttpResponse) -> HttpResponse:
 
 def _login_form_response(request: HttpRequest) -> HttpResponse:
     """Answer a form that was sent after the login had ended. The form has no effect."""
-    context = {"next": _path_and_query(request.headers.get("Referer", "")), "was_ended": True}
+    context = {
+        "next": _path_and_query(request.headers.get("Referer", "")),
+        "was_ended": True,
+        "has_users": getattr(settings, "DEVUI_USERS", False),
+    }
     return _with_challenge(render(request, "devui/login.html", context, status=401))
 
 
