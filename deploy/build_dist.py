@@ -1,9 +1,9 @@
-"""Build the wheel and the sdist of the last commit, with the same bytes whenever and wherever they are built.
+"""Build a wheel and an sdist of HEAD reproducibly.
 
 python deploy/build_dist.py dist
 
-Needs git and the packages `build` and `setuptools` in the versions of the lock file. Of the machine, only the version
-of zlib matters, which compresses.
+The same commit, Python, zlib and locked packages give the same bytes. Needs git, and `build` and `setuptools` in the
+versions of the lock file.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ def build(target: Path) -> None:
     """Build the last commit into the folder `target`."""
     os.umask(UMASK)
     epoch = int(git("log", "-1", "--format=%ct"))
-    with tempfile.TemporaryDirectory() as source, tempfile.TemporaryDirectory() as built:
+    with tempfile.TemporaryDirectory() as source, tempfile.TemporaryDirectory() as output_folder:
         with tarfile.open(fileobj=io.BytesIO(git("archive", "--format=tar", "HEAD"))) as archive:
             archive.extractall(source, filter="tar")
-        command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", built, source]
+        command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", output_folder, source]
         environment = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch)}
         subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
-        [sdist] = Path(built).glob("*.tar.gz")
+        [sdist] = Path(output_folder).glob("*.tar.gz")
         normalize(sdist, epoch)
-        shutil.copytree(built, target, dirs_exist_ok=True)
+        shutil.copytree(output_folder, target, dirs_exist_ok=True)
 
 
 def git(*arguments: str) -> bytes:

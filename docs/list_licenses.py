@@ -29,7 +29,7 @@ HEAD = """# Licenses of dependencies
 
 DevUI is licensed under [Apache-2.0](../LICENSE). It contains no code of the packages below: `pip` installs them, each
 under the license that its own metadata states. `make licenses` writes this page from these packages; a test fails if it
-is out of date. It lists the packages for Python 3.11 on Linux, without those for development and of the extra `vertex`.
+is out of date. It lists the packages for Python 3.11 on Linux, without development packages and the extra `vertex`.
 Their versions are in `requirements-dev.lock`.
 
 | package | license | needed by |
@@ -51,15 +51,15 @@ def find_packages(requirements: Iterable[Requirement]) -> set[str]:
     """Return the names of the packages required, and of all that they require."""
     queue, visited = list(requirements), set[tuple[str, frozenset[str]]]()
     while queue:
-        required = queue.pop()
-        visit = (canonicalize_name(required.name), frozenset(required.extras))
+        requirement = queue.pop()
+        visit = (canonicalize_name(requirement.name), frozenset(requirement.extras))
         if visit in visited:
             continue
         visited.add(visit)
-        for line in metadata.requires(required.name) or []:
-            needed = Requirement(line)
-            if any(is_needed(needed, extra) for extra in ("", *required.extras)):
-                queue.append(needed)
+        for line in metadata.requires(requirement.name) or []:
+            dependency = Requirement(line)
+            if any(is_needed(dependency, extra) for extra in ("", *requirement.extras)):
+                queue.append(dependency)
     return {name for name, _ in visited}
 
 
@@ -75,20 +75,20 @@ def describe_license(name: str) -> str:
         line.split(" :: ")[-1] for line in fields.get_all("Classifier", []) if line.startswith("License ::")
     ]
     names = [name for name in fields.get_all("License", []) if "\n" not in name]  # others are whole texts
-    stated = fields.get("License-Expression") or ", ".join(names or classifiers)
-    if not stated:
+    license_text = fields.get("License-Expression") or ", ".join(names or classifiers)
+    if not license_text:
         raise ValueError(
-            f"The package {name} states no license in its metadata: look it up, or do without it."
+            f"The package {name} states no license in its metadata. Find its license, or remove the package."
         )
-    return " ".join(stated.split())
+    return " ".join(license_text.split())
 
 
 def compose_page() -> str:
     """Return the page with one row per package."""
     requirements = read_requirements()
     users = {name: ["DevUI"] for name in find_packages(requirements.pop(""))}
-    for extra, required in requirements.items():
-        for name in find_packages(required):
+    for extra, extra_requirements in requirements.items():
+        for name in find_packages(extra_requirements):
             if users.setdefault(name, []) != ["DevUI"]:
                 users[name].append(f"`{extra}`")
     rows = [f"| {name} | {describe_license(name)} | {', '.join(users[name])} |\n" for name in sorted(users)]

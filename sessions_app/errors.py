@@ -178,7 +178,7 @@ class StoreReadOnly(StoreFault):
 
 
 class StoreUnavailable(StoreFault):
-    """The store cannot be reached or read. An append in progress may or may not have been stored."""
+    """The store cannot be reached or read, or lacks migrations. An append in progress may have been stored or not."""
 
     code = "store_unavailable"
 

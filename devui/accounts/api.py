@@ -24,7 +24,7 @@ class TokenIn(Schema):
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field(min_length=1, max_length=100)
-    role: Literal["reader", "runner", "admin"] = Field(description="The most that it may do.")
+    role: Literal["reader", "runner", "admin"] = Field(description="At most the role of its user.")
     days: int | None = Field(default=90, ge=1, le=3650, description="Days until it expires; null: never.")
 
 
@@ -64,13 +64,13 @@ async def create_token(request: HttpRequest, body: TokenIn) -> Status[NewTokenOu
     """Create a token. Its secret is in this response only.
 
     Raises:
-        BadInput: it may do more than its user.
+        BadInput: the role exceeds the user's.
         AlreadyExists: the user has a token of this name.
     """
     user = await units_of_work.read(guard.find_user, request)
-    role, most = Role.of(body.role), guard.highest_role(request)
-    if role > most:
-        raise BadInput(f"A token cannot have the role {body.role}.", hint=f"Your role is {most.label}.")
+    role, max_role = Role.of(body.role), guard.highest_role(request)
+    if role > max_role:
+        raise BadInput(f"A token cannot have the role {body.role}.", hint=f"Your role is {max_role.label}.")
     text, row = await units_of_work.write(
         tokens.create_token, user, body.name, role, body.days, guard.expiry_of(request)
     )

@@ -9,7 +9,7 @@ VERBS = ("UPDATE", "DELETE")
 
 
 def create_triggers(connection: BaseDatabaseWrapper, table: str) -> None:
-    """Refuse to change and to delete rows of a table."""
+    """Create triggers that refuse UPDATE and DELETE on a table."""
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":
             for verb in VERBS:
@@ -30,7 +30,7 @@ def create_triggers(connection: BaseDatabaseWrapper, table: str) -> None:
 
 
 def drop_triggers(connection: BaseDatabaseWrapper, table: str) -> None:
-    """Allow again what `create_triggers` refuses."""
+    """Drop the triggers of `create_triggers`."""
     on_table = "" if connection.vendor == "sqlite" else f" ON {table}"
     with connection.cursor() as cursor:
         for verb in VERBS:

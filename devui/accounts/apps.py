@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class AccountsConfig(AppConfig):
-    """App with the tables of users' roles and logins."""
+    """App with the tables of roles, logins, tokens and the audit log."""
 
     name = "devui.accounts"
     label = "accounts"

@@ -17,7 +17,7 @@ from devui.accounts import targets
 from devui.accounts.models import AuditEntry
 from devui.accounts.roles import Rule
 
-REFUSED = frozenset({401, 403, 429})
+REFUSED_STATUSES = frozenset({401, 403, 429})
 MAX_TEXT = 1_000
 """Characters of an object's id that are stored."""
 
@@ -47,14 +47,14 @@ class Action:
 
 def record(action: Action) -> None:
     """Store an entry for a request."""
-    named = {name: value for name, value in action.kwargs.items() if name not in {"app_name", "app"}}
+    ids = {name: value for name, value in action.kwargs.items() if name not in {"app_name", "app"}}
     AuditEntry.objects.create(
         at=time.time(),
         person=action.person,
         token=action.token,
         verb=action.rule.verb,
         kind=action.rule.kind,
-        object_id=("/".join(map(str, named.values())) or action.objects)[:MAX_TEXT],
+        object_id=("/".join(map(str, ids.values())) or action.objects)[:MAX_TEXT],
         app=action.app or targets.app_of(action.route, action.kwargs),
         address=action.address,
         status=action.status,
@@ -98,6 +98,6 @@ def filter_entries(
 
 
 def _outcome(status: int) -> AuditEntry.Outcome:
-    if status in REFUSED:
+    if status in REFUSED_STATUSES:
         return AuditEntry.Outcome.REFUSED
     return AuditEntry.Outcome.DONE if status < 400 else AuditEntry.Outcome.FAILED

@@ -1,4 +1,4 @@
-"""What people send on the pages of users."""
+"""Forms of the account and audit pages."""
 
 from __future__ import annotations
 
@@ -14,19 +14,17 @@ DAYS = [("30", "in 30 days"), ("90", "in 90 days"), ("365", "in a year"), ("", "
 
 
 class TokenForm(forms.Form):
-    """A new token. `most` is the role of its user."""
+    """A new token. `max_role` is the role of its user."""
 
     name = forms.CharField(max_length=100, label="Name")
-    role = forms.TypedChoiceField(
-        choices=Role.choices, coerce=lambda value: Role(int(value)), label="Most that it may do"
-    )
+    role = forms.TypedChoiceField(choices=Role.choices, coerce=lambda value: Role(int(value)), label="Role")
     days = forms.TypedChoiceField(
         choices=DAYS, required=False, coerce=int, empty_value=None, label="Expires", initial="90"
     )
 
-    def __init__(self, *args: Any, most: Role, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, max_role: Role, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        choices = [(role.value, role.label) for role in Role if role <= most]
+        choices = [(role.value, role.label) for role in Role if role <= max_role]
         self.fields["role"].choices = choices  # type: ignore[attr-defined]  # it is a field with choices
 
 

@@ -1,4 +1,4 @@
-"""Users are required: every request needs one, and the role that the table in `roles` names."""
+"""Guard with DEVUI_USERS=1: requires a user with the role from `roles.RULES`."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class UserSockets:
 
 
 def person_of(request: HttpRequest) -> Person | None:
-    """Return who sends a request."""
+    """Return the sender of a request; None if unknown."""
     person: Person | None = getattr(request, "devui_person", None)
     return person
 
@@ -180,7 +180,7 @@ def find_user(request: HttpRequest) -> User:
 
 
 def highest_role(request: HttpRequest) -> Role:
-    """Return the highest role that the user of a request has in any app."""
+    """Return the highest role that the user of a request has in any app, at most that of the token."""
     person = person_of(request)
     return max(person.role_in(app) for app in ("", *person.roles)) if person else Role.READER
 
@@ -192,13 +192,13 @@ def expiry_of(request: HttpRequest) -> float | None:
 
 
 def rule_of(request: HttpRequest) -> Rule:
-    """Return the rule of a request that was not refused."""
+    """Return the rule of a request; if it has none, one that reads."""
     rule: Rule | None = getattr(request, "devui_rule", None)
     return rule or Rule(Role.READER)
 
 
 async def _record_action(request: HttpRequest, response: HttpResponseBase) -> None:
-    """Write the audit entry of a request. What only asked whether a body may be read did nothing yet."""
+    """Write the audit entry of a request. Admission checks of bodies are not recorded."""
     rule, person = rule_of(request), person_of(request)
     name = person.name if person else getattr(request, "devui_signs_in", "")
     if not rule.verb or not name or isinstance(response, BodyAdmitted):

@@ -71,10 +71,12 @@ def cookie_name() -> str:
 
 
 def find_person(cookies: Mapping[str, str], authorization: str, proxy_user: str = "") -> Person | None:
-    """Return the person whom a request's cookie or Authorization header identifies; None if neither is valid.
+    """Return the person that a request's bearer token, trusted proxy or login cookie identifies.
+
+    The first of these that the request has decides; None if that one is not valid.
 
     Args:
-        proxy_user: name of the user that a trusted proxy has signed in; it goes before the cookie.
+        proxy_user: name of the user that a trusted proxy has signed in.
     """
     if authorization[: len(BEARER)].lower() == BEARER:
         return _find_by_token(authorization[len(BEARER) :].strip())
@@ -123,13 +125,15 @@ def end_login(cookies: Mapping[str, str]) -> None:
 
 def _find_by_token(text: str) -> Person | None:
     if token := tokens.find_token(text):
-        is_recorded = token.last_used_at is not None and time.time() - token.last_used_at < tokens.TOUCH_S
+        was_recorded_recently = (
+            token.last_used_at is not None and time.time() - token.last_used_at < tokens.TOUCH_S
+        )
         return replace(
             _person_of(token.user),
             limit=Role(token.role),
             token=token.name,
             expires_at=token.expires_at,
-            unrecorded_use=None if is_recorded else token.pk,
+            unrecorded_use=None if was_recorded_recently else token.pk,
         )
     login = credentials_file.read_login()
     if login is not None and login.has_token(text):

@@ -1,7 +1,7 @@
 """Roles, and the table of the role that each request needs.
 
-Reading needs the role of a reader. A request that writes needs the role that `RULES` names for its method and route;
-if it names none, nobody may send it.
+Requests that read need the reader role unless `RULES` names another. A request that writes needs the role that `RULES`
+names for its method and route; if it names none, nobody may send it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ REMEMBER = Rule(Role.RUNNER, "create", "memory")
 RUN_EVALS, CANCEL_EVALS = Rule(Role.RUNNER, "run", "evals"), Rule(Role.RUNNER, "cancel", "eval run")
 NOTE = Rule(Role.RUNNER, "note", "eval run")
 EVALSET = Rule(Role.RUNNER, "edit", "evalset")
-REVIEWED = Rule(Role.RUNNER, form_field="seen", variants={"*": EVALSET})
+REVIEWED_EVALSET = Rule(Role.RUNNER, form_field="seen", variants={"*": EVALSET})
 TESTS = Rule(Role.RUNNER, "edit", "recorded test")
 DELETE = Rule(Role.ADMIN, "delete", "session")
 RESTORE = Rule(Role.ADMIN, "restore", "session")
@@ -168,8 +168,8 @@ RULES: dict[str, Rule] = {
     "POST evals/record/": EVALSET,
     "POST evals/replay/<int:pk>/": RUN_EVALS,
     f"POST {_EVALSET}": RUN_EVALS,
-    f"POST {_EVALSET}case/": REVIEWED,
-    f"POST {_EVALSET}change/": REVIEWED,
+    f"POST {_EVALSET}case/": REVIEWED_EVALSET,
+    f"POST {_EVALSET}change/": REVIEWED_EVALSET,
     f"POST {_EVALSET}plan/": READ,  # computes what a run would show
     f"POST {_EVALSET}delete/": Rule(Role.ADMIN, "delete", "evalset"),
     f"GET {_EVALSET}file/": Rule(Role.READER, "export", "evalset"),
@@ -215,7 +215,7 @@ APP_FIELDS = {"POST sessions/new/": "app", "POST run": "appName", "POST run_sse"
 """Fields of forms and JSON bodies that name the app, of requests whose address does not."""
 
 PUBLIC_RULES = {"POST login/": Rule(Role.READER, "sign-in", "user")}
-"""Rules of requests that nobody needs a login for."""
+"""Rules of requests that need no login."""
 
 SOCKETS: dict[str, Rule] = {"ws": READ, "run_live": RUN}
 """Rules of sockets by the first segment of their path."""

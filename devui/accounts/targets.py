@@ -37,9 +37,7 @@ def app_of(route: str, kwargs: Mapping[str, Any]) -> str:
 
 def app_in_body(request: HttpRequest, route: str) -> str:
     """Return the app that the body of a request names; empty if it names none."""
-    field = APP_FIELDS.get(f"{request.method} {route}", "")
-    if not field:
-        return ""
+    field = APP_FIELDS[f"{request.method} {route}"]
     if field != "appName":
         return str(request.POST.get(field, ""))
     try:

@@ -1,4 +1,4 @@
-"""URLs of the sign-in page and of the account of a user."""
+"""URLs of sign-in, account and audit log."""
 
 from django.urls import path
 

@@ -62,7 +62,7 @@ def find_user(name: str) -> User:
 
 
 def set_role(user: User, role: Role, apps: Sequence[str] = ()) -> None:
-    """Give a user another role: in these apps, or without any in every app, which ends the roles in single apps.
+    """Set a user's role in the given apps; without apps, set it everywhere and remove single-app roles.
 
     Raises:
         BadInput: nobody else is an admin.

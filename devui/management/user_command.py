@@ -28,8 +28,8 @@ class UserCommand(BaseCommand):
             "--role",
             choices=ROLES,
             required=required,
-            help="reader: sees everything; runner: also runs agents and evals, and edits; admin: also deletes, and"
-            " changes settings.",
+            help="reader: sees everything except the audit log; runner: also runs agents and evals, and edits; admin:"
+            " also deletes, imports, and changes settings.",
         )
         parser.add_argument(
             "--app",

@@ -1,4 +1,7 @@
-"""Readiness and metrics for the programs that watch a server. `/health`, of ADK's paths, tells only that it is up."""
+"""Readiness and metrics for the programs that watch a server.
+
+`/health`, one of ADK's paths, only shows that the process answers.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,8 @@ def ready(request: HttpRequest) -> JsonResponse:
     """Report that the store answers and has the tables of this code.
 
     Raises:
-        StoreFault, SchemaTooNew: it does not.
+        StoreFault: the store does not answer or lacks migrations.
+        SchemaTooNew: a newer DevUI wrote it.
     """
     require_current_schema()
     return JsonResponse({"status": "ready"})

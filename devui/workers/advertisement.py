@@ -1,4 +1,4 @@
-"""The row of a worker: what it runs, where it listens, and that it lives."""
+"""A worker's row: its apps, address and heartbeat."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def advertise(
     engine_id: int | None,
     is_draining: bool,
 ) -> None:
-    """Write the row of a worker that lives. One that was silent and thought gone is back."""
+    """Write a worker's row and heartbeat. Revives a worker that was marked as gone."""
     keep_queue_alive()
     processes.mark_alive(worker_id)
     values = {

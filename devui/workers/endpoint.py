@@ -22,10 +22,10 @@ CONNECT_S = 5.0
 """Seconds for a worker to accept a connection."""
 
 APPS = "/apps/"
-"""Begin of paths that are forwarded to the current process of an app: then the app and the path there."""
+"""Path prefix of requests to an app's current process: /apps/APP/PATH."""
 
 PROCESSES = "/processes/"
-"""Begin of paths that are forwarded to a process: then its id and the path there."""
+"""Path prefix of requests to a process: /processes/ID/PATH."""
 
 _NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Listeners speak plain HTTP; by default each client would read all certificate authorities."""
@@ -47,7 +47,7 @@ class WorkerEndpoint:
         self._prefix = prefix
         self._headers = {TOKEN_HEADER: token_of(worker.id)}
         self.exited = asyncio.Event()
-        self.exited.set()  # a worker that is silent explains nothing later
+        self.exited.set()  # no exit notice will follow, so do not wait for one
         self.http: httpx.AsyncClient = httpx.AsyncClient(
             base_url=f"http://{worker.address}{prefix}",
             headers=self._headers,
@@ -69,7 +69,7 @@ class WorkerEndpoint:
 
     @property
     def is_alive(self) -> bool:
-        """Return True: whether the worker answers, the call tells."""
+        """Always True: only a call shows whether the worker answers."""
         return True
 
     def hold(self) -> AbstractContextManager[None]:
@@ -92,5 +92,5 @@ class WorkerEndpoint:
         """Return the error of a worker that does not answer."""
         return RuntimeUnavailable(
             f"The worker at {self._worker.address} on host {self._worker.host}, or its process, does not answer.",
-            hint="Send it again, to a new process or another worker. The log of the worker has the reason.",
+            hint="Try again. The worker's log has the reason.",
         )

@@ -26,10 +26,10 @@ from sessions_app.runs import processes
 from sessions_app.store import units_of_work
 
 POLL_S = 1.0
-"""Seconds between two looks for jobs, should a notification be lost or a queue be new."""
+"""Seconds between two checks for jobs, should a notification be lost or a queue be new."""
 
 RETRY_S = 5
-"""Seconds until a job that raised an unexpected error is tried again, and until a lost store is looked for."""
+"""Seconds until a job that raised an unexpected error is tried again, and until a reconnection to a lost store."""
 
 SILENCE_S = processes.SILENCE_S
 """Seconds without a heartbeat after which another worker takes the jobs of a worker."""
@@ -63,7 +63,7 @@ class Engine:
         self._queues[:] = queues_of(apps, kinds)
 
     async def run(self) -> None:
-        """Take jobs until drained. A store that is lost is waited for."""
+        """Take jobs until drained; reconnect if the store is lost."""
         async with self._app.open_async():
             while not self._is_draining:
                 try:

@@ -23,7 +23,7 @@ Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
-UNANSWERED_HEADERS = frozenset({b"connection", b"transfer-encoding", b"keep-alive"})
+HOP_BY_HOP_HEADERS = frozenset({b"connection", b"transfer-encoding", b"keep-alive"})
 """Headers of a response that belong to a single connection."""
 
 
@@ -39,19 +39,19 @@ class WorkerListener:
         if scope["type"] == "websocket":
             await self._answer_socket(scope, receive, send)
             return
-        answering = asyncio.ensure_future(self._answer(scope, await _read_body(receive), send))
-        leaving = asyncio.ensure_future(_await_disconnect(receive))
+        answer_task = asyncio.ensure_future(self._answer(scope, await _read_body(receive), send))
+        disconnect_task = asyncio.ensure_future(_await_disconnect(receive))
         try:
-            await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if answering.done():
-                answering.result()
+            await asyncio.wait({answer_task, disconnect_task}, return_when=asyncio.FIRST_COMPLETED)
+            if answer_task.done():
+                answer_task.result()
         finally:  # a caller that leaves cancels the request at the process
-            for task in (answering, leaving):
+            for task in (answer_task, disconnect_task):
                 task.cancel()
-            await asyncio.gather(answering, leaving, return_exceptions=True)
+            await asyncio.gather(answer_task, disconnect_task, return_exceptions=True)
 
     async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
-        """Answer a request. Of a process that dies while it streams, the response stays incomplete."""
+        """Answer a request. If the process dies while streaming, the response ends early."""
         has_begun = False
 
         async def begin(message: dict[str, Any]) -> None:
@@ -128,7 +128,7 @@ async def _forward(child: Child, scope: Scope, path: str, body: bytes, send: Sen
     """
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     async with http_calls.open_stream(child, scope["method"], path, headers, body) as response:
-        answer_headers = [pair for pair in response.headers.raw if pair[0].lower() not in UNANSWERED_HEADERS]
+        answer_headers = [pair for pair in response.headers.raw if pair[0].lower() not in HOP_BY_HOP_HEADERS]
         await send({"type": "http.response.start", "status": response.status_code, "headers": answer_headers})
         async for chunk in response.aiter_raw():
             await send({"type": "http.response.body", "body": chunk, "more_body": True})

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     import httpx
 
 FIND_RUN_S = 0.05
-"""Seconds between two looks whether a worker has taken a run that a page streams."""
+"""Seconds between two checks whether a worker has taken a run that a page streams."""
 
-LOOK_S = 0.5
+MIN_READ_INTERVAL_S = 0.5
 """Least seconds between two reads of the workers, however many changes there are."""
 
 log = logging.getLogger(__name__)
@@ -114,7 +114,7 @@ class WorkerRuntimes:
     async def _watch_workers(self) -> None:
         async with subscribe() as notifications:
             while True:
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(MIN_READ_INTERVAL_S)
                 await notifications.wait()
                 try:
                     self._workers = await units_of_work.read(living_workers)
@@ -131,9 +131,9 @@ class WorkerRuntimes:
                 await units_of_work.write(keep_queue_alive)
                 await units_of_work.write(lifecycle.crash_orphans)
             except DevUIError as error:
-                log.warning("The runs in the queue cannot be kept; retrying: %s", error.message)
+                log.warning("Queued runs cannot be updated; retrying: %s", error.message)
             except Exception:
-                log.exception("The runs in the queue cannot be kept; retrying.")
+                log.exception("Queued runs cannot be updated; retrying.")
 
 
 class WorkerClient:

@@ -31,7 +31,7 @@ class ProcrastinateQueue:
     """Writes jobs of Procrastinate in Django's transaction (`sessions_app.runs.job_queue.JobQueue`)."""
 
     def defer_run(self, run_id: str, app_name: str, session_pk: int) -> None:
-        """Defer a conversation run. Those of a session share a lock: one waits without taking a worker's slot."""
+        """Queue a conversation run. Runs of one session share a lock, so that waiting ones occupy no slot."""
         job = procrastinate_app.configure_task(
             RUN_TASK,
             queue=queue_name(CONVERSATIONS, app_name),
@@ -41,7 +41,7 @@ class ProcrastinateQueue:
         job.defer(run_id=run_id)
 
     def defer_eval_run(self, run_id: str, app_name: str, code_version: str) -> None:
-        """Defer an eval run to the workers with this code; empty: with any."""
+        """Queue an eval run for the workers with this code; empty: with any."""
         queue = queue_name(EVALS, app_name, code_version)
         procrastinate_app.configure_task(EVAL_RUN_TASK, queue=queue, allow_unknown=True).defer(run_id=run_id)
 
@@ -66,7 +66,7 @@ def queues_of(apps: Mapping[str, str], kinds: Iterable[str]) -> list[str]:
 
 
 def keep_queue_alive() -> None:
-    """Record that a process lives that will deliver the runs in queues."""
+    """Refresh the heartbeat of the row that owns queued runs."""
     now = time.time()
     RuntimeProcess.objects.update_or_create(
         pk=QUEUE_ID,

@@ -1,4 +1,4 @@
-"""Runs whose worker is gone, and runs without a job, get to the other workers.
+"""Requeue runs whose worker is gone or whose job is lost.
 
 Rows decide: a run that waits gets a new job, a conversation run that was in progress has crashed, and an eval run goes
 on with the attempts that have not ended. Several workers may look at the same time.

@@ -1,4 +1,4 @@
-"""The workers that are alive, as their rows tell."""
+"""Living workers, read from their rows."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class RunWatch:
         async with subscribe() as notifications:
             while True:
                 try:
-                    await self._look()
+                    await self._check_runs()
                 except StoreFault as fault:
                     log.warning("The runs of this worker cannot be watched; retrying: %s", fault.message)
                 except Exception:
@@ -67,10 +67,10 @@ class RunWatch:
             wait.cancel()
         await asyncio.gather(*waits, return_exceptions=True)
 
-    async def _look(self) -> None:
-        asked_for = list(self._ends)
-        current = await units_of_work.read(_current_runs, asked_for, self._server_id)
-        for run_id in set(asked_for) - current:
+    async def _check_runs(self) -> None:
+        watched_ids = list(self._ends)
+        current = await units_of_work.read(_current_runs, watched_ids, self._server_id)
+        for run_id in set(watched_ids) - current:
             if run_id in self._ends:
                 self._ends[run_id].set()
         for run_id, app_name in await units_of_work.read(_cancel_requests, self._server_id):

@@ -16,7 +16,6 @@ from typing_extensions import override
 from devui.workers.advertisement import advertise, code_versions
 from devui.workers.engine import Engine
 from devui.workers.listener import WorkerListener
-from devui.workers.queues import KINDS
 from devui.workers.run_watch import RunWatch
 from devui.workers.supervisor import WorkerSupervisor
 from sessions_app.agents.folder import AgentsFolder
@@ -28,7 +27,7 @@ MESSAGE_BYTES = 16 * 1024 * 1024
 """Most bytes of a socket message."""
 
 ADVERTISE_S = processes.HEARTBEAT_S / 2
-"""Seconds between two looks at the code, and between two signs of life."""
+"""Seconds between two checks of the code, and between two heartbeats."""
 
 GRACE_S = 3
 """Seconds that open streams have to end when the worker ends."""
@@ -48,9 +47,9 @@ class WorkerOptions:
     """
 
     address: str
-    kinds: tuple[str, ...] = KINDS
-    concurrency: int = 8
-    drain_s: float = 300.0
+    kinds: tuple[str, ...]
+    concurrency: int
+    drain_s: float
 
 
 class WorkerServer:
@@ -92,7 +91,7 @@ class WorkerServer:
         )
         async with self._supervisor:
             await self._advertise()
-            serving = asyncio.create_task(server.serve(sockets=[self._listener]))
+            server_task = asyncio.create_task(server.serve(sockets=[self._listener]))
             engine = asyncio.create_task(self._engine.run())
             others = [asyncio.create_task(work) for work in (self._keep_advertised(), self._watch.follow())]
             try:
@@ -104,17 +103,17 @@ class WorkerServer:
                 await asyncio.gather(engine, *others, return_exceptions=True)
                 await self._watch.close()
                 server.should_exit = True
-                await serving
+                await server_task
 
     async def _drain(self, engine: asyncio.Task[None]) -> None:
         self._engine.drain()
         with contextlib.suppress(StoreFault):
             await self._advertise()
-        forced = asyncio.create_task(self._await_second_stop())
+        second_stop = asyncio.create_task(self._await_second_stop())
         await asyncio.wait(
-            {engine, forced}, timeout=self._options.drain_s, return_when=asyncio.FIRST_COMPLETED
+            {engine, second_stop}, timeout=self._options.drain_s, return_when=asyncio.FIRST_COMPLETED
         )
-        forced.cancel()
+        second_stop.cancel()
 
     async def _await_second_stop(self) -> None:
         self._stopped.clear()
@@ -133,7 +132,7 @@ class WorkerServer:
                 await self._advertise()
                 await self._engine.retry_jobs_of_gone_workers()
             except StoreFault as fault:
-                log.warning("The store did not accept a sign of life of this worker: %s", fault.message)
+                log.warning("The store did not accept a heartbeat of this worker: %s", fault.message)
             except Exception:
                 log.exception("This worker could not be advertised; retrying.")
 

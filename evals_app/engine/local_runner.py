@@ -137,7 +137,7 @@ def continue_after_death(
     """
     own = processes.own_id()
     if own is not None:
-        retry.run_sync(processes.mark_alive, own)  # it gave no sign of life while the runs were another's
+        retry.run_sync(processes.mark_alive, own)  # it sent no heartbeat while the runs were another's
     for runtime_id in {run.runtime_id for run in runs if run.runtime_id} - {own}:
         retry.run_sync(crashes.continue_without_process, runtime_id, death)
         retry.run_sync(processes.mark_stopped, runtime_id)

@@ -70,7 +70,7 @@ async def _write_and_deliver(
 
 async def _deliver_own(run_id: str) -> None:
     """Deliver a run if it is pending and owned by this process. A run of a queue has its job if it was stored."""
-    if job_queue.registered() is not None:
+    if job_queue.current_queue() is not None:
         return
     own = EvalRun.objects.filter(pk=run_id, status=EvalRun.Status.PENDING, runtime_id=processes.own_id())
     if run := await retry.read(own.first):
@@ -79,7 +79,7 @@ async def _deliver_own(run_id: str) -> None:
 
 async def start_delivery(run: EvalRun) -> None:
     """Start to deliver a pending run, unless its job does. If no process takes it, the run shows why."""
-    if job_queue.registered() is not None:
+    if job_queue.current_queue() is not None:
         return
     await asyncio.wait([background.run_in_background(deliver_run(run.id, run.app_name))], timeout=PAGE_WAIT_S)
 

@@ -120,7 +120,7 @@ async def _queue(session: AgentSession, request: Mapping[str, Any], send_id: str
     )
     create = partial(_create_once, session.pk, request, send_id)
     run, is_new = await background.create_row(create, send_id if names_run else "")
-    if is_new and job_queue.registered() is None:
+    if is_new and job_queue.current_queue() is None:
         background.run_in_background(_hand_over(session.app_name, run.pk))
     return run
 

@@ -28,6 +28,6 @@ def register(queue: JobQueue | None) -> None:
     _queue = queue
 
 
-def registered() -> JobQueue | None:
+def current_queue() -> JobQueue | None:
     """Return the queue of this process; None if it delivers its runs itself."""
     return _queue

@@ -77,7 +77,7 @@ def create_run(
             runtime_id=runtime_id or processes.own_id(),
             created_at=_next_created_at(session_pk),
         )
-        if runtime_id is None and (queue := job_queue.registered()):
+        if runtime_id is None and (queue := job_queue.current_queue()):
             queue.defer_run(run.pk, run.session.app_name, session_pk)
         change_notification.notify_after_commit()
     return run

@@ -27,14 +27,14 @@ log = logging.getLogger(__name__)
 
 
 def apply_limits() -> None:
-    """Apply the limits of the settings to this process and its future children. Lower limits stay as they are."""
+    """Apply the limits of the settings to this process and its future children, at most the hard limits it has."""
     for name, (number, unit) in RESOURCES.items():
         value = getattr(settings, name, None)
         if value is not None:
-            _lower_limit(name, number, value * unit)
+            _set_limit(name, number, value * unit)
 
 
-def _lower_limit(name: str, number: int, amount: int) -> None:
+def _set_limit(name: str, number: int, amount: int) -> None:
     hard = resource.getrlimit(number)[1]
     ceiling = sys.maxsize if hard == resource.RLIM_INFINITY else hard
     # At the soft limit of processor time a signal of its own ends the process; at the hard one SIGKILL does.

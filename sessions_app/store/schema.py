@@ -64,7 +64,7 @@ def require_current_schema() -> None:
 
     Raises:
         SchemaTooNew: the store has migrations that this DevUI does not know.
-        StoreUnavailable: it lacks migrations.
+        StoreUnavailable: the store lacks migrations.
         StoreFault: the store cannot be reached or read.
     """
     with db_errors.translate_db_errors():

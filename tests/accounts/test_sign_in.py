@@ -125,7 +125,7 @@ async def test_password_change_keeps_only_this_login(web):
     form = {"old_password": PASSWORD, "new_password1": new, "new_password2": new}
     answer = await web.post("/account/password/", data=form, headers=BROWSER)
     assert (answer.status_code, answer.headers["location"]) == (303, "/account/?changed=password")
-    assert "The password is changed" in (await web.get("/account/?changed=password")).text
+    assert "Password changed." in (await web.get("/account/?changed=password")).text
     web.cookies.set(logins.cookie_name(), other)
     web.cookies.clear()
     web.cookies.set(logins.cookie_name(), other)

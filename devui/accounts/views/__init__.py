@@ -1,1 +1,1 @@
-"""Pages of users: sign-in and account."""
+"""Views of sign-in, account and audit log."""

@@ -22,7 +22,7 @@ PAGE = "devui/accounts/account.html"
 
 @require_safe
 async def account(request: HttpRequest) -> HttpResponse:
-    """Show the user's name and role, and the form of the password."""
+    """Show the user's role, password form and tokens."""
     user = await units_of_work.read(guard.find_user, request)
     return await units_of_work.read(_page, request, user, PasswordChangeForm(user))
 
@@ -45,7 +45,7 @@ async def change_password(request: HttpRequest) -> HttpResponse:
 async def create_token(request: HttpRequest) -> HttpResponse:
     """Create a token, and show it this once."""
     user = await units_of_work.read(guard.find_user, request)
-    form = TokenForm(request.POST, most=guard.highest_role(request))
+    form = TokenForm(request.POST, max_role=guard.highest_role(request))
     text = ""
     if form.is_valid():
         values = form.cleaned_data
@@ -61,7 +61,7 @@ async def create_token(request: HttpRequest) -> HttpResponse:
         except AlreadyExists as error:
             form.add_error("name", f"{error.message} {error.hint}")
         else:
-            form = TokenForm(most=guard.highest_role(request))
+            form = TokenForm(max_role=guard.highest_role(request))
     return await units_of_work.read(_tokens_page, request, user, form, text)
 
 
@@ -77,7 +77,7 @@ async def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
     if not request.headers.get("HX-Request"):
         return HttpResponseRedirect(reverse("account"), status=303)
     return await units_of_work.read(
-        _tokens_page, request, user, TokenForm(most=guard.highest_role(request)), ""
+        _tokens_page, request, user, TokenForm(max_role=guard.highest_role(request)), ""
     )
 
 
@@ -94,7 +94,7 @@ def _page(
         "person": guard.person_of(request),
         "changed": request.GET.get("changed", ""),
         "tokens": tokens.tokens_of(user),
-        "token_form": TokenForm(most=guard.highest_role(request)),
+        "token_form": TokenForm(max_role=guard.highest_role(request)),
         **more,
     }
     return render(request, PAGE, context, status=status)

@@ -20,7 +20,7 @@ CONCURRENCY = 8
 EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - names under which no other host can reach this one
 
 SWEEP_S = 5.0
-"""Seconds between two looks for runs whose worker is gone. With many hosts, others wait for them."""
+"""Seconds between two checks for runs whose worker is gone. With many hosts, others wait for them."""
 
 CANCEL_S = 1.5
 """Seconds for an agent to react to a cancellation; then its process is ended. Web processes see the end within 2 s."""
@@ -47,7 +47,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--queues",
             default="conversations,evals",
-            help="What to take, comma-separated. Default: conversations,evals.",
+            help="Kinds of runs to take, comma-separated. Default: conversations,evals.",
         )
         parser.add_argument(
             "--listen",

@@ -20,7 +20,7 @@ class Migration(migrations.Migration):
                 ('address', models.TextField(help_text='host:port of its listener.')),
                 ('apps', models.TextField(default='{}', help_text='JSON: app → hash of its code.')),
                 ('adk_version', models.TextField(default='')),
-                ('kinds', models.TextField(default='', help_text='What it takes: conversations, evals.')),
+                ('kinds', models.TextField(default='', help_text='Kinds of queues, comma-separated.')),
                 ('concurrency', models.IntegerField(default=1)),
                 ('engine_id', models.BigIntegerField(help_text="Its id in Procrastinate's table of workers.", null=True)),
                 ('is_draining', models.BooleanField(default=False, help_text='It finishes its runs and takes no more.')),

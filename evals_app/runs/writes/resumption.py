@@ -76,7 +76,7 @@ def requeue_run(run: EvalRun, limits_from: float | None, limits_seconds: float) 
         **dict.fromkeys(("stopped_because", "error_type", "error", "hint", "traceback"), ""),
         **_counts(run),
     )
-    if queue := job_queue.registered():
+    if queue := job_queue.current_queue():
         queue.defer_eval_run(run.id, run.app_name, run.code_version)
 
 

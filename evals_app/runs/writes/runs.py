@@ -87,7 +87,7 @@ def create_run(order: NewRun, run_id: str = "") -> EvalRun:
     with transaction.atomic():
         run.save(force_insert=True)
         EvalAttempt.objects.bulk_create(attempts, batch_size=500)
-        if queue := job_queue.registered():
+        if queue := job_queue.current_queue():
             queue.defer_eval_run(run.id, run.app_name, "")
         change_notification.notify_after_commit()
     return run
