@@ -51,6 +51,7 @@ MODULES = """
 ASK_FOR_SETTINGS = (
     "channels",
     "ninja",
+    "procrastinate",
     "django.contrib.auth.forms",
     "django.contrib.auth.models",
     "django.contrib.auth.password_validation",

@@ -25,7 +25,7 @@ from django_htmx.middleware import HtmxDetails
 from devui.accounts import audit, logins, targets, tokens, users
 from devui.accounts.audit import Action
 from devui.accounts.logins import Person
-from devui.accounts.roles import APP_FIELDS, SOCKETS, Role, Rule, find_rule
+from devui.accounts.roles import APP_FIELDS, SOCKETS, TARGET_APP_FIELDS, Role, Rule, find_rule
 from devui.web import error_responses
 from devui.web.body_admission import BodyAdmitted
 from devui.web.error_responses import Problem
@@ -43,6 +43,9 @@ LOGIN_REQUIRED = replace(
     hint="In a browser, load the page again and sign in. Programs send `Authorization: Bearer TOKEN`: create a token at"
     " /account/. It may have expired or been revoked.",
 )
+CLIENT_LEFT = 499
+"""Status in the audit log of a request whose client left before the response: its effects stay."""
+
 NO_USERS = Problem(
     503,
     "Nobody can sign in yet: there is no active admin.",
@@ -66,8 +69,13 @@ class UserRequired(Middleware):
             refusal = await self._refusal(request)
         except DevUIError as error:
             refusal = error_responses.bare_response(request, error_responses.problem_of(error))
-        response = refusal or await self.get_response(request)
-        await _record_action(request, response)
+        try:
+            response = refusal or await self.get_response(request)
+        except asyncio.CancelledError:  # the client has left, which undoes nothing
+            await asyncio.shield(_record_action(request, CLIENT_LEFT))
+            raise
+        if not isinstance(response, BodyAdmitted):  # which only tells that the body may be read
+            await _record_action(request, response.status_code)
         if person_of(request) is not None:
             response.headers.setdefault("Cache-Control", "no-store")
             patch_vary_headers(response, ["Cookie", "Authorization"])
@@ -81,9 +89,13 @@ class UserRequired(Middleware):
         match: ResolverMatch | None = getattr(request, "devui_route", None)
         if person is None or match is None:
             return None
-        if f"{request.method} {match.route}" in APP_FIELDS:
-            request.devui_app = app = targets.app_in_body(request, match.route)  # type: ignore[attr-defined]
+        key = f"{request.method} {match.route}"
+        if field := APP_FIELDS.get(key):
+            request.devui_app = app = targets.app_in_body(request, match.route, field)  # type: ignore[attr-defined]
             return _role_refusal(request, person, rule, app)
+        if field := TARGET_APP_FIELDS.get(key):
+            target = targets.app_in_body(request, match.route, field)
+            return _role_refusal(request, person, rule, target) if target else None
         if not rule.form_field:
             return None
         request.devui_rule = rule = rule.of_form(request.POST.dict())  # type: ignore[attr-defined]
@@ -197,18 +209,18 @@ def rule_of(request: HttpRequest) -> Rule:
     return rule or Rule(Role.READER)
 
 
-async def _record_action(request: HttpRequest, response: HttpResponseBase) -> None:
-    """Write the audit entry of a request. Admission checks of bodies are not recorded."""
+async def _record_action(request: HttpRequest, status: int) -> None:
+    """Write the audit entry of a request."""
     rule, person = rule_of(request), person_of(request)
     name = person.name if person else getattr(request, "devui_signs_in", "")
-    if not rule.verb or not name or isinstance(response, BodyAdmitted):
+    if not rule.verb or not name:
         return
     match: ResolverMatch = request.devui_route  # type: ignore[attr-defined]
     action = Action(
         rule,
         name,
         request.META.get("REMOTE_ADDR", ""),
-        response.status_code,
+        status,
         token=person.token if person else "",
         route=match.route,
         kwargs=match.kwargs,
@@ -283,7 +295,8 @@ async def _record_socket(scope: AsgiScope, status: int) -> None:
         if rule is not None and rule.verb and person is not None:
             query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
             client = (scope.get("client") or ("",))[0]
-            kwargs = {name: query.get(name, "") for name in ("app_name", "user_id", "session_id")}
+            kwargs = {name: query.get(name, "") for name in ("user_id", "session_id")}
+            kwargs["app_name"] = ", ".join(targets.apps_in_query(scope.get("query_string", b"")))
             action = Action(rule, person.name, client, status, token=person.token, kwargs=kwargs)
             await units_of_work.write(audit.record, action)
 
@@ -295,5 +308,5 @@ async def _may_use(scope: AsgiScope) -> bool:
         person = await _find_person(scope, *login_guard.credentials_of(scope))
     except DevUIError:
         return False
-    app = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1"))).get("app_name", "")
-    return rule is not None and person is not None and person.role_in(app) >= rule.role
+    apps = targets.apps_in_query(scope.get("query_string", b""))
+    return rule is not None and person is not None and all(person.role_in(app) >= rule.role for app in apps)

@@ -79,8 +79,8 @@ ACTION = Rule(
     form_field="action",
     variants={
         **dict.fromkeys(("tag", "untag", "pin", "unpin"), LABEL),
-        "delete": DELETE,
         "export": EXPORT,
+        "*": DELETE,
     },
 )
 
@@ -213,6 +213,12 @@ RULES: dict[str, Rule] = {
 
 APP_FIELDS = {"POST sessions/new/": "app", "POST run": "appName", "POST run_sse": "appName"}
 """Fields of forms and JSON bodies that name the app, of requests whose address does not."""
+
+TARGET_APP_FIELDS = {
+    "POST sessions/id/<int:pk>/fork/": "app",
+    "POST api/v1/sessions/<int:session>/fork": "app",
+}
+"""Fields of forms and JSON bodies that name a second app, in which the request creates an object."""
 
 PUBLIC_RULES = {"POST login/": Rule(Role.READER, "sign-in", "user")}
 """Rules of requests that need no login."""

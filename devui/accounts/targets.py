@@ -1,17 +1,20 @@
-"""The app of the object that a request is about."""
+"""The apps of the objects that a request is about."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import parse_qs
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from devui.accounts.roles import APP_FIELDS
 from evals_app.models import EvalAttempt, EvalRun
 from sessions_app.models import AgentSession, Run
+
+JSON_ROUTES = ("api/", "run")
+"""Beginnings of the routes that take JSON; those of `runs/` have no such field."""
 
 OF_SESSIONS = ("sessions/id/", "runs/", "evals/replay/")
 """Beginnings of the routes whose `pk` is that of a session."""
@@ -35,17 +38,21 @@ def app_of(route: str, kwargs: Mapping[str, Any]) -> str:
     return _first(AgentSession.objects.filter(pk=session), "app_name") if session else ""
 
 
-def app_in_body(request: HttpRequest, route: str) -> str:
-    """Return the app that the body of a request names; empty if it names none."""
-    field = APP_FIELDS[f"{request.method} {route}"]
-    if field != "appName":
+def app_in_body(request: HttpRequest, route: str, field: str) -> str:
+    """Return the app that a field of the body of a request names; empty if it names none."""
+    if not route.startswith(JSON_ROUTES):
         return str(request.POST.get(field, ""))
     try:
         body = json.loads(request.body)
     except (ValueError, RecursionError):  # the view refuses it
         return ""
     # as the view of these paths does; a program may send ADK's other spelling
-    return str(body.get(field, body.get("app_name", ""))) if isinstance(body, dict) else ""
+    return str(body.get(field, body.get("app_name")) or "") if isinstance(body, dict) else ""
+
+
+def apps_in_query(query_string: bytes) -> list[str]:
+    """Return every app that the query of a socket names: servers differ in which one they use."""
+    return parse_qs(query_string.decode("latin-1")).get("app_name", [""])
 
 
 def _first(rows: QuerySet[Any], name: str) -> str:

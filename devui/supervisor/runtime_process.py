@@ -24,6 +24,9 @@ from sessions_app.runs import processes
 REFUSAL_STATUS = 2
 """Exit status of `manage.py runtime` when its configuration cannot be used."""
 
+WEB_VARIABLES = frozenset({"DEVUI_SECRET_KEY", "DEVUI_USERS", "DEVUI_USER_HEADER"})
+"""Variables that only the web process uses."""
+
 REFUSAL_PREFIX = "CommandError: "
 """Beginning of the output line with the reason."""
 
@@ -241,7 +244,5 @@ async def _start_process(
 
 
 def _inherited_environment() -> dict[str, str]:
-    """Return the environment without what only the web process uses."""
-    return {
-        name: value for name, value in os.environ.items() if name not in {"DEVUI_SECRET_KEY", "DEVUI_USERS"}
-    }
+    """Return the environment without the variables of the web process."""
+    return {name: value for name, value in os.environ.items() if name not in WEB_VARIABLES}

@@ -23,6 +23,11 @@ Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
+NO_TOKEN = Forbidden(
+    "This worker answers only to the web processes of its installation.",
+    hint="Give all of them the same DEVUI_SECRET_KEY.",
+)
+
 HOP_BY_HOP_HEADERS = frozenset({b"connection", b"transfer-encoding", b"keep-alive"})
 """Headers of a response that belong to a single connection."""
 
@@ -35,8 +40,12 @@ class WorkerListener:
         self._token = token_of(supervisor.id).encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request with the token; refuse all others."""
-        if scope["type"] == "websocket":
+        """Answer a request with the token; refuse all others before their body is read."""
+        is_socket = scope["type"] == "websocket"
+        if not self._has_token(scope):
+            await (_deny_socket(receive, send) if is_socket else _send_problem(send, NO_TOKEN))
+            return
+        if is_socket:
             await self._answer_socket(scope, receive, send)
             return
         answer_task = asyncio.ensure_future(self._answer(scope, await _read_body(receive), send))
@@ -60,7 +69,6 @@ class WorkerListener:
             await send(message)
 
         try:
-            self._check_token(scope)
             if scope["method"] == "POST" and (runtime_id := _process_to_end(scope)):
                 ended = await self._supervisor.end_process(runtime_id, json.loads(body)["why"])
                 await _send_json(send, 200, {"ended": ended})
@@ -68,10 +76,8 @@ class WorkerListener:
                 child, path = await self._find(scope)
                 await _forward(child, scope, path, body, begin)
         except DevUIError as error:
-            if has_begun:
-                return
-            problem = {"detail": error.message, "code": error.code, "hint": error.hint}
-            await _send_json(send, error.status, problem)
+            if not has_begun:
+                await _send_problem(send, error)
 
     async def _answer_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
@@ -79,19 +85,14 @@ class WorkerListener:
 
     @asynccontextmanager
     async def _open_socket(self, scope: Scope) -> AsyncIterator[RuntimeSocket]:
-        self._check_token(scope)
         child, path = await self._find(scope)
         async with http_calls.open_socket(child, path) as upstream:
             yield upstream
 
-    def _check_token(self, scope: Scope) -> None:
+    def _has_token(self, scope: Scope) -> bool:
         name = TOKEN_HEADER.lower().encode()
         tokens = [value for header, value in scope["headers"] if header.lower() == name]
-        if len(tokens) != 1 or not compare_digest(tokens[0], self._token):
-            raise Forbidden(
-                "This worker answers only to the web processes of its installation.",
-                hint="Give all of them the same DEVUI_SECRET_KEY.",
-            )
+        return len(tokens) == 1 and compare_digest(tokens[0], self._token)
 
     async def _find(self, scope: Scope) -> tuple[Child, str]:
         """Return the process that a request is for, and its path there with the query.
@@ -136,17 +137,27 @@ async def _forward(child: Child, scope: Scope, path: str, body: bytes, send: Sen
 
 
 async def _read_body(receive: Receive) -> bytes:
-    body = b""
+    """Return the body of a web process's request, which has limited it."""
+    chunks: list[bytes] = []
     while True:
         message = await receive()
-        body += bytes(message.get("body", b""))
+        chunks.append(message.get("body", b""))
         if not message.get("more_body"):
-            return body
+            return b"".join(chunks)
+
+
+async def _deny_socket(receive: Receive, send: Send) -> None:
+    await receive()
+    await send({"type": "websocket.close"})
 
 
 async def _await_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+async def _send_problem(send: Send, error: DevUIError) -> None:
+    await _send_json(send, error.status, {"detail": error.message, "code": error.code, "hint": error.hint})
 
 
 async def _send_json(send: Send, status: int, content: dict[str, Any]) -> None:

@@ -74,7 +74,7 @@ class SessionActionForm(forms.Form):
 
     VERBS = ("tag", "untag", "pin", "unpin", "delete", "export")
 
-    action = forms.CharField(max_length=40)
+    action = forms.CharField(max_length=40, strip=False)
     tag = forms.CharField(required=False, max_length=200)
 
     def read(self, ticked: Sequence[str]) -> tuple[str, list[int], str]:

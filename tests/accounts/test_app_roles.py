@@ -15,6 +15,7 @@ from sessions_app.ids import SessionKey
 from sessions_app.sessions import writes
 from sessions_app.store import units_of_work
 from tests.accounts.conftest import BROWSER, PASSWORD, cookie_of
+from tests.api.builders import append, create
 
 pytestmark = pytest.mark.usefixtures("people", "agents_dir")
 
@@ -61,6 +62,20 @@ async def test_refusal_tells_how_to_get_the_role_in_the_app(web):
     assert refused["hint"] == (
         "An admin can change it: `python manage.py changeuser cleo --role runner --app writer`."
     )
+
+
+async def test_fork_needs_the_role_in_the_app_of_the_fork(web):
+    web.cookies.update(await cookies_of_weather_runner())
+    session = await create()
+    await append(session, "e1")
+    pk = session.pk
+    form = {"seq": "1", "user": "ann", "session_id": "", "title": "", "shared": "live"}
+    for app, status in (("writer", 403), ("weather", 302)):
+        page = await web.post(f"/sessions/id/{pk}/fork/", data=form | {"app": app}, headers=BROWSER)
+        assert page.status_code == status, page.text
+    for body, status in (({"app": "writer"}, 403), ({"app": "weather"}, 201), ({}, 201)):
+        answer = await web.post(f"/api/v1/sessions/{pk}/fork", json={"seq": 1, **body}, headers=BROWSER)
+        assert answer.status_code == status, answer.text
 
 
 async def test_request_without_an_app_needs_the_role_everywhere(web):

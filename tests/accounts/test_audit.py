@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import json
@@ -10,8 +11,11 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.core.management import call_command
 from django.db import Error, connection, transaction
+from django.http import HttpRequest, HttpResponse
+from django.test import AsyncRequestFactory
 
 from devui.accounts import append_only, audit, tokens, users
+from devui.accounts.guard import UserRequired
 from devui.accounts.models import AuditEntry
 from devui.accounts.roles import Role
 from sessions_app.errors import Forbidden
@@ -43,6 +47,19 @@ async def test_sign_ins_and_sign_outs_are_recorded_also_if_they_fail(web):
         ("reader", "sign-in", "done"),
         ("reader", "sign-out", "done"),
     ]
+
+
+async def test_action_is_recorded_even_if_its_client_leaves():
+    session = await units_of_work.write(writes.create_session, SessionKey("", "weather", "ann", "s1"))
+
+    async def delete_until_client_leaves(request: HttpRequest) -> HttpResponse:
+        raise asyncio.CancelledError
+
+    request = AsyncRequestFactory().post(f"/sessions/id/{session.pk}/delete/")
+    request.COOKIES.update(await sync_to_async(cookie_of)("admin"))
+    with pytest.raises(asyncio.CancelledError):
+        await UserRequired(delete_until_client_leaves)(request)
+    assert await entries() == [("admin", "delete", "session", str(session.pk), "weather", "failed")]
 
 
 async def test_entry_names_object_app_client_and_refusal(web):

@@ -89,7 +89,10 @@ def test_security_page_has_the_table_of_roles():
         ("runner", "delete", 403),
         ("runner", "tag", 302),
         ("admin", "delete", 302),
-        ("reader", "explode", 400),
+        ("reader", "explode", 403),
+        ("admin", "explode", 400),
+        *(("runner", action, 403) for action in (" delete", "delete ", "\tdelete", " tag", "delete :1")),
+        *(("admin", action, 400) for action in (" delete", "delete ", " tag")),
     ],
 )
 async def test_action_on_sessions_needs_its_own_role(web, name, action, status):

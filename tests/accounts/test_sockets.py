@@ -10,18 +10,19 @@ from asgiref.testing import ApplicationCommunicator
 
 from devui.accounts import users
 from devui.accounts.guard import UserSockets
+from devui.accounts.roles import Role
 from devui.asgi import application
 from devui.web.login import guard
-from tests.accounts.conftest import cookie_of
+from tests.accounts.conftest import PASSWORD, cookie_of
 from tests.login.echo_socket import CONNECT, answer_to, echo, open_socket
 
 pytestmark = pytest.mark.usefixtures("people")
 
 
-async def opening(name: str, path: str, app: Any = None) -> ApplicationCommunicator:
+async def opening(name: str, path: str, app: Any = None, query: str = "") -> ApplicationCommunicator:
     cookies = await sync_to_async(cookie_of)(name) if name else {}
     sent = [(b"cookie", f"{key}={value}".encode()) for key, value in cookies.items()]
-    return open_socket(sent, app or UserSockets(echo), path)
+    return open_socket(sent, app or UserSockets(echo), path, query)
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,23 @@ async def opening(name: str, path: str, app: Any = None) -> ApplicationCommunica
 )
 async def test_socket_opens_for_its_role(name, path, opens):
     socket = await opening(name, path)
+    assert ((await answer_to(socket, CONNECT))["type"] == "websocket.accept") is opens
+    await socket.send_input({"type": "websocket.disconnect"})
+
+
+@pytest.mark.parametrize(
+    ("query", "opens"),
+    [
+        ("app_name=weather", True),
+        ("app_name=writer", False),
+        ("app_name=writer&app_name=weather", False),
+        ("app_name=weather&app_name=writer", False),
+        ("", False),
+    ],
+)
+async def test_live_socket_needs_the_role_in_every_app_of_its_query(query, opens):
+    await sync_to_async(users.create_user)("cleo", Role.RUNNER, PASSWORD, ["weather"])
+    socket = await opening("cleo", "/run_live", query=query)
     assert ((await answer_to(socket, CONNECT))["type"] == "websocket.accept") is opens
     await socket.send_input({"type": "websocket.disconnect"})
 

@@ -20,14 +20,16 @@ async def echo(scope: dict[str, Any], receive: Any, send: Any) -> None:
             await send({"type": "websocket.send", "text": "again"})
 
 
-def open_socket(headers: list[tuple[bytes, bytes]], app: Any, path: str) -> ApplicationCommunicator:
+def open_socket(
+    headers: list[tuple[bytes, bytes]], app: Any, path: str, query: str = ""
+) -> ApplicationCommunicator:
     """Return a socket of an application with these headers beside those of this site."""
     scope = {
         "type": "websocket",
         "scheme": "ws",
         "path": path,
         "raw_path": path.encode(),
-        "query_string": b"",
+        "query_string": query.encode(),
         "headers": [*OWN, *headers],
     }
     return ApplicationCommunicator(app, scope)

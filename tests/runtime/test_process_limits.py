@@ -42,10 +42,14 @@ async def test_agent_that_uses_up_processor_time_is_ended_with_the_reason(superv
         assert "SIGXCPU: it used up its processor time, DEVUI_AGENT_CPU_S" in run.error
 
 
-async def test_agent_has_limits_of_files_and_processes_and_not_the_secret_key(supervise, monkeypatch):
+async def test_agent_has_limits_of_files_and_processes_and_no_variables_of_the_web_process(
+    supervise, monkeypatch
+):
     monkeypatch.setenv("DEVUI_AGENT_OPEN_FILES", "300")
     monkeypatch.setenv("DEVUI_AGENT_PROCESSES", "200")
     monkeypatch.setenv("DEVUI_SECRET_KEY", "signs cookies")
+    monkeypatch.setenv("DEVUI_USERS", "1")
+    monkeypatch.setenv("DEVUI_USER_HEADER", "X-Forwarded-User")  # refused where there are no users
     async with supervise() as stage:
         session = await stage.session("trouble")
         run = await read_run(await stage.run(session, "call show_process {}"))
@@ -59,7 +63,7 @@ async def test_agent_has_limits_of_files_and_processes_and_not_the_secret_key(su
     assert result["open files"] == [300, 300]
     assert result["processes"] == [200, 200]
     assert "DEVUI_AGENT_OPEN_FILES" in result["variables"]
-    assert "DEVUI_SECRET_KEY" not in result["variables"]
+    assert not {"DEVUI_SECRET_KEY", "DEVUI_USERS", "DEVUI_USER_HEADER"} & set(result["variables"])
 
 
 @pytest.mark.soak
