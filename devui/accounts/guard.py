@@ -191,6 +191,12 @@ def find_user(request: HttpRequest) -> User:
     return User.objects.get(pk=person.user)
 
 
+def has_token(request: HttpRequest) -> bool:
+    """Tell whether a program's token, instead of a login, authenticates a request."""
+    person = person_of(request)
+    return person is not None and bool(person.token)
+
+
 def highest_role(request: HttpRequest) -> Role:
     """Return the highest role that the user of a request has in any app, at most that of the token."""
     person = person_of(request)

@@ -101,9 +101,14 @@ def set_password(user: User, password: str = "") -> str:
     password = password or generate_password()
     require_strong_password(password, user)
     user.set_password(password)
+    save_password(user)
+    return password
+
+
+def save_password(user: User) -> None:
+    """Store the hash of a user's new password, which ends all logins of the user."""
     user.save(update_fields=["password"])
     Login.objects.filter(user=user).delete()
-    return password
 
 
 def has_admin() -> bool:

@@ -9,7 +9,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 
-from devui.accounts import logins, users
+from devui.accounts import logins, tokens, users
 from devui.accounts.models import Login
 from devui.accounts.roles import Role
 from devui.web.login import credentials_file
@@ -155,6 +155,27 @@ async def test_refused_password_shows_error_at_its_field(web, form, field, probl
     assert answer.status_code == 422
     assert page.one("input", id=field).attrs["aria-invalid"] == "true"
     assert problem in page.one("ul", id=f"{field}-error").text
+
+
+async def test_password_change_counts_as_an_attempt_of_a_password(web):
+    await sign_in(web, "reader")
+    new = "another long one"
+    form = {"old_password": "wrong", "new_password1": new, "new_password2": new}
+    answers = [await web.post("/account/password/", data=form, headers=BROWSER) for _ in range(6)]
+    assert [answer.status_code for answer in answers] == [422] * 5 + [429]
+
+
+async def test_token_cannot_change_the_password(web):
+    text, _ = await sync_to_async(
+        lambda: tokens.create_token(users.find_user("reader"), "ci", Role.READER, None)
+    )()
+    new = "another long one"
+    form = {"old_password": PASSWORD, "new_password1": new, "new_password2": new}
+    answer = await web.post(
+        "/account/password/", data=form, headers=BROWSER | {"Authorization": f"Bearer {text}"}
+    )
+    assert answer.status_code == 403
+    assert "A token cannot change a password." in answer.text
 
 
 async def test_without_an_admin_everybody_is_told_how_to_create_one(web):

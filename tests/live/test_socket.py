@@ -283,8 +283,10 @@ async def test_number_of_log_records_reaches_the_page_while_a_tool_runs(story):
         await page.until_event(1)
         for number in (1, 2):
             await log(number)
-            message = await page.until(lambda message: message["type"] == "log")
-            assert f"{number} log record" in message["html"]
+            words = f"{number} log record"
+            message = await page.until(
+                lambda sent, words=words: sent["type"] == "log" and words in sent["html"]
+            )
             assert 'data-seq="1"' in message["html"]
 
 

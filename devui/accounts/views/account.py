@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from django.contrib.auth.forms import PasswordChangeForm
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -12,8 +14,9 @@ from django.views.decorators.http import require_POST, require_safe
 
 from devui.accounts import guard, logins, tokens, users
 from devui.accounts.forms import TokenForm
+from devui.web.login import throttling
 from devui.web.login.views import set_cookie
-from sessions_app.errors import AlreadyExists
+from sessions_app.errors import AlreadyExists, Forbidden
 from sessions_app.http import wants_partial
 from sessions_app.store import units_of_work
 
@@ -30,12 +33,22 @@ async def account(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters()
 @require_POST
 async def change_password(request: HttpRequest) -> HttpResponse:
-    """Change the user's password. That ends all other logins of the user."""
+    """Change the user's password. That ends all other logins of the user.
+
+    Raises:
+        Forbidden: a token sends the request.
+        TooManyAttempts: the address tries too many passwords.
+    """
     user = await units_of_work.read(guard.find_user, request)
+    if guard.has_token(request):
+        raise Forbidden("A token cannot change a password.", hint="Sign in in a browser, at /login/.")
     form = PasswordChangeForm(user, request.POST)
-    if not await units_of_work.read(form.is_valid):
+    is_changed = await throttling.throttle.attempt(
+        partial(_set_password, form), request.META.get("REMOTE_ADDR", "")
+    )
+    if not is_changed:
         return await units_of_work.read(_page, request, user, form, 422)
-    value = await units_of_work.write(_save_password, user, form.cleaned_data["new_password1"])
+    value = await units_of_work.write(_save_password, user)
     response = HttpResponseRedirect(f"{reverse('account')}?changed=password", status=303)
     set_cookie(request, response, logins.cookie_name(), value)
     return response
@@ -81,8 +94,15 @@ async def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
     )
 
 
-def _save_password(user: User, password: str) -> str:
-    users.set_password(user, password)
+def _set_password(form: PasswordChangeForm) -> bool:
+    """Check a form and hash its new password. Return False if the form is invalid. Saves nothing."""
+    if form.is_valid():
+        form.user.set_password(form.cleaned_data["new_password1"])
+    return not form.errors
+
+
+def _save_password(user: User) -> str:
+    users.save_password(user)
     return logins.start_login(user)
 
 
