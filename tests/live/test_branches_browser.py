@@ -33,7 +33,7 @@ def test_a_session_is_rewound_from_an_open_event(open_page, story):
     open_event(page, 4)
     page.get_by_role("link", name="Rewind to before this invocation").click()
     plan = page.locator("#dialog[open] .branch-plan")
-    expect(plan).to_contain_text("2 events from event 3 on")
+    expect(plan).to_contain_text("2 events, starting at event 3")
     page.get_by_role("button", name="Rewind").click()
     expect(page.locator(".fold:has([data-seq='4']) summary")).to_contain_text("2 events rewound by event 5")
     expect(page.locator('.entry[data-key="city"]')).to_contain_text('"Paris"')

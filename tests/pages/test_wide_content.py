@@ -108,10 +108,10 @@ def test_fork_is_one_line_in_its_original_session(open_window: OpenWindow, serve
     if width == 390:
         page.get_by_text("State", exact=True).last.click()
     row = page.locator(".relatives li")
-    place, icon, link = (
-        locator.bounding_box()
-        for locator in (row, row.locator(".icon").first, row.get_by_text("at event 23"))
-    )
+    parts = (row, row.locator(".icon").first, row.get_by_text("at event 23"))
+    for part in parts:
+        expect(part).to_be_visible()
+    place, icon, link = (part.bounding_box() for part in parts)
     assert place
     assert icon
     assert link
