@@ -291,7 +291,8 @@ class Supervisor:
         if was_current:
             del self._current[child.app_name]
         is_closing = self._closing.is_set()
-        will_start = child.ready.is_set() or child.was_killed or is_closing
+        # a replaced process is not current: the next one takes its queued runs
+        will_start = child.ready.is_set() or child.was_killed or is_closing or not was_current
         queued = await retry.read(lifecycle.unstarted_runs_of, child.id) if will_start else []
         evals = await process_cleanup.release_eval_runs(child) if will_start and not is_closing else []
         crash = partial(

@@ -9,6 +9,8 @@ from pathlib import Path
 from asgiref.sync import sync_to_async
 from django.test import Client
 
+from devui.supervisor.deliveries import Deliveries
+from devui.supervisor.runtime_process import Child
 from sessions_app.agents.folder import open_folder
 from sessions_app.models import AgentCard, AgentSession, Run
 from sessions_app.store import units_of_work
@@ -105,6 +107,34 @@ async def test_process_that_hangs_while_loading_ends_on_newer_code(
     )
     card = await units_of_work.read(AgentCard.objects.get, app_name="talker")
     assert card.status == AgentCard.Status.READY
+
+
+async def test_run_survives_the_replaced_process_that_ends_before_the_next_offer(
+    supervise, agents_dir: Path, tmp_path: Path, monkeypatch
+):
+    source, pid = agents_dir / "talker" / "agent.py", tmp_path / "pid"
+    good = source.read_text()
+    source.write_text(
+        f"import os, time\nopen({str(pid)!r}, 'w').write(str(os.getpid()))\nwhile True: time.sleep(0.01)\n"
+    )
+    offer = Deliveries._offer_run
+    replaced: list[Child] = []
+
+    async def offer_after_the_end(self: Deliveries, app_name: str, run_id: str) -> Child | None:
+        for child in replaced:
+            await child.exited.wait()
+        if (child := await offer(self, app_name, run_id)) is not None:
+            replaced.append(child)
+        return child
+
+    monkeypatch.setattr(Deliveries, "_offer_run", offer_after_the_end)
+    async with supervise() as stage:
+        session = await stage.session("talker")
+        starting = asyncio.create_task(stage.start(session, "say hi"))
+        await until(lambda: asyncio.to_thread(lambda: pid.exists() and pid.read_text()), bool)
+        source.write_text(good)
+        run = await stage.end_of(await starting)
+    assert (run.status, run.error) == (Run.Status.DONE, "")
 
 
 async def test_code_that_is_saved_while_it_is_loaded_is_loaded_again(supervise, agents_dir: Path):
