@@ -31,7 +31,7 @@ DEVUI_URL_PREFIX = environment.read_url_path("DEVUI_URL_PREFIX")
 FORCE_SCRIPT_NAME = DEVUI_URL_PREFIX or None
 
 DEVUI_USERS = environment.read_flag("DEVUI_USERS")
-"""Whether people sign in as users, with roles, instead of with one password."""
+"""True if people sign in as users with roles; False for the login with one password."""
 
 DEVUI_USER_HEADER = environment.read_user_header("DEVUI_USER_HEADER", DEVUI_TRUSTED_PROXIES, DEVUI_USERS)
 """Header in which a trusted proxy names the user that it has signed in; empty: none does."""

@@ -23,7 +23,7 @@ PLATFORM = {
     "platform_system": "Linux",
     "platform_machine": "x86_64",
 }
-"""Where the listed packages are needed, so that the page is the same wherever it is written."""
+"""Environments whose packages are listed, so that the page does not depend on the machine that writes it."""
 
 HEAD = """# Licenses of dependencies
 

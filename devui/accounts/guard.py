@@ -91,15 +91,15 @@ class UserRequired(Middleware):
             return None
         key = f"{request.method} {match.route}"
         if field := APP_FIELDS.get(key):
-            request.devui_app = app = targets.app_in_body(request, match.route, field)  # type: ignore[attr-defined]
+            request.devui_app = app = targets.app_in_body(request, match.route, field)  # type: ignore[attr-defined]  # for the audit
             return _role_refusal(request, person, rule, app)
         if field := TARGET_APP_FIELDS.get(key):
             target = targets.app_in_body(request, match.route, field)
             return _role_refusal(request, person, rule, target) if target else None
         if not rule.form_field:
             return None
-        request.devui_rule = rule = rule.of_form(request.POST.dict())  # type: ignore[attr-defined]
-        request.devui_objects = ", ".join(request.POST.getlist("session"))  # type: ignore[attr-defined]
+        request.devui_rule = rule = rule.of_form(request.POST.dict())  # type: ignore[attr-defined]  # see `rule_of`
+        request.devui_objects = ", ".join(request.POST.getlist("session"))  # type: ignore[attr-defined]  # for the audit
         return _role_refusal(request, person, rule)
 
     async def _refusal(self, request: HttpRequest) -> HttpResponseBase | None:
@@ -109,12 +109,12 @@ class UserRequired(Middleware):
         person = await _find_person(
             cast(ASGIRequest, request).scope, request.COOKIES, request.headers.get("Authorization", "")
         )
-        request.devui_login = request.devui_person = person  # type: ignore[attr-defined]
+        request.devui_login = request.devui_person = person  # type: ignore[attr-defined]  # see `person_of`
         if person is not None and person.unrecorded_use is not None:
             await units_of_work.write(tokens.record_use, person.unrecorded_use)
         match = None if is_file else _find_route(request)
         rule = find_rule(request.method or "", match.route) if match else None
-        request.devui_route, request.devui_rule = match, rule  # type: ignore[attr-defined]
+        request.devui_route, request.devui_rule = match, rule  # type: ignore[attr-defined]  # see `rule_of`
         if person is None and login_guard.is_public(request):
             return None
         if person is None:
@@ -221,7 +221,7 @@ async def _record_action(request: HttpRequest, status: int) -> None:
     name = person.name if person else getattr(request, "devui_signs_in", "")
     if not rule.verb or not name:
         return
-    match: ResolverMatch = request.devui_route  # type: ignore[attr-defined]
+    match: ResolverMatch = request.devui_route  # type: ignore[attr-defined]  # set by `_refusal`
     action = Action(
         rule,
         name,

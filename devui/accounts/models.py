@@ -81,10 +81,10 @@ class AuditEntries(models.QuerySet["AuditEntry"]):
 
 
 class AuditEntry(models.Model):
-    """Who did what to which object. Names are stored as they were: users and objects may be gone."""
+    """An entry of the audit log. It stores the names of users and objects, which may be deleted later."""
 
     class Outcome(models.TextChoices):
-        """What became of a request."""
+        """The outcome of a request."""
 
         DONE = "done"
         REFUSED = "refused"

@@ -15,7 +15,7 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 
 class Role(models.IntegerChoices):
-    """What a user may do. Each role includes the ones before it."""
+    """The permissions of a user. Each role includes those before it."""
 
     READER = 1, "reader"
     RUNNER = 2, "runner"
@@ -33,7 +33,7 @@ class Role(models.IntegerChoices):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a request needs and does.
+    """The role that a request needs, and the action that the audit log shows for it.
 
     Attributes:
         role: the least role that may send it.

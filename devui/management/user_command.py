@@ -20,7 +20,7 @@ class UserCommand(BaseCommand):
 
     requires_system_checks = ()
     verb = "edit"
-    """What the audit log says that the command does."""
+    """The verb of the command's entries in the audit log."""
 
     def add_role_argument(self, parser: CommandParser, *, required: bool) -> None:
         """Add the option `--role`."""
@@ -72,5 +72,5 @@ class UserCommand(BaseCommand):
         audit.record_command(self.verb, "user", f"{options['name']}: {', '.join(changes)}")
 
     def change_users(self, options: dict[str, Any]) -> None:
-        """Do what the command is for."""
+        """Create or change users. Each command implements it."""
         raise NotImplementedError

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """What a worker offers.
+    """Options of a worker.
 
     Attributes:
         address: host:port at which web processes reach its listener.

@@ -30,7 +30,7 @@ UNION ALL SELECT 'function', proname, pg_get_functiondef(oid) FROM pg_proc WHERE
 """Columns are compared by name: they stand in the order in which they were added, which nothing depends on."""
 
 COLUMN_OR_CONSTRAINT = re.compile(r', (?="\w+" \w|CONSTRAINT )')
-"""What separates the columns and constraints of a table on SQLite."""
+"""Separator of the columns and constraints in SQLite's definition of a table."""
 
 
 def main(url: str, way: str) -> list[list[Any]]:

@@ -174,7 +174,7 @@ class Team:
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Return rows of the database."""
         with psycopg.connect(self.database, autocommit=True) as connection:
-            return connection.execute(statement).fetchall()  # type: ignore[call-overload]
+            return connection.execute(statement).fetchall()  # type: ignore[call-overload]  # psycopg wants literal SQL
 
     def await_workers(self, number: int) -> None:
         """Wait until so many workers take jobs."""

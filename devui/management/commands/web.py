@@ -146,7 +146,7 @@ class Command(BaseCommand):
 
 @dataclass(frozen=True, slots=True)
 class AgentSources:
-    """Where the agents of a server run.
+    """Location of the agents of a server.
 
     Attributes:
         folder: the agents folder that pages read, if any.
