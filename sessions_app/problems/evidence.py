@@ -37,10 +37,14 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class SummarizedCall:
-    """A call that later model requests no longer hold, because the compaction at `summary_seq` summarized it."""
+    """A call that later model requests no longer hold, because the compaction at `summary_seq` summarized it.
+
+    `response` is that of its result; None if the result is not summarized, or too large.
+    """
 
     call: ToolCall
     summary_seq: int
+    response: Json | None
 
 
 class ResultForm(StrEnum):

@@ -240,8 +240,12 @@ def _read_summarized_calls(session: AgentSession, last_seq: int) -> list[Summari
     summary_seqs = {event.seq: ranges.first_compacted_by(event) for event in events}
     summarized = [event for event in events if summary_seqs[event.seq]]
     wires = _read_wires(summarized)
+    results = [result for event in summarized for result in _results_of(event, wires)]
+    responses = {result.call_id: result.response for result in results}
     return [
-        SummarizedCall(call, summary_seqs[event.seq]) for event in summarized for call in _calls(event, wires)
+        SummarizedCall(call, summary_seqs[event.seq], responses.get(call.call_id))
+        for event in summarized
+        for call in _calls(event, wires)
     ]
 
 

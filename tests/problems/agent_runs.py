@@ -10,6 +10,7 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.run_config import RunConfig
 from google.adk.apps import App
+from google.adk.apps.app import EventsCompactionConfig
 from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
@@ -32,13 +33,19 @@ async def converse(
     run_config: RunConfig | None = None,
     model: ScriptedModel | None = None,
     root: BaseAgent | None = None,
+    compaction: EventsCompactionConfig | None = None,
     **agent: Any,
 ) -> AgentSession:
     """Send messages to an agent with a scripted model, and return its session. An exception ends a run."""
     service = DjangoSessionService()
     await create(service)
     fields = {"name": "agent", "model": model or ScriptedModel.saying(*turns), "tools": list(tools), **agent}
-    app = App(name=APP, root_agent=root or LlmAgent(**fields), plugins=[Recorder(), *plugins])
+    app = App(
+        name=APP,
+        root_agent=root or LlmAgent(**fields),
+        plugins=[Recorder(), *plugins],
+        events_compaction_config=compaction,
+    )
     runner = Runner(app=app, session_service=service, memory_service=InMemoryMemoryService())
     async with runner:
         for text in messages:

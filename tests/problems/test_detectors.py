@@ -13,6 +13,8 @@ from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.agents.run_config import RunConfig
 from google.adk.agents.sequential_agent import SequentialAgent
+from google.adk.apps.app import EventsCompactionConfig
+from google.adk.apps.llm_event_summarizer import LlmEventSummarizer
 from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.reflect_retry_tool_plugin import ReflectAndRetryToolPlugin
 from google.adk.tools.base_tool import BaseTool
@@ -462,3 +464,49 @@ async def test_changed_history_loses_the_cache(store):
 async def test_cache_lost_without_a_change_is_no_problem(store):
     model = ModelOf(turns=[respond("a", cached=4000), respond("b")])
     assert await codes_of(await converse(model=model, instruction="Be brief.", messages=["one", "two"])) == []
+
+
+def compacting_every_invocation() -> EventsCompactionConfig:
+    """Return ADK's compaction with a summary that names no temperature."""
+    summarizer = LlmEventSummarizer(llm=ScriptedModel.saying(*["They spoke of Rome."] * 3))
+    return EventsCompactionConfig(summarizer=summarizer, compaction_interval=1, overlap_size=0)
+
+
+async def test_call_that_asks_again_for_what_a_compaction_summarized(store):
+    session = await converse(
+        *([call("look", city="Rome")], "Sunny.", [call("look", city="Rome")], "Still sunny."),
+        tools=[look],
+        messages=["Rome?", "And what did you say of Rome?"],
+        compaction=compacting_every_invocation(),
+    )
+    [problem] = await find_problems(session)
+    assert (problem.code, problem.severity) == ("summarized-call", "note")
+    kinds = [await session.events.aget(seq=target) for _, target, _ in json.loads(problem.links)]
+    assert '"compaction"' in kinds[1].data
+    assert [each.decoded_summary["calls"][0]["name"] for each in (kinds[0], kinds[2])] == ["look", "look"]
+
+
+async def test_repeated_call_without_compaction_asks_for_nothing_lost(store):
+    session = await converse(
+        *([call("look", city="Rome")], "Sunny.", [call("look", city="Rome")], "Still sunny."),
+        tools=[look],
+        messages=["Rome?", "And now?"],
+    )
+    assert await codes_of(session) == []
+
+
+async def test_tool_whose_result_changed_is_asked_again_after_a_compaction(store):
+    temperatures = iter((20, 21))
+
+    def measure(city: str) -> dict[str, Any]:
+        """Measure the temperature."""
+        return {"temperature": next(temperatures)}
+
+    session = await converse(
+        *([call("measure", city="Rome")], "20.", [call("measure", city="Rome")], "21."),
+        tools=[measure],
+        messages=["How warm is it?", "And now?"],
+        compaction=compacting_every_invocation(),
+    )
+    assert await session.events.filter(data__contains='"compaction"').aexists()
+    assert await codes_of(session) == []

@@ -93,11 +93,48 @@ def test_call_repeated_after_its_result_was_summarized_is_a_note(story):
     story.answers("look", "c2")
     compact(story, 1, 5)
     index()
-    assert rows_of(story) == [("summarized-call", 4, "i2")]
+    assert rows_of(story) == [("summarized-call", 5, "i2")]
     problem = SessionProblem.objects.get()
     assert 'look again with {"city":"Rome","day":1}' in problem.text
     assert [target for _, target, _ in json.loads(problem.links)] == [1, 3, 4]
     assert story.session.problem_count == 0
+
+
+def test_call_repeated_before_its_summary_is_no_problem_after_it(story):
+    for call_id in ("c1", "c2"):
+        story.calls("look", call_id, city="Rome")
+        story.answers("look", call_id)
+    compact(story, 1, 4)
+    story.invocation = "i2"
+    story.calls("look", "c3", city="Rome")
+    story.answers("look", "c3")
+    index()
+    assert rows_of(story) == []
+
+
+def test_only_the_first_repetition_after_a_summary_is_a_problem(story):
+    story.calls("look", "c1", city="Rome")
+    story.answers("look", "c1")
+    compact(story, 1, 2)
+    story.invocation = "i2"
+    for call_id in ("c2", "c3"):
+        story.calls("look", call_id, city="Rome")
+        story.answers("look", call_id)
+    index()
+    assert rows_of(story) == [("summarized-call", 5, "i2")]
+
+
+def test_summarized_call_is_reported_once_its_result_arrives(story):
+    story.calls("look", "c1", city="Rome")
+    story.answers("look", "c1")
+    compact(story, 1, 2)
+    story.invocation = "i2"
+    story.calls("look", "c2", city="Rome")
+    index()
+    assert rows_of(story) == []
+    story.answers("look", "c2")
+    index()
+    assert rows_of(story) == [("summarized-call", 5, "i2")]
 
 
 def test_calls_with_other_arguments_or_before_the_compaction_are_no_problem(story):
@@ -111,11 +148,13 @@ def test_calls_with_other_arguments_or_before_the_compaction_are_no_problem(stor
 
 def test_rewound_calls_are_not_compared_with_later_ones(story):
     story.calls("look", "c1", city="Rome")
-    compact(story, 1, 1)
+    story.answers("look", "c1")
+    compact(story, 1, 2)
     story.invocation = "i2"
     story.add(author="user", actions={"rewindBeforeInvocationId": "i1"})
     story.invocation = "i3"
     story.calls("look", "c2", city="Rome")
+    story.answers("look", "c2")
     index()
     assert rows_of(story) == []
 

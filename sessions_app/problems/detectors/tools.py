@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from sessions_app import scopes
 from sessions_app.models import Trace
 from sessions_app.problems.argument_schema import refusal_of
-from sessions_app.problems.evidence import Evidence, ResultForm, ToolCall
+from sessions_app.problems.evidence import Evidence, ResultForm, SummarizedCall, ToolCall, ToolResult
 from sessions_app.problems.failures import Cause, Source, failures_of
 from sessions_app.problems.registry import CALL_LABEL, Link, Problem, Severity, detector, quote
 
@@ -149,24 +149,44 @@ def repeated_call(evidence: Evidence) -> Iterator[Problem]:
     "summarized-call",
     "Summarized call repeated",
     severity=Severity.NOTE,
-    remedy="The requests since the compaction have only its summary. If the result is not meant to change, let the"
-    " summarizer's prompt keep it, keep it in state, or compact less often.",
+    remedy="The requests since the compaction have only its summary. Let the summarizer's prompt keep"
+    " such results, keep them in state, or compact less often.",
 )
 def summarized_call(evidence: Evidence) -> Iterator[Problem]:
-    """Find calls that an agent made before, with the same arguments, in events that a compaction summarized."""
-    earlier = {content: each for each in evidence.summarized_calls if (content := _content_of(each.call))}
+    """Find calls that repeat a call of summarized events, and got the same result.
+
+    A call that was repeated before its summary, or whose result has changed, is repeated for another reason.
+    """
+    earlier: defaultdict[CallContent, list[SummarizedCall]] = defaultdict(list)
+    for each in evidence.summarized_calls:
+        if content := _content_of(each.call):
+            earlier[content].append(each)
+    results = {result.call_id: result for result in evidence.results if not result.is_nested}
     for call in evidence.calls:
         content = _content_of(call)
-        same = earlier.get(content) if content else None
-        if content and same and same.call.seq < same.summary_seq < call.seq:
-            agent, name, args = content
-            links = [
-                Link("event", same.call.seq, "earlier call"),
-                Link("event", same.summary_seq, "summary"),
-                _call_link(call),
-            ]
-            again = f"{agent} called {quote(name)} again with {quote(args)}"
-            yield Problem(f"{again} after a compaction summarized the first result.", call.seq, agent, links)
+        same = earlier.get(content, ()) if content else ()
+        if not content or len(same) != 1 or call.seq < same[0].summary_seq:
+            continue
+        del earlier[content]  # from here on, requests hold the result of this call
+        result = results.get(call.call_id)
+        if result and result.response is not None and result.response == same[0].response:
+            yield _summarized_call(content, same[0], call, result)
+
+
+def _summarized_call(
+    content: CallContent, earlier: SummarizedCall, call: ToolCall, result: ToolResult
+) -> Problem:
+    agent, name, args = content
+    text = (
+        f"{agent} called {quote(name)} again with {quote(args)} after a compaction summarized the first"
+        " result, and got the same result."
+    )
+    links = [
+        Link("event", earlier.call.seq, "earlier call"),
+        Link("event", earlier.summary_seq, "summary"),
+        _call_link(call),
+    ]
+    return Problem(text, result.seq, agent, links)
 
 
 @detector(
