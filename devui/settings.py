@@ -25,6 +25,12 @@ DEVUI_AGENT_MEMORY_MB = environment.read_optional_number("DEVUI_AGENT_MEMORY_MB"
 DEVUI_AGENT_CPU_S = environment.read_optional_number("DEVUI_AGENT_CPU_S")
 DEVUI_AGENT_OPEN_FILES = environment.read_optional_number("DEVUI_AGENT_OPEN_FILES")
 DEVUI_AGENT_PROCESSES = environment.read_optional_number("DEVUI_AGENT_PROCESSES")
+DEVUI_AGENT_USER = environment.read_text("DEVUI_AGENT_USER")
+"""System user that agents run as; empty: the server's."""
+
+DEVUI_AGENT_DATABASE_URL = environment.read_text("DEVUI_AGENT_DATABASE_URL")
+"""URL of the store for the processes of that user."""
+
 DEVUI_EVAL_LEVEL = environment.read_share("DEVUI_EVAL_LEVEL", 0.05)
 DEVUI_AGENTS_DIR = environment.read_text("DEVUI_AGENTS_DIR", ".")
 DEVUI_URL_PREFIX = environment.read_url_path("DEVUI_URL_PREFIX")

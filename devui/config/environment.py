@@ -143,11 +143,13 @@ process may be silent (`sessions_app.runs.processes.SILENCE_S`).
 
 
 def runtime_environment() -> dict[str, str]:
-    """Return the environment of a worker's runtimes: without the engine, whose secret they do not get.
+    """Return the variables of runtimes that differ from those of their server: the store's URL, and no engine.
 
-    Their transactions have the engine's limit, too.
+    A runtime does not get the engine's secret. With the engine, its transactions have the engine's limit, too.
     """
-    url = read_text("DATABASE_URL")
+    url = read_text("DEVUI_AGENT_DATABASE_URL") or read_text("DATABASE_URL")
+    if not read_text("DEVUI_ENGINE"):
+        return {"DATABASE_URL": url} if url else {}
     if "options=" not in urlsplit(url).query:
         mark = "&" if urlsplit(url).query else "?"
         url = f"{url}{mark}options={quote(POSTGRES_OPTIONS + ENGINE_OPTIONS)}"

@@ -16,6 +16,7 @@ from pathlib import Path
 from websockets.asyncio.client import connect
 
 from devui.runtime.config import TOKEN_HEADER, RuntimeConfig, RuntimeOptions
+from devui.supervisor.agent_user import AgentUser
 from devui.supervisor.listeners import Listener
 from devui.supervisor.output import ProcessOutput
 from sessions_app.errors import RuntimeUnavailable
@@ -24,7 +25,16 @@ from sessions_app.runs import processes
 REFUSAL_STATUS = 2
 """Exit status of `manage.py runtime` when its configuration cannot be used."""
 
-WEB_VARIABLES = frozenset({"DEVUI_SECRET_KEY", "DEVUI_USERS", "DEVUI_USER_HEADER"})
+WEB_VARIABLES = frozenset(
+    {
+        "DEVUI_SECRET_KEY",
+        "DEVUI_USERS",
+        "DEVUI_USER_HEADER",
+        "DEVUI_AGENT_USER",
+        "DEVUI_AGENT_DATABASE_URL",
+        "REDIS_URL",
+    }
+)
 """Variables that only the web process uses."""
 
 REFUSAL_PREFIX = "CommandError: "
@@ -81,6 +91,7 @@ class Child:
         options: RuntimeOptions,
         listener: Listener,
         environment: Mapping[str, str],
+        user: AgentUser | None,
         output: ProcessOutput,
     ) -> Child:
         """Start a process for an app. It answers on the listener as soon as it has loaded its agent.
@@ -96,7 +107,7 @@ class Child:
         try:
             os.write(lifeline, config.to_line())
             child._process = await _start_process(
-                app_name, listener.socket.fileno(), life, output.fd, environment
+                app_name, listener.socket.fileno(), life, output.fd, environment, user
             )
         except BaseException:
             output.close()
@@ -225,12 +236,18 @@ class Child:
 
 
 async def _start_process(
-    app_name: str, listening: int, life: int, output: int, environment: Mapping[str, str]
+    app_name: str,
+    listening: int,
+    life: int,
+    output: int,
+    environment: Mapping[str, str],
+    user: AgentUser | None,
 ) -> asyncio.subprocess.Process:
     """Start the program of a runtime with the inherited file descriptors, in its own session.
 
     It does not get the key with which the server signs.
     """
+    variables = {**environment, **(user.variables if user else {}), "PYTHONUNBUFFERED": "1"}
     handed_down = ["--fd", str(listening), "--lifeline", str(life)]
     return await asyncio.create_subprocess_exec(
         *[sys.executable, "-m", "devui", "runtime", *handed_down, "--", app_name],
@@ -239,7 +256,10 @@ async def _start_process(
         stderr=output,
         pass_fds=(listening, life),
         start_new_session=True,
-        env={**_inherited_environment(), **environment, "PYTHONUNBUFFERED": "1"},
+        env={**_inherited_environment(), **variables},
+        user=user.uid if user else None,
+        group=user.group if user else None,
+        extra_groups=user.groups if user else None,
     )
 
 

@@ -18,6 +18,7 @@ from typing import Any, Self
 
 from devui.runtime.config import RuntimeOptions
 from devui.supervisor import http_calls, process_cleanup
+from devui.supervisor.agent_user import AgentUser
 from devui.supervisor.client import AppClient
 from devui.supervisor.deliveries import Deliveries
 from devui.supervisor.frame_feeds import FrameFeeds
@@ -56,12 +57,15 @@ class Supervisor:
         *,
         limits: SupervisorLimits | None = None,
         environment: Mapping[str, str] | None = None,
+        agent_user: AgentUser | None = None,
         write_line: LineSink | None = None,
         output_folder: Path | None = None,
     ) -> None:
         """Supervise the agents of a folder.
 
         Args:
+            environment: variables of the processes that differ from this one's.
+            agent_user: system user of the processes; None: this process's.
             write_line: receives the output lines of processes; by default they go to stderr.
             output_folder: folder for the newest output of each app; None for no files.
         """
@@ -72,6 +76,7 @@ class Supervisor:
         self.deliveries = Deliveries(self.id, self.child, self.is_current, self.limits.take)
         self._options = options or RuntimeOptions()
         self._environment = dict(environment or {})
+        self._agent_user = agent_user
         self._write_line = write_line or _write_line
         self._output_folder = output_folder
         self._sockets = SocketFolder()
@@ -84,6 +89,8 @@ class Supervisor:
         self._is_watching = False
 
     async def __aenter__(self) -> Self:
+        if self._agent_user is not None:
+            await units_of_work.write(self._agent_user.prepare_store)
         await units_of_work.write(processes.register, self.id, processes.SERVER_APP, os.getpid(), "")
         processes.set_own_id(self.id)
         await self.take_over()
@@ -257,13 +264,15 @@ class Supervisor:
                 self._options,
                 self._sockets.listen(),
                 self._environment,
+                self._agent_user,
                 ProcessOutput(app_name, self._write_line, self._output_folder),
             )
         except OSError as error:
             raise RuntimeUnavailable(
                 f"No process could be started for agent {app_name!r}: {error.strerror or error}.",
                 hint="The system may be out of processes, memory or file descriptors. A path that is too long is that"
-                " of the folder for temporary files: set TMPDIR.",
+                " of the folder for temporary files: set TMPDIR. The user in DEVUI_AGENT_USER must be able to read"
+                " Python, DevUI and the agents.",
             ) from error
         child.card_before = card_before
         self._children[child.id] = child

@@ -110,17 +110,26 @@ def _write(path: Path, content: bytes) -> None:
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _give_to_owner(path.parent)
     descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=path.name[:2])
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        _give_to_owner(draft)
         os.replace(draft, path)
     except BaseException:
         Path(draft).unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
+
+
+def _give_to_owner(path: Path | str) -> None:
+    """Give what root writes to the user of the folder, as whom agents run."""
+    if os.geteuid() == 0:
+        owner = folder().stat()
+        os.chown(path, owner.st_uid, owner.st_gid)
 
 
 def _sync_folder(path: Path) -> None:

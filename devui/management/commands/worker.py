@@ -75,6 +75,7 @@ class Command(BaseCommand):
             )
         from devui.serving.server import open_listener, prepare_store
         from devui.supervisor import SupervisorLimits
+        from devui.supervisor.agent_user import AgentUser
         from devui.workers import server
         from devui.workers.supervisor import WorkerSupervisor
 
@@ -85,6 +86,7 @@ class Command(BaseCommand):
             replace(flags.runtime_options(options), continue_evals=True),
             limits=limits,
             environment=environment.runtime_environment(),
+            agent_user=AgentUser.from_settings(),
             output_folder=settings.DATA_DIR / "output",
         )
         host, port = _address(options["listen"])
