@@ -279,19 +279,19 @@ def compact(number: float | None) -> str:
 
 @register.filter
 def money(value: float | None, currency: str = "") -> str:
-    """`{{ 0.00123|money:"USD" }}`: USD 0.00123; unknown for none, which is not 0."""
+    """`{{ 0.0123|money:"USD" }}`: USD 0.0123; unknown for none, which is not 0.
+
+    Two decimals from 1, and for 0; four below 1, or two significant digits if four decimals have fewer.
+    """
     if value is None:
         return "unknown"
-    if value >= 1 or value == round(value, 2):
-        amount = f"{value:,.2f}"
-    else:
-        amount = f"{value:.3g}" if value >= 1e-4 else f"{value:.2g}"
-    return f"{currency} {amount}".strip()
+    decimals = 2 if value >= 1 or not value else max(4, 1 - math.floor(math.log10(value)))
+    return f"{currency} {value:,.{decimals}f}".strip()
 
 
 @register.filter
 def cost(amount: Cost | None) -> str:
-    """`{{ session_cost|cost }}`: USD 0.012, ≥ USD 0.012 or cost unknown; empty for None."""
+    """`{{ session_cost|cost }}`: USD 0.0120, ≥ USD 0.0120 or cost unknown; empty for None."""
     if amount is None:
         return ""
     if amount.is_unknown:

@@ -10,11 +10,11 @@ from django.views.decorators.http import require_safe
 
 from sessions_app.errors import BadInput
 from sessions_app.forms.query import QueryForm
-from sessions_app.http import render_partial
+from sessions_app.http import render_partial, wants_partial
 from sessions_app.ids import ID_BYTES
 from sessions_app.sessions import overview
 from sessions_app.trends import code_changes, drawing
-from sessions_app.trends.measures import GROUPINGS, MEASURES, find_grouping
+from sessions_app.trends.measures import GROUPINGS, MEASURES, TrendMeasure, find_grouping
 from sessions_app.trends.trend_queries import DAYS, DEFAULT_DAYS, TrendFilter, read_trend
 
 PAGE = "devui/trends/trends.html"
@@ -34,23 +34,25 @@ def index(request: HttpRequest) -> HttpResponse:
     """Show a measure over time. A grouping that the measure does not have is reported on the page."""
     query = TrendsQuery(request.GET).read()
     query["days"] = int(query["days"] or DEFAULT_DAYS)
+    measure = MEASURES[query["measure"] or next(iter(MEASURES))]
     context: dict[str, Any] = {
         "query": query,
+        "is_part": wants_partial(request, "trends"),
         "apps": overview.app_names(),
         "measures": MEASURES.values(),
         "groupings": GROUPINGS.values(),
+        "default_grouping": find_grouping(measure, "", query["app"]),
         "lengths": DAYS,
         "default_days": DEFAULT_DAYS,
     }
     try:
-        context |= _trend_context(query)
+        context |= _trend_context(query, measure)
     except BadInput as error:
         context["problem"] = error
     return render_partial(request, PAGE, context, partial="trends")
 
 
-def _trend_context(query: dict[str, Any]) -> dict[str, Any]:
-    measure = MEASURES[query["measure"] or next(iter(MEASURES))]
+def _trend_context(query: dict[str, Any], measure: TrendMeasure) -> dict[str, Any]:
     grouping = find_grouping(measure, query["by"], query["app"])
     trend = read_trend(TrendFilter(measure, grouping, query["days"], query["app"]))
     return {

@@ -45,14 +45,15 @@ def test_a_difference_of_rates_has_its_sign(value, message):
     [
         (None, "unknown"),
         (0.0, "EUR 0.00"),
-        (0.3, "EUR 0.30"),
-        (0.075, "EUR 0.075"),
+        (0.02, "EUR 0.0200"),
+        (0.015, "EUR 0.0150"),
         (1234.5, "EUR 1,234.50"),
-        (0.00123456, "EUR 0.00123"),
-        (0.0000778, "EUR 7.8e-05"),
+        (0.00123456, "EUR 0.0012"),
+        (0.0000778, "EUR 0.000078"),
+        (0.99999, "EUR 1.0000"),
     ],
 )
-def test_unknown_cost_is_not_zero(value, message):
+def test_costs_have_equal_decimals_and_unknown_is_not_zero(value, message):
     assert money(value, "EUR") == message
 
 

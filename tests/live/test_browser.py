@@ -505,5 +505,5 @@ def test_heading_of_a_turn_fits_its_column(open_page, story, settings, tmp_path,
     lifecycle.finish(run.pk, Run.Status.DONE)
     page = open_page(story, width=width)
     heading = page.locator(".invocation-head").first
-    expect(heading).to_contain_text("USD 0.000152")
+    expect(heading).to_contain_text("USD 0.00015")
     assert heading.evaluate("head => head.scrollWidth <= head.clientWidth")

@@ -259,9 +259,20 @@ def test_filters_that_are_not_set_have_no_value(get):
     assert chosen == {
         "app": ("", "All apps"),
         "measure": ("", "Time of invocations"),
-        "by": ("", "Default grouping"),
+        "by": ("", "By app (default)"),
         "days": ("", "30 days"),
     }
+
+
+def test_default_grouping_is_named_and_follows_the_measure(get):
+    part = get("/trends/?measure=tool-latency", target="trends")
+    select = part.one(id="trends-by")
+    assert select.attrs["hx-swap-oob"] == "true"
+    options = [(option.attrs["value"], option.text) for option in select.all("option")]
+    assert options[0] == ("", "By tool (default)")
+    assert "tool" not in [value for value, _ in options]
+    chosen = get("/trends/?measure=tool-latency&by=tool").one(id="trends-by")
+    assert [option.text for option in chosen.all("option") if "selected" in option.attrs] == ["By tool"]
 
 
 @pytest.mark.parametrize(
