@@ -104,13 +104,6 @@ DEVUI_ARTIFACT_SERVICE = ""  # the same for artifacts
 DEVUI_MEMORY_SERVICE = ""  # the same for memory
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-REDIS_URL = environment.read_text("REDIS_URL")
-CHANNEL_LAYERS = {
-    "default": {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}
-    if REDIS_URL
-    else {"BACKEND": "channels.layers.InMemoryChannelLayer"}
-}
-
 LANGUAGE_CODE = "en"
 USE_I18N = False
 USE_TZ = True

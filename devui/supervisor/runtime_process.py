@@ -32,7 +32,6 @@ WEB_VARIABLES = frozenset(
         "DEVUI_USER_HEADER",
         "DEVUI_AGENT_USER",
         "DEVUI_AGENT_DATABASE_URL",
-        "REDIS_URL",
     }
 )
 """Variables that only the web process uses."""
