@@ -190,6 +190,14 @@ class EvalAttempt(models.Model):
     session = models.ForeignKey(
         AgentSession, null=True, on_delete=models.SET_NULL, related_name="eval_attempts"
     )
+    runtime = models.ForeignKey(
+        RuntimeProcess,
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        db_index=False,
+        help_text="The process that executes its last try, or did; the queue, while a job is to deliver it.",
+    )
     tries = models.IntegerField(default=0, help_text="Number of tries, including the first.")
     earlier = models.TextField(
         default="[]",
@@ -240,6 +248,9 @@ class EvalAttempt(models.Model):
         indexes = [
             models.Index(fields=["run", "revision"], name="eval_attempt_changed"),
             models.Index(fields=["run", "status"], name="eval_attempt_by_status"),
+            models.Index(
+                fields=["runtime"], condition=models.Q(runtime__isnull=False), name="eval_attempt_by_runtime"
+            ),
         ]
 
     @property

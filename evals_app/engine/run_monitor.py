@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from evals_app.engine.attempt import OUTBOX_WAIT_S, interrupted_outcome
@@ -116,7 +117,8 @@ class RunMonitor:
 
     async def _carry_out(self, attempt_pk: int) -> None:
         """Run a pending attempt to its end. A try during which the store failed is repeated."""
-        while attempt := await retry.write(attempts.start_attempt, attempt_pk, self._watch.now()):
+        start = partial(attempts.start_attempt, attempt_pk, runtime_id=self._run.runtime_id)
+        while attempt := await retry.write(start, now=self._watch.now()):
             self._report_progress(attempt)
             outcome = await self._run_attempt(attempt)
             failure, lost_tries = outcome.failure, attempt_status.count_store_losses(attempt) + 1

@@ -30,11 +30,16 @@ MEASURED_COLUMNS = (
 """Measured fields of an outcome, which are also columns of an attempt."""
 
 
-def start_attempt(attempt_pk: int, now: float | None = None) -> EvalAttempt | None:
+def start_attempt(
+    attempt_pk: int, now: float | None = None, runtime_id: str | None = None
+) -> EvalAttempt | None:
     """Start a pending attempt; return None if it is not pending.
 
     `now` is the time of the run's stopwatch (`sessions_app.store.stopwatch`); None: the clock's, here and below. A call
     with the same time is the same change: the first may have been stored though its reply was lost.
+
+    Args:
+        runtime_id: the process that executes it, if it has a row.
     """
     started_at = time.time() if now is None else now
     with transaction.atomic():
@@ -45,8 +50,9 @@ def start_attempt(attempt_pk: int, now: float | None = None) -> EvalAttempt | No
             return None
         attempt.status = EvalAttempt.Status.RUNNING
         attempt.started_at = started_at
+        attempt.runtime_id = runtime_id
         attempt.tries += 1
-        attempt.save(update_fields=["status", "started_at", "tries", "revision"])
+        attempt.save(update_fields=["status", "started_at", "runtime", "tries", "revision"])
         change_notification.notify_after_commit()
     return attempt
 

@@ -125,7 +125,7 @@ def _copy_attempts(part: StoredRun, run: EvalRun) -> None:
             {**tried, "realm": new_realms[tried["realm"]], "session": sessions.get(tried.get("session") or 0)}
             for tried in attempt.earlier_tries
         ]
-        attempt.run_id, attempt.realm = run.pk, new_realms[attempt.realm]
+        attempt.run_id, attempt.realm, attempt.runtime_id = run.pk, new_realms[attempt.realm], None
         attempt.session_id = sessions.get(attempt.session_id or 0)
         attempt.earlier = scopes.dumps(earlier)
         attempt.save(force_insert=True)
