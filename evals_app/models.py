@@ -77,6 +77,11 @@ class EvalRun(models.Model):
     source = models.CharField(
         max_length=16, default="page", help_text="page, api, command, pytest or import: who ordered it."
     )
+    person = models.TextField(
+        default="",
+        db_default="",
+        help_text="Name of the person who ordered or last resumed it; empty: unknown.",
+    )
     config = models.TextField(help_text="JSON: ADK's EvalConfig.")
     config_source = models.TextField(default="")
     case_ids = models.TextField(default="[]", help_text="JSON: the cases chosen; empty: all.")
@@ -99,7 +104,13 @@ class EvalRun(models.Model):
         help_text="The run that this one repeats exactly.",
     )
     baseline = models.BooleanField(default=False, help_text="Later runs are compared with it.")
+    baseline_person = models.TextField(
+        default="", db_default="", help_text="Name of the person who made it the baseline; empty: unknown."
+    )
     note = models.TextField(default="", help_text="Comment of a person.")
+    note_person = models.TextField(
+        default="", db_default="", help_text="Name of the person who wrote the note; empty: unknown."
+    )
     warnings = models.TextField(default="[]", help_text="JSON: probable mistakes, in words.")
 
     runtime = models.ForeignKey(
@@ -205,6 +216,9 @@ class EvalAttempt(models.Model):
         " session, total_tokens, cost}].",
     )
     note = models.TextField(default="", help_text="Comment of a person.")
+    note_person = models.TextField(
+        default="", db_default="", help_text="Name of the person who wrote the note; empty: unknown."
+    )
     started_at = models.FloatField(null=True)
     finished_at = models.FloatField(null=True)
     cancel_requested_at = models.FloatField(null=True)

@@ -19,6 +19,7 @@ __all__ = [
     "download",
     "download_page",
     "json_text",
+    "person_name",
     "redirect_to",
     "render_partial",
     "wants_partial",
@@ -58,6 +59,12 @@ class LazyRoute(URLPattern):
     def import_view(self) -> None:
         """Import the view."""
         self.callback = import_string(self.lookup_str)
+
+
+def person_name(request: http.HttpRequest) -> str:
+    """Return the name of the person who sends a request; empty without users."""
+    person = getattr(request, "devui_person", None)
+    return "" if person is None else str(person.name)
 
 
 def wants_partial(request: http.HttpRequest, target: str) -> bool:

@@ -139,11 +139,12 @@ class UserSockets:
 
     async def __call__(self, scope: AsgiScope, receive: Any, send: Any) -> None:
         """Pass the socket on while its user may use it, or deny the handshake (403)."""
-        may_use = await _may_use(scope)
-        await _record_socket(scope, 101 if may_use else 403)
-        if not may_use:
+        person = await _find_permitted(scope)
+        await _record_socket(scope, 101 if person else 403)
+        if person is None:
             await WebsocketDenier()(scope, receive, send)
             return
+        scope["devui_person"] = person.name
         is_closed = False
 
         async def send_while_open(message: dict[str, Any]) -> None:
@@ -155,7 +156,7 @@ class UserSockets:
         async def close_at_end() -> None:
             while True:
                 await asyncio.sleep(login_guard.RECHECK_S)
-                if not await _may_use(scope):
+                if await _find_permitted(scope) is None:
                     break
             with suppress(OSError):  # the client has disconnected
                 await send_while_open(
@@ -307,12 +308,14 @@ async def _record_socket(scope: AsgiScope, status: int) -> None:
             await units_of_work.write(audit.record, action)
 
 
-async def _may_use(scope: AsgiScope) -> bool:
-    """Tell whether the user of a socket has the role for it."""
+async def _find_permitted(scope: AsgiScope) -> Person | None:
+    """Return the sender of a socket's handshake; None without the role for it."""
     rule = _rule_of_socket(scope)
     try:
         person = await _find_person(scope, *login_guard.credentials_of(scope))
     except DevUIError:
-        return False
+        return None
     apps = targets.apps_in_query(scope.get("query_string", b""))
-    return rule is not None and person is not None and all(person.role_in(app) >= rule.role for app in apps)
+    if rule is None or person is None or any(person.role_in(app) < rule.role for app in apps):
+        return None
+    return person

@@ -31,6 +31,7 @@ from sessions_app.ids import SessionKey, check_ids
 from sessions_app.models import AgentSession, Run
 from sessions_app.paths import upstream_path
 from sessions_app.runs import background, lifecycle
+from sessions_app.runs.runtime_client import person_of_headers
 from sessions_app.store import units_of_work
 
 SESSION_PARTS = 6
@@ -60,7 +61,7 @@ class AdkPaths:
         parts = [unquote(part) for part in path.partition("?")[0].strip("/").split("/")]
         try:
             if parts == ["run"] or parts == ["run_sse"]:
-                return await self._run(app_name, parts[0], _parse_object(content))
+                return await self._run(app_name, parts[0], _parse_object(content), person_of_headers(headers))
             if parts[0] == "apps" and len(parts) == SESSION_PARTS - 1 and parts[4] == "sessions":
                 return await self._sessions(app_name, parts[3], method, content)
             if parts[0] == "apps" and len(parts) == SESSION_PARTS and parts[4] == "sessions":
@@ -70,8 +71,8 @@ class AdkPaths:
         except (SessionMissing, AlreadyExists, BadInput, UpstreamFailed) as error:
             return _error_response(error)
 
-    async def call(self, app_name: str, query: str) -> tuple[LiveRunSocket, Run]:
-        """Return a live run that waits for its turn, and its row.
+    async def call(self, app_name: str, query: str, person: str) -> tuple[LiveRunSocket, Run]:
+        """Return a live run that waits for its turn, and its row. `person`: name of who starts it; empty: unknown.
 
         Raises:
             BadInput: the query names no session, or the server's ADK has no live runs.
@@ -87,7 +88,7 @@ class AdkPaths:
             raise BadInput("A live run needs user_id and session_id.", hint="Name both in the query.")
         key = SessionKey("", app_name, query_values["user_id"], query_values["session_id"].strip())
         session = await self._ensure_copy(key)
-        run = await self._row(session, {"live": True})
+        run = await self._row(session, {"live": True}, person)
         return LiveRunSocket(self.http, self.copies, self.runs, key, query), run
 
     async def create(
@@ -190,7 +191,7 @@ class AdkPaths:
         temp = scopes.split_delta(body.get("stateDelta") or body.get("state_delta") or {}).temp
         return await _session_response(key, temp)
 
-    async def _run(self, app_name: str, how: str, body: Mapping[str, Any]) -> httpx.Response:
+    async def _run(self, app_name: str, how: str, body: Mapping[str, Any], person: str) -> httpx.Response:
         """Run an agent like `/run` and `/run_sse`: the run is recorded, and cancelled if the client disconnects."""
         folded = {str(name).replace("_", "").lower(): value for name, value in body.items()}
         key = SessionKey("", app_name, str(folded.get("userid")), str(folded.get("sessionid")).strip())
@@ -204,7 +205,7 @@ class AdkPaths:
         }
         # Unsupported options are refused before the run is created.
         self.copies.dialect.run_body(app_name, *key[2:], request)
-        run = await self._row(session, request)
+        run = await self._row(session, request, person)
         incoming: asyncio.Queue[RemoteEvent | None] = asyncio.Queue()
         active = self.runs.start(run, incoming.put_nowait)
         if active.task is not None:
@@ -221,10 +222,15 @@ class AdkPaths:
             return _failed_run_response(ended)
         return _json_response(events)
 
-    async def _row(self, session: AgentSession, request: dict[str, Any]) -> Run:
+    async def _row(self, session: AgentSession, request: dict[str, Any], person: str) -> Run:
         def create(run_id: str) -> Run:
             run = lifecycle.create_run(
-                session.pk, request, lifecycle.ADK_SOURCE, self.runs.runtime_id, run_id=run_id
+                session.pk,
+                request,
+                lifecycle.ADK_SOURCE,
+                self.runs.runtime_id,
+                person=person,
+                run_id=run_id,
             )
             run.session = session
             return run

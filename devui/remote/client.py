@@ -14,7 +14,7 @@ from devui.supervisor.frame_feeds import FrameFeeds
 from sessions_app.errors import BadInput
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle
-from sessions_app.runs.runtime_client import Frame, RuntimeSocket
+from sessions_app.runs.runtime_client import Frame, RuntimeSocket, person_of_headers
 from sessions_app.store import units_of_work
 
 HEALTHY = {"state": "ready"}
@@ -69,9 +69,11 @@ class RemoteClient:
             await response.aclose()
 
     @asynccontextmanager
-    async def open_socket(self, path: str) -> AsyncIterator[RuntimeSocket]:
+    async def open_socket(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[RuntimeSocket]:
         """Open a live run when its turn has come; `path` is the path of ADK's socket with its query."""
-        call, run = await self._server.paths.call(self._app_name, path.partition("?")[2])
+        call, run = await self._server.paths.call(
+            self._app_name, path.partition("?")[2], person_of_headers(headers)
+        )
         async with call.open(run) as socket:
             yield socket
 

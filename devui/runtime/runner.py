@@ -17,6 +17,7 @@ from google.genai import types
 from typing_extensions import override
 
 from devui.runtime._adk import StreamingMode
+from devui.runtime.asgi_middleware import sender
 from devui.runtime.run_queue import ActiveRun
 from devui.runtime.runs import Runs
 from devui.runtime.sendable_events import to_sendable
@@ -125,7 +126,8 @@ class ManagedRunner(Runner):
     ) -> AsyncGenerator[Event, None]:
         await self._runs.copy_session(self.app_name, user_id, session_id)
         session_key = self.app_name, user_id, session_id
-        run = await background.create_callers_row(partial(_create_run, self._runs, *session_key, request))
+        create = partial(_create_run, self._runs, *session_key, request, sender.get())
+        run = await background.create_callers_row(create)
         if run is None:
             events = start()  # ADK itself reports the missing session
         else:
@@ -137,9 +139,15 @@ class ManagedRunner(Runner):
 
 
 def _create_run(
-    runs: Runs, app_name: str, user_id: str, session_id: str, request: dict[str, Any], run_id: str
+    runs: Runs,
+    app_name: str,
+    user_id: str,
+    session_id: str,
+    request: dict[str, Any],
+    person: str,
+    run_id: str,
 ) -> Run | None:
-    """Create the row of a run; None if the session does not exist.
+    """Create the row of a run that a person starts; None if the session does not exist.
 
     Raises:
         BadInput: the session is stored elsewhere than the run would look.
@@ -154,7 +162,9 @@ def _create_run(
     if session is None:
         return None
     storage_location.require_same_service(session, runs.place)
-    run = lifecycle.create_run(session.pk, request, lifecycle.ADK_SOURCE, runs.runtime_id, run_id=run_id)
+    run = lifecycle.create_run(
+        session.pk, request, lifecycle.ADK_SOURCE, runs.runtime_id, person=person, run_id=run_id
+    )
     run.session = session
     return run
 

@@ -82,10 +82,10 @@ class AppClient:
             yield response
 
     @asynccontextmanager
-    async def open_socket(self, path: str) -> AsyncIterator[RuntimeSocket]:
+    async def open_socket(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[RuntimeSocket]:
         """Open a socket to ADK's server in the process."""
         child = await self._processes.child(self._app_name)
-        async with http_calls.open_socket(child, path) as socket:
+        async with http_calls.open_socket(child, path, headers) as socket:
             yield socket
 
     async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:

@@ -65,7 +65,7 @@ class Peer(Protocol):
     def hold(self) -> AbstractContextManager[None]:
         """Count a request, so that it is not ended as idle meanwhile."""
 
-    def connect(self, path: str) -> connect:
+    def connect(self, path: str, headers: Mapping[str, str]) -> connect:
         """Return a WebSocket to it, opened by awaiting it."""
 
     def unavailable(self) -> RuntimeUnavailable:
@@ -132,7 +132,7 @@ class Socket:
 
 
 @asynccontextmanager
-async def open_socket(peer: Peer, path: str) -> AsyncIterator[Socket]:
+async def open_socket(peer: Peer, path: str, headers: Mapping[str, str]) -> AsyncIterator[Socket]:
     """Open a socket to ADK's server. `path` is percent-encoded, with its query.
 
     Raises:
@@ -142,7 +142,7 @@ async def open_socket(peer: Peer, path: str) -> AsyncIterator[Socket]:
     with peer.hold():
         if not peer.is_alive:
             raise peer.unavailable()
-        connection = peer.connect(_quote_path(path))
+        connection = peer.connect(_quote_path(path), headers)
         try:
             opened = await connection
         except InvalidStatus as refusal:

@@ -152,9 +152,9 @@ class Child:
             if not self._requests:
                 self.unused.set()
 
-    def connect(self, path: str) -> connect:
+    def connect(self, path: str, headers: Mapping[str, str]) -> connect:
         """Return a WebSocket to the process, opened by awaiting it."""
-        return self._listener.connect(path, {TOKEN_HEADER: self.config.token})
+        return self._listener.connect(path, {**headers, TOKEN_HEADER: self.config.token})
 
     async def wait(self) -> None:
         """Wait until the process has ended, then kill the rest of its process group."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -76,11 +77,11 @@ class WorkerEndpoint:
         """Do nothing: the worker counts the requests that it forwards."""
         return nullcontext()
 
-    def connect(self, path: str) -> connect:
+    def connect(self, path: str, headers: Mapping[str, str]) -> connect:
         """Return a WebSocket to the process, opened by awaiting it."""
         return connect(
             f"ws://{self._worker.address}{self._prefix}{path}",
-            additional_headers=self._headers,
+            additional_headers={**headers, **self._headers},
             compression=None,
             open_timeout=None,
             ping_interval=None,

@@ -17,7 +17,7 @@ from devui.workers.endpoint import APPS, END, PROCESSES
 from devui.workers.tokens import token_of
 from sessions_app.api.live import relay_socket
 from sessions_app.errors import DevUIError, Forbidden, NotFound
-from sessions_app.runs.runtime_client import RuntimeSocket
+from sessions_app.runs.runtime_client import PERSON_HEADER, RuntimeSocket, person_headers
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -86,7 +86,7 @@ class WorkerListener:
     @asynccontextmanager
     async def _open_socket(self, scope: Scope) -> AsyncIterator[RuntimeSocket]:
         child, path = await self._find(scope)
-        async with http_calls.open_socket(child, path) as upstream:
+        async with http_calls.open_socket(child, path, _person_headers(scope)) as upstream:
             yield upstream
 
     def _has_token(self, scope: Scope) -> bool:
@@ -119,6 +119,11 @@ def _process_to_end(scope: Scope) -> str:
     path: str = scope["raw_path"].decode("latin-1")
     runtime_id = path.removeprefix(PROCESSES).removesuffix(END)
     return runtime_id if path == f"{PROCESSES}{runtime_id}{END}" else ""
+
+
+def _person_headers(scope: Scope) -> dict[str, str]:
+    headers = dict(scope["headers"])
+    return person_headers(unquote(headers.get(PERSON_HEADER.lower().encode(), b"").decode("latin-1")))
 
 
 async def _forward(child: Child, scope: Scope, path: str, body: bytes, send: Send) -> None:

@@ -167,9 +167,9 @@ class WorkerClient:
             yield response
 
     @asynccontextmanager
-    async def open_socket(self, path: str) -> AsyncIterator[RuntimeSocket]:
+    async def open_socket(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[RuntimeSocket]:
         """Open a socket to ADK's server in a worker's process."""
-        async with http_calls.open_socket(self._peer(), path) as opened:
+        async with http_calls.open_socket(self._peer(), path, headers) as opened:
             yield opened
 
     async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:

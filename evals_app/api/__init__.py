@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -20,7 +21,7 @@ from evals_app.metrics.catalog import all_metrics, describe
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import deletion, dispatch, run_form, run_orders
 from sessions_app.api.schemas import REFUSALS, Problem
-from sessions_app.http import json_text
+from sessions_app.http import json_text, person_name
 from sessions_app.ids import StorableText
 from sessions_app.store import pagination, units_of_work
 
@@ -146,7 +147,7 @@ def list_metrics(request: HttpRequest) -> list[dict[str, Any]]:
 async def start_run(request: HttpRequest, body: RunIn) -> Status[dict[str, Any]]:
     """Start a run. Its status shows the progress."""
     await units_of_work.write(library.refresh_known, body.app)
-    run = await dispatch.create_and_deliver(partial(_order, body))
+    run = await dispatch.create_and_deliver(partial(_order, body, person_name(request)))
     return await accepted_response(run)
 
 
@@ -202,10 +203,10 @@ def _evalsets(app: str) -> list[EvalSetOut]:
     return [EvalSetOut.of(row) for row in rows.order_by("app_name", "evalset_id")]
 
 
-def _order(body: RunIn, run_id: str) -> EvalRun:
+def _order(body: RunIn, person: str, run_id: str) -> EvalRun:
     evalset = library.find_evalset(body.app, body.evalset)
     order = run_form.order_from_json(run_form.config_of(evalset), body.dict())
-    return run_orders.order_run(evalset, order, run_id)
+    return run_orders.order_run(evalset, replace(order, person=person), run_id)
 
 
 def _run_page(app: str, evalset: str, limit: int, before: str) -> RunPage:

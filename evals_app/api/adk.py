@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -29,7 +30,7 @@ from evals_app.runs import dispatch, run_form, run_orders
 from sessions_app import redaction, scopes
 from sessions_app.api import request_bodies
 from sessions_app.errors import BadInput, SessionMissing
-from sessions_app.http import json_text
+from sessions_app.http import json_text, person_name
 from sessions_app.ids import is_storable
 from sessions_app.models import AgentSession
 from sessions_app.state import history
@@ -228,7 +229,9 @@ async def _call_with_evalset(
 
 async def _run(request: HttpRequest, app_name: str, evalset_id: str) -> list[Json]:
     body = request_bodies.validate(request_bodies.parse(request), RunBody)
-    ordered = await dispatch.create_and_deliver(partial(_order, app_name, evalset_id, body))
+    ordered = await dispatch.create_and_deliver(
+        partial(_order, app_name, evalset_id, body, person_name(request))
+    )
     async with subscribe() as notifications:
         while (ended_run := await retry.read(_wait_for_end, ordered.pk)) is None:
             await notifications.wait()
@@ -239,7 +242,7 @@ async def _run(request: HttpRequest, app_name: str, evalset_id: str) -> list[Jso
     return await retry.read(lambda: adk_result_json.case_results_json(ended_run))
 
 
-def _order(app_name: str, evalset_id: str, body: RunBody, run_id: str) -> EvalRun:
+def _order(app_name: str, evalset_id: str, body: RunBody, person: str, run_id: str) -> EvalRun:
     if not body.eval_metrics:
         raise BadInput("No metric is chosen.", hint="Choose at least one: it decides what passes.")
     evalset = _find_listed_evalset(app_name, evalset_id)
@@ -259,7 +262,8 @@ def _order(app_name: str, evalset_id: str, body: RunBody, run_id: str) -> EvalRu
     }
     data = {**file_config.data, **model_configs, "criteria": {**file_config.criteria, **criteria}}
     config = configs.RunConfig(data, file_config.source, file_config.warnings)
-    return run_orders.order_run(evalset, run_form.order_from_json(config, request_data), run_id)
+    order = replace(run_form.order_from_json(config, request_data), person=person)
+    return run_orders.order_run(evalset, order, run_id)
 
 
 def _wait_for_end(run_id: str) -> EvalRun | None:

@@ -17,7 +17,7 @@ from evals_app.models import EvalRun
 from evals_app.runs.writes import notes
 from sessions_app import prices
 from sessions_app.api.schemas import REFUSALS
-from sessions_app.http import download_page
+from sessions_app.http import download_page, person_name
 from sessions_app.ids import StorableText
 from sessions_app.store import units_of_work
 
@@ -83,21 +83,21 @@ async def get_trend(request: HttpRequest, app: StorableText, evalset: StorableTe
 @router.put("/runs/{run_id}/baseline", response={204: None, **REFUSALS})
 async def mark_baseline(request: HttpRequest, run_id: RunId, body: Baseline) -> Status[None]:
     """Make a run the baseline of its evalset, in place of the previous one, or undo that."""
-    await units_of_work.write(notes.mark_baseline, run_id, body.baseline)
+    await units_of_work.write(notes.mark_baseline, run_id, body.baseline, person=person_name(request))
     return Status(204, None)
 
 
 @router.put("/runs/{run_id}/note", response={204: None, **REFUSALS})
 async def note_run(request: HttpRequest, run_id: RunId, body: Note) -> Status[None]:
     """Store a note on a run."""
-    await units_of_work.write(notes.note_run, run_id, body.note)
+    await units_of_work.write(notes.note_run, run_id, body.note, person=person_name(request))
     return Status(204, None)
 
 
 @router.put("/attempts/{int:attempt}/note", response={204: None, **REFUSALS})
 async def note_attempt(request: HttpRequest, attempt: int, body: Note) -> Status[None]:
     """Store a note on an attempt."""
-    await units_of_work.write(notes.note_attempt, attempt, body.note)
+    await units_of_work.write(notes.note_attempt, attempt, body.note, person=person_name(request))
     return Status(204, None)
 
 

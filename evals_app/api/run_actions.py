@@ -19,6 +19,7 @@ from evals_app.runs.replayed_sessions import order_replay
 from evals_app.runs.writes import runs
 from evals_app.runs.writes.attempts import request_cancel_attempt
 from sessions_app.api.schemas import REFUSALS
+from sessions_app.http import person_name
 from sessions_app.lookup import find_session
 from sessions_app.store import retry, units_of_work
 
@@ -71,7 +72,9 @@ class ReplayIn(Schema):
 async def resume_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
     """Resume a run: execute its unfinished attempts. Ended attempts stay as they are."""
     return await accepted_response(
-        await dispatch.resume_and_deliver(run_id, lambda: rerun.resume(run_summary.find_run(run_id)))
+        await dispatch.resume_and_deliver(
+            run_id, lambda: rerun.resume(run_summary.find_run(run_id), person=person_name(request))
+        )
     )
 
 
@@ -80,7 +83,8 @@ async def retry_run(request: HttpRequest, run_id: RunId, body: RetryIn) -> Statu
     """Retry attempts. The result of an earlier try stays with its attempt."""
     return await accepted_response(
         await dispatch.resume_and_deliver(
-            run_id, lambda: rerun.retry(run_summary.find_run(run_id), body.attempts)
+            run_id,
+            lambda: rerun.retry(run_summary.find_run(run_id), body.attempts, person=person_name(request)),
         )
     )
 
@@ -90,7 +94,9 @@ async def repeat_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, An
     """Start a run that repeats this one exactly, with the current code."""
     return await accepted_response(
         await dispatch.create_and_deliver(
-            lambda new_id: rerun.repeat(run_summary.find_run(run_id), "api", new_id)
+            lambda new_id: rerun.repeat(
+                run_summary.find_run(run_id), "api", new_id, person=person_name(request)
+            )
         )
     )
 
@@ -102,7 +108,8 @@ async def confirm_run(request: HttpRequest, run_id: RunId, body: ConfirmIn) -> S
     def order(new_id: str) -> EvalRun:
         run = run_summary.find_run(run_id)
         then = baselines.find_baseline(run, body.baseline)
-        return rerun.confirm(run, baselines.cases_to_confirm(then, run), body.repetitions, run_id=new_id)
+        cases = baselines.cases_to_confirm(then, run)
+        return rerun.confirm(run, cases, body.repetitions, run_id=new_id, person=person_name(request))
 
     return await accepted_response(await dispatch.create_and_deliver(order))
 
@@ -133,7 +140,7 @@ async def replay_session(request: HttpRequest, body: ReplayIn) -> Status[dict[st
     session = await units_of_work.read(find_session, body.session)
     conversation = await session_cases.fetch_conversation(session)
     run = await dispatch.create_and_deliver(
-        partial(order_replay, session, conversation, body.models, body.tools)
+        partial(order_replay, session, conversation, body.models, body.tools, person=person_name(request))
     )
     return await accepted_response(run)
 

@@ -31,12 +31,18 @@ REPLAY_DESCRIPTION = (
 
 
 def order_replay(
-    session: AgentSession, conversation: Sequence[dict[str, Any]], models: str, tools: str, run_id: str = ""
+    session: AgentSession,
+    conversation: Sequence[dict[str, Any]],
+    models: str,
+    tools: str,
+    run_id: str = "",
+    *,
+    person: str = "",
 ) -> EvalRun:
     """Create a pending run of the user messages of a session, from its initial state. An empty `run_id` is generated.
 
     The recorded tool calls, answers and final state are the expected ones. `conversation` is the result of
-    `cases.session_cases.fetch_conversation`.
+    `cases.session_cases.fetch_conversation`, `person` the name of the person who orders it; empty: unknown.
 
     Raises:
         BadInput: the policy is invalid, or the session has no user message.
@@ -58,6 +64,7 @@ def order_replay(
         policy=policy.as_json(),
         prices=prices.current_prices().as_json(),
         source="replay",
+        person=person,
     )
     return runs.create_run(order, run_id)
 

@@ -36,13 +36,14 @@ class HasChanged(DevUIError):
     code = "eval_run_changed"
 
 
-def resume(run: EvalRun, agents: AgentsFolder | None = None) -> EvalRun:
+def resume(run: EvalRun, agents: AgentsFolder | None = None, *, person: str = "") -> EvalRun:
     """Restart an ended run with its unfinished attempts; return it as pending.
 
     No attempt that ended is repeated. Attempts that were in flight run again, and show that. Attempts that a person
     cancelled stay cancelled.
 
-    `agents` is the folder of its agent; None: this server's.
+    `agents` is the folder of its agent; None: this server's. `person` is the name of the person who resumes it; empty:
+    unknown.
 
     Raises:
         EvalRunActive: the run has not ended.
@@ -52,16 +53,19 @@ def resume(run: EvalRun, agents: AgentsFolder | None = None) -> EvalRun:
     run = reload_run(run.pk)
     _require_resumable(run, agents)
     return _restart_attempts(
-        run, attempt_status.UNFINISHED, WAS_IN_FLIGHT, "The run has no unfinished attempts."
+        run, attempt_status.UNFINISHED, WAS_IN_FLIGHT, person, "The run has no unfinished attempts."
     )
 
 
-def retry(run: EvalRun, attempts: Collection[int] = (), agents: AgentsFolder | None = None) -> EvalRun:
+def retry(
+    run: EvalRun, attempts: Collection[int] = (), agents: AgentsFolder | None = None, *, person: str = ""
+) -> EvalRun:
     """Restart an ended run with attempts that failed, erred or could not be judged; return it as pending.
 
     Args:
         attempts: keys of the attempts to retry, whatever their status; empty: all that did not pass.
         agents: the folder of its agent; None: this server's.
+        person: name of the person who retries them; empty: unknown.
 
     Raises:
         EvalRunActive: the run has not ended.
@@ -77,15 +81,15 @@ def retry(run: EvalRun, attempts: Collection[int] = (), agents: AgentsFolder | N
             f"Run {run.id} has no attempt {missing[0]}.", hint="The run's page lists its attempts."
         )
     which = Q(pk__in=attempts) if attempts else attempt_status.NOT_PASSED
-    return _restart_attempts(run, which, WAS_RETRIED, "No attempt of the run failed or erred.")
+    return _restart_attempts(run, which, WAS_RETRIED, person, "No attempt of the run failed or erred.")
 
 
-def repeat(run: EvalRun, source: str = "page", run_id: str = "") -> EvalRun:
+def repeat(run: EvalRun, source: str = "page", run_id: str = "", *, person: str = "") -> EvalRun:
     """Create a run with the evalset version, cases, configuration, numbers, limits, policy and prices of another.
 
     The current code of the agent runs; both runs show their code version. An empty `run_id` is generated.
     """
-    return runs.create_run(_order_like(run, source), run_id)
+    return runs.create_run(_order_like(run, source, person), run_id)
 
 
 def confirm(
@@ -94,6 +98,8 @@ def confirm(
     repetitions: int,
     agents: AgentsFolder | None = None,
     run_id: str = "",
+    *,
+    person: str = "",
 ) -> EvalRun:
     """Create a run that repeats those cases of an ended run that look worse, to confirm or refute it.
 
@@ -102,6 +108,7 @@ def confirm(
         repetitions: repetitions of each case, 1 to `MAX_CONFIRMING_REPETITIONS`.
         agents: the folder of its agent; None: this server's.
         run_id: id of the new run; empty: it is generated.
+        person: name of the person who orders it; empty: unknown.
 
     Raises:
         EvalRunActive: the run, or a confirmation of it, has not ended.
@@ -113,10 +120,12 @@ def confirm(
         EvalRun.objects.select_for_update().get(pk=run.pk)  # of simultaneous confirmations, one is created
         run = reload_run(run.pk)
         _require_resumable(run, agents)
-        return runs.create_run(_confirmation_order(run, case_indexes, repetitions), run_id)
+        return runs.create_run(_confirmation_order(run, case_indexes, repetitions, person), run_id)
 
 
-def _confirmation_order(run: EvalRun, case_indexes: Collection[int], repetitions: int) -> runs.NewRun:
+def _confirmation_order(
+    run: EvalRun, case_indexes: Collection[int], repetitions: int, person: str
+) -> runs.NewRun:
     """Return the order of a confirmation of a run.
 
     Raises:
@@ -128,7 +137,7 @@ def _confirmation_order(run: EvalRun, case_indexes: Collection[int], repetitions
             f"Run {active.id} already repeats cases of run {run.id}.",
             hint="Wait for its end. Only the first repetitions of a case count.",
         )
-    order = _order_like(run, CONFIRMATION)
+    order = _order_like(run, CONFIRMATION, person)
     cases = [case for case in order.cases if case[0] in set(case_indexes)]
     if not cases:
         raise BadInput(
@@ -152,7 +161,7 @@ def check_confirming_repetitions(number: int) -> None:
         )
 
 
-def _order_like(run: EvalRun, source: str) -> runs.NewRun:
+def _order_like(run: EvalRun, source: str, person: str) -> runs.NewRun:
     """Return an order with the contents of a run."""
     cases = run.attempts.order_by("case_index").values_list("case_index", "case_id").distinct()
     return runs.NewRun(
@@ -169,6 +178,7 @@ def _order_like(run: EvalRun, source: str) -> runs.NewRun:
         prices=json.loads(run.prices),
         warnings=json.loads(run.warnings),
         source=source,
+        person=person,
         repeats=run,
     )
 
@@ -187,8 +197,8 @@ def find_attempt(run: EvalRun, attempt_pk: int) -> EvalAttempt:
     return attempt
 
 
-def _restart_attempts(run: EvalRun, which: Q, reason: str, none_message: str) -> EvalRun:
-    if not resumption.restart_attempts(run.id, which, reason):
+def _restart_attempts(run: EvalRun, which: Q, reason: str, person: str, none_message: str) -> EvalRun:
+    if not resumption.restart_attempts(run.id, which, reason, person):
         raise BadInput(none_message, hint="Repeat the run to execute all attempts again.")
     return reload_run(run.pk)
 

@@ -28,7 +28,8 @@ class RunOrder:
     """Cases (empty: all), configuration, repetitions and parallelism of a new run.
 
     `policy` is the replay policy; its run may be a prefix of an id, or "last". `prices` None: the price table of this
-    server's agents. `shard`: the part of the cases that runs; None: all.
+    server's agents. `shard`: the part of the cases that runs; None: all. `person`: name of the person who orders it;
+    empty: unknown.
     """
 
     config: configs.RunConfig
@@ -39,6 +40,7 @@ class RunOrder:
     policy: Mapping[str, Any] = field(default_factory=dict)
     prices: Prices | None = None
     source: str = "page"
+    person: str = ""
     shard: Shard | None = None
 
 
@@ -89,6 +91,7 @@ def prepare_run(evalset: EvalSet, order: RunOrder) -> runs.NewRun:
         prices=costs.as_json(),
         warnings=warnings,
         source=order.source,
+        person=order.person,
     )
 
 

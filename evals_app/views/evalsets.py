@@ -21,7 +21,7 @@ from evals_app.runs.replay.recorded_runs import recorded_runs
 from evals_app.runs.run_orders import RunOrder
 from sessions_app.agents.folder import configured_folder
 from sessions_app.errors import BadInput, DevUIError
-from sessions_app.http import render_partial, wants_partial
+from sessions_app.http import person_name, render_partial, wants_partial
 from sessions_app.lookup import parse_number
 from sessions_app.sessions import overview
 from sessions_app.store import units_of_work
@@ -80,7 +80,8 @@ async def evalset(request: HttpRequest, app_name: str, evalset_id: str) -> HttpR
 
 def _order(request: HttpRequest, app_name: str, evalset_id: str, run_id: str) -> EvalRun:
     evalset_row = library.find_evalset(app_name, evalset_id)
-    return run_orders.order_run(evalset_row, _read_order(request, evalset_row), run_id)
+    order = replace(_read_order(request, evalset_row), person=person_name(request))
+    return run_orders.order_run(evalset_row, order, run_id)
 
 
 def _read_order(request: HttpRequest, evalset_row: EvalSet) -> RunOrder:

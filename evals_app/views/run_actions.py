@@ -12,6 +12,7 @@ from evals_app.models import EvalRun
 from evals_app.runs import dispatch, rerun, run_orders
 from evals_app.runs.writes import attempts, notes, runs
 from sessions_app.errors import BadInput
+from sessions_app.http import person_name
 from sessions_app.lookup import parse_number
 from sessions_app.store import units_of_work
 
@@ -47,7 +48,9 @@ async def set_parallelism(request: HttpRequest, run_id: str) -> HttpResponse:
 async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     """Resume a run with its unfinished attempts."""
     return _page_of(
-        await dispatch.resume_and_deliver(run_id, lambda: rerun.resume(run_summary.find_run(run_id)))
+        await dispatch.resume_and_deliver(
+            run_id, lambda: rerun.resume(run_summary.find_run(run_id), person=person_name(request))
+        )
     )
 
 
@@ -56,7 +59,9 @@ async def retry(request: HttpRequest, run_id: str) -> HttpResponse:
     """Retry attempts that failed or erred, or the attempt `attempt` alone."""
     chosen = [_whole(key) for key in request.POST.getlist("attempt")]
     return _page_of(
-        await dispatch.resume_and_deliver(run_id, lambda: rerun.retry(run_summary.find_run(run_id), chosen))
+        await dispatch.resume_and_deliver(
+            run_id, lambda: rerun.retry(run_summary.find_run(run_id), chosen, person=person_name(request))
+        )
     )
 
 
@@ -65,7 +70,9 @@ async def repeat(request: HttpRequest, run_id: str) -> HttpResponse:
     """Repeat the whole run."""
     return _page_of(
         await dispatch.create_and_deliver(
-            lambda new_id: rerun.repeat(run_summary.find_run(run_id), run_id=new_id)
+            lambda new_id: rerun.repeat(
+                run_summary.find_run(run_id), run_id=new_id, person=person_name(request)
+            )
         )
     )
 
@@ -78,7 +85,8 @@ async def confirm(request: HttpRequest, run_id: str) -> HttpResponse:
     def order(new_id: str) -> EvalRun:
         run = run_summary.find_run(run_id)
         then = baselines.find_baseline(run, request.POST.get("with", ""))
-        return rerun.confirm(run, baselines.cases_to_confirm(then, run), repetitions, run_id=new_id)
+        cases = baselines.cases_to_confirm(then, run)
+        return rerun.confirm(run, cases, repetitions, run_id=new_id, person=person_name(request))
 
     return _page_of(await dispatch.create_and_deliver(order))
 
@@ -86,14 +94,16 @@ async def confirm(request: HttpRequest, run_id: str) -> HttpResponse:
 @require_POST
 async def mark_baseline(request: HttpRequest, run_id: str) -> HttpResponse:
     """Make a run the baseline of its evalset (`baseline=1`), or take that back."""
-    await units_of_work.write(notes.mark_baseline, run_id, request.POST.get("baseline", "1") == "1")
+    is_baseline = request.POST.get("baseline", "1") == "1"
+    await units_of_work.write(notes.mark_baseline, run_id, is_baseline, person=person_name(request))
     return redirect("eval-run", run_id=run_id)
 
 
 @require_POST
 async def note_run(request: HttpRequest, run_id: str) -> HttpResponse:
     """Keep a note about a run."""
-    await units_of_work.write(notes.note_run, run_id, request.POST.get("note", ""))
+    note = request.POST.get("note", "")
+    await units_of_work.write(notes.note_run, run_id, note, person=person_name(request))
     return redirect("eval-run", run_id=run_id)
 
 
@@ -102,7 +112,8 @@ async def note_attempt(request: HttpRequest, run_id: str, attempt: int) -> HttpR
     """Keep a note about an attempt."""
     run = await units_of_work.read(run_summary.find_run, run_id)
     await units_of_work.read(rerun.find_attempt, run, attempt)
-    await units_of_work.write(notes.note_attempt, attempt, request.POST.get("note", ""))
+    note = request.POST.get("note", "")
+    await units_of_work.write(notes.note_attempt, attempt, note, person=person_name(request))
     return redirect(f"{reverse('eval-run', kwargs={'run_id': run_id})}?attempt={attempt}")
 
 

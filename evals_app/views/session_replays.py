@@ -13,7 +13,7 @@ from evals_app.runs import dispatch
 from evals_app.runs.replay.policy import MODEL_CHOICES, RECORDED, TOOL_CHOICES, ReplayPolicy
 from evals_app.runs.replayed_sessions import order_replay
 from sessions_app.errors import DevUIError
-from sessions_app.http import render_partial
+from sessions_app.http import person_name, render_partial
 from sessions_app.lookup import find_session
 from sessions_app.paths import session_url
 from sessions_app.store import units_of_work
@@ -35,7 +35,8 @@ async def replay(request: HttpRequest, pk: int) -> HttpResponse:
     session = await units_of_work.read(find_session, pk)
     try:
         conversation = await session_cases.fetch_conversation(session)
-        run = await dispatch.create_and_deliver(partial(order_replay, session, conversation, models, tools))
+        order = partial(order_replay, session, conversation, models, tools, person=person_name(request))
+        run = await dispatch.create_and_deliver(order)
     except DevUIError as error:
         return await units_of_work.read(_form, request, pk, ReplayPolicy(models, tools), error)
     return redirect("eval-run", run_id=run.id)

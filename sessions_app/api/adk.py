@@ -20,7 +20,7 @@ from sessions_app import scopes
 from sessions_app.agents.folder import initial_state_of
 from sessions_app.api import app_details, proxy, request_bodies, snapshots
 from sessions_app.errors import BadInput, SessionMissing
-from sessions_app.http import json_text
+from sessions_app.http import json_text, person_name
 from sessions_app.ids import SessionKey
 from sessions_app.paths import upstream_path
 from sessions_app.runs import lifecycle
@@ -135,16 +135,20 @@ async def update_session(
         path = upstream_path(app_name, user_id, session_id)
         response = await proxy.forward(request, app_name, path)
         if title is not None and response.status_code == HTTPStatus.OK:
-            await units_of_work.write(_rename_copy, app_name, user_id, session_id, title)
+            await units_of_work.write(
+                _rename_copy, app_name, user_id, session_id, title, person_name(request)
+            )
         return response
     rest = {name: value for name, value in delta.items() if name != snapshots.TITLE_KEY}
     if title is not None and await units_of_work.read(
         snapshots.has_values, app_name, user_id, session_id, rest
     ):
-        await units_of_work.write(_rename, app_name, user_id, session_id, title)
+        await units_of_work.write(_rename, app_name, user_id, session_id, title, person_name(request))
         return await _stored_session(app_name, user_id, session_id)
     await units_of_work.write(
-        lambda: state_edits.append_delta(snapshots.find_session(app_name, user_id, session_id).pk, delta)
+        lambda: state_edits.append_delta(
+            snapshots.find_session(app_name, user_id, session_id).pk, delta, person=person_name(request)
+        )
     )
     return await _stored_session(app_name, user_id, session_id, scopes.split_delta(delta).temp)
 
@@ -222,14 +226,14 @@ def _title_in(delta: dict[str, Any]) -> str | None:
     return title if isinstance(title, str) else None
 
 
-def _rename(app_name: str, user_id: str, session_id: str, title: str) -> None:
-    writes.rename_session(snapshots.find_session(app_name, user_id, session_id).pk, title)
+def _rename(app_name: str, user_id: str, session_id: str, title: str, person: str) -> None:
+    writes.rename_session(snapshots.find_session(app_name, user_id, session_id).pk, title, person)
 
 
-def _rename_copy(app_name: str, user_id: str, session_id: str, title: str) -> None:
+def _rename_copy(app_name: str, user_id: str, session_id: str, title: str, person: str) -> None:
     """Set the title of a session's copy, if there is one, to the title that its service got."""
     with suppress(SessionMissing):
-        _rename(app_name, user_id, session_id, title)
+        _rename(app_name, user_id, session_id, title, person)
 
 
 def _delete(app_name: str, user_id: str, session_id: str) -> None:

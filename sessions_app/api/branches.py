@@ -10,6 +10,7 @@ from sessions_app.api.branch_schemas import ForkBody, Lineage, RewindBody, Rewin
 from sessions_app.api.schemas import Problem, SessionOut
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.branches.rewind import plan_rewind, rewind
+from sessions_app.http import person_name
 from sessions_app.lookup import find_session
 from sessions_app.sessions import lineage
 from sessions_app.store import retry, units_of_work
@@ -31,7 +32,7 @@ async def rewind_session(request: HttpRequest, session: int, body: RewindBody) -
     if body.dry_run:
         return await units_of_work.read(lambda: RewindOut.of(plan_rewind(find_session(session), **where)))
     plan, appended, record = await units_of_work.write(
-        lambda: rewind(session, **where, revision=body.revision)
+        lambda: rewind(session, **where, revision=body.revision, person=person_name(request))
     )
     return RewindOut.of(plan, appended.seq, record.event_id)
 

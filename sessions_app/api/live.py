@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from sessions_app.errors import BadInput, DevUIError, NotFound, SessionMissing
-from sessions_app.runs.runtime_client import RuntimeSocket, close_reason, provider
+from sessions_app.runs.runtime_client import RuntimeSocket, close_reason, person_headers, provider
 
 PROTOCOL_ERROR = 1002
 """Close code of ADK's server for a missing session."""
@@ -34,13 +34,13 @@ async def run_live(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     if not app_name:
         await _close(send, POLICY_VIOLATION, "app_name is required in the query.")
         return
-    await relay_socket(_open_live(app_name, query), receive, send)
+    await relay_socket(_open_live(app_name, query, scope.get("devui_person", "")), receive, send)
 
 
 @asynccontextmanager
-async def _open_live(app_name: str, query: str) -> AsyncIterator[RuntimeSocket]:
+async def _open_live(app_name: str, query: str, person: str) -> AsyncIterator[RuntimeSocket]:
     client = await provider().client(app_name)
-    async with client.open_socket(f"/run_live?{query}") as upstream:
+    async with client.open_socket(f"/run_live?{query}", person_headers(person)) as upstream:
         yield upstream
 
 

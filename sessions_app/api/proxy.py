@@ -17,8 +17,8 @@ from django.http.response import HttpResponseBase
 
 from sessions_app import scopes
 from sessions_app.errors import RuntimeUnavailable
-from sessions_app.http import json_text
-from sessions_app.runs.runtime_client import provider
+from sessions_app.http import json_text, person_name
+from sessions_app.runs.runtime_client import person_headers, provider
 
 FORWARDED_HEADERS = ("Content-Type", "Accept", "Traceparent", "Tracestate")
 EVENT_STREAM = "text/event-stream"
@@ -59,6 +59,7 @@ async def forward(request: HttpRequest, app_name: str, path: str) -> HttpRespons
     """
     client = await provider().client(app_name)
     headers = {name: request.headers[name] for name in FORWARDED_HEADERS if name in request.headers}
+    headers |= person_headers(person_name(request))
     try:
         async with AsyncExitStack() as stack:
             opening = client.open(request.method or "POST", path, headers=headers, content=request.body)

@@ -72,8 +72,11 @@ class SessionOut(RowSchema):
     id: str
     realm: str = Field(description="Empty, or the isolated namespace of an eval attempt or a fork.")
     title: str
+    title_person: str = Field(description="Name of the person who set the title; empty without users.")
     tags: list[str]
+    tag_persons: dict[str, str] = Field(description="Tag → name of the person who added it, if known.")
     pinned: bool
+    pinned_person: str = Field(description="Name of the person who pinned it; empty without users.")
     first_text: str
     last_text: str
     created_at: float
@@ -106,6 +109,7 @@ class SessionOut(RowSchema):
             user=row.user_id,
             id=row.session_id,
             tags=listing.tag_names(row),
+            tag_persons=listing.tag_persons(row),
             pinned=row.pinned_at is not None,
             events=row.last_seq,
             errors=row.error_count,
@@ -155,6 +159,7 @@ class RunOut(RowSchema):
     user: str
     session_id: str
     source: str
+    person: str = Field(description="Name of the person who started it; empty without users.")
     invocation_id: str
     created_at: float
     started_at: float | None

@@ -33,6 +33,7 @@ from sessions_app.api.state_schemas import (
     StateOut,
 )
 from sessions_app.errors import BadInput, NotFound
+from sessions_app.http import person_name
 from sessions_app.lookup import find_event, find_session
 from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.presentation import json_tree
@@ -100,7 +101,9 @@ async def put_key(
 ) -> Status[EditOut]:
     """Set a key's value by an appended event. Refused while a run is active on the session."""
     condition = Condition(revision, position)
-    edited = await units_of_work.write(state_edits.put_key, session, key, body.value, condition)
+    edited = await units_of_work.write(
+        state_edits.put_key, session, key, body.value, condition, person=person_name(request)
+    )
     return Status(200 if edited.had_value else 201, EditOut.of(edited))
 
 
@@ -114,7 +117,11 @@ async def remove_key(
     services would keep the key with null.)
     """
     condition = Condition(revision, position)
-    return EditOut.of(await units_of_work.write(state_edits.remove_key, session, key, condition))
+    return EditOut.of(
+        await units_of_work.write(
+            state_edits.remove_key, session, key, condition, person=person_name(request)
+        )
+    )
 
 
 @router.get(f"{STATE}/history", response={200: HistoryPage, **ERRORS})

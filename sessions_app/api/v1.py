@@ -28,7 +28,7 @@ from sessions_app.api.schemas import (
     SessionOut,
     SessionPage,
 )
-from sessions_app.http import json_text
+from sessions_app.http import json_text, person_name
 from sessions_app.lookup import find_run, find_session
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.runs import dispatch, lifecycle
@@ -90,7 +90,7 @@ async def change_session(
     request: HttpRequest, session: int, body: session_actions.SessionChange
 ) -> SessionOut:
     """Rename a session, tag it, pin it."""
-    await units_of_work.write(partial(labels.change, session, **body.dict()))
+    await units_of_work.write(partial(labels.change, session, person=person_name(request), **body.dict()))
     return await retry.read(lambda: SessionOut.of(find_session(session)))
 
 
@@ -135,7 +135,7 @@ async def list_runs(
 )
 async def create_run(request: HttpRequest, body: NewRun) -> Status[RunOut]:
     """Send a message to an agent. The run continues in the background; its events appear in the session."""
-    run = await dispatch.start_run_now(body.session, body.request(), "api")
+    run = await dispatch.start_run_now(body.session, body.request(), "api", person=person_name(request))
     return Status(202, await retry.read(_read_run, run.id))
 
 

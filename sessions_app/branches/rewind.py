@@ -113,9 +113,15 @@ def plan_rewind(session: AgentSession, *, invocation_id: str = "", event_id: str
 
 
 def rewind(
-    session_pk: int, *, invocation_id: str = "", event_id: str = "", revision: int | None = None
+    session_pk: int,
+    *,
+    invocation_id: str = "",
+    event_id: str = "",
+    revision: int | None = None,
+    person: str = "",
 ) -> tuple[RewindPlan, AppendResult, EventRecord]:
-    """Rewind a session in one transaction. `revision` is that of the confirmed plan.
+    """Rewind a session in one transaction. `revision` is that of the confirmed plan, `person` the name
+    of the person who rewinds; empty: unknown.
 
     Raises:
         SessionMissing: no such session.
@@ -136,7 +142,7 @@ def rewind(
         saved = {
             file.name: _save(session, file) for file in plan.files if file.outcome != FileOutcome.ELSEWHERE
         }
-        record = _record(plan, saved)
+        record = _record(plan, saved, person)
         key = SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
         appended = writes.append_event(key, record, cause=ChangeCause.REWIND)
         finish_rewound(session.pk, plan.first.seq)
@@ -220,7 +226,7 @@ def _save(session: AgentSession, file: FilePlan) -> int:
     return artifacts.save(key, draft, payload).version
 
 
-def _record(plan: RewindPlan, saved: dict[str, int]) -> EventRecord:
+def _record(plan: RewindPlan, saved: dict[str, int], person: str) -> EventRecord:
     """Return the rewind event with the same fields as ADK's."""
     delta: dict[str, Any] = {
         key.key: None if key.then is None else json.loads(key.then.whole) for key in plan.keys
@@ -238,8 +244,8 @@ def _record(plan: RewindPlan, saved: dict[str, int]) -> EventRecord:
         "id": str(uuid.uuid4()),
         "timestamp": time.time(),
     }
-    writers = dict.fromkeys(delta, Writer("user", inferred=False))
-    record = events.build_record(event, delta=delta, writers=writers)
+    writers = dict.fromkeys(delta, Writer("user", person, inferred=False))
+    record = events.build_record(event, delta=delta, writers=writers, person=person)
     removed_keys = {key.key for key in plan.keys if key.then is None}
     notes = {key.key: key.then.note for key in plan.keys if key.then is not None}
     restored = [

@@ -78,6 +78,7 @@ def build_record(
     writers: Mapping[str, Writer] | None = None,
     keep_temp: bool = False,
     model: str = "",
+    person: str = "",
 ) -> EventRecord:
     """Return the row of a wire event. Values that no store can hold are converted, so that the event is never lost.
 
@@ -87,13 +88,14 @@ def build_record(
         writers: the observed writer of each prefixed key.
         keep_temp: include `temp:` keys as ghost keys.
         model: the model that was asked for the event, if known; the wire form has only the version that answered.
+        person: name of the person who added the event by hand; empty: unknown.
     """
     if delta is None:
         delta = (wire.get("actions") or {}).get("stateDelta") or {}
     try:
-        return _build_record(wire, delta, writers or {}, keep_temp, model)
+        return _build_record(wire, delta, writers or {}, keep_temp, model, person)
     except (ValueError, RecursionError):
-        return _build_record(scopes.to_jsonable(wire), delta, writers or {}, keep_temp, model)
+        return _build_record(scopes.to_jsonable(wire), delta, writers or {}, keep_temp, model, person)
 
 
 def _build_record(
@@ -102,6 +104,7 @@ def _build_record(
     writers: Mapping[str, Writer],
     keep_temp: bool,
     model: str,
+    person: str,
 ) -> EventRecord:
     """Return the row of a wire event.
 
@@ -128,7 +131,7 @@ def _build_record(
     ]
     public = _without_credentials(wire)
     data = scopes.dump_storable(public)
-    summary = summarize(public, model)
+    summary = summarize(public, model) | ({"person": person} if person else {})
     return EventRecord(
         event_id=wire["id"],
         invocation_id=wire.get("invocationId") or "",

@@ -60,7 +60,7 @@ def summarize(wire: Mapping[str, Any], asked_model: str = "") -> dict[str, Any]:
     the agent), sources [{title, uri}], searched [queries], delta [keys], artifacts {name: version}, signals
     {name: value}, compaction {start, end, text}, error {code, message}, tokens {prompt, output, total, cached,
     thoughts}, model (the version that answered), asked_model (only with tokens), node, remote (status of the A2A task
-    that sent it), flags [names].
+    that sent it), flags [names]. Events that a person added by hand also have person (a name).
     """
     actions = wire.get("actions") or {}
     parts = [*parts_of(wire), *partial_parts(wire)]

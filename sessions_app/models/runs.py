@@ -56,6 +56,9 @@ class Run(models.Model):
         default="{}", help_text="JSON: new_message, streaming, state_delta, run_config, …"
     )
     source = models.CharField(max_length=16, default="console", help_text="console, api or script.")
+    person = models.TextField(
+        default="", db_default="", help_text="Name of the person who started it; empty: unknown."
+    )
     invocation_id = models.TextField(default="")
     code_version = models.CharField(max_length=64, default="", help_text="Hash of the agent's files.")
     git_revision = models.TextField(

@@ -30,6 +30,9 @@ class AgentSession(models.Model):
     last_seq = models.BigIntegerField(default=0, help_text="Number of events; the seq of the newest one.")
     origin = models.CharField(max_length=16, default="live")
     title = models.TextField(default="", help_text="Set by a person; pages fall back to first_text.")
+    title_person = models.TextField(
+        default="", db_default="", help_text="Name of the person who set the title; empty: unknown."
+    )
     first_text = models.TextField(default="", help_text="Start of the user's first message.")
     last_text = models.TextField(default="")
     error_count = models.IntegerField(
@@ -49,6 +52,9 @@ class AgentSession(models.Model):
     )
     lineage = models.TextField(default="", help_text="JSON: the origin of a fork; outlives that session.")
     pinned_at = models.FloatField(null=True, help_text="When it was pinned; null: not pinned.")
+    pinned_person = models.TextField(
+        default="", db_default="", help_text="Name of the person who pinned it; empty: unknown."
+    )
     indexed_seq = models.BigIntegerField(
         default=-1,
         db_default=-1,
@@ -113,6 +119,9 @@ class SessionTag(models.Model):
 
     session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="tags", db_index=False)
     name = models.CharField(max_length=64)
+    person = models.TextField(
+        default="", db_default="", help_text="Name of the person who added it; empty: unknown."
+    )
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["session", "name"], name="session_tag_identity")]

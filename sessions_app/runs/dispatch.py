@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -29,23 +29,26 @@ SEND_ID = re.compile(r"[0-9a-f]{32}")
 """Format of run ids that forms may choose."""
 
 
-async def start_run(session: AgentSession, request: Mapping[str, Any], send_id: str = "") -> Run:
+async def start_run(
+    session: AgentSession, request: Mapping[str, Any], send_id: str = "", *, person: str
+) -> Run:
     """Queue a run on a session and hand it over. A form that is submitted twice queues one run.
 
     Args:
         session: the session.
         request: the request, as `sessions_app.runs` documents it.
         send_id: run id chosen by the form (`{% send_id %}`); if empty, every call queues a run.
+        person: name of the person who starts it; empty without users.
 
     Raises:
         SessionMissing: the session was deleted.
         NotFound: the answered call does not wait for an answer any more.
         NotFound, AgentNotLoaded, RuntimeUnavailable: the app cannot be run (`availability`).
     """
-    return await background.run_to_completion(_queue(session, request, send_id))
+    return await background.run_to_completion(_queue(session, request, send_id, person))
 
 
-async def start_run_now(session_pk: int, request: Mapping[str, Any], source: str) -> Run:
+async def start_run_now(session_pk: int, request: Mapping[str, Any], source: str, *, person: str) -> Run:
     """Queue a run on a session and hand it over before returning. Goes on if the caller is cancelled.
 
     Raises:
@@ -56,7 +59,8 @@ async def start_run_now(session_pk: int, request: Mapping[str, Any], source: str
     """
     app_name = await units_of_work.read(_require_startable, session_pk, request)
     client = await provider().client(app_name)
-    return await background.run_to_completion(_queue_and_hand_over(client, session_pk, request, source))
+    create = partial(_create, session_pk, request, source, person)
+    return await background.run_to_completion(_queue_and_hand_over(client, create))
 
 
 def _require_startable(session_pk: int, request: Mapping[str, Any]) -> str:
@@ -68,10 +72,8 @@ def _require_startable(session_pk: int, request: Mapping[str, Any]) -> str:
     return session.app_name
 
 
-async def _queue_and_hand_over(
-    client: RuntimeClient, session_pk: int, request: Mapping[str, Any], source: str
-) -> Run:
-    run = await background.create_row(partial(_create, session_pk, request, source))
+async def _queue_and_hand_over(client: RuntimeClient, create: Callable[[str], Run]) -> Run:
+    run = await background.create_row(create)
     try:
         await client.start_run(run.pk)
     except ServerStopping:
@@ -82,8 +84,8 @@ async def _queue_and_hand_over(
     return run
 
 
-def _create(session_pk: int, request: Mapping[str, Any], source: str, run_id: str) -> Run:
-    return lifecycle.create_run(session_pk, request, source, run_id=run_id)
+def _create(session_pk: int, request: Mapping[str, Any], source: str, person: str, run_id: str) -> Run:
+    return lifecycle.create_run(session_pk, request, source, person=person, run_id=run_id)
 
 
 async def cancel_run(run: Run) -> None:
@@ -113,19 +115,21 @@ async def run_config_problems(app_name: str, draft: MessageDraft) -> dict[str, s
     }
 
 
-async def _queue(session: AgentSession, request: Mapping[str, Any], send_id: str) -> Run:
+async def _queue(session: AgentSession, request: Mapping[str, Any], send_id: str, person: str) -> Run:
     await availability.refuse_unavailable(session.app_name)
     names_run = SEND_ID.fullmatch(send_id) is not None and await units_of_work.read(
         lifecycle.is_unused_id, send_id
     )
-    create = partial(_create_once, session.pk, request, send_id)
+    create = partial(_create_once, session.pk, request, send_id, person)
     run, is_new = await background.create_row(create, send_id if names_run else "")
     if is_new and job_queue.current_queue() is None:
         background.run_in_background(_hand_over(session.app_name, run.pk))
     return run
 
 
-def _create_once(session_pk: int, request: Mapping[str, Any], send_id: str, run_id: str) -> tuple[Run, bool]:
+def _create_once(
+    session_pk: int, request: Mapping[str, Any], send_id: str, person: str, run_id: str
+) -> tuple[Run, bool]:
     """Return the run of a request and whether it is new. Locks the session's row, so senders are serialized."""
     with transaction.atomic():
         session = find_session(session_pk, locked=True)
@@ -137,7 +141,7 @@ def _create_once(session_pk: int, request: Mapping[str, Any], send_id: str, run_
         own_id = (
             run_id if lifecycle.is_unused_id(run_id) else ""
         )  # the form has sent another message meanwhile
-        return lifecycle.create_run(session_pk, request, run_id=own_id), True
+        return lifecycle.create_run(session_pk, request, person=person, run_id=own_id), True
 
 
 def call_not_waiting(call_id: str) -> NotFound:

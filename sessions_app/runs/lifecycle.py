@@ -52,6 +52,7 @@ def create_run(
     source: str = "console",
     runtime_id: str | None = None,
     *,
+    person: str = "",
     run_id: str = "",
 ) -> Run:
     """Queue a run on a session.
@@ -61,6 +62,7 @@ def create_run(
         request: see `sessions_app.runs`.
         source: origin of the request.
         runtime_id: the process that has taken the run; by default this process, if it has a row.
+        person: name of the person who starts it; empty without users.
         run_id: id of the run; empty: generated.
 
     Raises:
@@ -74,6 +76,7 @@ def create_run(
             session_id=session_pk,
             request=json.dumps(request, default=str),
             source=source,
+            person=person,
             runtime_id=runtime_id or processes.own_id(),
             created_at=_next_created_at(session_pk),
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote, unquote
 
 from sessions_app.errors import RuntimeUnavailable
 
@@ -25,8 +26,21 @@ Frame = dict[str, Any]
 """
 
 
+PERSON_HEADER = "X-DevUI-Person"
+"""Header of a request to a runtime with the name of the person who sends it, percent-encoded. Clients cannot set it."""
+
 REASON_BYTES = 123
 """Maximum length of a close reason (RFC 6455, 5.5)."""
+
+
+def person_headers(person: str) -> dict[str, str]:
+    """Return the headers that tell a runtime the name of the person who sends a request."""
+    return {PERSON_HEADER: quote(person)} if person else {}
+
+
+def person_of_headers(headers: Mapping[str, str]) -> str:
+    """Return the name of the person who sends a request to a runtime; empty: unknown."""
+    return unquote(headers.get(PERSON_HEADER, ""))
 
 
 def close_reason(why: str) -> str:
@@ -79,7 +93,9 @@ class RuntimeClient(Protocol):
             RuntimeUnavailable: the process cannot be reached or died before it answered.
         """
 
-    def open_socket(self, path: str) -> AbstractAsyncContextManager[RuntimeSocket]:
+    def open_socket(
+        self, path: str, headers: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[RuntimeSocket]:
         """Open a socket to ADK's server in the process.
 
         Raises:

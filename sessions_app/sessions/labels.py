@@ -27,8 +27,8 @@ MOST_TAGS = 20
 """Maximum tags of a session."""
 
 
-def rename(session_pk: int, title: str) -> None:
-    """Set a session's title; an empty one removes it.
+def rename(session_pk: int, title: str, *, person: str = "") -> None:
+    """Set a session's title; an empty one removes it. `person` is the name of who sets it, here and below.
 
     Raises:
         SessionMissing: no such session.
@@ -40,7 +40,7 @@ def rename(session_pk: int, title: str) -> None:
             f"The title has {len(cleaned)} characters; at most {TITLE_LENGTH} are allowed.",
             hint="Shorten it.",
         )
-    rename_session(find_session(session_pk).pk, cleaned)
+    rename_session(find_session(session_pk).pk, cleaned, person if cleaned else "")
 
 
 def change(
@@ -50,6 +50,7 @@ def change(
     pinned: bool | None = None,
     add_tags: Collection[str] = (),
     remove_tags: Collection[str] = (),
+    person: str = "",
 ) -> None:
     """Change a session's title, pin and tags in one transaction; None stays.
 
@@ -60,11 +61,11 @@ def change(
     with transaction.atomic():
         pk = find_session(session_pk).pk
         if title is not None:
-            rename(pk, title)
+            rename(pk, title, person=person)
         if pinned is not None:
-            pin([pk], pinned=pinned)
+            pin([pk], pinned=pinned, person=person)
         for name in add_tags:
-            tag([pk], name)
+            tag([pk], name, person=person)
         for name in remove_tags:
             untag([pk], name)
 
@@ -83,7 +84,7 @@ def tag_name(text: str) -> str:
     return name
 
 
-def tag(pks: Collection[int], text: str) -> None:
+def tag(pks: Collection[int], text: str, *, person: str = "") -> None:
     """Add a tag to sessions.
 
     Raises:
@@ -93,7 +94,7 @@ def tag(pks: Collection[int], text: str) -> None:
     with transaction.atomic():
         present = list(_present_pks(pks))
         SessionTag.objects.bulk_create(
-            [SessionTag(session_id=pk, name=name) for pk in present], ignore_conflicts=True
+            [SessionTag(session_id=pk, name=name, person=person) for pk in present], ignore_conflicts=True
         )
         counted = SessionTag.objects.filter(session__in=present).values_list("session__session_id")
         if full := counted.annotate(Count("pk")).filter(pk__count__gt=MOST_TAGS).order_by("session").first():
@@ -115,12 +116,12 @@ def untag(pks: Collection[int], text: str) -> None:
         change_notification.notify_after_commit()
 
 
-def pin(pks: Collection[int], *, pinned: bool = True) -> None:
+def pin(pks: Collection[int], *, pinned: bool = True, person: str = "") -> None:
     """Pin sessions, or unpin them."""
     with transaction.atomic():
         present = AgentSession.objects.filter(pk__in=_present_pks(pks))
         rows = present.filter(pinned_at=None) if pinned else present  # a pinned session keeps its place
-        rows.update(pinned_at=time.time() if pinned else None)
+        rows.update(pinned_at=time.time() if pinned else None, pinned_person=person if pinned else "")
         change_notification.notify_after_commit()
 
 

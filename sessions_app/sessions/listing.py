@@ -38,8 +38,8 @@ MOST_PINNED = 20
 MOST_COUNTED = 200_000
 """Number of sessions up to which the size of a scan is counted."""
 
-_TAGS = "_tag_names"
-"""Attribute of sessions that caches their tags."""
+_TAGS = "_tags"
+"""Attribute of sessions that caches their tags, with the person who added each."""
 
 _COST = "_cost"
 """Attribute of sessions that caches their cost."""
@@ -230,21 +230,30 @@ def _count_to_scan(of: QuerySet[AgentSession]) -> int | None:
 
 
 def read_tags(rows: Iterable[AgentSession]) -> None:
-    """Read the tags of sessions for `tag_names`. One query."""
+    """Read the tags of sessions for `tag_names` and `tag_persons`. One query."""
     by_pk = {row.pk: row for row in rows}
     for row in by_pk.values():
-        setattr(row, _TAGS, [])
+        setattr(row, _TAGS, {})
     tags = SessionTag.objects.filter(session__in=by_pk).order_by("name")
-    for pk, name in tags.values_list("session_id", "name"):
-        getattr(by_pk[pk], _TAGS).append(name)
+    for pk, name, person in tags.values_list("session_id", "name", "person"):
+        getattr(by_pk[pk], _TAGS)[name] = person
 
 
 def tag_names(session: AgentSession) -> list[str]:
     """Return the tags of a session, sorted. One query, unless `read_tags` has read them."""
+    return list(_tags_of(session))
+
+
+def tag_persons(session: AgentSession) -> dict[str, str]:
+    """Return the names of the persons who added the tags of a session, by tag. Unknown ones are left out."""
+    return {name: person for name, person in _tags_of(session).items() if person}
+
+
+def _tags_of(session: AgentSession) -> dict[str, str]:
     if not hasattr(session, _TAGS):
         read_tags([session])
-    names: list[str] = getattr(session, _TAGS)
-    return names
+    tags: dict[str, str] = getattr(session, _TAGS)
+    return tags
 
 
 def read_costs(rows: Sequence[AgentSession]) -> None:

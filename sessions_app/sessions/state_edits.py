@@ -70,8 +70,10 @@ class KeyReaders:
         return self.users > COUNT_LIMIT
 
 
-def put_key(session_pk: int, name: str, value: Any, condition: Condition = ANY) -> StateEdit:
-    """Set the value of a key, named with its prefix.
+def put_key(
+    session_pk: int, name: str, value: Any, condition: Condition = ANY, *, person: str = ""
+) -> StateEdit:
+    """Set the value of a key, named with its prefix. `person` is the name of the person who edits; empty: unknown.
 
     Raises:
         SessionMissing: the session does not exist.
@@ -87,26 +89,26 @@ def put_key(session_pk: int, name: str, value: Any, condition: Condition = ANY) 
             hint="Send a JSON value without NaN, Infinity and lone surrogates, with at most"
             f" {scopes.MAX_DEPTH} levels and some 4,200 digits.",
         )
-    return _edit_key(session_pk, name, condition, {name: value})
+    return _edit_key(session_pk, name, condition, {name: value}, person)
 
 
-def remove_key(session_pk: int, name: str, condition: Condition = ANY) -> StateEdit:
+def remove_key(session_pk: int, name: str, condition: Condition = ANY, *, person: str = "") -> StateEdit:
     """Remove a key. The event says null for it, as ADK's deltas cannot remove; the store has no value.
 
     Raises:
         NotFound: the key has no value. Also all errors of `put_key`.
     """
-    return _edit_key(session_pk, name, condition, None)
+    return _edit_key(session_pk, name, condition, None, person)
 
 
-def append_delta(session_pk: int, delta: dict[str, Any]) -> None:
+def append_delta(session_pk: int, delta: dict[str, Any], *, person: str = "") -> None:
     """Change several keys by one event, as ADK's REST API does.
 
     Raises:
         SessionMissing, BadInput, SessionBusy: as in `put_key`.
     """
     with transaction.atomic():
-        writes.edit_state(_key_of(_lock_editable_session(session_pk)), delta)
+        writes.edit_state(_key_of(_lock_editable_session(session_pk)), delta, person=person)
 
 
 def parse_name(name: str) -> tuple[Scope, str]:
@@ -145,7 +147,9 @@ def count_readers(session: AgentSession, scope: Scope) -> KeyReaders:
     return KeyReaders(sessions, len(users))
 
 
-def _edit_key(session_pk: int, name: str, condition: Condition, delta: dict[str, Any] | None) -> StateEdit:
+def _edit_key(
+    session_pk: int, name: str, condition: Condition, delta: dict[str, Any] | None, person: str
+) -> StateEdit:
     scope, bare = parse_name(name)
     with transaction.atomic():
         session = _lock_editable_session(session_pk)
@@ -153,7 +157,7 @@ def _edit_key(session_pk: int, name: str, condition: Condition, delta: dict[str,
         if delta is None and not had_value:
             raise NotFound(f"The key {name!r} has no value.", hint="There is nothing to remove.")
         removed = (name,) if delta is None else ()
-        appended, record = writes.edit_state(_key_of(session), delta or {}, removed=removed)
+        appended, record = writes.edit_state(_key_of(session), delta or {}, removed=removed, person=person)
         change = StateChange.objects.defer("private").get(
             session=session, seq=appended.seq, scope=scope, key_id=scopes.key_id(bare)
         )

@@ -142,12 +142,12 @@ def append_event(
 
 
 def edit_state(
-    key: SessionKey, delta: Mapping[str, Any], *, removed: Collection[str] = ()
+    key: SessionKey, delta: Mapping[str, Any], *, removed: Collection[str] = (), person: str = ""
 ) -> tuple[AppendResult, EventRecord]:
     """Edit state manually: append an event with the delta, as ADK's PATCH of a session does.
 
     `removed` names keys, with their prefixes, to take out of the state. ADK's deltas cannot remove a key: the
-    event says None for it, the store keeps no value.
+    event says None for it, the store keeps no value. `person` is the name of the person who edits; empty: unknown.
 
     Raises:
         SessionMissing: the session does not exist.
@@ -161,8 +161,10 @@ def edit_state(
         "id": str(uuid.uuid4()),
         "timestamp": time.time(),
     }
-    writers = dict.fromkeys(change, Writer("user", inferred=False))
-    edited = events.mark_removed(events.build_record(event, delta=change, writers=writers), removed)
+    writers = dict.fromkeys(change, Writer("user", person, inferred=False))
+    edited = events.mark_removed(
+        events.build_record(event, delta=change, writers=writers, person=person), removed
+    )
     return append_event(key, edited, cause=ChangeCause.EDIT), edited
 
 
@@ -195,10 +197,10 @@ def _untracked_row(session: AgentSession, invocation_id: str, change: UntrackedC
     )
 
 
-def rename_session(session_pk: int, title: str) -> None:
-    """Set a session's title. The agent's state and the revision do not change."""
+def rename_session(session_pk: int, title: str, person: str = "") -> None:
+    """Set a session's title and the person who sets it. The agent's state and the revision do not change."""
     with transaction.atomic():
-        AgentSession.objects.filter(pk=session_pk).update(title=scopes.clean_text(title))
+        AgentSession.objects.filter(pk=session_pk).update(title=scopes.clean_text(title), title_person=person)
         change_notification.notify_after_commit()
 
 

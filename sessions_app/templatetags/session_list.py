@@ -127,14 +127,16 @@ def session_row(session: AgentSession, hits: Mapping[int, Hit] | str = "") -> di
         "tokens": _tokens(session),
         "problems": _problems(session),
         "updated": devui.moment(session.updated_at),
-        **_pin_fields(is_pinned=session.pinned_at is not None),
+        **_pin_fields(session),
     }
 
 
-def _pin_fields(*, is_pinned: bool) -> dict[str, str]:
-    if not is_pinned:
+def _pin_fields(session: AgentSession) -> dict[str, str]:
+    if session.pinned_at is None:
         return {"pin_mark": EMPTY, "pin_act": "pin", "is_pinned": "false"}
-    mark = format_html('<span class="pin-mark">{}</span>', devui.icon("pin", "pinned", css="icon-small"))
+    person = visible_text.escape_name(session.pinned_person)
+    label = f"pinned by {person}" if person else "pinned"
+    mark = format_html('<span class="pin-mark">{}</span>', devui.icon("pin", label, css="icon-small"))
     return {"pin_mark": mark, "pin_act": "unpin", "is_pinned": "true"}
 
 
@@ -162,7 +164,8 @@ def _tags(session: AgentSession) -> SafeString:
     names = listing.tag_names(session)
     if not names:
         return EMPTY
-    chips = [_tag(name) for name in names[:TAGS_SHOWN]]
+    persons = listing.tag_persons(session)
+    chips = [_tag(name, persons.get(name, "")) for name in names[:TAGS_SHOWN]]
     if len(names) > TAGS_SHOWN:
         more = ", ".join(visible_text.escape_name(name) for name in names[TAGS_SHOWN:])
         chips.append(
@@ -171,12 +174,13 @@ def _tags(session: AgentSession) -> SafeString:
     return SafeString("".join(chips))
 
 
-def _tag(name: str) -> SafeString:
+def _tag(name: str, person: str) -> SafeString:
     query = urlencode({"q": str(Field("tag", name))})
     return format_html(
-        '<a class="tag" href="{}?{}"><bdi>{}</bdi></a>',
+        '<a class="tag" href="{}?{}"{}><bdi>{}</bdi></a>',
         paths.fixed_url("sessions"),
         query,
+        format_html(' title="By {}"', visible_text.escape_name(person)) if person else "",
         visible_text.name_html(name),
     )
 

@@ -64,7 +64,7 @@ SIGNAL_ICONS = {
     "escalate": "up",
 }
 
-SILENT_KEYS = frozenset({"tokens", "model", "asked_model", "node", "flags", "delta"})
+SILENT_KEYS = frozenset({"tokens", "model", "asked_model", "node", "flags", "delta", "person"})
 """Keys of a summary that add no content to a row."""
 
 QUIET_SIGNALS = frozenset({"agentState", "endOfAgent"})
@@ -140,6 +140,7 @@ class TimelineItem:
         nested_runs: what agents did inside its calls.
         log: number of log records after it; None: there are none.
         cost: what its model call cost; None without tokens or without a price list.
+        person: name of the person who sent it or added it by hand; empty: unknown, or an agent's event.
         nested_url: for an event of a nested run the URL of its JSON; empty for an event of the session.
     """
 
@@ -162,6 +163,7 @@ class TimelineItem:
     nested_runs: HeadsByCall = field(default_factory=dict)
     log: LogCount | None = None
     cost: Cost | None = None
+    person: str = ""
     nested_url: str = ""
 
     @property
@@ -376,6 +378,7 @@ class WindowNotes:
     nested_runs: Mapping[int, HeadsByCall] = field(default_factory=dict)
     log_counts: Mapping[int, LogCount] = field(default_factory=dict)
     costs: Mapping[int, Cost | None] = field(default_factory=dict)
+    senders: Mapping[int, str] = field(default_factory=dict)
 
 
 def _run_broken_at(event: Event, runs: Sequence[Run]) -> Run | None:
@@ -418,6 +421,7 @@ def build_items(
             answered_in=sorted({notes.answers_after.get(call_id, 0) for call_id in summary.call_ids} - {0}),
             covers=notes.covers.get(event.seq),
             takes_back=notes.marks.taken_back_by(event.seq),
+            person=summary["person"] or notes.senders.get(event.seq, ""),
             nested_runs=notes.nested_runs.get(event.seq, {}),
             log=notes.log_counts.get(event.seq),
             cost=notes.costs.get(event.seq),

@@ -22,6 +22,8 @@ BRIEF_LENGTH = 160
 TEMP = "temp"
 
 DELTA = "delta"
+BY_HAND = "user"
+"""Kind of the writer of an edit in DevUI."""
 """Writer kind of an explicit state delta, made by the event's author."""
 
 PREFIX = {str(scope): prefix for scope, prefix in scopes.PREFIX.items()} | {TEMP: scopes.TEMP_PREFIX}
@@ -175,11 +177,13 @@ def writer_text(writer: Writer, author: str = "", cause: str = "") -> str:
         cause: cause of the write, a `Cause`.
     """
     if cause == ChangeCause.REWIND:
-        return f"rewind by {author}" if author else "rewind"
+        return f"rewind by {writer.name or author}" if writer.name or author else "rewind"
     if author and writer.kind in ("", DELTA):
         return f"delta by {writer.name or author}"
     if writer.kind in ("", ChangeCause.SEED) and cause in (ChangeCause.IMPORT, ChangeCause.FORK):
         return f"{cause} from {writer.name}" if writer.name else str(cause)
+    if writer.kind == BY_HAND and writer.name:
+        return f"by hand: {writer.name}"
     return f"{writer.kind.replace('_', ' ')} {writer.name}".strip() or "unknown writer"
 
 

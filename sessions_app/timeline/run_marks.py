@@ -98,7 +98,9 @@ class RunMark:
 
 
 def read_window_runs(session: AgentSession, events: Sequence[Event]) -> list[Run]:
-    """Return the runs of the events' invocations, and runs without events that ended among them. One query.
+    """Return the runs of the events' invocations, runs without events that ended among them, and those that run.
+
+    One query.
 
     Runs without events have their request as `request_message`; for others it is empty. They are placed after the
     event that was the session's last when they started; runs before any event belong to the first or an empty window.
@@ -111,7 +113,11 @@ def read_window_runs(session: AgentSession, events: Sequence[Event]) -> list[Run
     )
     request = Case(When(invocation_id="", then=F("request")), default=Value(""), output_field=TextField())
     runs = Run.objects.filter(session=session).annotate(place=place, request_message=request)
-    return list(runs.filter(of_events | alone).defer("request").order_by("created_at", "pk"))
+    return list(
+        runs.filter(of_events | alone | Q(status=Run.Status.RUNNING))
+        .defer("request")
+        .order_by("created_at", "pk")
+    )
 
 
 def position_of(run: Run) -> int:

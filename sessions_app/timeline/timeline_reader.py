@@ -19,6 +19,7 @@ from sessions_app.timeline.items import MAX_CHANGES, EarlierCall, WindowNotes, b
 from sessions_app.timeline.key_changes import changes_of
 from sessions_app.timeline.nested_runs import nested_runs_of
 from sessions_app.timeline.run_marks import (
+    UNSUCCESSFUL,
     RunMark,
     interrupted_invocations,
     needs_mark,
@@ -93,6 +94,7 @@ def _read_notes(
         nested_runs=nested_runs_of(session, events),
         log_counts=count_by_event(session, events),
         costs=costs_of_events(events),
+        senders={position_of(run) + 1: run.person for run in runs if run.person},
     )
 
 
@@ -103,7 +105,7 @@ def _place_runs(groups: list[InvocationGroup], runs: list[Run]) -> list[RunMark]
         _add_runs(group, own)
     ahead: list[RunMark] = []
     for run in runs:
-        if not run.invocation_id:
+        if not run.invocation_id and run.status in UNSUCCESSFUL:
             holders = [group for group in groups if group.items[0].event.seq <= position_of(run)]
             (holders[-1].behind if holders else ahead).append(_mark_without_events(run))
     return ahead

@@ -13,7 +13,7 @@ from sessions_app.branches.fork import fork, title_of
 from sessions_app.branches.rewind import plan_rewind, rewind
 from sessions_app.errors import AlreadyExists, BadInput, StaleSession
 from sessions_app.forms.branches import CompareQuery, ForkForm, ForkQuery, RewindQuery
-from sessions_app.http import render_partial, wants_partial
+from sessions_app.http import person_name, render_partial, wants_partial
 from sessions_app.lookup import find_event, find_session
 from sessions_app.models import AgentSession, Event, Scope
 from sessions_app.paths import session_url
@@ -50,7 +50,9 @@ def rewind_session(request: HttpRequest, pk: int) -> HttpResponse:
     stale: StaleSession | None = None
     if request.method == "POST":
         try:
-            rewind(session.pk, event_id=query["event"], revision=query["revision"])
+            rewind(
+                session.pk, event_id=query["event"], revision=query["revision"], person=person_name(request)
+            )
         except StaleSession as error:
             stale = error
         else:

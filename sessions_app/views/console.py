@@ -10,7 +10,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_POST, require_safe
 
 from sessions_app.errors import AgentNotLoaded, NotFound, RuntimeUnavailable, SessionMissing
-from sessions_app.http import render_partial
+from sessions_app.http import person_name, render_partial
 from sessions_app.lookup import find_run, find_session
 from sessions_app.models import AgentSession
 from sessions_app.paths import session_url
@@ -85,7 +85,7 @@ async def start(request: HttpRequest, pk: int) -> HttpResponse:
                 raise
             return _render_answer_errors(request, error.faults)
         try:
-            await dispatch.start_run(session, answer, send_id)
+            await dispatch.start_run(session, answer, send_id, person=person_name(request))
         except SessionMissing:
             raise
         except QUEUE_ERRORS as error:
@@ -99,7 +99,8 @@ async def start(request: HttpRequest, pk: int) -> HttpResponse:
     if not draft.is_valid:
         return _render_errors(request, session, draft)
     try:
-        await dispatch.start_run(session, await units_of_work.read(draft.request), send_id)
+        request_body = await units_of_work.read(draft.request)
+        await dispatch.start_run(session, request_body, send_id, person=person_name(request))
     except SessionMissing:
         raise
     except QUEUE_ERRORS as error:
@@ -140,7 +141,8 @@ async def resend(request: HttpRequest, run_id: str) -> HttpResponse:
     run = await units_of_work.read(find_run, run_id)
     refuse_read_only(run.session)
     request_body = await units_of_work.read(rerun.rerun_request, run)
-    await dispatch.start_run(run.session, request_body, request.POST.get("send_id", ""))
+    send_id = request.POST.get("send_id", "")
+    await dispatch.start_run(run.session, request_body, send_id, person=person_name(request))
     return _finish(request, run.session)
 
 

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods
 from sessions_app.branches import edit_message, fork
 from sessions_app.errors import BadInput
 from sessions_app.forms.branches import EditMessageForm
-from sessions_app.http import redirect_to, render_partial
+from sessions_app.http import person_name, redirect_to, render_partial
 from sessions_app.lookup import find_run
 from sessions_app.models import Event, Run
 from sessions_app.paths import session_url
@@ -48,7 +48,9 @@ async def edit(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
                 form.add_error(None, f"{error.message} {error.hint}")
             else:
                 await dispatch.start_run(
-                    new_session, sent_message.request(values["message"], values["state_delta"])
+                    new_session,
+                    sent_message.request(values["message"], values["state_delta"]),
+                    person=person_name(request),
                 )
                 return redirect_to(request, session_url(new_session))
         else:
@@ -77,7 +79,8 @@ async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     refuse_read_only(run.session)
     if request.method == "POST" and not context["later"]:
         run_request = {"invocation_id": run.invocation_id, "streaming": True}
-        await dispatch.start_run(run.session, run_request, request.POST.get("send_id", ""))
+        send_id = request.POST.get("send_id", "")
+        await dispatch.start_run(run.session, run_request, send_id, person=person_name(request))
         return redirect_to(request, session_url(run.session))
     status = 422 if request.method == "POST" else 200
     return await sync_to_async(render_partial)(

@@ -19,7 +19,7 @@ from sessions_app import realms
 from sessions_app.errors import AlreadyExists, BadInput
 from sessions_app.forms.lists import SavedViewForm, SessionActionForm
 from sessions_app.forms.sessions import SessionTitleForm
-from sessions_app.http import download, download_page, redirect_to, render_partial
+from sessions_app.http import download, download_page, person_name, redirect_to, render_partial
 from sessions_app.lookup import find_session
 from sessions_app.sessions import deletion, labels, saved_views
 from sessions_app.transfer import exports, html_page
@@ -42,10 +42,12 @@ def apply_action(request: HttpRequest) -> HttpResponseBase:
         return _export(request, pks)
     if verb == "delete":
         return _render_deletion(request, deletion.delete(pks))
-    if verb in {"tag", "untag"}:
-        {"tag": labels.tag, "untag": labels.untag}[verb](pks, tag)
+    if verb == "tag":
+        labels.tag(pks, tag, person=person_name(request))
+    elif verb == "untag":
+        labels.untag(pks, tag)
     else:
-        labels.pin(pks, pinned=verb == "pin")
+        labels.pin(pks, pinned=verb == "pin", person=person_name(request))
     return _finish(request)
 
 
@@ -84,7 +86,7 @@ def rename(request: HttpRequest, pk: int) -> HttpResponse:
     session = find_session(pk)
     form = SessionTitleForm(request.POST or None, initial={"title": session.title})
     if request.method == "POST" and form.is_valid():
-        labels.rename(pk, form.cleaned_data["title"])
+        labels.rename(pk, form.cleaned_data["title"], person=person_name(request))
         return _finish(request)
     context = {"form": form, "session": session, "next": _next_url(request.GET.get("next"))}
     return render_partial(

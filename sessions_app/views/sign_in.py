@@ -16,6 +16,7 @@ from django.views.decorators.http import require_safe
 
 from sessions_app.errors import BadInput, DevUIError, NotFound
 from sessions_app.forms.query import QueryForm
+from sessions_app.http import person_name
 from sessions_app.lookup import find_session
 from sessions_app.paths import session_url
 from sessions_app.realms import refuse_read_only
@@ -92,7 +93,9 @@ async def end(request: HttpRequest) -> HttpResponse:
             credential_request, request.build_absolute_uri(), sign_in["redirect"]
         )
         message = answers.answer_message(question, credential)
-        await dispatch.start_run(session, {"new_message": message, "streaming": True})
+        await dispatch.start_run(
+            session, {"new_message": message, "streaming": True}, person=person_name(request)
+        )
     except DevUIError as error:
         error.back = session_url(session)
         raise

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 from sessions_app import realms, scopes
 from sessions_app.errors import DevUIError, NotFound
 from sessions_app.forms.state import KeyEditForm, KeyQuery, KeyRemovalForm
-from sessions_app.http import redirect_to, render_partial, wants_partial
+from sessions_app.http import person_name, redirect_to, render_partial, wants_partial
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Scope, StateChange
 from sessions_app.paths import session_url
@@ -70,7 +70,11 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
         position = form.cleaned_data["seen_position"] if form.is_valid() else 0
         try:
             return _finish(
-                request, session, state_edits.remove_key(session.pk, name, Condition(position=position))
+                request,
+                session,
+                state_edits.remove_key(
+                    session.pk, name, Condition(position=position), person=person_name(request)
+                ),
             )
         except DevUIError as error:
             status, problem = error.status, error
@@ -97,7 +101,9 @@ def _submit(request: HttpRequest, session: AgentSession) -> HttpResponse:
     if form.cleaned_data["step"] == "save":
         condition = Condition(position=form.cleaned_data["seen_position"])
         try:
-            edited = state_edits.put_key(session.pk, form.name, form.cleaned_data["value"], condition)
+            edited = state_edits.put_key(
+                session.pk, form.name, form.cleaned_data["value"], condition, person=person_name(request)
+            )
             return _finish(request, session, edited)
         except DevUIError as error:
             problem = error

@@ -45,7 +45,8 @@ def _rate_json(tally: case_matrix.Tally) -> dict[str, Any]:
 
 RUN_COLUMNS = (
     *("id", "status", "config_source", "shard", "num_runs", "parallelism", "code_version", "git_revision"),
-    *("adk_version", "baseline", "note", "resumed", "stopped_because", "source"),
+    *("adk_version", "baseline", "baseline_person", "note", "note_person", "resumed", "stopped_because"),
+    *("source", "person"),
     *("created_at", "started_at", "finished_at"),
 )
 RUN_JSON_COLUMNS = ("config", "case_ids", "warnings", "policy", "limits", "prices")
@@ -69,7 +70,7 @@ def run_facts(run: EvalRun) -> dict[str, Any]:
 
 ATTEMPT_COLUMNS = (
     *("case_index", "repetition", "status", "realm", "tries", "seconds", "waited_seconds"),
-    *("model_seconds", "total_tokens", "cost", "cause", "note", "stopped_because"),
+    *("model_seconds", "total_tokens", "cost", "cause", "note", "note_person", "stopped_because"),
 )
 
 

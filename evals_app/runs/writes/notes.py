@@ -15,8 +15,10 @@ LONGEST_NOTE = 10_000
 """Characters of a note."""
 
 
-def mark_baseline(run_id: str, is_baseline: bool = True) -> None:
+def mark_baseline(run_id: str, is_baseline: bool = True, *, person: str = "") -> None:
     """Make a run the baseline of its evalset, in place of the previous one, or undo that.
+
+    `person` is the name of the person who does it, here and below; empty: unknown.
 
     Raises:
         NotFound: no such run.
@@ -33,26 +35,31 @@ def mark_baseline(run_id: str, is_baseline: bool = True) -> None:
         baselines = EvalRun.objects.filter(evalset=run.evalset_id, baseline=True)
         if not is_baseline:
             baselines = baselines.filter(pk=run_id)
-        baselines.update(baseline=False, revision=F("revision") + 1)
+        baselines.update(baseline=False, baseline_person="", revision=F("revision") + 1)
         if is_baseline:
-            EvalRun.objects.filter(pk=run_id).update(baseline=True, revision=F("revision") + 1)
+            EvalRun.objects.filter(pk=run_id).update(
+                baseline=True, baseline_person=person, revision=F("revision") + 1
+            )
         change_notification.notify_after_commit()
 
 
-def note_run(run_id: str, note: str) -> None:
+def note_run(run_id: str, note: str, *, person: str = "") -> None:
     """Store a person's note on a run; "" removes it.
 
     Raises:
         NotFound: no such run.
         BadInput: the note is too long.
     """
+    text = _note(note)
     with transaction.atomic():
-        if not EvalRun.objects.filter(pk=run_id).update(note=_note(note), revision=F("revision") + 1):
+        if not EvalRun.objects.filter(pk=run_id).update(
+            note=text, note_person=person if text else "", revision=F("revision") + 1
+        ):
             raise NotFound(f"No eval run {run_id!r}.", hint="The evalset's page lists its runs.")
         change_notification.notify_after_commit()
 
 
-def note_attempt(attempt_pk: int, note: str) -> None:
+def note_attempt(attempt_pk: int, note: str, *, person: str = "") -> None:
     """Store a person's note on an attempt; "" removes it.
 
     Raises:
@@ -65,7 +72,9 @@ def note_attempt(attempt_pk: int, note: str) -> None:
         if run_id is None:
             raise NotFound(f"No attempt {attempt_pk}.", hint="Its run was deleted.")
         revision = next_revision(run_id)
-        EvalAttempt.objects.filter(pk=attempt_pk).update(note=text, revision=revision)
+        EvalAttempt.objects.filter(pk=attempt_pk).update(
+            note=text, note_person=person if text else "", revision=revision
+        )
         change_notification.notify_after_commit()
 
 

@@ -18,18 +18,20 @@ from sessions_app.store import change_notification
 
 Status = EvalAttempt.Status
 
-UNCHANGED_COLUMNS = {"id", "run", "case_index", "case_id", "repetition", "tries", "note"}
+UNCHANGED_COLUMNS = {"id", "run", "case_index", "case_id", "repetition", "tries", "note", "note_person"}
 """Columns of an attempt that a new try does not change."""
 
 ASSIGNED_COLUMNS = {"realm", "earlier", "revision"}
 """Columns that a new try sets to other values than their defaults."""
 
 
-def restart_attempts(run_id: str, condition: Q, reason: str) -> int:
+def restart_attempts(run_id: str, condition: Q, reason: str, person: str = "") -> int:
     """Reset the matching attempts and queue their run; return their number, 0 if the run has not ended.
 
     A try that had started is stored in `earlier`, with its session and the reason of the next try, which has a realm
     of its own.
+
+    `person` is the name of the person who restarts them, who becomes the run's. If it is empty, the run keeps its own.
     """
     with transaction.atomic():
         run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
@@ -45,6 +47,8 @@ def restart_attempts(run_id: str, condition: Q, reason: str) -> int:
         )
         if started_attempts or waiting_count:
             requeue_run(run, limits_from=None, limits_seconds=0.0)
+            if person:
+                EvalRun.objects.filter(pk=run_id).update(person=person)
         change_notification.notify_after_commit()
     return len(started_attempts) + waiting_count
 

@@ -36,6 +36,7 @@ class NewRun:
         limits: see `limits.Limits`.
         policy: replay policy of models and tools.
         prices: price table for costs.
+        person: name of the person who orders it; empty: unknown.
         repeats: the run that this one repeats.
     """
 
@@ -52,6 +53,7 @@ class NewRun:
     prices: Mapping[str, Any] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     source: str = "page"
+    person: str = ""
     repeats: EvalRun | None = None
 
 
@@ -61,7 +63,16 @@ def create_run(order: NewRun, run_id: str = "") -> EvalRun:
     This process owns the run until it is delivered, if it has a row of its own (`processes.own_id`).
     """
     as_json = ("config", "case_ids", "limits", "policy", "prices", "warnings")
-    as_they_are = ("version", "config_source", "shard", "num_runs", "parallelism", "source", "repeats")
+    as_they_are = (
+        "version",
+        "config_source",
+        "shard",
+        "num_runs",
+        "parallelism",
+        "source",
+        "person",
+        "repeats",
+    )
     run = EvalRun(
         id=run_id or uuid.uuid4().hex,
         evalset=order.version.evalset,
