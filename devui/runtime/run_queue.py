@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from sessions_app.runs.background import BackgroundTasks
 from sessions_app.runs.frame_log import FrameLog
 from sessions_app.runs.lifecycle import RunError
 from sessions_app.store import retry
+from sessions_app.store.bounded_dict import BoundedDict
 from sessions_app.store.stopwatch import Stopwatch
 
 POLL_S = 0.25
@@ -93,7 +93,7 @@ class RunQueue:
         self._on_left = on_left
         self.active: dict[str, ActiveRun] = {}
         self._running: dict[int, ActiveRun] = {}
-        self._ended_frames: OrderedDict[str, FrameLog] = OrderedDict()
+        self._ended_frames: BoundedDict[str, FrameLog] = BoundedDict(MAX_ENDED_LOGS)
         self._tasks = BackgroundTasks()
         self._freed = asyncio.Event()
 
@@ -221,8 +221,6 @@ class RunQueue:
         if self._running.get(active.session.pk) is active:
             del self._running[active.session.pk]
         self._ended_frames[active.id] = active.frames
-        while len(self._ended_frames) > MAX_ENDED_LOGS:
-            self._ended_frames.popitem(last=False)
         active.ended.set()
         self._wake()
         self._on_left()

@@ -7,7 +7,6 @@ the recorder names the next writer, and changes since the previous hook are cred
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +17,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 
 from sessions_app.adk.partial_answers import StreamedAnswers
 from sessions_app.events.attribution import Writer, join_alternatives
+from sessions_app.store.bounded_dict import BoundedDict
 
 EXPLICIT = Writer("delta", inferred=False)
 """Writer of an event that was created with its delta, outside hooks and tools."""
@@ -88,13 +88,10 @@ class WatchedInvocations:
     """Active invocations by id. The oldest are dropped, since an invocation may end without notice."""
 
     def __init__(self) -> None:
-        self._by_id: OrderedDict[str, WatchedInvocation] = OrderedDict()
+        self._by_id: BoundedDict[str, WatchedInvocation] = BoundedDict(MAX_INVOCATIONS)
 
     def __getitem__(self, invocation_id: str) -> WatchedInvocation:
-        invocation = self._by_id.setdefault(invocation_id, WatchedInvocation())
-        while len(self._by_id) > MAX_INVOCATIONS:
-            self._by_id.popitem(last=False)
-        return invocation
+        return self._by_id.setdefault(invocation_id, WatchedInvocation())
 
     def forget(self, invocation_id: str) -> None:
         """Drop an ended invocation."""

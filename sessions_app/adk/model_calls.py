@@ -6,7 +6,6 @@ cheap fingerprint, since consecutive requests of a long session are mostly equal
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,6 +19,7 @@ from pydantic import BaseModel
 from sessions_app import scopes
 from sessions_app.ids import SessionKey
 from sessions_app.models import ModelCall
+from sessions_app.store.bounded_dict import BoundedDict
 from sessions_app.traces import content_store
 from sessions_app.traces.content_store import Piece
 from sessions_app.traces.outbox import Make, Unit
@@ -28,7 +28,7 @@ from sessions_app.traces.records import MAX_ERROR, save_call
 KNOWN_CONTENTS_MOST = 100_000
 """Maximum number of remembered fingerprints."""
 
-_known_contents: OrderedDict[tuple[Any, ...], str] = OrderedDict()
+_known_contents: BoundedDict[tuple[Any, ...], str] = BoundedDict(KNOWN_CONTENTS_MOST)
 
 _SEPARATE = frozenset({"contents", "config", "tools_dict", "live_connect_config"})
 _CONFIG_APART = ("system_instruction", "tools")
@@ -232,8 +232,6 @@ def _content_piece(content: types.Content) -> Piece:
         return Piece(sha, partial(_content_json, content))
     piece = content_store.piece_of(_to_json(content))
     _known_contents[fingerprint] = piece.sha
-    if len(_known_contents) > KNOWN_CONTENTS_MOST:
-        _known_contents.popitem(last=False)
     return piece
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sessions_app.adk.bounded_dict import BoundedDict
 from sessions_app.adk.untracked_state import StateCopy
 from sessions_app.events import KeyWrite
 from sessions_app.events.attribution import Writer
+from sessions_app.store.bounded_dict import BoundedDict
 
 MAX_PENDING = 1000
 

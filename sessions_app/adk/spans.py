@@ -18,10 +18,10 @@ from opentelemetry.trace import StatusCode
 from typing_extensions import override
 
 from sessions_app import scopes
-from sessions_app.adk.bounded_dict import BoundedDict
 from sessions_app.ids import SessionKey
 from sessions_app.models import Span as Row
 from sessions_app.redaction import redact
+from sessions_app.store.bounded_dict import BoundedDict
 from sessions_app.store.stopwatch import Stopwatch
 from sessions_app.traces.outbox import outbox
 from sessions_app.traces.records import MAX_ERROR, save_span

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import connection, transaction
 from django.db.models import Count, Exists, Max, Min, OuterRef, Q, QuerySet
@@ -51,12 +51,9 @@ class NewLogRecord(NamedTuple):
     after_event_id: str = ""
 
 
-_COLUMNS = NewLogRecord._fields
-_INSERT = (
-    f"INSERT INTO sessions_app_logrecord (session_id, {', '.join(_COLUMNS)})"  # noqa: S608 - names of columns
-    f" VALUES (%s, {', '.join(['%s'] * len(_COLUMNS))})"
-)
-"""The end of a run waits for its log, and `bulk_create` takes five times as long."""
+_COLUMNS = f"sessions_app_logrecord (session_id, {', '.join(NewLogRecord._fields)})"
+_INSERT = f"INSERT INTO {_COLUMNS} VALUES (%s, {', '.join(['%s'] * len(NewLogRecord._fields))})"  # noqa: S608
+_COPY = f"COPY {_COLUMNS} FROM STDIN"
 
 USER = "user"
 """Author of messages to the agent."""
@@ -92,16 +89,32 @@ def save_log_records(key: SessionKey, records: Sequence[NewLogRecord]) -> bool:
 
     Returns False if only some of very many records were stored; then call it again.
     """
+    if not records:
+        return True
     session_pk = AgentSession.objects.filter(**key._asdict()).values_list("pk", flat=True).first()
-    if session_pk is None or not records:
+    if session_pk is None:
         return True
     rows = LogRecord.objects.filter(session=session_pk, ref=records[0].ref, number__gte=records[0].number)
     stored_numbers = set(rows.values_list("number", flat=True))  # of an earlier call, or a retried write
     missing = [record for record in records if record.number not in stored_numbers]
-    with transaction.atomic(savepoint=False), connection.cursor() as cursor:
-        cursor.executemany(_INSERT, [(session_pk, *record) for record in missing[:MAX_WRITTEN]])
+    with transaction.atomic(savepoint=False):
+        _insert([(session_pk, *record) for record in missing[:MAX_WRITTEN]])
     change_notification.notify_after_commit()
     return len(missing) <= MAX_WRITTEN
+
+
+def _insert(rows: Sequence[tuple[Any, ...]]) -> None:
+    """Insert rows. The end of a run waits for its log, and `bulk_create` takes five times as long.
+
+    On PostgreSQL with COPY, because psycopg's `executemany` takes three times as long.
+    """
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            cursor.executemany(_INSERT, rows)
+        else:
+            with connection.wrap_database_errors, cursor.copy(_COPY) as copy:
+                for row in rows:
+                    copy.write_row(row)
 
 
 def read_page(session: AgentSession, invocation_id: str, level: int = 0, after_pk: int = 0) -> LogPage:
