@@ -19,12 +19,18 @@ def _login_urls() -> list[URLPattern | URLResolver]:
     ]
 
 
+def _worker_urls() -> list[URLPattern | URLResolver]:
+    """Return the addresses of the workers' pages; none if this server runs its agents itself."""
+    return [path("", include("devui.workers.urls"))] if getattr(settings, "DEVUI_ENGINE", "") else []
+
+
 urlpatterns = [
     path("", views.home, name="home"),
     path("go/", views.go, name="go"),
     *_login_urls(),
-    LazyRoute("ready", "devui.web.monitoring.ready", "ready"),
-    LazyRoute("metrics", "devui.web.monitoring.metrics", "metrics"),
+    *_worker_urls(),
+    LazyRoute("ready", "devui.monitoring.ready", "ready"),
+    LazyRoute("metrics", "devui.monitoring.metrics", "metrics"),
     path("", include("devui.web.adk_front_end")),
     path("", include("sessions_app.urls")),
     path("", include("evals_app.urls")),

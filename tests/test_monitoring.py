@@ -11,7 +11,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 
-from devui.web import monitoring
+from devui import monitoring
 from sessions_app.ids import SessionKey
 from sessions_app.models import Run, RuntimeProcess
 from sessions_app.runs import lifecycle

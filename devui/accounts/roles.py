@@ -84,6 +84,8 @@ ACTION = Rule(
     },
 )
 
+DRAIN, REMOVE = Rule(Role.ADMIN, "drain", "worker"), Rule(Role.ADMIN, "remove", "worker")
+
 _SESSION = "apps/<seg:app_name>/users/<seg:user_id>/sessions/<seg:session_id>"
 _DEV = "dev/apps/<seg:app_name>"
 _EVALSET = "evals/<seg:app_name>/<seg:evalset_id>/"
@@ -151,6 +153,11 @@ RULES: dict[str, Rule] = {
     "POST memory/add/": REMEMBER,
     "POST memory/<int:pk>/delete/": Rule(Role.ADMIN, "delete", "memory"),
     "PATCH apps/<seg:app_name>/users/<seg:user_id>/memory": REMEMBER,
+    # workers
+    "POST workers/<str:worker_id>/drain/": DRAIN,
+    "POST workers/<str:worker_id>/remove/": REMOVE,
+    "POST api/v1/workers/<worker_id>/drain": DRAIN,
+    "DELETE api/v1/workers/<worker_id>": REMOVE,
     # apps
     "POST agents/<seg:app_name>/settings/": SETTINGS,
     "PUT api/v1/apps/<seg:app>/settings": SETTINGS,

@@ -71,6 +71,10 @@ if getattr(settings, "DEVUI_USERS", False):
     from devui.accounts.api import router as tokens
 
     v1.add_router("/tokens", tokens)
+if getattr(settings, "DEVUI_ENGINE", ""):
+    from devui.workers.api import router as workers
+
+    v1.add_router("/workers", workers)
 
 
 def _error_response(request: HttpRequest, error: Any) -> HttpResponse:

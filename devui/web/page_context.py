@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
 
@@ -25,6 +26,17 @@ NAVIGATION = (
 )
 """(first segment of the addresses of its pages, label, key after `g`, route)"""
 
+WORKERS = ("workers", "Workers", "w", "workers")
+"""The navigation item of a server whose agents run on workers."""
+
+APPLESS = frozenset({"agents", "workers"})
+"""Navigation items whose pages have no filter by app."""
+
+
+def navigation() -> tuple[tuple[str, str, str, str], ...]:
+    """Return the navigation items of this server."""
+    return (*NAVIGATION, WORKERS) if getattr(settings, "DEVUI_ENGINE", "") else NAVIGATION
+
 
 class Shell:
     """The frame of one page. It queries the store only if the page shows evalsets."""
@@ -43,7 +55,7 @@ class Shell:
     def place(self) -> str:
         """Name of the current navigation item, by the address; empty outside of all."""
         segment = path_below_mount(self._request).partition("/")[0] or "agents"
-        return segment if any(name == segment for name, *_ in NAVIGATION) else ""
+        return segment if any(name == segment for name, *_ in navigation()) else ""
 
     @cached_property
     def places(self) -> list[dict[str, Any]]:
@@ -53,10 +65,10 @@ class Shell:
                 "label": label,
                 "key": key,
                 "href": reverse(route),
-                "by_app": name != "agents",
+                "by_app": name not in APPLESS,
                 "current": name == self.place,
             }
-            for name, label, key, route in NAVIGATION
+            for name, label, key, route in navigation()
         ]
 
     @cached_property

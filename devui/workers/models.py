@@ -25,6 +25,9 @@ class Worker(models.Model):
     concurrency = models.IntegerField(default=1)
     engine_id = models.BigIntegerField(null=True, help_text="Its id in Procrastinate's table of workers.")
     is_draining = models.BooleanField(default=False, help_text="It finishes its runs and takes no more.")
+    removed_at = models.FloatField(
+        null=True, help_text="When a person removed it, or it ended in order: no page lists it any more."
+    )
 
     objects: ClassVar[models.Manager[Worker]] = models.Manager()
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from devui.supervisor import http_calls
 from devui.supervisor.frame_feeds import FrameFeeds
+from devui.workers import waiting
 from devui.workers.endpoint import END, WorkerEndpoint
 from devui.workers.queues import QUEUE_ID, ProcrastinateQueue, keep_queue_alive
 from devui.workers.registry import LivingWorker, living_workers
@@ -46,7 +47,7 @@ class WorkerRuntimes:
     async def __aenter__(self) -> Self:
         await units_of_work.write(keep_queue_alive)
         processes.set_own_id(QUEUE_ID)
-        job_queue.register(ProcrastinateQueue())
+        job_queue.register(ProcrastinateQueue(), waiting.explain)
         self._workers = await units_of_work.read(living_workers)
         self.spawn(self._watch_workers())
         self.spawn(self._beat())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 from devui.workers.models import Worker
 from sessions_app.runs import processes
@@ -16,6 +17,9 @@ class LivingWorker:
 
     Attributes:
         apps: app → hash of its code.
+        kinds: kinds of queues from which it takes jobs.
+        concurrency: slots: runs at once.
+        engine_id: its id in Procrastinate's table of workers.
     """
 
     id: str
@@ -23,13 +27,32 @@ class LivingWorker:
     address: str
     apps: Mapping[str, str]
     is_draining: bool
+    kinds: tuple[str, ...] = ()
+    concurrency: int = 1
+    engine_id: int | None = None
+
+    @classmethod
+    def of_row(cls, row: Worker) -> Self:
+        """Return the worker of a row."""
+        return cls(
+            str(row.pk),
+            row.process.host,
+            row.address,
+            json.loads(row.apps),
+            row.is_draining,
+            tuple(filter(None, row.kinds.split(","))),
+            row.concurrency,
+            row.engine_id,
+        )
 
 
 def living_workers() -> list[LivingWorker]:
     """Return the workers whose process is alive, oldest first."""
-    rows = Worker.objects.select_related("process").filter(process__stopped_at__isnull=True)
+    rows = Worker.objects.select_related("process").filter(
+        process__stopped_at__isnull=True, removed_at__isnull=True
+    )
     return [
-        LivingWorker(str(row.pk), row.process.host, row.address, json.loads(row.apps), row.is_draining)
+        LivingWorker.of_row(row)
         for row in rows.order_by("process__started_at", "pk")
         if processes.is_alive(row.process)
     ]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import uvicorn
 from typing_extensions import override
 
-from devui.workers.advertisement import advertise, code_versions
+from devui.workers.advertisement import Order, advertise, code_versions, create_row, withdraw
 from devui.workers.engine import Engine
 from devui.workers.listener import WorkerListener
 from devui.workers.run_watch import RunWatch
@@ -69,10 +69,14 @@ class WorkerServer:
         self._watch = RunWatch(supervisor.id, self._cancel_run)
         self._engine = Engine(supervisor, self._watch, options.concurrency)
         self._stop_requests = 0
+        self._is_removed = False
         self._stopped = asyncio.Event()
 
     async def serve(self) -> None:
-        """Serve until a signal; runs in progress have `drain_s` to end, or until a second signal."""
+        """Serve until a signal, or until a person drains or removes the worker.
+
+        Runs in progress have `drain_s` to end, or until a second signal. A removed worker ends at once.
+        """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._request_stop)
@@ -89,7 +93,11 @@ class WorkerServer:
                 timeout_graceful_shutdown=GRACE_S,
             )
         )
+        options = self._options
         async with self._supervisor:
+            await units_of_work.write(
+                create_row, self._supervisor.id, options.address, options.kinds, options.concurrency
+            )
             await self._advertise()
             server_task = asyncio.create_task(server.serve(sockets=[self._listener]))
             engine = asyncio.create_task(self._engine.run())
@@ -102,28 +110,40 @@ class WorkerServer:
                     task.cancel()
                 await asyncio.gather(engine, *others, return_exceptions=True)
                 await self._watch.close()
+                with contextlib.suppress(StoreFault):  # others notice that its process is gone
+                    await units_of_work.write(withdraw, self._supervisor.id)
                 server.should_exit = True
                 await server_task
 
     async def _drain(self, engine: asyncio.Task[None]) -> None:
+        """Wait until the runs have ended, for `drain_s`, until a second signal, or until the worker is removed."""
         self._engine.drain()
+        if self._is_removed:
+            return
+        self._stopped.clear()
         with contextlib.suppress(StoreFault):
             await self._advertise()
-        second_stop = asyncio.create_task(self._await_second_stop())
+        stopped = asyncio.create_task(self._stopped.wait())
         await asyncio.wait(
-            {engine, second_stop}, timeout=self._options.drain_s, return_when=asyncio.FIRST_COMPLETED
+            {engine, stopped}, timeout=self._options.drain_s, return_when=asyncio.FIRST_COMPLETED
         )
-        second_stop.cancel()
-
-    async def _await_second_stop(self) -> None:
-        self._stopped.clear()
-        await self._stopped.wait()
+        stopped.cancel()
 
     def _request_stop(self) -> None:
         self._stop_requests += 1
         if self._stop_requests == 1:
             log.info("The worker finishes its runs; a second signal ends them.")
         self._stopped.set()
+
+    def _follow(self, order: Order) -> None:
+        """Do what people ask of the worker on its page."""
+        if order is Order.DRAIN and not self._stop_requests:
+            log.info("A person drains this worker.")
+            self._request_stop()
+        elif order is Order.END and not self._is_removed:
+            log.warning("A person has removed this worker, or it was silent for a day: it ends.")
+            self._is_removed = True
+            self._stopped.set()
 
     async def _keep_advertised(self) -> None:
         while True:
@@ -138,18 +158,15 @@ class WorkerServer:
 
     async def _advertise(self) -> None:
         apps = await asyncio.to_thread(code_versions, self._folder)
-        options = self._options
-        await units_of_work.write(
+        order = await units_of_work.write(
             advertise,
             self._supervisor.id,
-            options.address,
             apps,
-            kinds=options.kinds,
-            concurrency=options.concurrency,
             engine_id=self._engine.id,
             is_draining=self._stop_requests > 0,
         )
-        self._engine.take(apps, options.kinds)
+        self._engine.take(apps, self._options.kinds)
+        self._follow(order)
 
     async def _cancel_run(self, app_name: str, run_id: str) -> None:
         await (await self._supervisor.client(app_name)).cancel_run(run_id)

@@ -11,6 +11,7 @@ from django.db.models import Avg, Count, Exists, F, OuterRef, Q, QuerySet, Subqu
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from evals_app.runs import attempt_status
 from evals_app.runs.limits import MAX_PARALLELISM, STEP_S
+from sessions_app.runs import job_queue
 
 Status = EvalAttempt.Status
 
@@ -29,6 +30,7 @@ class RunProgress:
         cut_off: those of them that were in flight.
         not_passed: attempts that failed, erred or could not be judged.
         repeated_count: attempts that ran more than once.
+        waits_for: why no worker has begun the run; empty if it is not pending, or needs no worker.
     """
 
     run: EvalRun
@@ -41,6 +43,7 @@ class RunProgress:
     cut_off: int = 0
     not_passed: int = 0
     repeated_count: int = 0
+    waits_for: str = ""
 
     @property
     def can_resume(self) -> bool:
@@ -69,7 +72,7 @@ class RunProgress:
 
 
 def progress_of(run: EvalRun) -> RunProgress:
-    """Return the progress of a run. Two queries while it runs, else one."""
+    """Return the progress of a run. Two queries while it runs, else one; with workers two more while it is pending."""
     now = current_time(run)
     since = run.started_at or now
     took = Avg(F("finished_at") - F("started_at"), filter=Q(started_at__gte=since, finished_at__isnull=False))
@@ -93,7 +96,10 @@ def progress_of(run: EvalRun) -> RunProgress:
             [max(0.0, now - start) for start in start_times if start],
             run.parallelism,
         )
-    return RunProgress(run, seconds_left=seconds_left, seconds=elapsed_seconds(run), **counts)
+    waits_for = job_queue.explain_waiting(run) if run.status == EvalRun.Status.PENDING else ""
+    return RunProgress(
+        run, seconds_left=seconds_left, seconds=elapsed_seconds(run), waits_for=waits_for, **counts
+    )
 
 
 def annotate_actions(runs: QuerySet[EvalRun]) -> QuerySet[EvalRun]:

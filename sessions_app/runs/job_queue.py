@@ -6,7 +6,8 @@ run; its row decides whether there is something left to do. Jobs are written in 
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 
 class JobQueue(Protocol):
@@ -19,15 +20,24 @@ class JobQueue(Protocol):
         """Have a worker with the app execute a pending eval run. `code_version`: the code it needs; empty: any."""
 
 
+Explain = Callable[[Any], str]
+"""Returns why a queued run or pending eval run (`Run` or `EvalRun`) waits, as a sentence."""
+
 _queue: JobQueue | None = None
+_explain: Explain | None = None
 
 
-def register(queue: JobQueue | None) -> None:
-    """Set the queue of this process; None: it delivers its runs itself."""
-    global _queue
-    _queue = queue
+def register(queue: JobQueue | None, explain: Explain | None = None) -> None:
+    """Set the queue of this process, and what explains why runs in it wait; None: it delivers its runs itself."""
+    global _queue, _explain
+    _queue, _explain = queue, explain
 
 
 def current_queue() -> JobQueue | None:
     """Return the queue of this process; None if it delivers its runs itself."""
     return _queue
+
+
+def explain_waiting(run: Any) -> str:
+    """Return why a queued run or pending eval run waits; empty if this process delivers its runs itself."""
+    return _explain(run) if _explain else ""

@@ -50,6 +50,9 @@ BADGES = {
     "incomplete": ("warn", "skip"),
     "not_evaluated": ("warn", "skip"),
     "unknown": ("", "dot"),
+    "alive": ("ok", "ok"),
+    "draining": ("warn", "stop"),
+    "gone": ("danger", "error"),
     "idle": ("", "clock"),
     "expired": ("warn", "clock"),
 }

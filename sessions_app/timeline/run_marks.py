@@ -11,6 +11,7 @@ from django.db.models import Case, F, Q, TextField, Value, When
 from django.db.models.functions import Coalesce
 
 from sessions_app.models import AgentSession, Event, Run
+from sessions_app.runs import job_queue
 
 RUNS_SCANNED = 20
 """Number of newest runs that are read; a longer queue is truncated."""
@@ -25,12 +26,14 @@ UNSUCCESSFUL = (Run.Status.FAILED, Run.Status.CANCELLED, Run.Status.CRASHED)
 class SessionRuns:
     """Runs of a session. `ended` is the newest run if it has ended and did not simply succeed.
 
-    `newest` are all runs read, newest first.
+    `newest` are all runs read, newest first. `waits_for` is the reason for which no worker has begun the first active
+    run; empty if it runs, or if this process delivers its runs itself.
     """
 
     active: list[Run]
     ended: Run | None
     newest: list[Run] = field(default_factory=list)
+    waits_for: str = ""
 
     @property
     def running(self) -> Run | None:
@@ -41,7 +44,8 @@ class SessionRuns:
     def mark(self) -> str:
         """A text that changes with what is shown."""
         runs = [*self.active, self.ended] if self.ended else self.active
-        return " ".join(f"{run.pk}:{run.status}:{run.cancel_requested_at or ''}" for run in runs)
+        marks = [f"{run.pk}:{run.status}:{run.cancel_requested_at or ''}" for run in runs]
+        return " ".join([*marks, self.waits_for])
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +142,13 @@ def needs_mark(run: Run, *, is_asking: bool) -> bool:
 
 
 def read_session_runs(session_pk: int) -> SessionRuns:
-    """Return the runs of a session. One query."""
+    """Return the runs of a session. One query, and up to three with workers while a run is queued."""
     newest = list(Run.objects.filter(session_id=session_pk).order_by("-created_at", "-pk")[:RUNS_SCANNED])
     active = [run for run in reversed(newest) if run.status in Run.ACTIVE]
     last = newest[0] if newest else None
     ended = last if last and last.status not in {*Run.ACTIVE, Run.Status.DONE} else None
-    return SessionRuns(active, ended, newest)
+    is_queued = bool(active) and active[0].status == Run.Status.QUEUED
+    return SessionRuns(active, ended, newest, job_queue.explain_waiting(active[0]) if is_queued else "")
 
 
 def changed_marks(

@@ -18,14 +18,19 @@ FILLED = {
 }
 
 
+def routes() -> list[str]:
+    """Return every route, as `resolve` names it."""
+    return sorted(set(_routes(get_resolver())))
+
+
 def addresses() -> list[str]:
     """Return one address for every route: numbers are 1, names those of `FILLED`."""
-    return sorted({"/" + fill_route(route) for route in _routes(get_resolver())})
+    return sorted({"/" + fill_route(route).lstrip("/") for route in routes()})
 
 
 def _routes(resolver: URLResolver, prefix: str = "") -> Iterator[str]:
     for entry in resolver.url_patterns:
-        route = prefix + str(entry.pattern).lstrip("/")
+        route = prefix + str(entry.pattern)
         if isinstance(entry, URLPattern):
             yield route
         else:

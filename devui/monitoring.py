@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
+from django.conf import settings
 from django.db.models import Count, Min, QuerySet
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
@@ -27,14 +29,17 @@ except ImportError:
 
 @require_safe
 def ready(request: HttpRequest) -> JsonResponse:
-    """Report that the store answers and has the tables of this code.
+    """Report that the store answers and has the tables of this code, and with an engine the number of its workers.
+
+    A web process without workers is ready: runs wait until one starts.
 
     Raises:
         StoreFault: the store does not answer or lacks migrations.
         SchemaTooNew: a newer DevUI wrote it.
     """
     require_current_schema()
-    return JsonResponse({"status": "ready"})
+    engine = {"engine": _engine_state()} if _has_engine() else {}
+    return JsonResponse({"status": "ready", **engine})
 
 
 @require_safe
@@ -52,6 +57,8 @@ def metrics(request: HttpRequest) -> HttpResponse:
     registry = prometheus_client.CollectorRegistry()
     prometheus_client.ProcessCollector(registry=registry)
     registry.register(_StoreMetrics())
+    if _has_engine():
+        registry.register(_WorkerMetrics())
     return HttpResponse(
         prometheus_client.generate_latest(registry), content_type=prometheus_client.CONTENT_TYPE_LATEST
     )
@@ -100,6 +107,51 @@ class _StoreMetrics:
         yield GaugeMetricFamily(
             "devui_unindexed_sessions", "Sessions that wait for the index.", index_backlog.sessions().count()
         )
+
+
+class _WorkerMetrics:
+    """Metrics of workers and of what waits for them, read from the store: every web process reports the same."""
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the current metrics. Seven queries."""
+        from devui.workers.fleet import WorkerStatus, read_fleet
+
+        fleet = read_fleet()
+        yield _by_label(
+            "devui_workers",
+            "Workers by status. Gone ones are counted for a day, or until they are removed.",
+            "status",
+            {status.value: fleet.count(status) for status in WorkerStatus},
+        )
+        living = [worker for worker in fleet.workers if worker.status != WorkerStatus.GONE]
+        taken = sum(worker.slots_taken for worker in living)
+        slots = sum(worker.facts.concurrency for worker in living)
+        yield _by_label(
+            "devui_worker_slots",
+            "Slots of living workers by state.",
+            "state",
+            {"taken": taken, "free": max(0, slots - taken)},
+        )
+        waiting = GaugeMetricFamily(
+            "devui_waiting_runs",
+            "Runs and eval runs that wait for a worker.",
+            labels=["kind", "app", "reason"],
+        )
+        for (kind, app_name, reason), count in fleet.waiting_counts().items():
+            waiting.add_metric([kind, app_name, reason], count)
+        yield waiting
+
+
+def _has_engine() -> bool:
+    return bool(getattr(settings, "DEVUI_ENGINE", ""))
+
+
+def _engine_state() -> dict[str, Any]:
+    from devui.workers.registry import living_workers
+
+    workers = living_workers()
+    draining = sum(worker.is_draining for worker in workers)
+    return {"name": settings.DEVUI_ENGINE, "alive": len(workers) - draining, "draining": draining}
 
 
 def _active_eval_runs() -> QuerySet[EvalRun]:

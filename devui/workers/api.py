@@ -1,0 +1,144 @@
+"""Workers in DevUI's API."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from django.http import HttpRequest
+from ninja import P, PathEx, Router, Schema
+from ninja.responses import Status
+from pydantic import Field
+
+from devui.workers import removal
+from devui.workers.fleet import FleetWorker, Work, read_fleet
+from devui.workers.waiting import WaitingRuns
+from sessions_app.api.schemas import Problem
+from sessions_app.store import units_of_work
+
+router = Router(tags=["workers"])
+
+WorkerId = PathEx[str, P(description="The worker's id.")]
+
+
+class WorkOut(Schema):
+    """A run that a worker executes."""
+
+    kind: Literal["conversation", "eval"]
+    run: str = Field(description="Id of the run or eval run.")
+    app: str
+    title: str = Field(description="Name of the session or evalset.")
+    session: int | None = Field(description="Key of the session of a conversation run.")
+    attempts: int = Field(description="Attempts of an eval run in progress.")
+    started_at: float | None
+
+
+class WorkerOut(Schema):
+    """A worker."""
+
+    id: str
+    status: Literal["alive", "draining", "gone"]
+    host: str
+    pid: int
+    address: str = Field(description="HOST:PORT at which web processes reach it.")
+    apps: dict[str, str] = Field(description="App → hash of its code.")
+    adk_version: str
+    queues: list[str] = Field(description="Kinds of runs that it takes: conversations, evals.")
+    slots: int = Field(description="Runs and eval runs that it executes at once.")
+    slots_taken: int
+    work: list[WorkOut]
+    started_at: float
+    heartbeat_at: float = Field(description="By the clock of its host.")
+
+
+class WaitingOut(Schema):
+    """Runs of an app that wait for the same reason."""
+
+    kind: Literal["conversations", "evals"]
+    app: str
+    reason: str = Field(description="Code of the reason, such as no_app, no_code, slots or session_busy.")
+    detail: str = Field(description="The reason as a sentence.")
+    count: int
+    run: str | None = Field(description="Id of an eval run; null for conversations.")
+    since: float = Field(description="When the oldest was queued.")
+
+
+class FleetOut(Schema):
+    """All workers, those that are gone last, and the runs that wait, the oldest first."""
+
+    workers: list[WorkerOut]
+    waiting: list[WaitingOut]
+
+
+@router.get("", response=FleetOut)
+async def list_workers(request: HttpRequest) -> FleetOut:
+    """List workers and what waits for them."""
+    fleet = await units_of_work.read(read_fleet)
+    return FleetOut(
+        workers=[_worker_out(worker) for worker in fleet.workers],
+        waiting=[_waiting_out(group) for group in fleet.waiting],
+    )
+
+
+@router.post("/{worker_id}/drain", response={204: None, 404: Problem})
+async def drain_worker(request: HttpRequest, worker_id: WorkerId) -> Status[None]:
+    """Let a worker finish its runs, take no more, and end, as on SIGTERM.
+
+    Raises:
+        NotFound: there is no such worker.
+    """
+    await units_of_work.write(removal.drain_worker, worker_id)
+    return Status(204, None)
+
+
+@router.delete("/{worker_id}", response={204: None, 404: Problem})
+async def remove_worker(request: HttpRequest, worker_id: WorkerId) -> Status[None]:
+    """Forget a worker that is gone, or end one at once. Others take over its work.
+
+    Raises:
+        NotFound: there is no such worker.
+    """
+    await units_of_work.write(removal.remove_worker, worker_id)
+    return Status(204, None)
+
+
+def _worker_out(worker: FleetWorker) -> WorkerOut:
+    facts, process = worker.facts, worker.row.process
+    return WorkerOut(
+        id=facts.id,
+        status=worker.status.value,
+        host=facts.host,
+        pid=process.pid,
+        address=facts.address,
+        apps=dict(facts.apps),
+        adk_version=worker.row.adk_version,
+        queues=list(facts.kinds),
+        slots=facts.concurrency,
+        slots_taken=worker.slots_taken,
+        work=[_work_out(item) for item in worker.work],
+        started_at=process.started_at,
+        heartbeat_at=process.heartbeat_at,
+    )
+
+
+def _work_out(item: Work) -> WorkOut:
+    return WorkOut(
+        kind="conversation" if item.session else "eval",
+        run=item.run_id,
+        app=item.app_name,
+        title=item.title,
+        session=item.session.pk if item.session else None,
+        attempts=item.attempts,
+        started_at=item.started_at,
+    )
+
+
+def _waiting_out(group: WaitingRuns) -> WaitingOut:
+    return WaitingOut(
+        kind="evals" if group.run_id else "conversations",
+        app=group.app_name,
+        reason=group.reason.code,
+        detail=group.reason.text,
+        count=group.count,
+        run=group.run_id or None,
+        since=group.since,
+    )

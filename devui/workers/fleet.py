@@ -1,0 +1,161 @@
+"""Read model of all workers: who is there, with what code, and what each one does."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from django.db.models import Count, Q
+
+from devui.workers import removal
+from devui.workers.models import Worker
+from devui.workers.registry import LivingWorker
+from devui.workers.waiting import Capacity, WaitingRuns, read_capacity, read_waiting
+from evals_app.models import EvalAttempt, EvalRun
+from sessions_app.models import AgentSession, Run
+from sessions_app.runs import processes
+
+
+class WorkerStatus(StrEnum):
+    """Status of a worker."""
+
+    ALIVE = "alive"
+    DRAINING = "draining"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A run that a worker executes.
+
+    Attributes:
+        session: the session of a conversation run; None: it is an eval run.
+        title: name of the session or evalset.
+        attempts: attempts of an eval run in progress.
+    """
+
+    run_id: str
+    app_name: str
+    title: str
+    started_at: float | None
+    session: AgentSession | None = None
+    attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FleetWorker:
+    """A worker, living or gone, and what it does."""
+
+    row: Worker
+    facts: LivingWorker
+    status: WorkerStatus
+    slots_taken: int
+    work: list[Work]
+
+    @property
+    def seconds_silent(self) -> float:
+        """Seconds since the last heartbeat, by the clocks of both hosts."""
+        heartbeat_at: float = self.row.process.heartbeat_at
+        return max(0.0, time.time() - heartbeat_at)
+
+    @property
+    def is_silent(self) -> bool:
+        """Tell whether a heartbeat is overdue although the worker does not count as gone yet."""
+        return self.status != WorkerStatus.GONE and self.seconds_silent > 2 * processes.HEARTBEAT_S
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """All workers, and the runs that wait for one."""
+
+    workers: list[FleetWorker]
+    waiting: list[WaitingRuns]
+
+    def count(self, status: WorkerStatus) -> int:
+        """Return the number of workers with a status."""
+        return sum(worker.status == status for worker in self.workers)
+
+    def waiting_counts(self) -> Counter[tuple[str, str, str]]:
+        """Return the number of waiting runs by (kind, app, code of the reason)."""
+        counts: Counter[tuple[str, str, str]] = Counter()
+        for group in self.waiting:
+            counts[group.kind, group.app_name, group.reason.code] += group.count
+        return counts
+
+
+def read_fleet() -> Fleet:
+    """Return all workers and what waits. Seven queries."""
+    rows = Worker.objects.select_related("process").filter(removed_at__isnull=True)
+    ordered = sorted(
+        rows, key=lambda row: (row.process.stopped_at is not None, row.process.started_at, row.pk)
+    )
+    statuses = {row.pk: _status_of(row) for row in ordered}
+    facts = {row.pk: LivingWorker.of_row(row) for row in ordered}
+    capacity = read_capacity([facts[pk] for pk, status in statuses.items() if status != WorkerStatus.GONE])
+    work = _work_of([pk for pk, status in statuses.items() if status != WorkerStatus.GONE])
+    workers = [
+        FleetWorker(row, facts[row.pk], statuses[row.pk], _slots_taken(capacity, facts[row.pk]), work[row.pk])
+        for row in ordered
+    ]
+    return Fleet(workers, read_waiting(capacity))
+
+
+def find_fleet_worker(worker_id: str) -> FleetWorker:
+    """Return one worker and what it does.
+
+    Raises:
+        NotFound: there is no such worker.
+    """
+    removal.find_worker(worker_id)
+    return next(worker for worker in read_fleet().workers if worker.row.pk == worker_id)
+
+
+def _slots_taken(capacity: Capacity, worker: LivingWorker) -> int:
+    return capacity.taken_of(worker) if worker in capacity.workers else 0
+
+
+def _status_of(row: Worker) -> WorkerStatus:
+    if row.process.stopped_at is not None or not processes.is_alive(row.process):
+        return WorkerStatus.GONE
+    return WorkerStatus.DRAINING if row.is_draining else WorkerStatus.ALIVE
+
+
+def _work_of(worker_ids: Collection[str]) -> defaultdict[str, list[Work]]:
+    """Return what workers execute, by the worker's id. Three queries."""
+    work: defaultdict[str, list[Work]] = defaultdict(list)
+    for worker_id, item in [*_runs_of(worker_ids), *_eval_runs_of(worker_ids)]:
+        work[worker_id].append(item)
+    return work
+
+
+def _runs_of(worker_ids: Collection[str]) -> Iterator[tuple[str, Work]]:
+    runs = Run.objects.select_related("session", "runtime").filter(
+        runtime__server__in=worker_ids, status=Run.Status.RUNNING
+    )
+    for run in runs.defer("request").order_by("started_at", "pk"):
+        worker_id = str(run.runtime.server_id) if run.runtime else ""
+        session = run.session
+        yield worker_id, Work(run.pk, session.app_name, session.name, run.started_at, session)
+
+
+def _eval_runs_of(worker_ids: Collection[str]) -> Iterator[tuple[str, Work]]:
+    """Yield the eval runs that workers conduct or of which they execute attempts, with the number of these."""
+    attempts = EvalAttempt.objects.filter(
+        runtime__server__in=worker_ids, status=EvalAttempt.Status.RUNNING
+    ).values_list("runtime__server_id", "run_id")
+    counts = {(str(server), run): count for server, run, count in attempts.annotate(Count("pk")).order_by()}
+    is_busy = Q(runtime__server__in=worker_ids, status=EvalRun.Status.RUNNING)
+    is_busy |= Q(pk__in={run for _, run in counts})
+    runs = EvalRun.objects.filter(is_busy).select_related("evalset", "runtime").order_by("started_at", "pk")
+    for run in runs.only("app_name", "started_at", "status", "evalset__evalset_id", "runtime__server"):
+        conductor = str(run.runtime.server_id) if run.runtime and run.status == EvalRun.Status.RUNNING else ""
+        executors = {server for server, run_id in counts if run_id == run.pk}
+        for worker_id in (executors | {conductor}) & set(worker_ids):
+            attempt_count = counts.get((worker_id, run.pk), 0)
+            yield (
+                worker_id,
+                Work(run.pk, run.app_name, run.evalset.evalset_id, run.started_at, attempts=attempt_count),
+            )

@@ -1,0 +1,63 @@
+"""The page of the workers: who is there, what each one does, what waits, and draining and removing a worker."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from devui.workers import fleet, removal
+from devui.workers.fleet import WorkerStatus
+from sessions_app.http import render_partial, wants_partial
+
+PAGE = "devui/workers/list.html"
+REMOVE = "devui/workers/remove.html"
+
+MARK_LENGTH = 16
+
+
+@require_safe
+def workers(request: HttpRequest) -> HttpResponse:
+    """Show all workers and the runs that wait; for htmx the list, or 204 if it is the one with the `mark`."""
+    current = fleet.read_fleet()
+    mark = _mark_of(current)
+    if wants_partial(request, "workers") and request.GET.get("mark") == mark:
+        return HttpResponse(status=204)
+    context = {"fleet": current, "mark": mark, "alive": current.count(WorkerStatus.ALIVE)}
+    return render_partial(request, PAGE, context, partial="workers")
+
+
+@require_POST
+def drain(request: HttpRequest, worker_id: str) -> HttpResponse:
+    """Let a worker finish its runs and take no more.
+
+    Raises:
+        NotFound: there is no such worker.
+    """
+    removal.drain_worker(worker_id)
+    return redirect("workers")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def remove(request: HttpRequest, worker_id: str) -> HttpResponse:
+    """Ask for confirmation; on POST forget a worker that is gone, or end one at once.
+
+    Raises:
+        NotFound: there is no such worker.
+    """
+    if request.method == "POST":
+        removal.remove_worker(worker_id)
+        return redirect("workers")
+    worker = fleet.find_fleet_worker(worker_id)
+    return render_partial(request, REMOVE, {"worker": worker}, partial="question", target="dialog-content")
+
+
+def _mark_of(current: fleet.Fleet) -> str:
+    """Return a text that changes with what the page shows, except for heartbeats that are in time."""
+    shown = [
+        (worker.facts, worker.status, worker.slots_taken, worker.work, worker.is_silent)
+        for worker in current.workers
+    ]
+    return sha256(repr((shown, current.waiting)).encode()).hexdigest()[:MARK_LENGTH]

@@ -1,0 +1,170 @@
+"""Runs that wait for a worker, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import Count, Exists, Min, OuterRef, QuerySet
+from procrastinate.contrib.django.models import ProcrastinateJob
+
+from devui.workers.queues import CONVERSATIONS, EVALS, QUEUE_ID
+from devui.workers.registry import LivingWorker, living_workers
+from evals_app.models import EvalRun
+from sessions_app.models import Run
+
+CODE_LENGTH = 7
+"""Characters of a code hash in texts, as on pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitReason:
+    """Why a run waits: a code for programs and a sentence."""
+
+    code: str
+    text: str
+
+
+TAKEN = WaitReason("starting", "A worker has it, and the agent's process starts or ends older runs.")
+OFFERED = WaitReason("offered", "A worker is about to take it.")
+SESSION_BUSY = WaitReason("session_busy", "Another run of its session is active.")
+NO_WORKER = WaitReason("no_worker", "No worker is running.")
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Living workers, and the slots that their jobs take.
+
+    Attributes:
+        slots_taken: number of jobs by the worker's id in Procrastinate's table.
+    """
+
+    workers: Sequence[LivingWorker]
+    slots_taken: Mapping[int, int] = field(default_factory=dict)
+
+    def taken_of(self, worker: LivingWorker) -> int:
+        """Return the number of slots of a worker that are taken."""
+        return self.slots_taken.get(worker.engine_id or 0, 0)
+
+    def explain(self, kind: str, app_name: str, code_version: str = "") -> WaitReason:
+        """Return why no worker has begun a run. `code_version`: the code that it needs; empty: any."""
+        if not self.workers:
+            return NO_WORKER
+        with_app = [worker for worker in self.workers if app_name in worker.apps]
+        if not with_app:
+            return WaitReason("no_app", f"No worker has app {app_name}.")
+        if code_version:
+            with_app = [worker for worker in with_app if worker.apps[app_name] == code_version]
+        if not with_app:
+            return WaitReason(
+                "no_code", f"No worker has code {code_version[:CODE_LENGTH]} of app {app_name}."
+            )
+        of_kind = [worker for worker in with_app if kind in worker.kinds]
+        if not of_kind:
+            return WaitReason("no_queue", f"No worker with app {app_name} takes {kind} (--queues).")
+        ready = [worker for worker in of_kind if not worker.is_draining]
+        if not ready:
+            return WaitReason("draining", f"All workers with app {app_name} are draining.")
+        if all(self.taken_of(worker) >= worker.concurrency for worker in ready):
+            slots = sum(worker.concurrency for worker in ready)
+            return WaitReason(
+                "slots", f"{_all_slots(slots)} of the workers with app {app_name} {_are(slots)} taken."
+            )
+        return OFFERED
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRuns:
+    """Runs of one app that wait for the same reason.
+
+    Attributes:
+        kind: `conversations` or `evals`.
+        since: when the oldest was queued, in epoch seconds.
+        run_id, title: an eval run and the name of its evalset, if the group is only that; else empty.
+    """
+
+    kind: str
+    app_name: str
+    reason: WaitReason
+    count: int
+    since: float
+    run_id: str = ""
+    title: str = ""
+
+
+def read_capacity(workers: Sequence[LivingWorker] | None = None) -> Capacity:
+    """Return the living workers and the slots that are taken. One query, and one for the workers unless given."""
+    jobs = ProcrastinateJob.objects.filter(status="doing", worker_id__isnull=False)
+    taken = Counter(dict(jobs.values_list("worker_id").annotate(Count("pk")).order_by()))
+    return Capacity(living_workers() if workers is None else workers, taken)
+
+
+def read_waiting(capacity: Capacity) -> list[WaitingRuns]:
+    """Return the runs that wait, grouped by app and reason, the oldest first. Two queries."""
+    return sorted([*_conversations(capacity), *_eval_runs(capacity)], key=lambda group: group.since)
+
+
+def explain(run: Run | EvalRun) -> str:
+    """Return why a queued run or pending eval run waits, as a sentence. At most three queries."""
+    return _reason_of(run).text
+
+
+def _reason_of(run: Run | EvalRun) -> WaitReason:
+    if run.runtime_id != QUEUE_ID:
+        return TAKEN
+    if isinstance(run, EvalRun):
+        return read_capacity().explain(EVALS, run.app_name, run.code_version)
+    if _older_runs(run.session_id, run.created_at).exists():
+        return SESSION_BUSY
+    return read_capacity().explain(CONVERSATIONS, run.session.app_name)
+
+
+def _conversations(capacity: Capacity) -> Iterable[WaitingRuns]:
+    queued = Run.objects.filter(status=Run.Status.QUEUED).annotate(
+        is_session_busy=Exists(_older_runs(OuterRef("session_id"), OuterRef("created_at")))
+    )
+    groups = queued.values_list("session__app_name", "runtime_id", "is_session_busy")
+    by_reason: dict[tuple[str, WaitReason], WaitingRuns] = {}
+    for app_name, runtime_id, is_busy, count, since in groups.annotate(
+        Count("pk"), Min("created_at")
+    ).order_by():
+        if runtime_id != QUEUE_ID:
+            reason = TAKEN
+        else:
+            reason = SESSION_BUSY if is_busy else capacity.explain(CONVERSATIONS, app_name)
+        group = by_reason.get((app_name, reason))
+        by_reason[app_name, reason] = WaitingRuns(
+            CONVERSATIONS,
+            app_name,
+            reason,
+            count + (group.count if group else 0),
+            min(since, group.since) if group else since,
+        )
+    return by_reason.values()
+
+
+def _eval_runs(capacity: Capacity) -> Iterable[WaitingRuns]:
+    """Yield each pending eval run: there are few, and each has a page."""
+    pending = EvalRun.objects.filter(status=EvalRun.Status.PENDING).order_by("queued_at")
+    for run in pending.select_related("evalset").only(
+        "app_name", "code_version", "runtime", "queued_at", "created_at", "evalset__evalset_id"
+    ):
+        is_queued = run.runtime_id == QUEUE_ID
+        reason = capacity.explain(EVALS, run.app_name, run.code_version) if is_queued else TAKEN
+        since = run.queued_at or run.created_at
+        yield WaitingRuns(EVALS, run.app_name, reason, 1, since, run.pk, run.evalset.evalset_id)
+
+
+def _older_runs(session_pk: Any, created_at: Any) -> QuerySet[Run]:
+    """Return the active runs of a session that come before a run."""
+    return Run.objects.filter(session_id=session_pk, status__in=Run.ACTIVE, created_at__lt=created_at)
+
+
+def _all_slots(count: int) -> str:
+    return f"All {count} slots" if count > 1 else "The only slot"
+
+
+def _are(count: int) -> str:
+    return "are" if count > 1 else "is"

@@ -1,0 +1,136 @@
+"""Reasons for which runs wait for a worker."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+
+from devui.workers import waiting
+from devui.workers.queues import QUEUE_ID, ProcrastinateQueue, keep_queue_alive
+from devui.workers.registry import LivingWorker
+from devui.workers.waiting import Capacity
+from evals_app.models import EvalRun
+from sessions_app.ids import SessionKey
+from sessions_app.models import Run
+from sessions_app.runs import job_queue, lifecycle, processes
+from sessions_app.sessions import writes
+from sessions_app.timeline.run_marks import read_session_runs
+from tests.evals import stored_runs
+from tests.workers.pages.conftest import CODE
+
+BOTH = ("conversations", "evals")
+
+
+def worker(engine_id: int, **values) -> LivingWorker:
+    facts = {"apps": {"weather": CODE}, "kinds": BOTH, "concurrency": 2, "is_draining": False} | values
+    return LivingWorker(f"w{engine_id}", "here", f"here:{engine_id}", engine_id=engine_id, **facts)
+
+
+@pytest.mark.parametrize(
+    ("workers", "taken", "code", "text"),
+    [
+        ([], {}, "no_worker", "No worker is running."),
+        ([worker(1, apps={"office": CODE})], {}, "no_app", "No worker has app weather."),
+        ([worker(1, apps={"weather": "other"})], {}, "no_code", "No worker has code 9bc6d7c of app weather."),
+        (
+            [worker(1, kinds=("evals",))],
+            {},
+            "no_queue",
+            "No worker with app weather takes conversations (--queues).",
+        ),
+        ([worker(1, is_draining=True)], {}, "draining", "All workers with app weather are draining."),
+        (
+            [worker(1), worker(2, concurrency=1), worker(3, is_draining=True)],
+            {1: 2, 2: 1},
+            "slots",
+            "All 3 slots of the workers with app weather are taken.",
+        ),
+        (
+            [worker(1, concurrency=1)],
+            {1: 1},
+            "slots",
+            "The only slot of the workers with app weather is taken.",
+        ),
+        ([worker(1), worker(2)], {1: 2, 2: 1}, "offered", "A worker is about to take it."),
+    ],
+)
+def test_reason_names_what_is_missing(workers, taken, code, text):
+    reason = Capacity(workers, taken).explain("conversations", "weather", CODE)
+    assert (reason.code, reason.text) == (code, text)
+
+
+@pytest.fixture
+def queue(transactional_db):
+    """Runs of this process go to the queue, as in a web process with workers."""
+    keep_queue_alive()
+    processes.set_own_id(QUEUE_ID)
+    job_queue.register(ProcrastinateQueue(), waiting.explain)
+    yield
+    job_queue.register(None)
+    processes.set_own_id(None)
+
+
+def queue_run(session_id: str = "s1", app: str = "weather") -> Run:
+    key = SessionKey("", app, "ann", session_id)
+    session = writes.create_session(key)
+    return lifecycle.create_run(session.pk, {"new_message": {"role": "user", "parts": [{"text": "hi"}]}})
+
+
+def take_jobs(engine_id: int) -> None:
+    """Let a worker's id in Procrastinate's table have all jobs."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO procrastinate_workers (id) OVERRIDING SYSTEM VALUE VALUES (%s)", [engine_id]
+        )
+        cursor.execute("UPDATE procrastinate_jobs SET status = 'doing', worker_id = %s", [engine_id])
+
+
+@pytest.mark.usefixtures("queue")
+def test_waiting_runs_are_grouped_by_app_and_reason(add_worker, django_assert_num_queries):
+    add_worker("w1", engine_id=7, concurrency=1)
+    first = queue_run("s1")
+    take_jobs(7)
+    lifecycle.claim(first.pk, QUEUE_ID, CODE)
+    lifecycle.create_run(first.session_id, {})
+    queue_run("s2")
+    queue_run("s3")
+    queue_run("s4", app="office")
+    capacity = waiting.read_capacity()
+    with django_assert_num_queries(2):
+        groups = waiting.read_waiting(capacity)
+    assert [(group.app_name, group.reason.code, group.count) for group in groups] == [
+        ("weather", "session_busy", 1),
+        ("weather", "slots", 2),
+        ("office", "no_app", 1),
+    ]
+
+
+@pytest.mark.usefixtures("queue")
+def test_eval_run_that_needs_old_code_names_it(add_worker):
+    add_worker("w1", apps={"counter": "another"})
+    run = stored_runs.run(stored_runs.version(stored_runs.cases("one")), {"one": [stored_runs.passing()]})
+    EvalRun.objects.filter(pk=run.pk).update(
+        status=EvalRun.Status.PENDING, runtime=QUEUE_ID, code_version=CODE
+    )
+    run.refresh_from_db()
+    assert job_queue.explain_waiting(run) == "No worker has code 9bc6d7c of app counter."
+    (group,) = waiting.read_waiting(waiting.read_capacity())
+    assert (group.run_id, group.title, group.reason.code) == (run.pk, "kept", "no_code")
+
+
+@pytest.mark.usefixtures("queue")
+def test_session_page_names_the_reason_of_its_first_queued_run(add_worker):
+    run = queue_run()
+    assert read_session_runs(run.session_id).waits_for == "No worker is running."
+    add_worker("w1")
+    runs = read_session_runs(run.session_id)
+    assert runs.waits_for == "A worker is about to take it."
+    assert runs.waits_for in runs.mark
+
+
+@pytest.mark.usefixtures("queue")
+def test_run_that_a_worker_has_waits_for_its_process(add_worker):
+    row = add_worker("w1")
+    run = queue_run()
+    lifecycle.assign(run.pk, row.pk)
+    assert read_session_runs(run.session_id).waits_for.startswith("A worker has it")

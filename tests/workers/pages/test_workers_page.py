@@ -1,0 +1,228 @@
+"""The page of the workers and its API: who is there, draining and removing."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from asgiref.sync import sync_to_async
+
+from devui.accounts.models import AuditEntry
+from devui.accounts.roles import RULES
+from devui.workers import advertisement, removal
+from devui.workers.advertisement import Order
+from devui.workers.fleet import read_fleet
+from devui.workers.models import Worker
+from devui.workers.registry import living_workers
+from evals_app.models import EvalAttempt, EvalRun
+from sessions_app.errors import NotFound
+from sessions_app.ids import SessionKey
+from sessions_app.models import Run, RuntimeProcess
+from sessions_app.runs import lifecycle, processes
+from sessions_app.sessions import writes
+from tests.accounts.conftest import BROWSER, cookie_of
+from tests.evals import stored_runs
+from tests.pages.html import parse
+from tests.security.routes import routes
+from tests.workers.pages.conftest import CODE, ELSEWHERE
+
+pytestmark = pytest.mark.usefixtures("people")
+
+
+async def open_as(web, name: str, path: str = "/workers/", **headers: str):
+    web.cookies.update(await sync_to_async(cookie_of)(name))
+    return await web.get(path, headers=BROWSER | headers)
+
+
+def busy_run(worker_id: str) -> Run:
+    """Return a run that a process of a worker executes."""
+    RuntimeProcess.objects.create(
+        id="p1",
+        app_name="weather",
+        host=ELSEWHERE,
+        pid=2,
+        server_id=worker_id,
+        started_at=1.0,
+        heartbeat_at=1.0,
+    )
+    session = writes.create_session(SessionKey("", "weather", "ann", "s1"))
+    run = lifecycle.create_run(session.pk, {}, runtime_id="p1")
+    lifecycle.claim(run.pk, "p1", CODE)
+    return run
+
+
+async def test_page_shows_who_does_what_with_which_code(web, add_worker):
+    await sync_to_async(add_worker)("w1", engine_id=1)
+    await sync_to_async(add_worker)("w2", is_draining=True)
+    await sync_to_async(add_worker)("w3", stopped_at=time.time())
+    await sync_to_async(busy_run)("w1")
+    page = parse((await open_as(web, "reader")).content)
+    rows = {
+        row.attrs["id"]: row.text
+        for row in page.one("table", css="worker-table").all("tr")
+        if "id" in row.attrs
+    }
+    assert list(rows) == ["worker-w1", "worker-w2", "worker-w3"]
+    assert rows["worker-w1"].startswith("alive w1:8100")
+    assert "ADK 2.13.0" in rows["worker-w1"]
+    assert "weather 9bc6d7c" in rows["worker-w1"]
+    assert "s1 started" in rows["worker-w1"]
+    assert "0 of 2" in rows["worker-w1"]
+    assert rows["worker-w2"].startswith("draining")
+    assert rows["worker-w3"].startswith("gone")
+    assert page.one("nav", css="places").all("a")[-1].text == "Workers"
+
+
+def test_attempts_count_at_the_worker_that_executes_them(add_worker, people):
+    for worker_id in ("w1", "w2"):
+        add_worker(worker_id)
+        RuntimeProcess.objects.create(
+            id=f"p-{worker_id}",
+            app_name="counter",
+            host=ELSEWHERE,
+            pid=2,
+            server_id=worker_id,
+            started_at=1.0,
+            heartbeat_at=1.0,
+        )
+    names = ("one", "two", "three")
+    run = stored_runs.run(
+        stored_runs.version(stored_runs.cases(*names)), {name: [stored_runs.passing()] for name in names}
+    )
+    EvalRun.objects.filter(pk=run.pk).update(status=EvalRun.Status.RUNNING, runtime="p-w1")
+    attempts = EvalAttempt.objects.filter(run=run)
+    attempts.exclude(case_id="one").update(status=EvalAttempt.Status.RUNNING, runtime="p-w2")
+    work = {worker.row.pk: worker.work for worker in read_fleet().workers}
+    assert {pk: [(item.title, item.attempts) for item in items] for pk, items in work.items()} == {
+        "w1": [("kept", 0)],
+        "w2": [("kept", 2)],
+    }
+
+
+async def test_list_is_sent_again_only_when_it_has_changed(web, add_worker):
+    await sync_to_async(add_worker)("w1")
+    page = parse((await open_as(web, "reader")).content)
+    poll = page.one("div", id="workers").attrs["hx-get"]
+    headers = {"HX-Request": "true", "HX-Target": "workers"}
+    assert (await open_as(web, "reader", poll, **headers)).status_code == 204
+    await sync_to_async(RuntimeProcess.objects.filter(pk="w1").update)(heartbeat_at=time.time())
+    assert (await open_as(web, "reader", poll, **headers)).status_code == 204
+    await sync_to_async(removal.drain_worker)("w1")
+    assert "draining" in (await open_as(web, "reader", poll, **headers)).text
+
+
+async def test_page_without_workers_says_how_to_start_one(web):
+    page = parse((await open_as(web, "reader")).content)
+    assert "devui worker AGENTS_DIR" in page.one("div", id="workers").text
+
+
+def test_fleet_takes_seven_queries(transactional_db, add_worker, django_assert_num_queries):
+    for number in range(4):
+        add_worker(f"w{number}", engine_id=number)
+    busy_run("w1")
+    with django_assert_num_queries(7):
+        fleet = read_fleet()
+    assert [len(worker.work) for worker in fleet.workers] == [0, 1, 0, 0]
+
+
+def test_worker_of_another_host_is_gone_after_its_silence(transactional_db, add_worker, monkeypatch):
+    add_worker("w1", host=ELSEWHERE)
+    assert [worker.id for worker in living_workers()] == ["w1"]
+    monkeypatch.setattr(processes, "SILENCE_S", 0.0)
+    assert [worker.status for worker in read_fleet().workers] == ["gone"]
+
+
+def test_worker_reads_that_it_is_drained(transactional_db, add_worker):
+    add_worker("w1")
+    facts = {"engine_id": 3, "is_draining": False}
+    assert advertisement.advertise("w1", {}, **facts) == Order.TAKE_RUNS
+    removal.drain_worker("w1")
+    assert advertisement.advertise("w1", {}, **facts) == Order.DRAIN
+    assert Worker.objects.get(pk="w1").is_draining
+
+
+def test_removed_worker_is_gone_with_its_processes_and_ends_when_it_wakes(transactional_db, add_worker):
+    add_worker("w1")
+    run = busy_run("w1")
+    removal.remove_worker("w1")
+    assert read_fleet().workers == living_workers() == []
+    lifecycle.crash_orphans()
+    assert lifecycle.get_status(run.pk) == Run.Status.CRASHED
+    assert advertisement.advertise("w1", {}, engine_id=3, is_draining=False) == Order.END
+    assert RuntimeProcess.objects.get(pk="w1").stopped_at is not None
+    with pytest.raises(NotFound, match="There is no worker 'w1'"):
+        removal.remove_worker("w1")
+
+
+def test_worker_whose_row_was_deleted_ends(transactional_db):
+    assert advertisement.advertise("w1", {}, engine_id=3, is_draining=False) == Order.END
+
+
+@pytest.mark.parametrize("name", ["reader", "runner"])
+async def test_only_admins_drain_and_remove(web, add_worker, name):
+    await sync_to_async(add_worker)("w1")
+    web.cookies.update(await sync_to_async(cookie_of)(name))
+    for send in (
+        web.post("/workers/w1/drain/", headers=BROWSER),
+        web.post("/workers/w1/remove/", headers=BROWSER),
+        web.post("/api/v1/workers/w1/drain", headers=BROWSER),
+        web.delete("/api/v1/workers/w1", headers=BROWSER),
+    ):
+        assert (await send).status_code == 403
+    assert not await sync_to_async(Worker.objects.exclude(is_draining=False, removed_at=None).exists)()
+
+
+async def test_draining_and_removing_are_audited(web, add_worker):
+    await sync_to_async(add_worker)("w1")
+    web.cookies.update(await sync_to_async(cookie_of)("admin"))
+    assert (await web.post("/workers/w1/drain/", headers=BROWSER)).status_code == 302
+    question = parse((await web.get("/workers/w1/remove/", headers=BROWSER)).content)
+    assert question.one("h1", id="dialog-title").text == "Remove this worker?"
+    assert (await web.post("/workers/w1/remove/", headers=BROWSER)).status_code == 302
+    assert (await web.post("/workers/w1/drain/", headers=BROWSER)).status_code == 404
+    columns = ("person", "verb", "kind", "object_id", "outcome")
+    entries = await sync_to_async(lambda: list(AuditEntry.objects.order_by("pk").values_list(*columns)))()
+    assert entries == [
+        ("admin", "drain", "worker", "w1", "done"),
+        ("admin", "remove", "worker", "w1", "done"),
+        ("admin", "drain", "worker", "w1", "failed"),
+    ]
+
+
+async def test_request_of_another_site_changes_nothing(web, add_worker):
+    await sync_to_async(add_worker)("w1")
+    web.cookies.update(await sync_to_async(cookie_of)("admin"))
+    headers = {"Origin": "https://elsewhere.example", "Sec-Fetch-Site": "cross-site"}
+    assert (await web.post("/workers/w1/remove/", headers=headers)).status_code == 403
+    assert await sync_to_async(Worker.objects.filter(removed_at=None).count)() == 1
+
+
+async def test_api_lists_drains_and_removes(web, add_worker):
+    await sync_to_async(add_worker)("w1", engine_id=1)
+    await sync_to_async(busy_run)("w1")
+    web.cookies.update(await sync_to_async(cookie_of)("admin"))
+    (worker,) = (await web.get("/api/v1/workers", headers=BROWSER)).json()["workers"]
+    assert worker["apps"] == {"weather": CODE}
+    assert (worker["status"], worker["slots"], worker["adk_version"]) == ("alive", 2, "2.13.0")
+    assert [(item["kind"], item["title"]) for item in worker["work"]] == [("conversation", "s1")]
+    assert (await web.post("/api/v1/workers/w1/drain", headers=BROWSER)).status_code == 204
+    (worker,) = (await web.get("/api/v1/workers", headers=BROWSER)).json()["workers"]
+    assert worker["status"] == "draining"
+    assert (await web.delete("/api/v1/workers/w1", headers=BROWSER)).status_code == 204
+    refused = await web.delete("/api/v1/workers/w1", headers=BROWSER)
+    assert (refused.status_code, refused.json()["code"]) == (404, "not_found")
+
+
+async def test_metrics_and_readiness_know_the_workers(web, add_worker):
+    await sync_to_async(add_worker)("w1", engine_id=1)
+    await sync_to_async(add_worker)("w2", is_draining=True)
+    text = (await open_as(web, "reader", "/metrics")).text
+    assert 'devui_workers{status="alive"} 1.0' in text
+    assert 'devui_workers{status="draining"} 1.0' in text
+    assert 'devui_worker_slots{state="free"} 4.0' in text
+    ready = (await open_as(web, "reader", "/ready")).json()
+    assert ready == {"status": "ready", "engine": {"name": "procrastinate", "alive": 1, "draining": 1}}
+
+
+def test_table_of_roles_names_only_requests_that_exist():
+    assert {key for key in RULES if key.partition(" ")[2] not in set(routes())} == set()
