@@ -4,11 +4,11 @@ import secrets
 from pathlib import Path
 
 from devui import embed
-from devui.config import environment
+from devui.config import environment, single_sign_on
 
 DATA_DIR = Path(environment.read_text("DEVUI_DATA_DIR", ".devui")).absolute()
 
-SECRET_KEY = environment.read_text("DEVUI_SECRET_KEY") or secrets.token_urlsafe(48)
+SECRET_KEY = environment.read_secret("DEVUI_SECRET_KEY") or secrets.token_urlsafe(48)
 DEVUI_ALLOW_ORIGINS = environment.read_list("DEVUI_ALLOW_ORIGINS")
 ALLOWED_HOSTS = [
     *environment.read_list("DEVUI_ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]"),
@@ -41,6 +41,9 @@ DEVUI_USERS = environment.read_flag("DEVUI_USERS")
 
 DEVUI_USER_HEADER = environment.read_user_header("DEVUI_USER_HEADER", DEVUI_TRUSTED_PROXIES, DEVUI_USERS)
 """Header in which a trusted proxy names the user that it has signed in; empty: none does."""
+
+DEVUI_OIDC = single_sign_on.read_provider(DEVUI_USERS)
+"""The OpenID Connect provider that signs people in; None: there is none."""
 
 DEVUI_USER_APPS = ["contenttypes", "auth", "accounts"] if DEVUI_USERS else []
 """Labels of the apps with the tables of users."""

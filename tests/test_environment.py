@@ -24,6 +24,12 @@ import pytest
         ("DEVUI_MAX_BODIES_MB", "-1", "DEVUI_MAX_BODIES_MB='-1' is not a positive whole number"),
         ("DEVUI_AGENT_MEMORY_MB", "2GB", "DEVUI_AGENT_MEMORY_MB='2GB' is not a positive whole number"),
         ("DEVUI_USER_HEADER", "X-User", "DEVUI_USER_HEADER='X-User' needs DEVUI_USERS=1"),
+        (
+            "DEVUI_OIDC_ISSUER",
+            "https://a.example",
+            "DEVUI_OIDC_ISSUER='https://a.example' needs DEVUI_USERS=1",
+        ),
+        ("DEVUI_SECRET_KEY_FILE", "/nowhere", "DEVUI_SECRET_KEY_FILE='/nowhere' cannot be read: "),
         ("DEVUI_USERS", "yes", "DEVUI_USERS='yes' is neither 1 nor 0"),
         ("DEVUI_EVAL_LEVEL", "5", "DEVUI_EVAL_LEVEL='5' is not a number between 0 and 1"),
         ("DEVUI_EVAL_LEVEL", "nan", "DEVUI_EVAL_LEVEL='nan' is not a number between 0 and 1"),
@@ -61,3 +67,71 @@ def test_log_level_is_case_insensitive(tmp_path):
         timeout=60,
     )
     assert ended.returncode == 0, ended.stderr
+
+
+OIDC = {
+    "DEVUI_USERS": "1",
+    "DEVUI_OIDC_ISSUER": "https://a.example",
+    "DEVUI_OIDC_CLIENT_ID": "devui",
+    "DEVUI_OIDC_CLIENT_SECRET": "hush",
+}
+
+
+def _check(folder, variables):
+    return subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "devui", "check"],
+        env={**os.environ, "DATABASE_URL": "", "DEVUI_DATA_DIR": str(folder), **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"DEVUI_OIDC_ISSUER": "a.example"}, "DEVUI_OIDC_ISSUER='a.example' is not an https:// URL"),
+        (
+            {"DEVUI_OIDC_ISSUER": "http://a.example"},
+            "DEVUI_OIDC_ISSUER='http://a.example' is not an https:// URL",
+        ),
+        ({"DEVUI_OIDC_ISSUER": "https://a:b"}, "DEVUI_OIDC_ISSUER='https://a:b' is not an https:// URL"),
+        (
+            {"DEVUI_OIDC_CLIENT_ID": ""},
+            "DEVUI_OIDC_ISSUER='https://a.example' needs DEVUI_OIDC_CLIENT_ID and",
+        ),
+        (
+            {"DEVUI_OIDC_CLIENT_SECRET_FILE": "/s"},
+            "DEVUI_OIDC_CLIENT_SECRET and DEVUI_OIDC_CLIENT_SECRET_FILE are both",
+        ),
+        (
+            {"DEVUI_OIDC_DEFAULT_ROLE": "boss"},
+            "DEVUI_OIDC_DEFAULT_ROLE='boss' is not a role: use one of reader,",
+        ),
+        (
+            {"DEVUI_OIDC_GROUP_ROLES": "devs"},
+            "DEVUI_OIDC_GROUP_ROLES='devs' does not give groups one of the roles",
+        ),
+        (
+            {"DEVUI_OIDC_GROUP_ROLES": "a=boss"},
+            "DEVUI_OIDC_GROUP_ROLES='a=boss' does not give groups one of the",
+        ),
+    ],
+)
+def test_invalid_settings_of_single_sign_on_are_refused_in_one_line(tmp_path, variables, message):
+    ended = _check(tmp_path, {**OIDC, **variables})
+    lines = [line for line in ended.stderr.splitlines() if not line.startswith("import time:")]
+    assert ended.returncode == 2
+    assert len(lines) == 1
+    assert lines[0].startswith(message)
+
+
+def test_secret_of_single_sign_on_comes_from_a_file(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("hush\n")
+    variables = {**OIDC, "DEVUI_OIDC_CLIENT_SECRET": "", "DEVUI_OIDC_CLIENT_SECRET_FILE": str(secret)}
+    assert _check(tmp_path, variables).returncode == 0
+
+
+def test_without_single_sign_on_its_library_is_not_imported(tmp_path):
+    assert "joserfc" not in _check(tmp_path, {"DEVUI_USERS": "1"}).stderr

@@ -25,7 +25,7 @@ from django_htmx.middleware import HtmxDetails
 from devui.accounts import audit, logins, targets, tokens, users
 from devui.accounts.audit import Action
 from devui.accounts.logins import Person
-from devui.accounts.roles import APP_FIELDS, SOCKETS, TARGET_APP_FIELDS, Role, Rule, find_rule
+from devui.accounts.roles import APP_FIELDS, SOCKETS, TARGET_APP_FIELDS, Role, Rule, find_rule, is_public
 from devui.web import error_responses
 from devui.web.body_admission import BodyAdmitted
 from devui.web.error_responses import Problem
@@ -115,7 +115,7 @@ class UserRequired(Middleware):
         match = None if is_file else _find_route(request)
         rule = find_rule(request.method or "", match.route) if match else None
         request.devui_route, request.devui_rule = match, rule  # type: ignore[attr-defined]  # see `rule_of`
-        if person is None and login_guard.is_public(request):
+        if person is None and match is not None and is_public(request.method or "", match.route):
             return None
         if person is None:
             if not await units_of_work.read(users.has_admin):

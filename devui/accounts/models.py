@@ -38,6 +38,20 @@ class Login(models.Model):
     expires_at = models.FloatField()
 
 
+class OidcAccount(models.Model):
+    """The account of a user at an OpenID Connect provider."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="oidc_accounts")
+    issuer = models.TextField()
+    subject = models.CharField(max_length=255, help_text="The provider's unchanging id of the person.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["issuer", "subject"], name="one_user_per_oidc_account"),
+            models.UniqueConstraint(fields=["user", "issuer"], name="one_oidc_account_per_issuer"),
+        ]
+
+
 class Token(models.Model):
     """A secret that a program of a user sends. Only the SHA-256 of it is stored."""
 

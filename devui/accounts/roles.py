@@ -227,7 +227,13 @@ TARGET_APP_FIELDS = {
 }
 """Fields of forms and JSON bodies that name a second app, in which the request creates an object."""
 
-PUBLIC_RULES = {"POST login/": Rule(Role.READER, "sign-in", "user")}
+SIGN_IN = Rule(Role.READER, "sign-in", "user")
+PUBLIC_RULES = {
+    "GET login/": READ,
+    "POST login/": SIGN_IN,
+    "GET login/sso/": READ,
+    "GET login/sso/callback/": SIGN_IN,
+}
 """Rules of requests that need no login."""
 
 SOCKETS: dict[str, Rule] = {"ws": READ, "run_live": RUN}
@@ -236,6 +242,14 @@ SOCKETS: dict[str, Rule] = {"ws": READ, "run_live": RUN}
 
 def find_rule(method: str, route: str) -> Rule | None:
     """Return the rule of a request, without those of its form; None if nobody may send it."""
-    is_safe = method in SAFE_METHODS
-    key = f"{'GET' if is_safe else method} {route}"
-    return RULES.get(key) or PUBLIC_RULES.get(key) or (READ if is_safe else None)
+    key = _key(method, route)
+    return RULES.get(key) or PUBLIC_RULES.get(key) or (READ if method in SAFE_METHODS else None)
+
+
+def is_public(method: str, route: str) -> bool:
+    """Tell whether a request needs no login."""
+    return _key(method, route) in PUBLIC_RULES
+
+
+def _key(method: str, route: str) -> str:
+    return f"{'GET' if method in SAFE_METHODS else method} {route}"

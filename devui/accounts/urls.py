@@ -3,9 +3,12 @@
 from django.urls import path
 
 from devui.accounts.views import account, audit_log, sign_in
+from sessions_app.http import LazyRoute
 
 urlpatterns = [
     path("login/", sign_in.sign_in, name="devui-login"),
+    LazyRoute("login/sso/", "devui.accounts.views.single_sign_on.begin", name="sso"),
+    LazyRoute("login/sso/callback/", "devui.accounts.views.single_sign_on.finish", name="sso-callback"),
     path("logout/", sign_in.sign_out, name="devui-logout"),
     path("account/", account.account, name="account"),
     path("account/password/", account.change_password, name="account-password"),

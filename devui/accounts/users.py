@@ -10,18 +10,21 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import models, transaction
 
-from devui.accounts.models import Login, Membership
+from devui.accounts.models import Login, Membership, OidcAccount
 from devui.accounts.roles import Role
 from sessions_app.errors import AlreadyExists, BadInput, NotFound
 
 GENERATED_BYTES = 15
 
 
-def create_user(name: str, role: Role, password: str = "", apps: Sequence[str] = ()) -> str:
+def create_user(
+    name: str, role: Role, password: str = "", apps: Sequence[str] = (), *, has_password: bool = True
+) -> str:
     """Create a user. Return the password, which is generated if none is given.
 
     Args:
         apps: the apps in which the user has the role, and is a reader of all others; none: every app.
+        has_password: False if the user can sign in only by single sign-on; then the result is empty.
 
     Raises:
         BadInput: the name or the password is not acceptable.
@@ -36,9 +39,12 @@ def create_user(name: str, role: Role, password: str = "", apps: Sequence[str] =
         raise AlreadyExists(
             f"There is a user {name!r} already.", hint=f"To change it: `python manage.py changeuser {name}`."
         )
-    password = password or generate_password()
-    require_strong_password(password, user)
-    user.set_password(password)
+    if has_password:
+        password = password or generate_password()
+        require_strong_password(password, user)
+        user.set_password(password)
+    else:
+        user.set_unusable_password()
     with transaction.atomic():
         user.save()
         Membership.objects.create(user=user, role=Role.READER if apps else role)
@@ -108,6 +114,15 @@ def set_password(user: User, password: str = "") -> str:
 def save_password(user: User) -> None:
     """Store the hash of a user's new password, which ends all logins of the user."""
     user.save(update_fields=["password"])
+    Login.objects.filter(user=user).delete()
+
+
+def unlink_oidc_account(user: User) -> None:
+    """End the link to the user's account at the OpenID Connect provider; the next one of the same name gets it.
+
+    This ends all logins of the user.
+    """
+    OidcAccount.objects.filter(user=user).delete()
     Login.objects.filter(user=user).delete()
 
 

@@ -39,6 +39,21 @@ def read_text(name: str, default: str = "") -> str:
     return os.environ.get(name, "").strip() or default
 
 
+def read_secret(name: str) -> str:
+    """Return the variable `name`, or the content of the file that `name` with `_FILE` names; empty if both are unset.
+
+    Raises:
+        ImproperlyConfigured: both are set, or the file cannot be read.
+    """
+    value, file = read_text(name), read_text(f"{name}_FILE")
+    if value and file:
+        raise ImproperlyConfigured(f"{name} and {name}_FILE are both set: unset one of them.")
+    try:
+        return Path(file).read_text(encoding="utf-8").strip() if file else value
+    except (OSError, UnicodeDecodeError) as error:
+        raise ImproperlyConfigured(f"{name}_FILE={file!r} cannot be read: {error}.") from error
+
+
 def read_number(name: str, default: int) -> int:
     """Return the variable `name` as a positive whole number."""
     value = read_text(name, str(default))
@@ -179,7 +194,7 @@ def _engine_problem(database: Mapping[str, Any]) -> str:
         return "needs PostgreSQL: set DATABASE_URL=postgresql://user:password@host:5432/name"
     if importlib.util.find_spec(ENGINE) is None:
         return 'needs Procrastinate, which is not installed: pip install "devui[scale]"'
-    if not read_text("DEVUI_SECRET_KEY"):
+    if not read_secret("DEVUI_SECRET_KEY"):
         return "needs DEVUI_SECRET_KEY, with the same value for all web processes and workers"
     return ""
 

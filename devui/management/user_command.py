@@ -7,12 +7,14 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from devui.config.single_sign_on import ROLES
 from devui.management.passwords import read_password
 from devui.web.login.credentials_file import MIN_PASSWORD
 from sessions_app.errors import DevUIError
 from sessions_app.store.schema import ensure_schema
 
-ROLES = ("reader", "runner", "admin")
+CHANGES = ("role", "password", "unlink", "disable", "enable")
+"""Options that change a user."""
 
 
 class UserCommand(BaseCommand):
@@ -68,7 +70,7 @@ class UserCommand(BaseCommand):
     def _record(self, options: dict[str, Any]) -> None:
         from devui.accounts import audit
 
-        changes = [name for name in ("role", "password", "disable", "enable") if options.get(name)]
+        changes = [name for name in CHANGES if options.get(name)]
         audit.record_command(self.verb, "user", f"{options['name']}: {', '.join(changes)}")
 
     def change_users(self, options: dict[str, Any]) -> None:

@@ -152,6 +152,10 @@ async def _serve(
             runtimes.spawn(run_housekeeping())
             runtimes.spawn(indexer.keep_indexed())
             runtimes.spawn(import_after_first_page())
+            if settings.DEVUI_OIDC:
+                from devui.accounts.oidc.client import warn_of_faults
+
+                runtimes.spawn(warn_of_faults(settings.DEVUI_OIDC))
             if first is not None:
                 runtimes.spawn(first())
             await server.serve(sockets=[listener])

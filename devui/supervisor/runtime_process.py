@@ -25,16 +25,15 @@ from sessions_app.runs import processes
 REFUSAL_STATUS = 2
 """Exit status of `manage.py runtime` when its configuration cannot be used."""
 
-WEB_VARIABLES = frozenset(
-    {
-        "DEVUI_SECRET_KEY",
-        "DEVUI_USERS",
-        "DEVUI_USER_HEADER",
-        "DEVUI_AGENT_USER",
-        "DEVUI_AGENT_DATABASE_URL",
-    }
+WEB_VARIABLES = (
+    "DEVUI_SECRET_KEY",
+    "DEVUI_USERS",
+    "DEVUI_USER_HEADER",
+    "DEVUI_OIDC_",
+    "DEVUI_AGENT_USER",
+    "DEVUI_AGENT_DATABASE_URL",
 )
-"""Variables that only the web process uses."""
+"""Beginnings of the variables that only the web process uses."""
 
 REFUSAL_PREFIX = "CommandError: "
 """Beginning of the output line with the reason."""
@@ -264,4 +263,4 @@ async def _start_process(
 
 def _inherited_environment() -> dict[str, str]:
     """Return the environment without the variables of the web process."""
-    return {name: value for name, value in os.environ.items() if name not in WEB_VARIABLES}
+    return {name: value for name, value in os.environ.items() if not name.startswith(WEB_VARIABLES)}

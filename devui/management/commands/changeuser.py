@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from devui.management.user_command import UserCommand
+from devui.management.user_command import CHANGES, UserCommand
 
 
 class Command(UserCommand):
@@ -19,6 +19,11 @@ class Command(UserCommand):
         parser.add_argument("name", metavar="NAME")
         self.add_role_argument(parser, required=False)
         parser.add_argument("--password", action="store_true", help="Set a new password, as createuser does.")
+        parser.add_argument(
+            "--unlink",
+            action="store_true",
+            help="End the link to the account at the OpenID Connect provider, and the user's logins.",
+        )
         access = parser.add_mutually_exclusive_group()
         access.add_argument(
             "--disable", action="store_true", help="End the user's logins and allow no new one."
@@ -34,9 +39,9 @@ class Command(UserCommand):
         from devui.accounts import users
         from devui.accounts.roles import Role
 
-        if not any(options[name] for name in ("role", "password", "disable", "enable")):
+        if not any(options[name] for name in CHANGES):
             raise CommandError(
-                "Nothing to change: use --role, --password, --disable or --enable.", returncode=2
+                "Nothing to change: use --role, --password, --unlink, --disable or --enable.", returncode=2
             )
         user = users.find_user(options["name"])
         if options["role"]:
@@ -48,6 +53,9 @@ class Command(UserCommand):
             if not typed:
                 self.stdout.write(f"Password: {password}")
             self.stdout.write(f"{user.username} has a new password. Earlier logins have ended.")
+        if options["unlink"]:
+            users.unlink_oidc_account(user)
+            self.stdout.write(f"{user.username} gets the next account of this name at the provider.")
         if options["disable"] or options["enable"]:
             users.set_active(user, is_active=options["enable"])
             self.stdout.write(f"{user.username} is {'enabled' if options['enable'] else 'disabled'}.")

@@ -199,6 +199,7 @@ def _login_form_response(request: HttpRequest) -> HttpResponse:
         "next": _path_and_query(request.headers.get("Referer", "")),
         "was_ended": True,
         "has_users": getattr(settings, "DEVUI_USERS", False),
+        "provider": getattr(settings, "DEVUI_OIDC", None),
     }
     return _with_challenge(render(request, "devui/login.html", context, status=401))
 

@@ -72,8 +72,7 @@ class PasswordThrottle:
         Raises:
             TooManyAttempts: too many attempts of the address, or too many in the queue.
         """
-        network = client_network(address)
-        self._count(network)
+        self.count(address)
         if self._waiting >= MAX_WAITING:
             raise TooManyAttempts("Too many passwords are being tried.", hint="Try again in a moment.")
         self._waiting += 1
@@ -83,17 +82,26 @@ class PasswordThrottle:
         finally:
             self._waiting -= 1
         if result:
-            self._tries.pop(network, None)
+            self.forget(address)
         return result
 
-    def _count(self, network: str) -> None:
-        now = self.clock()
+    def forget(self, address: str) -> None:
+        """Forget the attempts of an address."""
+        self._tries.pop(client_network(address), None)
+
+    def count(self, address: str) -> None:
+        """Count an attempt of an address.
+
+        Raises:
+            TooManyAttempts: the address has made too many.
+        """
+        network, now = client_network(address), self.clock()
         recent = [moment for moment in self._tries.pop(network, []) if now - moment < WINDOW_S]
         self._tries[network] = recent
         if len(recent) >= MAX_ATTEMPTS:
             wait = math.ceil(WINDOW_S - (now - recent[0]))
             raise TooManyAttempts(
-                f"{len(recent)} wrong passwords came from here within {WINDOW_S:.0f} s.",
+                f"{len(recent)} attempts to sign in came from here within {WINDOW_S:.0f} s.",
                 hint=f"Try again in {wait} s.",
             )
         recent.append(now)

@@ -6,6 +6,7 @@ import posixpath
 from urllib.parse import unquote, urlsplit
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
@@ -57,7 +58,7 @@ def safe_path(target: str) -> str:
     """Return the requested path if it belongs to DevUI and is not login or logout, else the home page."""
     is_ours = target.startswith("/") and url_has_allowed_host_and_scheme(target, allowed_hosts=None)
     path = posixpath.normpath(unquote(urlsplit(target).path)) + "/" if is_ours else ""
-    is_login_page = path in {reverse("devui-login"), reverse("devui-logout")}
+    is_login_page = path.startswith((reverse("devui-login"), reverse("devui-logout")))
     return target if is_ours and not is_login_page else reverse("home")
 
 
@@ -99,7 +100,8 @@ async def login_page(
     context |= {
         "next": next_path,
         "problem": problem,
-        "retries": came_from_elsewhere and request.method == "GET",
+        "retries": came_from_elsewhere and request.method == "GET" and status == 200,
+        "provider": getattr(settings, "DEVUI_OIDC", None),
     }
     response = await sync_to_async(render)(request, PAGE, context, status=status)
     response.headers["Cache-Control"] = "no-store"

@@ -1,0 +1,1 @@
+"""Single sign-on by OpenID Connect: the authorization code flow with PKCE, state and nonce."""

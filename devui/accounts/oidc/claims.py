@@ -1,0 +1,106 @@
+"""Claims: what a provider says about a person, and how its ID tokens are checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from joserfc import jwt
+from joserfc.jwk import KeySet
+
+from devui.accounts.oidc.errors import ProviderFault, SignInRefused
+from devui.accounts.roles import Role
+from devui.config.single_sign_on import OidcProvider
+
+LEEWAY_S = 60
+"""Seconds by which the clocks of the provider and of this machine may differ."""
+
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
+"""Signatures that need the provider's private key."""
+
+MAX_SUBJECT = 255
+
+
+@dataclass(frozen=True, slots=True)
+class OidcIdentity:
+    """A person whom a provider has signed in.
+
+    Attributes:
+        subject: the provider's unchanging id of the person.
+        role: the highest role by the person's groups; None if no group has one.
+    """
+
+    issuer: str
+    subject: str
+    name: str
+    role: Role | None
+
+
+def verify_id_token(
+    provider: OidcProvider, issuer: str, keys: dict[str, Any], id_token: str, nonce: str
+) -> dict[str, Any]:
+    """Return the claims of an ID token.
+
+    Args:
+        issuer: the issuer as the provider writes it.
+        keys: the provider's JSON Web Key Set.
+
+    Raises:
+        ProviderFault: signature, issuer, audience, time or nonce is wrong.
+    """
+    registry = jwt.JWTClaimsRegistry(
+        leeway=LEEWAY_S,
+        iss={"essential": True, "value": issuer},
+        aud={"essential": True, "value": provider.client_id},
+        exp={"essential": True},
+        sub={"essential": True},
+        nonce={"essential": True, "value": nonce},
+    )
+    try:
+        signing_keys = [key for key in keys["keys"] if key.get("use") != "enc"]
+        token = jwt.decode(id_token, KeySet.import_key_set({"keys": signing_keys}), ALGORITHMS)
+        registry.validate(token.claims)
+    except Exception as error:  # keys and token are whatever the provider sent
+        raise ProviderFault(f"The provider sent an ID token that is not valid: {error}.") from error
+    if token.claims.get("azp", provider.client_id) != provider.client_id:
+        raise ProviderFault("The provider sent an ID token that is not valid: it is for another client.")
+    return token.claims
+
+
+def missing_claims(provider: OidcProvider, claims: dict[str, Any]) -> set[str]:
+    """Return the names of the claims that DevUI uses and that are missing."""
+    names = {provider.name_claim}
+    if provider.group_roles:
+        names.add(provider.group_claim)
+    return names - set(claims)
+
+
+def identity_of(provider: OidcProvider, claims: dict[str, Any]) -> OidcIdentity:
+    """Return the person with these claims.
+
+    Raises:
+        ProviderFault: the id of the person is not valid.
+        SignInRefused: the person has no name, or an email address that is not verified.
+    """
+    subject, name = claims["sub"], claims.get(provider.name_claim)
+    if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT or not subject.isprintable():
+        raise ProviderFault("The provider sent an id of the person that is not valid.")
+    if not isinstance(name, str) or not name:
+        raise SignInRefused(
+            f"{provider.label} did not send your {provider.name_claim}.",
+            hint="An admin of this server can choose another claim: DEVUI_OIDC_NAME_CLAIM.",
+        )
+    if provider.name_claim == "email" and claims.get("email_verified") not in (True, "true"):
+        raise SignInRefused(
+            f"{provider.label} has not verified your email address.",
+            hint="Verify it there, and sign in again.",
+        )
+    role = _highest_role(provider, claims.get(provider.group_claim))
+    return OidcIdentity(provider.issuer, subject, name, role)
+
+
+def _highest_role(provider: OidcProvider, groups: object) -> Role | None:
+    names = groups if isinstance(groups, list) else [groups]
+    return max(
+        (Role.of(role) for group, role in provider.group_roles.items() if group in names), default=None
+    )

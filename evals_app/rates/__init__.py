@@ -1,1 +1,0 @@
-"""Rate limits of models, which all processes of a store share."""
