@@ -313,3 +313,25 @@ class KnownMetric(models.Model):
     data = models.TextField(help_text="JSON: see `engine.metrics.describe_metrics`.")
     adk_version = models.CharField(max_length=32, default="")
     seen_at = models.FloatField(default=0.0)
+
+
+class ModelRate(models.Model):
+    """Use of a model in the last minute by all processes, and until when its service wants no requests.
+
+    Times are those of the store's clock.
+    """
+
+    model = models.TextField(primary_key=True)
+    requests_per_minute = models.BigIntegerField(null=True, help_text="The limit applied last; null: none.")
+    tokens_per_minute = models.BigIntegerField(null=True, help_text="The limit applied last; null: none.")
+    minute = models.TextField(default="[]", help_text="JSON: [[second, requests, tokens]], oldest first.")
+    blocked_at = models.FloatField(default=0.0)
+    blocked_until = models.FloatField(default=0.0, help_text="The service has requested a wait until then.")
+    blocked_because = models.TextField(default="", help_text="What the service answered.")
+    blocked_by = models.ForeignKey(
+        RuntimeProcess,
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        help_text="The process to which the service said so.",
+    )

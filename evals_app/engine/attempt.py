@@ -29,12 +29,14 @@ from evals_app.engine import _adk, nested_calls, reached_states, scoring
 from evals_app.engine.evaluators import MetricUnavailable, evaluator_class
 from evals_app.engine.judge_models import ModelLog, sum_tokens
 from evals_app.engine.model_retry import Retries, RetryPlugin
+from evals_app.engine.rate_limiter import RateLimiter
 from evals_app.engine.replay import NotRecorded, ReplayPlugin, create_replay
 from evals_app.files.schema import DEFAULT_USER
 from evals_app.metrics.catalog import ADK_METRICS
 from evals_app.metrics.invocations import NestedCalls
 from evals_app.metrics.own import ReachedStates
 from evals_app.models import EvalAttempt
+from evals_app.rates.rate_limits import NO_LIMITS, RateLimits
 from evals_app.runs.attempt_status import MODEL_UNAVAILABLE, STORE_LOST
 from evals_app.runs.limits import RETRY_SECONDS
 from evals_app.runs.replay.policy import RECORDED, ReplayPolicy
@@ -70,6 +72,7 @@ class RunPlan:
 
     Attributes:
         retry_seconds: how long a model call is retried (`limits.Limits`).
+        rate_limits: of model calls.
         waiting: called when an attempt begins to wait for a model, and when it continues.
     """
 
@@ -81,6 +84,7 @@ class RunPlan:
     cases: Sequence[EvalCase]
     policy: ReplayPolicy = ReplayPolicy()  # noqa: RUF009 - it is frozen
     retry_seconds: float | None = RETRY_SECONDS
+    rate_limits: RateLimits = NO_LIMITS
     waiting: Callable[[EvalAttempt], None] | None = None
 
 
@@ -158,7 +162,7 @@ async def run_attempt(plan: RunPlan, attempt: EvalAttempt) -> Outcome:
     case = plan.cases[attempt.case_index].model_copy(deep=True)
     judged = trial.judged
     retries = judged.retries = trial.simulated.retries = _retries(plan, attempt)
-    trial.retry = RetryPlugin(retries)
+    trial.retry = RetryPlugin(retries, is_replayed=plan.policy.models == RECORDED)
     try:
         _require_replayable_models(plan)
         trial.replay = await units_of_work.read(create_replay, plan.policy, attempt)
@@ -194,7 +198,7 @@ def _retries(plan: RunPlan, attempt: EvalAttempt) -> Retries:
         if plan.waiting:
             plan.waiting(attempt)
 
-    return Retries(plan.retry_seconds, tell)
+    return Retries(plan.retry_seconds, tell, RateLimiter(plan.rate_limits, attempt.runtime_id))
 
 
 def _unavailable_failure(trial: Trial, status: EvalAttempt.Status | None = None) -> Failure | None:

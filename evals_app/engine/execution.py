@@ -16,6 +16,7 @@ from evals_app.engine.attempt import RunPlan, failure_from, run_attempt, warm_up
 from evals_app.engine.run_monitor import ProgressCallback, RunMonitor
 from evals_app.files.library import store_metrics
 from evals_app.models import EvalRun
+from evals_app.rates.rate_limits import find_rate_limits
 from evals_app.runs.limits import Limits
 from evals_app.runs.replay.policy import ReplayPolicy
 from evals_app.runs.rerun import HasChanged
@@ -82,12 +83,13 @@ async def prepare_plan(
     """Load the agent, read the configuration and the cases, and store the facts of the run.
 
     Raises:
-        BadInput: the configuration or a case is invalid.
+        BadInput: the configuration, a case or the file of rate limits is invalid.
         HasChanged: the run is resumed, and the agent is not the one that ran before.
         Exception: loading the agent failed.
     """
     agent, app = agent_source.load()
     config = evaluators.read_config(json.loads(run.config))
+    folder = agent_source.folder
     plan = RunPlan(
         app_name=agent_source.app_name,
         agent=agent,
@@ -97,6 +99,7 @@ async def prepare_plan(
         cases=EvalSet.model_validate_json(run.version.content).eval_cases,
         policy=ReplayPolicy.of(run.policy),
         retry_seconds=Limits.read(run.limits).retry_seconds,
+        rate_limits=find_rate_limits([folder.path, folder.root]),
         waiting=(lambda attempt: progress(attempt, None)) if progress else None,
     )
     warm_up(plan.metrics)

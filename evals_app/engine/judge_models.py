@@ -101,12 +101,16 @@ class LoggedModel(BaseLlm):
             _adk.disable_client_retries(llm_request)
         while True:
             answered = False
+            if call:
+                await call.await_admission()
             try:
                 async with aclosing(self.inner.generate_content_async(llm_request, stream)) as responses:
                     async for response in responses:
                         answered = True
                         if not response.partial:
                             self.log.note(name, response)
+                        if call:
+                            await call.note_usage(response)
                         yield response
                 return
             except SystemExit as error:  # it would end the event loop, and be taken for the agent's

@@ -2,7 +2,7 @@
 
 All model calls of an attempt are retried here: those of agents, judges and simulated users, for any model class.
 ADK's own retries (`HttpRetryOptions`) cover Gemini alone, ignore `Retry-After`, and are invisible. Only the call is
-repeated: no tool of an attempt runs twice.
+repeated: no tool of an attempt runs twice. Every call first waits for its admission by the rate limiter.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -27,6 +27,8 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.genai import types
 
 from evals_app.engine import _adk
+from evals_app.engine.rate_limiter import RateLimiter
+from evals_app.rates.model_rates import Hold, Reservation
 
 RETRIED_STATUSES = frozenset((408, 429, 500, 502, 503, 504))
 """HTTP statuses that are retried, the same as by ADK's evaluation for Gemini."""
@@ -54,11 +56,13 @@ class Retries:
     Attributes:
         longest: seconds for which one call is retried; 0: never; None: without a limit.
         tell: called with the reason of a wait ("": no call waits any more) and the seconds waited so far.
+        limiter: admits the calls.
         waited: seconds in which at least one call waited.
     """
 
     longest: float | None
     tell: Callable[[str, float], Awaitable[None]]
+    limiter: RateLimiter = field(default_factory=RateLimiter)
     waited: float = 0.0
     _waiting: int = 0
     _since: float = 0.0
@@ -82,6 +86,8 @@ class Retries:
 class RetriedCall:
     """One model call, retried until it succeeds, fails for another reason, or exceeds the time for retries.
 
+    Each time it is asked between `await_admission` and `note_usage` or `wait_after`.
+
     Attributes:
         unavailable: why retries were given up; empty: they were not.
     """
@@ -90,29 +96,71 @@ class RetriedCall:
         self.unavailable = ""
         self._retries = retries
         self._model = model
-        self._began = time.monotonic()
+        self._first_failed_at: float | None = None
+        self._throttled = 0.0
         self._made = 0
+        self._reservation = Reservation()
+
+    async def await_admission(self) -> None:
+        """Wait until rate limits admit the call.
+
+        A back-off that is longer than the time for retries is not awaited, as if this call had been refused.
+        """
+        while isinstance(hold := await self._retries.limiter.reserve(self._model), Hold):
+            if hold.is_back_off and hold.seconds > self._seconds_left():
+                return
+            began = time.monotonic()
+            seconds = hold.seconds * (1 + JITTER * random.random())  # noqa: S311 - chance, not a secret
+            await self._retries.wait(seconds, f"{hold.reason}. It is asked after {seconds:.0f} s.")
+            if not hold.is_back_off and self._made:
+                self._throttled += time.monotonic() - began
+        self._reservation = hold or Reservation()
+
+    async def note_usage(self, response: LlmResponse) -> None:
+        """Count the tokens of a response."""
+        if response.usage_metadata is not None and not response.partial:
+            await self._settle(response.usage_metadata.total_token_count or 0)
 
     async def wait_after(self, error: Exception) -> bool:
         """Wait before a retry; return False if the call must not be retried."""
+        await self._settle(0)
         if not is_temporary(error):
             return False
         self._made += 1
-        seconds = seconds_before_retry(error, self._made)
-        longest, took = self._retries.longest, time.monotonic() - self._began
+        self._first_failed_at = self._first_failed_at or time.monotonic()
         reason = f"{self._model} could not be asked: {_error_line(error)}"
-        if longest is not None and took + seconds > longest:
+        if requested := _requested_wait(error):
+            await self._retries.limiter.note_back_off(self._model, requested, reason.rstrip("."))
+        seconds = seconds_before_retry(error, self._made)
+        if seconds > self._seconds_left():
             times = f"{self._made} time{'s' * (self._made != 1)}"
-            limit = f"It was asked {times} in {took:.0f} seconds; retry_seconds is {longest:g}."
-            self.unavailable = f"{reason}\n{limit}"
+            limit = f"retry_seconds is {self._retries.longest:g}."
+            self.unavailable = (
+                f"{reason}\nIt was asked {times} in {self._seconds_of_retries():.0f} seconds; {limit}"
+            )
             return False
         seconds *= 1 + JITTER * random.random()  # noqa: S311 - chance, not a secret
         await self._retries.wait(seconds, f"{reason.rstrip('.')}. It is asked again after {seconds:.0f} s.")
         return True
 
+    def _seconds_left(self) -> float:
+        """Return the seconds in which the call may be retried."""
+        longest = self._retries.longest
+        return math.inf if longest is None else longest - self._seconds_of_retries()
+
+    def _seconds_of_retries(self) -> float:
+        """Return the seconds since the first failure, without waits for configured limits."""
+        if self._first_failed_at is None:
+            return 0.0
+        return time.monotonic() - self._first_failed_at - self._throttled
+
+    async def _settle(self, tokens: int) -> None:
+        await self._retries.limiter.settle(self._model, self._reservation, tokens)
+        self._reservation = Reservation()
+
 
 class RetryPlugin(BasePlugin):
-    """Retries the model calls of an agent.
+    """Admits and retries the model calls of an agent.
 
     It precedes all other plugins: they, and the agent's error callbacks, see only the final error.
 
@@ -120,25 +168,35 @@ class RetryPlugin(BasePlugin):
         unavailable: why a model was given up; empty: none was.
     """
 
-    def __init__(self, retries: Retries) -> None:
+    def __init__(self, retries: Retries, *, is_replayed: bool = False) -> None:
+        """`is_replayed`: models answer from a recording, so that rate limits do not hold."""
         super().__init__(name="devui_model_retry")
         self.unavailable = ""
         self._retries = retries
+        self._is_replayed = is_replayed
+        self._calls: dict[int, RetriedCall] = {}
         self._with_answer: set[int] = set()
         self._last_errors: dict[int, tuple[Exception, Exception]] = {}
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> None:
-        """Turn off the retries of google-genai's client, unless the agent configures them."""
+        """Await admission. Turn off the retries of google-genai's client, unless the agent configures them."""
         self._with_answer.discard(id(callback_context.actions))
         _adk.disable_client_retries(llm_request)
+        if not self._is_replayed:
+            call = self._calls[id(callback_context.actions)] = RetriedCall(
+                self._retries, llm_request.model or ""
+            )
+            await call.await_admission()
 
     async def after_model_callback(
         self, *, callback_context: CallbackContext, llm_response: LlmResponse
     ) -> None:
         """Note that a call has answered. If it fails afterwards it is not retried, because it would answer twice."""
         self._with_answer.add(id(callback_context.actions))
+        if call := self._calls.get(id(callback_context.actions)):
+            await call.note_usage(llm_response)
 
     async def on_model_error_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest, error: Exception
@@ -147,8 +205,10 @@ class RetryPlugin(BasePlugin):
         if id(callback_context.actions) in self._with_answer:
             return None
         model = await _adk.resolve_model(callback_context)
-        call, last = RetriedCall(self._retries, model.model), error
+        call = self._calls.get(id(callback_context.actions)) or RetriedCall(self._retries, model.model)
+        last = error
         while await call.wait_after(last):
+            await call.await_admission()
             try:
                 async with aclosing(model.generate_content_async(llm_request, stream=False)) as responses:
                     return join_responses([response async for response in responses])

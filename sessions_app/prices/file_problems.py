@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
 
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from sessions_app.errors import BadInput
 
 MAX_SHOWN = 5
 """Most problems that a message lists; the rest is counted."""
+
+MAX_TOML_BYTES = 1_000_000
+
+Content = TypeVar("Content", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +96,23 @@ def describe_error(error: ErrorDetails) -> str:
     if error["type"] in {"missing", "extra_forbidden", "value_error"} or isinstance(value, dict | list):
         return message
     return f"{message}, not {str(value)[:60]!r}" if isinstance(value, str) else f"{message}, not {value}"
+
+
+def read_toml(path: Path, schema: type[Content], *, hint: str) -> Content:
+    """Read a TOML file. `hint`: what its entries look like.
+
+    Raises:
+        BadFile: the file cannot be read, or entries are invalid; all problems are named.
+    """
+    try:
+        with path.open("rb") as file:
+            document = tomllib.loads(file.read(MAX_TOML_BYTES).decode("utf-8-sig"))
+        return schema.model_validate(document)
+    except ValidationError as error:
+        problems = [
+            FileProblem(path.name, describe_error(fault), field=format_path(fault["loc"]))
+            for fault in error.errors()
+        ]
+        raise BadFile(problems, hint=hint) from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadFile([FileProblem(path.name, f"cannot be read: {error}")]) from error

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
 from django.conf import settings
-from pydantic import ValidationError
 
 from sessions_app.agents.folder import configured_folder
-from sessions_app.prices.file_problems import BadFile, FileProblem, describe_error, format_path
+from sessions_app.prices.file_problems import BadFile, read_toml
 from sessions_app.prices.price_table import NO_PRICES, PriceFile, Prices
 
 NAME = "prices.toml"
-_LONGEST_FILE = 1_000_000
 
 
 def current_prices() -> Prices:
@@ -55,18 +52,6 @@ def read_prices(path: Path) -> Prices:
     Raises:
         BadFile: the file cannot be read, or entries are invalid; all problems are named.
     """
-    try:
-        with path.open("rb") as file:
-            document = tomllib.loads(file.read(_LONGEST_FILE).decode("utf-8-sig"))
-        content = PriceFile.model_validate(document)
-    except ValidationError as error:
-        raise BadFile(
-            [
-                FileProblem(path.name, describe_error(fault), field=format_path(fault["loc"]))
-                for fault in error.errors()
-            ],
-            hint='Prices are for 1,000,000 tokens: [[price]] model = "…", input, output.',
-        ) from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise BadFile([FileProblem(path.name, f"cannot be read: {error}")]) from error
+    hint = 'Prices are for 1,000,000 tokens: [[price]] model = "…", input, output.'
+    content = read_toml(path, PriceFile, hint=hint)
     return Prices(tuple(content.price), content.currency, str(path))

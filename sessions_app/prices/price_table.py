@@ -21,12 +21,12 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from sessions_app.prices.file_problems import FileProblem
+from sessions_app.prices.model_pattern import ModelPattern
 
 MILLION = 1_000_000
 LONGEST_CURRENCY = 12
@@ -42,12 +42,9 @@ MAX_PRICE = 1e9
 Money = Annotated[float, Field(ge=0, le=MAX_PRICE, allow_inf_nan=False, strict=True)]
 
 
-class Price(BaseModel):
+class Price(ModelPattern):
     """The price of 1,000,000 tokens of the models that match a pattern, from a day on (UTC; None: always)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
-
-    model: Annotated[str, Field(min_length=1)]
     since: date | None = Field(default=None, alias="from")
     input: Money
     cached: Money | None = None
@@ -58,15 +55,6 @@ class Price(BaseModel):
         """Return the price as in the file; without `thoughts` as earlier versions stored it, so that both are equal."""
         no_thoughts = {"thoughts"} if self.thoughts is None else None
         return self.model_dump(mode="json", by_alias=True, exclude=no_thoughts)
-
-    @property
-    def is_pattern(self) -> bool:
-        """Tell whether the price may match several models."""
-        return any(sign in self.model for sign in "*?[")
-
-    def names(self, model: str) -> bool:
-        """Tell whether the price applies to a model; `models/x` and `vendor/x` match `x`, too."""
-        return any(fnmatchcase(name, self.model) for name in {model, model.rpartition("/")[2]})
 
     def of(self, usage: Mapping[str, int]) -> float:
         """Return the cost of tokens."""
@@ -176,7 +164,7 @@ def add_tokens(sums: dict[str, int], tokens: Mapping[str, int]) -> None:
 
 
 def _rank(price: Price) -> tuple[bool, int, date]:
-    return not price.is_pattern, len(price.model), price.since or date.min
+    return *price.precedence, price.since or date.min
 
 
 def prices_from_json(table: Mapping[str, Any]) -> Prices:

@@ -14,7 +14,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
-from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.google_llm import Gemini
 from google.adk.models.llm_request import LlmRequest
@@ -32,12 +31,12 @@ from evals_app.runs.limits import Limits
 from sessions_app.models import ModelCall
 from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn
+from tests.evals.refused_models import SOON, Fails, agent, client_error
 
 pytestmark = pytest.mark.anywhere
 
 Status = EvalAttempt.Status
 
-SOON = {"Retry-After": "0.02"}
 BRIEFLY = Limits(retry_seconds=0.3)
 SAID = {"candidates": [{"content": {"role": "model", "parts": [{"text": "fine"}]}, "finishReason": "STOP"}]}
 CALLED = {
@@ -94,27 +93,6 @@ def gemini(service, **more):
     return Gemini(model="gemini-2.5-flash", base_url=f"http://127.0.0.1:{service.server_address[1]}", **more)
 
 
-def client_error(code, headers=SOON):
-    response = httpx.Response(code, headers=headers)
-    return errors.APIError(code, {"error": {"code": code, "message": "Slow down.", "status": "NO"}}, response)
-
-
-class Fails(BaseLlm):
-    """A model that raises what is left to raise, then gives verdicts that everything is right."""
-
-    left: list[Exception]
-    request_count: int = 0
-    says: str = '{"is_the_agent_response_valid": "valid"}'
-
-    async def generate_content_async(
-        self, llm_request: LlmRequest, stream: bool = False
-    ) -> AsyncGenerator[LlmResponse, None]:
-        self.request_count += 1
-        if self.left:
-            raise self.left.pop(0)
-        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=self.says)]))
-
-
 class FailingJudge(BaseLlm):
     """A judge that raises what is left to raise."""
 
@@ -149,10 +127,6 @@ def judge_config(**more):
     return {
         "criteria": {"final_response_match_v2": {"threshold": 0.5, "judge_model_options": options}, **more}
     }
-
-
-def agent(model, **more):
-    return LlmAgent(name="counter", model=model, **more)
 
 
 def talks(ctx, text):

@@ -1,0 +1,1 @@
+"""Rate limits of models, which all processes of a store share."""
