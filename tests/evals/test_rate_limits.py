@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 import time
 from collections.abc import AsyncGenerator
 from types import SimpleNamespace
@@ -26,8 +27,10 @@ from evals_app.rates.sliding_minute import MINUTE_S, SlidingMinute
 from sessions_app.prices.file_problems import BadFile
 from sessions_app.runs import processes
 from sessions_app.store import units_of_work
+from tests import forked_processes
 from tests.evals.builders import case, evalset, turn
 from tests.evals.refused_models import Fails, agent, client_error
+from tests.runtime.web_command import ROOT
 from tests.settable_clock import later
 
 NOW = 1_800_000_000.0
@@ -328,3 +331,11 @@ async def test_own_back_off_is_looked_up_until_it_ends(store):
     assert isinstance(await limiter.reserve("m"), Hold)
     with later(31):
         assert rate_limiter._back_off_ends["m"] < time.monotonic()
+
+
+def test_processes_share_the_limit_of_one_store(tmp_path):
+    store = f"sqlite:///{tmp_path / 'devui.sqlite3'}"
+    command = [sys.executable, "-m", "tests.evals.concurrent_reservations", store, "4", "10", "25"]
+    done = forked_processes.run(command, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert sum(map(int, done.stdout.split())) == 25
