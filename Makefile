@@ -32,6 +32,14 @@ $(VENV)/.dev: pyproject.toml $(LOCK) | $(BIN)/python
 run: $(VENV)/.run ## install, and serve the example agents with demo sessions on http://127.0.0.1:8000/
 	$(BIN)/python manage.py web examples/agents --demo examples/demo.json --host $(HOST) --port $(PORT)
 
+$(VENV)/.team: pyproject.toml | $(BIN)/python
+	$(PIP_INSTALL) -e '.[scale]'
+	touch $(VENV)/.run $@
+
+.PHONY: team
+team: $(VENV)/.team ## install, and serve the example agents for a team: users, two web processes, three workers, PostgreSQL
+	$(BIN)/python manage.py team examples/agents --port $(PORT)
+
 .PHONY: install
 install: $(VENV)/.dev ## install everything that developing needs, in the versions of the lock file
 

@@ -30,6 +30,10 @@ def _run() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "devui.settings")
     if sys.argv[1:2] in (["run_evals"], ["web"], ["worker"]):
         gc.disable()  # until imports are done, see `evals_app.engine.local_runner` and `devui.serving.server`
+    if sys.argv[1:2] == ["team"]:
+        from devui.serving import team_store
+
+        team_store.set_environment()
     from django.conf import settings
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line

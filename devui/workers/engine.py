@@ -80,7 +80,9 @@ class Engine:
         cast(Any, self._worker).stop()
 
     async def retry_jobs_of_gone_workers(self) -> None:
-        """Return the jobs of workers that are gone to their queues."""
+        """Return the jobs of workers that are gone to their queues. A draining worker leaves that to others."""
+        if self._is_draining:
+            return
         jobs = self._app.job_manager
         for engine_id in await units_of_work.read(redelivery.engine_ids_of_gone_workers):
             for job in await jobs.list_jobs_async(status=Status.DOING.value, worker_id=engine_id):

@@ -87,3 +87,26 @@ def test_migrations_of_workers_are_complete(tmp_path):
     with own_database() as database:
         ended = devui(database, tmp_path, "makemigrations", "--check", "--dry-run", "devui_workers")
     assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_make_team_starts_the_command_with_the_example_agents():
+    shown = subprocess.run(["make", "-n", "team"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "manage.py team examples/agents --port 8000" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        (
+            "postgresql://postgres@127.0.0.1:1/devui",
+            "PostgreSQL cannot be used at postgresql://postgres@127.0.0.1:1/devui",
+        ),
+        ("sqlite:///d.sqlite3", "DEVUI_ENGINE='procrastinate' needs PostgreSQL: set DATABASE_URL="),
+    ],
+)
+def test_team_without_postgresql_says_what_to_do_in_one_line(tmp_path, url, words):
+    ended = devui(url, tmp_path, "team", str(agents_of_team(tmp_path)))
+    assert ended.returncode == 2
+    assert words in ended.stderr
+    assert "DATABASE_URL=postgresql://user:password@host:5432/name" in ended.stderr
+    assert ended.stderr.count("\n") == 1

@@ -1,0 +1,230 @@
+"""`manage.py team`, as `make team` starts it: people work on two web processes while processes are killed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+from websockets.asyncio.client import connect
+
+from sessions_app.runs import processes
+from tests.runtime.web_command import ROOT
+from tests.workers.conftest import CASES, WORDS, agents_of_team
+from tests.workers.team import PATIENCE_S, POSTGRES, Member, team_environment, wait_for
+
+pytestmark = pytest.mark.soak
+
+REPETITIONS = 3
+PASSWORD = "correct horse battery"
+OUTCOMES = "SELECT case_id, repetition, status FROM evals_app_evalattempt WHERE run_id = '{}'"
+
+
+class OwnTeam:
+    """The command `team` with its database and its people."""
+
+    def __init__(self, folder: Path, *arguments: str, name: str = "", port: int = 0) -> None:
+        self.name = name or f"test_team_{uuid.uuid4().hex[:12]}"
+        self.port = port or free_port()
+        self.database = f"{POSTGRES.rpartition('/')[0]}/{self.name}"
+        self.environment = team_environment(self.database, folder)
+        log = folder / "team.log"
+        with log.open("w") as output:
+            process = subprocess.Popen(
+                command("team", str(agents_of_team(folder)), "--port", str(self.port), *arguments),
+                env=self.environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                text=True,
+                cwd=ROOT,
+            )
+        self.member = Member(process, log)
+
+    @property
+    def urls(self) -> list[str]:
+        """The addresses of the web processes."""
+        return re.findall(r"http://[\d.:]+(?=/)", self.member.first_line("The team serves on"))
+
+    @property
+    def admin_password(self) -> str:
+        return self.member.first_line("Sign in as admin").split()[7]
+
+    def create_user(self, name: str, role: str) -> None:
+        subprocess.run(
+            command("createuser", name, "--role", role),
+            input=f"{PASSWORD}\n{PASSWORD}\n",
+            env={**self.environment, "DEVUI_USERS": "1"},
+            cwd=ROOT,
+            text=True,
+            check=True,
+            capture_output=True,
+        )
+
+    def pid_of(self, words: str) -> int:
+        """Return the pid of the command's child with these words in its command line."""
+        children = Path(f"/proc/{self.member.process.pid}/task/{self.member.process.pid}/children")
+        for task in children.parents[1].iterdir():
+            for pid in (task / "children").read_text().split():
+                if words in Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " "):
+                    return int(pid)
+        raise AssertionError(f"no child {words!r}")
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.database, autocommit=True) as connection:
+            return connection.execute(statement).fetchall()  # type: ignore[call-overload]  # psycopg wants literal SQL
+
+    def drop(self) -> None:
+        if self.member.process.poll() is None:
+            self.member.process.kill()
+        print(self.member.log.read_text())
+        with psycopg.connect(f"{POSTGRES.rpartition('/')[0]}/postgres", autocommit=True) as admin:
+            admin.execute(f'DROP DATABASE IF EXISTS "{self.name}" WITH (FORCE)')
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, str(ROOT / "manage.py"), *arguments]
+
+
+def free_port() -> int:
+    """Return a port with a free successor."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as first:
+            port = first.getsockname()[1]
+            try:
+                socket.create_server(("127.0.0.1", port + 1)).close()
+            except OSError:
+                continue
+            return int(port)
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Iterator[OwnTeam]:
+    team = OwnTeam(tmp_path)
+    try:
+        yield team
+    finally:
+        team.drop()
+
+
+def browser(url: str, name: str, password: str = PASSWORD) -> httpx.Client:
+    """Return a client that has signed in."""
+    client = httpx.Client(base_url=url, timeout=PATIENCE_S, trust_env=False, headers={"Origin": url})
+    answer = client.post("/login/", data={"name": name, "password": password})
+    assert answer.status_code == 303, answer.text
+    return client
+
+
+async def watch(client: httpx.Client, path: str) -> list[dict[str, Any]]:
+    """Return the messages of a page's socket, until it is closed."""
+    url = str(client.base_url).rstrip("/")
+    cookie = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+    async with connect(
+        f"ws{url.removeprefix('http')}{path}",
+        origin=url,
+        additional_headers={"Cookie": cookie},
+        proxy=None,
+        max_size=None,
+    ) as opened:
+        return [json.loads(message) async for message in opened]
+
+
+def stream_conversation(client: httpx.Client) -> str:
+    """Talk with an agent as a person's program does; return the last text."""
+    made = client.post("/apps/talker/users/ben/sessions").json()
+    body = {
+        "appName": "talker",
+        "userId": "ben",
+        "sessionId": made["id"],
+        "streaming": True,
+        "newMessage": {"role": "user", "parts": [{"text": f"say {WORDS}"}]},
+    }
+    with client.stream("POST", "/run_sse", json=body) as answer:
+        frames = [line for line in answer.iter_lines() if line.startswith("data:")]
+    assert sum('"partial":true' in frame for frame in frames) == 20
+    return frames[-1]
+
+
+async def test_team_works_on_while_a_worker_and_a_web_process_are_killed(team):
+    first, second = team.urls
+    for name in ("ann", "ben"):
+        await asyncio.to_thread(team.create_user, name, "runner")
+    ann, ben = browser(first, "ann"), browser(second, "ben")
+    order = {"app": "talker", "evalset": "talk", "criteria": {"response_match_score": 0.9}}
+    answer = ann.post("/api/v1/evals/runs", json={**order, "num_runs": REPETITIONS, "parallelism": 8})
+    run_id = answer.json()["id"]
+    watching = asyncio.create_task(watch(ben, f"/ws/evals/runs/{run_id}/?after=0"))
+
+    ended = (
+        f"SELECT count(*) FROM evals_app_evalattempt WHERE run_id = '{run_id}' AND finished_at IS NOT NULL"
+    )
+    await asyncio.to_thread(wait_for, lambda: team.rows(ended)[0][0], lambda count: count >= 6)
+    workers = ben.get("/api/v1/workers").json()["workers"]
+    busy = next(worker for worker in workers if worker["work"])
+    os.kill(busy["pid"], signal.SIGKILL)
+    os.kill(team.pid_of(f"--port {team.port} "), signal.SIGKILL)
+
+    assert WORDS in await asyncio.to_thread(stream_conversation, ben)
+    (session,) = ben.get("/api/v1/sessions?app=talker&user=ben").json()["sessions"]
+    refused = ben.post("/api/v1/sessions/delete", json={"sessions": [session["key"]]})
+    assert (refused.status_code, refused.json()["code"]) == (403, "role_required")
+
+    messages = await asyncio.wait_for(watching, 240)
+    kinds = Counter(message["type"] for message in messages)
+    assert kinds["end"] == 1
+    assert sum(kinds.values()) > 5, "ben saw the run while it went on"
+    assert ben.get(f"/api/v1/evals/runs/{run_id}").json()["status"] == "done"
+    outcomes = team.rows(OUTCOMES.format(run_id))
+    assert Counter(status for _, _, status in outcomes) == {"passed": CASES * REPETITIONS}
+    assert len({(case, repetition) for case, repetition, _ in outcomes}) == CASES * REPETITIONS
+    states = {w["pid"]: w["status"] for w in ben.get("/api/v1/workers").json()["workers"]}
+    assert Counter(states.values()) == {"alive": 2, "gone": 1}
+    assert states[busy["pid"]] == "gone"
+
+    admin = browser(second, "admin", team.admin_password)
+    exported = admin.get("/audit/export/?format=jsonl").text.splitlines()
+    entries = [json.loads(line) for line in exported]
+    seen = {
+        (entry["person"].split(" (")[0], entry["verb"], entry["kind"], entry["outcome"]) for entry in entries
+    }
+    assert {
+        ("ann", "sign-in", "user", "done"),
+        ("ben", "sign-in", "user", "done"),
+        ("ann", "run", "evals", "done"),
+        ("ben", "create", "session", "done"),
+        ("ben", "run", "session", "done"),
+        ("ben", "delete", "session", "refused"),
+    } <= seen
+    created = [
+        entry["object_id"] for entry in entries if (entry["verb"], entry["kind"]) == ("create", "user")
+    ]
+    assert {"ann: role", "ben: role"} <= set(created)
+
+    pids = [worker["pid"] for worker in ben.get("/api/v1/workers").json()["workers"]]
+    pids = [worker["pid"] for worker in ben.get("/api/v1/workers").json()["workers"]]
+    assert team.member.end(signal.SIGINT) == 0
+    assert not [pid for pid in pids if processes.identity(pid)]
+
+
+def test_second_start_keeps_the_admin_and_ends_with_a_process_that_is_refused(team, tmp_path):
+    assert len(team.urls) == 2
+    (tmp_path / "again").mkdir()
+    again = OwnTeam(tmp_path / "again", name=team.name, port=team.port)
+    assert again.member.process.wait(PATIENCE_S) == 2
+    output = again.member.log.read_text()
+    assert f"Port {team.port} of 127.0.0.1 is in use." in output
+    assert "The team does not start: see above." in output
+    assert "Sign in as" not in output
+    assert "Traceback" not in output
