@@ -14,8 +14,8 @@ def _login_urls() -> list[URLPattern | URLResolver]:
     if getattr(settings, "DEVUI_USERS", False):
         return [path("", include("devui.accounts.urls"))]
     return [
-        path("login/", login.log_in, name="devui-login"),
-        path("logout/", login.log_out, name="devui-logout"),
+        path("login/", login.sign_in, name="devui-login"),
+        path("logout/", login.sign_out, name="devui-logout"),
     ]
 
 

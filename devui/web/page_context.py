@@ -80,7 +80,7 @@ class Shell:
 
     @property
     def has_login(self) -> bool:
-        """Tell whether the user has logged in, and so can log out."""
+        """Tell whether the user has signed in, and so can sign out."""
         return getattr(self._request, "devui_login", None) is not None
 
     @property

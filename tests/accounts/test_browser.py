@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
+import uvicorn
 from playwright.sync_api import Page, expect
 
+from devui.config.single_sign_on import OidcProvider
 from sessions_app.store import units_of_work
 from tests.accounts.conftest import PASSWORD
+from tests.accounts.oidc_provider import CLIENT_ID, CLIENT_SECRET, SmallProvider
 from tests.browser import OpenWindow
 from tests.e2e.axe import CONTRAST_RULES, WCAG_RULES, violations
 
@@ -51,7 +56,7 @@ def test_reader_signs_in_and_is_offered_no_runs(open_window: OpenWindow, server:
     expect(page.get_by_role("link", name="New evalset")).to_be_hidden()
     page.get_by_role("link", name="Account of reader").click()
     expect(page.get_by_role("heading", name="reader")).to_be_visible()
-    page.get_by_role("button", name="Log out").click()
+    page.get_by_role("button", name="Sign out").click()
     expect(page).to_have_url(f"{server}/login/")
 
 
@@ -76,3 +81,54 @@ def test_pages_are_accessible(open_window: OpenWindow, server: str, scheme: str,
         page.goto(place)
         expect(page.locator("main h1")).to_be_visible()
         assert faults(page) == [], place
+
+
+@pytest.fixture
+def provider(server: str, settings) -> Iterator[SmallProvider]:
+    """An OpenID Connect provider on another site; people without a user here become readers."""
+    provider = SmallProvider()
+    provider.redirect_uris = {f"{server}/login/sso/callback/"}
+    serving = uvicorn.Server(uvicorn.Config(provider.app, log_level="warning", lifespan="off"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serving.run, args=([listener],), daemon=True)
+        thread.start()
+        provider.issuer = f"http://localhost:{listener.getsockname()[1]}"
+        settings.DEVUI_OIDC = OidcProvider(
+            issuer=provider.issuer,
+            client_id=CLIENT_ID,
+            client_secret=CLIENT_SECRET,
+            label="Example",
+            scope="openid email profile",
+            name_claim="email",
+            group_claim="groups",
+            group_roles={},
+            default_role="reader",
+        )
+        yield provider
+        serving.should_exit = True
+        thread.join(timeout=20)
+
+
+def test_person_signs_in_at_another_site_and_returns_to_the_page(
+    open_window: OpenWindow, server: str, provider: SmallProvider
+):
+    page = open_window(server).new_page()
+    page.goto("/evals/?q=a")
+    page.get_by_role("link", name="Sign in with Example").click()
+    expect(page).to_have_url(f"{server}/evals/?q=a")
+    expect(page.get_by_role("link", name="Account of ann@example.com")).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_refusal_of_the_provider_is_shown_and_accessible(
+    open_window: OpenWindow, server: str, provider: SmallProvider, scheme: str, width: int
+):
+    provider.claims["email_verified"] = False
+    page = open_window(server, color_scheme=scheme, viewport={"width": width, "height": 800}).new_page()
+    page.goto("/login/")
+    page.get_by_role("link", name="Sign in with Example").click()
+    expect(page.get_by_role("alert")).to_have_text(
+        "Example has not verified your email address. Verify it there, and sign in again."
+    )
+    assert faults(page) == []

@@ -71,7 +71,7 @@ def failure_of(answer: httpx.Response) -> str:
     """Return the error on the sign-in page."""
     page = parse(answer.content)
     assert page.one("h1").text == "DevUI"
-    assert page.one("input", id="password")
+    assert page.one("input", id="name")
     return page.one("div", css="notice").text
 
 

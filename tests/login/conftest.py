@@ -47,7 +47,7 @@ async def web() -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def log_in(web: httpx.AsyncClient, password: str = PASSWORD, **data: str) -> httpx.Response:
+async def sign_in(web: httpx.AsyncClient, password: str = PASSWORD, **data: str) -> httpx.Response:
     """Send the form, as a browser does."""
     headers = {"Origin": "http://127.0.0.1", "Sec-Fetch-Site": "same-origin"}
     return await web.post("/login/", data={"password": password, **data}, headers=headers)

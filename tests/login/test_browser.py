@@ -1,4 +1,4 @@
-"""Login and logout in a real browser, also from other sites."""
+"""Signing in and out in a real browser, also from other sites."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def elsewhere(server: str) -> Iterator[str]:
     serving.server_close()
 
 
-def test_log_in_browse_and_log_out(open_window: OpenWindow, server: str):
+def test_sign_in_browse_and_sign_out(open_window: OpenWindow, server: str):
     page = open_window(server).new_page()
     page.goto("/runs/?status=done")
     page.get_by_label("Password").fill("not the password")
@@ -62,7 +62,7 @@ def test_log_in_browse_and_log_out(open_window: OpenWindow, server: str):
     page.keyboard.press("Enter")
     expect(page).to_have_url(f"{server}/runs/?status=done")
     expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
-    page.get_by_role("button", name="Log out").click()
+    page.get_by_role("button", name="Sign out").click()
     expect(page).to_have_url(f"{server}/login/")
     page.go_back()
     expect(page.get_by_label("Password")).to_be_visible()
@@ -99,7 +99,7 @@ def test_open_page_reports_the_end_of_the_login(open_window: OpenWindow, server:
     page.goto("/runs/")
     page.get_by_label("Password").fill(PASSWORD)
     page.keyboard.press("Enter")
-    page.get_by_role("button", name="Log out").wait_for()
+    page.get_by_role("button", name="Sign out").wait_for()
     page.wait_for_load_state("load")
     window.clear_cookies()
     page.locator("select[name=status]").select_option("failed")

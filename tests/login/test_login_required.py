@@ -14,7 +14,7 @@ from devui.web.login import authentication, credentials_file, guard
 from sessions_app.ids import SessionKey
 from sessions_app.sessions import writes
 from sessions_app.store import units_of_work
-from tests.login.conftest import PASSWORD, log_in
+from tests.login.conftest import PASSWORD, sign_in
 from tests.pages.html import parse
 from tests.security.routes import addresses
 from tests.settable_clock import Clock
@@ -104,13 +104,13 @@ async def test_browser_is_redirected_to_login_and_back(web, login):
     where = refused.headers["location"]
     page = parse((await web.get(where)).content)
     assert page.one("input", name="next").attrs["value"] == "/sessions/?q=a%20b&app=%C3%BC"
-    welcomed = await log_in(web, next=page.one("input", name="next").attrs["value"])
+    welcomed = await sign_in(web, next=page.one("input", name="next").attrs["value"])
     assert (welcomed.status_code, welcomed.headers["location"]) == (303, "/sessions/?q=a%20b&app=%C3%BC")
     assert (await web.get(INSIDE)).status_code == 200
 
 
 async def test_cookie_is_host_only_and_http_only(web, login):
-    cookie_header = (await log_in(web)).headers["set-cookie"]
+    cookie_header = (await sign_in(web)).headers["set-cookie"]
     assert cookie_header.startswith(f"{login.cookie}=")
     assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= {part.strip() for part in cookie_header.split(";")}
     assert "Secure" not in cookie_header
@@ -132,7 +132,7 @@ async def test_cookie_is_secure_behind_a_tls_proxy(web, login, settings):
     "value", ["", "wrong horse battery", PASSWORD.upper(), PASSWORD + " ", "x" * 100_000, "\x00"]
 )
 async def test_wrong_password_is_shown_at_its_field(web, login, value):
-    answer = await log_in(web, value)
+    answer = await sign_in(web, value)
     assert answer.status_code == 422
     assert "set-cookie" not in answer.headers
     page = parse(answer.content)
@@ -164,7 +164,7 @@ async def test_wrong_password_is_shown_at_its_field(web, login, value):
     ],
 )
 async def test_login_redirects_only_to_own_pages(web, login, elsewhere):
-    assert (await log_in(web, next=elsewhere)).headers["location"] == "/"
+    assert (await sign_in(web, next=elsewhere)).headers["location"] == "/"
     inside = await web.get("/login/", params={"next": elsewhere})
     assert (inside.status_code, inside.headers["location"]) == (303, "/")
 
@@ -182,17 +182,17 @@ async def test_next_page_is_escaped(web, login):
     assert "<script>alert" not in page.text
 
 
-async def test_other_sites_cannot_log_in_or_out(web, login):
+async def test_other_sites_cannot_sign_in_or_out(web, login):
     for headers in ({"Origin": EVIL}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}):
         assert (await web.post("/login/", data={"password": PASSWORD}, headers=headers)).status_code == 403
-    await log_in(web)
+    await sign_in(web)
     assert (await web.post("/logout/", headers={"Origin": EVIL})).status_code == 403
     assert (await web.get("/logout/")).status_code == 405
     assert (await web.get(INSIDE)).status_code == 200
 
 
 async def test_host_and_origin_are_checked_with_a_login(web, login):
-    await log_in(web)
+    await sign_in(web)
     assert (await web.get("/", headers={"Host": "evil.example"})).status_code == 403
     assert (await web.get("/", headers={"Origin": EVIL})).status_code == 403
     assert (await web.post("/run", headers={"Sec-Fetch-Site": "same-site"})).status_code == 403
@@ -209,7 +209,7 @@ async def test_request_from_another_site_is_repeated_with_the_cookie(web, login)
 
 
 async def test_logout_invalidates_copies_of_the_cookie(web, login):
-    copied = (await log_in(web)).cookies[login.cookie]
+    copied = (await sign_in(web)).cookies[login.cookie]
     out = await web.post("/logout/", headers={"Origin": "http://127.0.0.1"})
     assert (out.status_code, out.headers["location"]) == (303, "/login/")
     web.cookies.set(login.cookie, copied)
@@ -217,18 +217,18 @@ async def test_logout_invalidates_copies_of_the_cookie(web, login):
 
 
 async def test_record_of_ended_login_is_removed_after_expiry(web, login):
-    await log_in(web)
+    await sign_in(web)
     await web.post("/logout/")
     [mark] = (credentials_file.login_file().parent / credentials_file.ENDED_FOLDER).iterdir()
     os.utime(mark, (0, time.time() - authentication.AGE_S - 1))
-    await log_in(web)
+    await sign_in(web)
     await web.post("/logout/")
     [other] = (credentials_file.login_file().parent / credentials_file.ENDED_FOLDER).iterdir()
     assert other != mark
 
 
 async def test_unreadable_ended_logins_refuse_everyone(web, login):
-    await log_in(web)
+    await sign_in(web)
     (credentials_file.login_file().parent / credentials_file.ENDED_FOLDER).write_text("")
     answer = await web.get(INSIDE)
     assert (answer.status_code, answer.json()["code"]) == (503, "login_unreadable")
@@ -236,14 +236,14 @@ async def test_unreadable_ended_logins_refuse_everyone(web, login):
 
 async def test_new_password_ends_all_logins_but_not_the_token(web, login):
     token = credentials_file.replace_token()
-    await log_in(web)
+    await sign_in(web)
     credentials_file.set_password("another long password")
     assert (await web.get(INSIDE)).status_code == 401
     assert (await web.get(INSIDE, headers=bearer(token))).status_code == 200
 
 
 async def test_login_expires(web, login, monkeypatch, tmp_path):
-    await log_in(web)
+    await sign_in(web)
     Clock(monkeypatch, tmp_path / "shift").step(authentication.AGE_S + 1)
     assert (await web.get(INSIDE)).status_code == 401
 
@@ -294,7 +294,7 @@ async def test_form_after_the_login_ended_has_no_effect(web, login):
 
 
 async def test_authenticated_responses_are_not_cached(web, login):
-    await log_in(web)
+    await sign_in(web)
     answer = await web.get(INSIDE)
     assert answer.headers["cache-control"] == "no-store"
     assert "Cookie" in answer.headers["vary"]
@@ -302,7 +302,7 @@ async def test_authenticated_responses_are_not_cached(web, login):
 
 @pytest.mark.usefixtures("transactional_db", "agents_dir")
 async def test_pages_offer_logout_after_login(web, login):
-    await log_in(web)
+    await sign_in(web)
     page = parse((await web.get("/sessions/")).content)
     assert page.one("form", action="/logout/").attrs["method"] == "post"
 
@@ -319,7 +319,7 @@ async def test_allowed_origin_gets_preflight_and_uses_the_token(web, login, sett
 
 
 async def test_unreadable_login_refuses_everyone(web, login):
-    await log_in(web)
+    await sign_in(web)
     credentials_file.login_file().write_text("{")
     answer = await web.get(INSIDE)
     assert (answer.status_code, answer.json()["code"]) == (503, "login_unreadable")
@@ -336,7 +336,7 @@ async def test_network_server_without_login_refuses_everyone(web, data, settings
 @pytest.mark.usefixtures("transactional_db")
 async def test_a_call_for_other_programs_takes_the_token_from_the_environment(web, login):
     session = await units_of_work.write(writes.create_session, SessionKey("", "weather", "ann", "s1"))
-    await log_in(web)
+    await sign_in(web)
     headers = {"Origin": "http://127.0.0.1", "Sec-Fetch-Site": "same-origin"}
     response = await web.post(f"/runs/call/{session.pk}/", data={"message": "hi"}, headers=headers)
     units_of_work.close_pools()

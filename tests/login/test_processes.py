@@ -45,7 +45,7 @@ def login(folder: Path) -> Iterator[credentials_file.Login]:
 
 @pytest.fixture
 def clients(addresses: tuple[str, str], login: credentials_file.Login) -> Iterator[list[httpx.Client]]:
-    """One browser, as each process meets it: logged in at the first, with the same cookie at the second."""
+    """One browser, as each process meets it: signed in at the first, with the same cookie at the second."""
     with ExitStack() as stack:
         http_clients = [
             stack.enter_context(
@@ -77,7 +77,7 @@ def test_two_logouts_at_two_processes_at_once_both_hold(clients, login, addresse
     """Nobody writes over what another process has written."""
     others = [authentication.new_cookie(login) for _ in range(20)]
 
-    async def log_out() -> None:
+    async def sign_out() -> None:
         async with httpx.AsyncClient(timeout=PATIENCE_S, trust_env=False) as client:
             answers = await asyncio.gather(
                 *(
@@ -90,7 +90,7 @@ def test_two_logouts_at_two_processes_at_once_both_hold(clients, login, addresse
             )
         assert {answer.status_code for answer in answers} == {303}
 
-    asyncio.run(log_out())
+    asyncio.run(sign_out())
     for client in clients:
         for cookie in others:
             client.cookies.set(login.cookie, cookie)

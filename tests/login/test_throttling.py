@@ -14,7 +14,7 @@ from devui.web.login.throttling import (
     TooManyAttempts,
     client_network,
 )
-from tests.login.conftest import PASSWORD, log_in
+from tests.login.conftest import PASSWORD, sign_in
 
 
 class Clock:
@@ -81,8 +81,8 @@ def test_ipv6_network_counts_as_one_address():
 
 async def test_page_shows_seconds_to_wait(web, login):
     for _ in range(MAX_ATTEMPTS):
-        await log_in(web, "wrong horse battery")
-    answer = await log_in(web)
+        await sign_in(web, "wrong horse battery")
+    answer = await sign_in(web)
     assert answer.status_code == 429
     assert "Try again in" in answer.text
     assert "set-cookie" not in answer.headers

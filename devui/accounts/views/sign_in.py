@@ -26,7 +26,7 @@ async def sign_in(request: HttpRequest) -> HttpResponse:
     next_path = safe_path(request.POST.get("next") or request.GET.get("next", ""))
     if guard.person_of(request) is not None:
         return HttpResponseRedirect(next_path, status=303)
-    show = partial(login_page, request, next_path, has_users=True)
+    show = partial(login_page, request, next_path)
     if request.method != "POST":
         return await show()
     name = (

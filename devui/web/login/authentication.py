@@ -1,7 +1,7 @@
 """Authentication of browsers by a signed cookie, and of programs by the token.
 
-The cookie holds the id of a login, signed with its time. A login ends after `AGE_S`, with the password, or at logout;
-ids of ended logins are stored until they would have expired, so that copies of the cookie are invalid, too.
+The cookie holds the id of a login, signed with its time. A login ends after `AGE_S`, with the password, or by signing
+out; ids of ended logins are stored until they would have expired, so that copies of the cookie are invalid, too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from devui.web.login import credentials_file
 from devui.web.login.credentials_file import Login
 
 AGE_S = 14 * 24 * 3600
-"""Seconds after which a browser has to log in again."""
+"""Seconds after which a browser has to sign in again."""
 
 SALT = "devui.web.login.2"  # change it if records of ended logins are lost
 BEARER = "bearer "

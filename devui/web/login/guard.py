@@ -1,4 +1,4 @@
-"""Login requirement: once a login is set up, every page, file, call and socket needs it, except the login page itself.
+"""Login requirement: once a login is set up, every request and socket needs it, except for the sign-in page itself.
 
 A server that listens on the network always needs one: if it is removed while the server runs, all requests are refused.
 """
@@ -39,7 +39,9 @@ PUBLIC_FILES = (
     "css/media.css",
     "css/pages/login.css",
 )
-"""Files of the login page."""
+"""Files of the sign-in page."""
+
+FORM = "devui/login.html"
 
 RECHECK_S = 2.0
 """Seconds between checks whether the login of an open socket has ended."""
@@ -51,7 +53,7 @@ LOGIN_REQUIRED = error_responses.Problem(
     401,
     "Login required",
     "login_required",
-    "In a browser, load the page again and log in. Programs send `Authorization: Bearer TOKEN`:"
+    "In a browser, load the page again and sign in. Programs send `Authorization: Bearer TOKEN`:"
     " `python manage.py login --token` makes one.",
 )
 NO_LOGIN = error_responses.Problem(
@@ -68,7 +70,7 @@ def is_login_required() -> bool:
 
 
 class LoginRequired(Middleware):
-    """Requires the login. Browsers are redirected to the login page, programs get 401."""
+    """Requires the login. Browsers are redirected to the sign-in page, programs get 401."""
 
     def before(self, request: HttpRequest) -> HttpResponseBase | None:
         """Refuse a request without the login."""
@@ -169,14 +171,14 @@ def credentials_of(scope: Mapping[str, Any]) -> tuple[dict[str, str], str]:
 
 
 def is_public(request: HttpRequest) -> bool:
-    """Tell whether a request needs no login: for the login page, or for one of its files."""
+    """Tell whether a request needs no login: for the sign-in page, or for one of its files."""
     return request.path in {reverse("devui-login"), *(static(f"devui/{name}") for name in PUBLIC_FILES)}
 
 
 def login_required_response(
     request: HttpRequest, problem: error_responses.Problem = LOGIN_REQUIRED
 ) -> HttpResponse:
-    """Redirect browsers to the login page; answer 401 to programs and htmx requests."""
+    """Redirect browsers to the sign-in page; answer 401 to programs and htmx requests."""
     if _is_navigation(request):
         if request.method in {"GET", "HEAD"}:
             path = request.get_full_path()
@@ -195,13 +197,17 @@ def _with_challenge(answer: HttpResponse) -> HttpResponse:
 
 def _login_form_response(request: HttpRequest) -> HttpResponse:
     """Answer a form that was sent after the login had ended. The form has no effect."""
-    context = {
-        "next": _path_and_query(request.headers.get("Referer", "")),
-        "was_ended": True,
+    context = form_context(_path_and_query(request.headers.get("Referer", ""))) | {"was_ended": True}
+    return _with_challenge(render(request, FORM, context, status=401))
+
+
+def form_context(next_path: str) -> dict[str, Any]:
+    """Return the context of the sign-in form that leads to a path."""
+    return {
+        "next": next_path,
         "has_users": getattr(settings, "DEVUI_USERS", False),
         "provider": getattr(settings, "DEVUI_OIDC", None),
     }
-    return _with_challenge(render(request, "devui/login.html", context, status=401))
 
 
 def _is_navigation(request: HttpRequest) -> bool:

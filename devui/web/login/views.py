@@ -1,4 +1,4 @@
-"""Views of login and logout."""
+"""Views of signing in and out, with one password."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import posixpath
 from urllib.parse import unquote, urlsplit
 
 from asgiref.sync import sync_to_async
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
@@ -14,20 +13,19 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
-from devui.web.login import authentication, credentials_file
+from devui.web.login import authentication, credentials_file, guard
 from devui.web.login.credentials_file import Login
 from devui.web.login.throttling import TooManyAttempts, throttle
 from sessions_app.errors import NotFound
 
-PAGE = "devui/login.html"
 MAX_PASSWORD = 4096
 """Characters of a password that are checked."""
 
 
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "HEAD", "POST"])
-async def log_in(request: HttpRequest) -> HttpResponse:
-    """Show the login page; with the right password, set the cookie and redirect to the requested page."""
+async def sign_in(request: HttpRequest) -> HttpResponse:
+    """Show the sign-in page; with the right password, set the cookie and redirect to the requested page."""
     login = _require_login_set_up()
     next_path = safe_path(request.POST.get("next") or request.GET.get("next", ""))
     if authentication.login_id(login, request.COOKIES):
@@ -37,14 +35,14 @@ async def log_in(request: HttpRequest) -> HttpResponse:
     password, address = request.POST.get("password", "")[:MAX_PASSWORD], request.META.get("REMOTE_ADDR", "")
     try:
         if await throttle.check(login, password, address):
-            return _logged_in_response(request, login, next_path)
+            return _signed_in_response(request, login, next_path)
     except TooManyAttempts as error:
         return await login_page(request, next_path, f"{error.message} {error.hint}", error.status)
     return await login_page(request, next_path, "Wrong password.", 422)
 
 
 @require_POST
-def log_out(request: HttpRequest) -> HttpResponse:
+def sign_out(request: HttpRequest) -> HttpResponse:
     """End this browser's login, also for copies of its cookie."""
     login = _require_login_set_up()
     if number := authentication.login_id(login, request.COOKIES):
@@ -55,7 +53,7 @@ def log_out(request: HttpRequest) -> HttpResponse:
 
 
 def safe_path(target: str) -> str:
-    """Return the requested path if it belongs to DevUI and is not login or logout, else the home page."""
+    """Return the requested path if it belongs to DevUI and is not for signing in or out, else the home page."""
     is_ours = target.startswith("/") and url_has_allowed_host_and_scheme(target, allowed_hosts=None)
     path = posixpath.normpath(unquote(urlsplit(target).path)) + "/" if is_ours else ""
     is_login_page = path.startswith((reverse("devui-login"), reverse("devui-logout")))
@@ -69,7 +67,7 @@ def _require_login_set_up() -> Login:
     return login
 
 
-def _logged_in_response(request: HttpRequest, login: Login, next_path: str) -> HttpResponse:
+def _signed_in_response(request: HttpRequest, login: Login, next_path: str) -> HttpResponse:
     response = HttpResponseRedirect(next_path, status=303)
     set_cookie(request, response, login.cookie, authentication.new_cookie(login))
     return response
@@ -91,19 +89,17 @@ def set_cookie(request: HttpRequest, response: HttpResponse, name: str, value: s
 async def login_page(
     request: HttpRequest, next_path: str, problem: str = "", status: int = 200, **context: object
 ) -> HttpResponse:
-    """Return the login page.
+    """Return the sign-in page.
 
     A request from another site carries no strict cookie. The page then repeats the request by itself, which makes it a
-    request of this site and sends the cookie of a browser that has logged in.
+    request of this site and sends the cookie of a browser that has signed in.
     """
     came_from_elsewhere = request.headers.get("Sec-Fetch-Site") in {"cross-site", "same-site"}
-    context |= {
-        "next": next_path,
+    context |= guard.form_context(next_path) | {
         "problem": problem,
         "retries": came_from_elsewhere and request.method == "GET" and status == 200,
-        "provider": getattr(settings, "DEVUI_OIDC", None),
     }
-    response = await sync_to_async(render)(request, PAGE, context, status=status)
+    response = await sync_to_async(render)(request, guard.FORM, context, status=status)
     response.headers["Cache-Control"] = "no-store"
     return response
 
