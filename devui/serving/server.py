@@ -19,12 +19,12 @@ from django.conf import settings
 from django.db import connection
 
 from devui.serving.deferred_imports import import_after_first_page
-from devui.serving.housekeeping import run_housekeeping
 from devui.web.idle_connections import TimedHTTPProtocol
 from sessions_app.errors import BadInput
 from sessions_app.live import indexer
 from sessions_app.runs import runtime_client
 from sessions_app.runs.runtime_client import RuntimeProvider
+from sessions_app.sessions.housekeeping import run_housekeeping
 from sessions_app.store import units_of_work
 
 MAX_PORT = 65535
@@ -149,8 +149,9 @@ async def _serve(
     try:
         async with runtimes:
             runtime_client.register(runtimes)
-            runtimes.spawn(run_housekeeping())
-            runtimes.spawn(indexer.keep_indexed())
+            if not settings.DEVUI_ENGINE:  # else a worker does it
+                runtimes.spawn(run_housekeeping())
+                runtimes.spawn(indexer.keep_indexed())
             runtimes.spawn(import_after_first_page())
             if settings.DEVUI_OIDC:
                 from devui.accounts.oidc.client import warn_of_faults

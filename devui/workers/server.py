@@ -14,6 +14,7 @@ import uvicorn
 from typing_extensions import override
 
 from devui.workers.advertisement import Order, advertise, code_versions, create_row, withdraw
+from devui.workers.background_work import BackgroundWork
 from devui.workers.engine import Engine
 from devui.workers.listener import WorkerListener
 from devui.workers.run_watch import RunWatch
@@ -67,6 +68,7 @@ class WorkerServer:
         self._options = options
         self._listener = listener
         self._watch = RunWatch(supervisor.id, self._cancel_run)
+        self._background_work = BackgroundWork(supervisor.id)
         self._engine = Engine(supervisor, self._watch, options.concurrency)
         self._stop_requests = 0
         self._is_removed = False
@@ -109,6 +111,7 @@ class WorkerServer:
                 for task in (engine, *others):
                     task.cancel()
                 await asyncio.gather(engine, *others, return_exceptions=True)
+                await self._background_work.stop()
                 await self._watch.close()
                 with contextlib.suppress(StoreFault):  # others notice that its process is gone
                     await units_of_work.write(withdraw, self._supervisor.id)
@@ -167,6 +170,7 @@ class WorkerServer:
         )
         self._engine.take(apps, self._options.kinds)
         self._follow(order)
+        await self._background_work.take_turn()
 
     async def _cancel_run(self, app_name: str, run_id: str) -> None:
         await (await self._supervisor.client(app_name)).cancel_run(run_id)

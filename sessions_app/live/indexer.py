@@ -1,4 +1,4 @@
-"""Background worker of the web process that keeps the search index, problems and trends up to date."""
+"""Background task of the web process, or of a worker, that keeps the search index, problems and trends up to date."""
 
 from __future__ import annotations
 

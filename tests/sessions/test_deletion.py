@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-from devui.serving import housekeeping
 from sessions_app import realms
 from sessions_app.api import snapshots
 from sessions_app.artifacts import artifact_versions as artifacts
@@ -18,7 +17,7 @@ from sessions_app.live import snapshot
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, AppState, Artifact, DeletedSession, Event, SavedView, SessionTag
 from sessions_app.runs import lifecycle as runs
-from sessions_app.sessions import deletion, labels, listing, purge, saved_views, writes
+from sessions_app.sessions import deletion, housekeeping, labels, listing, purge, saved_views, writes
 from sessions_app.store import units_of_work
 from tests.timeline.story import Story
 

@@ -1,4 +1,4 @@
-"""Periodic cleanup by the server: removes expired deleted sessions, and leftover rows of killed forks."""
+"""Periodic cleanup: removes expired deleted sessions, and leftover rows of killed forks."""
 
 from __future__ import annotations
 
