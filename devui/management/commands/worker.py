@@ -53,8 +53,13 @@ class Command(BaseCommand):
             "--listen",
             metavar="HOST:PORT",
             default="127.0.0.1:0",
-            help="Address at which web processes reach this worker. Port 0 selects a free one. With 0.0.0.0 they use"
-            " the name of this host. Default: 127.0.0.1:0.",
+            help="Address to serve web processes on. Port 0 selects a free one. Default: 127.0.0.1:0.",
+        )
+        parser.add_argument(
+            "--advertise",
+            metavar="HOST:PORT",
+            help="Address at which web processes reach this worker, if it differs: behind NAT, or in a container."
+            " Default: that of --listen, and for 0.0.0.0 the name of this host.",
         )
         flags.add_flags(parser)
 
@@ -89,9 +94,10 @@ class Command(BaseCommand):
             agent_user=AgentUser.from_settings(),
             output_folder=settings.DATA_DIR / "output",
         )
-        host, port = _address(options["listen"])
+        host, port = _address("listen", options["listen"])
+        advertised = _advertised_address(options["advertise"])
         listener = open_listener(host, port, has_login=True)  # its callers need a token
-        address = f"{_reachable_name(host)}:{listener.getsockname()[1]}"
+        address = advertised or f"{_reachable_name(host)}:{listener.getsockname()[1]}"
         worker_options = server.WorkerOptions(
             address, _kinds(options["queues"]), _concurrency(options["concurrency"]), limits.drain
         )
@@ -114,16 +120,35 @@ def _folder_with_agents(path: str) -> AgentsFolder:
     return folder
 
 
-def _address(value: str) -> tuple[str, int]:
+def _address(option: str, value: str) -> tuple[str, int]:
     host, _, port = value.rpartition(":")
     if not host or not port.isdecimal():
-        raise BadInput(f"--listen {value!r} is not HOST:PORT.", hint="Example: --listen 0.0.0.0:8100.")
+        raise BadInput(f"--{option} {value!r} is not HOST:PORT.", hint=f"Example: --{option} 10.0.0.5:8100.")
     return host.strip("[]"), int(port)
+
+
+def _advertised_address(value: str | None) -> str:
+    """Return the address that web processes use; empty: that of the listener."""
+    from devui.serving.server import MAX_PORT
+
+    if not value:
+        return ""
+    host, port = _address("advertise", value)
+    if host in EVERY_ADDRESS or not 0 < port <= MAX_PORT:
+        raise BadInput(
+            f"--advertise {value!r} is no address that web processes can use.",
+            hint="Name a host and the port that leads to this worker: --advertise worker-1.example.com:8100.",
+        )
+    return f"{_in_brackets(host)}:{port}"
 
 
 def _reachable_name(host: str) -> str:
     if host in EVERY_ADDRESS:
         return socket.gethostname()
+    return _in_brackets(host)
+
+
+def _in_brackets(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
