@@ -147,7 +147,7 @@ class ServerStopping(RuntimeUnavailable):
 class SchemaTooNew(DevUIError):
     """The store was written by a newer DevUI."""
 
-    status = 500
+    status = 503
     code = "schema_too_new"
 
 

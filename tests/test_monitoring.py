@@ -54,7 +54,7 @@ def test_server_whose_store_lacks_a_migration_is_not_ready(client):
 def test_server_whose_store_is_newer_is_not_ready(client):
     MigrationRecorder(connection).record_applied("evals_app", "9999_of_tomorrow")
     answer = client.get("/ready")
-    assert (answer.status_code, answer.json()["code"]) == (500, "schema_too_new")
+    assert (answer.status_code, answer.json()["code"]) == (503, "schema_too_new")
 
 
 def test_server_whose_store_does_not_answer_is_not_ready(client, monkeypatch, tmp_path):

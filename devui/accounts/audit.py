@@ -6,6 +6,7 @@ The guard writes an entry for each request whose rule has a verb, after its resp
 from __future__ import annotations
 
 import getpass
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -66,13 +67,20 @@ def record_command(verb: str, kind: str, object_id: str = "") -> None:
     """Store an entry for a command of the server's machine, with the name of its system user."""
     AuditEntry.objects.create(
         at=time.time(),
-        person=f"{getpass.getuser()} (command line)",
+        person=f"{_system_user()} (command line)",
         verb=verb,
         kind=kind,
         object_id=object_id[:MAX_TEXT],
         status=200,
         outcome=AuditEntry.Outcome.DONE,
     )
+
+
+def _system_user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # containers run with numbers that have no name
+        return str(os.getuid())
 
 
 def filter_entries(

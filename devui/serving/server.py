@@ -58,8 +58,8 @@ def open_listener(host: str, port: int, *, has_login: bool = False) -> socket.so
     if not has_login and not is_loopback(host):
         raise BadInput(
             f"--host {host} would let anybody on the network run your agents: no login is set up.",
-            hint="Set up a login with `python manage.py login`. Or serve on 127.0.0.1 and connect"
-            f" through a tunnel: ssh -L {port}:127.0.0.1:{port} HOST.",
+            hint=f"{_login_hint()} Or serve on 127.0.0.1 and connect through a tunnel:"
+            f" ssh -L {port}:127.0.0.1:{port} HOST.",
         )
     if not 0 <= port <= MAX_PORT:
         raise BadInput(
@@ -79,6 +79,12 @@ def open_listener(host: str, port: int, *, has_login: bool = False) -> socket.so
         ) from error
     # asyncio disables Nagle's algorithm only on sockets with the TCP protocol; otherwise responses take 40 ms more.
     return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=created.detach())
+
+
+def _login_hint() -> str:
+    if settings.DEVUI_USERS:
+        return "Create an admin with `python manage.py createuser NAME --role admin`."
+    return "Set up a login with `python manage.py login`."
 
 
 def is_loopback(host: str) -> bool:

@@ -13,7 +13,11 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 FROM_TRUSTED_PROXY = "devui.from_trusted_proxy"
 """Key of the scope of requests that a trusted proxy has sent."""
 
-SCHEMES = {"websocket": {"http": "ws", "https": "wss"}, "http": {"http": "http", "https": "https"}}
+SCHEMES = {
+    "websocket": {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"},
+    "http": {"http": "http", "https": "https"},
+}
+"""Schemes of requests by their type and by what proxies call them; Traefik says `wss` of a socket, others `https`."""
 
 
 class ForwardedClients:

@@ -20,9 +20,10 @@ from devui.workers.listener import WorkerListener
 from devui.workers.run_watch import RunWatch
 from devui.workers.supervisor import WorkerSupervisor
 from sessions_app.agents.folder import AgentsFolder
-from sessions_app.errors import StoreFault
+from sessions_app.errors import SchemaTooNew, StoreFault
 from sessions_app.runs import processes
 from sessions_app.store import units_of_work
+from sessions_app.store.schema import require_current_schema
 
 MESSAGE_BYTES = 16 * 1024 * 1024
 """Most bytes of a socket message."""
@@ -152,12 +153,22 @@ class WorkerServer:
         while True:
             await asyncio.sleep(ADVERTISE_S)
             try:
+                await self._leave_newer_store()
                 await self._advertise()
                 await self._engine.retry_jobs_of_gone_workers()
             except StoreFault as fault:
                 log.warning("The store did not accept a heartbeat of this worker: %s", fault.message)
             except Exception:
                 log.exception("This worker could not be advertised; retrying.")
+
+    async def _leave_newer_store(self) -> None:
+        """Drain this worker if a newer DevUI has migrated the store: it does not know the new tables."""
+        try:
+            await units_of_work.read(require_current_schema)
+        except SchemaTooNew as error:
+            if not self._stop_requests:
+                log.warning("%s This worker takes no more runs. %s", error.message, error.hint)
+                self._request_stop()
 
     async def _advertise(self) -> None:
         apps = await asyncio.to_thread(code_versions, self._folder)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+from unittest.mock import Mock
 
 import pytest
 from django.contrib.auth.models import User
@@ -10,7 +12,10 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from devui.accounts import users
+from devui.accounts.models import AuditEntry
 from devui.management.commands.web import Command as Web
+from devui.serving.server import open_listener
+from sessions_app.errors import BadInput
 from tests.accounts.conftest import PASSWORD
 
 pytestmark = pytest.mark.usefixtures("people")
@@ -93,6 +98,21 @@ def test_network_server_needs_an_admin():
     command = Web(stderr=io.StringIO())
     assert not command._has_users()
     assert "createuser NAME --role admin" in command.stderr.getvalue()
+
+
+def test_network_server_without_an_admin_is_refused_with_the_command_that_creates_one():
+    with pytest.raises(BadInput) as refused:
+        open_listener("0.0.0.0", 0, has_login=False)
+    assert refused.value.hint.startswith(
+        "Create an admin with `python manage.py createuser NAME --role admin`."
+    )
+
+
+def test_system_user_without_a_name_is_audited_by_number(monkeypatch, give_input):
+    monkeypatch.setattr("getpass.getuser", Mock(side_effect=KeyError("uid not found")))
+    give_input("\n")
+    run("createuser", "ann", "--role", "runner")
+    assert AuditEntry.objects.get().person == f"{os.getuid()} (command line)"
 
 
 def test_migrations_match_the_models():

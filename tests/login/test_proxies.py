@@ -65,6 +65,8 @@ async def test_scheme_comes_from_trusted_proxy():
     proto = ("x-forwarded-proto", "https")
     assert (await client_of("::1", ["::1"], proto))[1] == "https"
     assert (await client_of("::1", ["::1"], proto, kind="websocket"))[1] == "wss"
+    of_traefik = ("x-forwarded-proto", "wss")
+    assert (await client_of("::1", ["::1"], of_traefik, kind="websocket"))[1] == "wss"
     assert (await client_of("::1", ["::1"], ("x-forwarded-proto", "gopher")))[1] == "http"
     assert (await client_of("::1", [], proto))[1] == "http"
 

@@ -1,0 +1,15 @@
+"""Exit with 0 if the DevUI process on a port of this machine answers, also if it asks for a login.
+
+python healthcheck.py 8000
+"""
+
+from __future__ import annotations
+
+import http.client
+import sys
+
+TIMEOUT_S = 4
+
+client = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=TIMEOUT_S)
+client.request("GET", "/health")
+sys.exit(client.getresponse().status >= 500)
