@@ -24,7 +24,9 @@ class Cluster:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self._port = free.getsockname()[1]
         self._run("initdb", "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C")
-        self._options = f"-p {self._port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+        self._options = (
+            f"-p {self._port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off -c max_connections=400"
+        )
         self.start()
 
     @property

@@ -55,9 +55,15 @@ class MemoryQuery(BaseModel):
 
 
 class StartEvalRun(BaseModel):
-    """Body of `POST /devui/evals`."""
+    """Body of `POST /devui/evals` and `POST /devui/evals/plan`."""
 
     eval_run_id: str
+
+
+class ExecuteAttempt(BaseModel):
+    """Body of `POST /devui/evals/attempts`."""
+
+    attempt_pk: int
 
 
 class SessionReference(BaseModel):
@@ -118,12 +124,22 @@ def _add_run_endpoints(router: APIRouter, host: RuntimeHost) -> None:
 
 
 def _add_eval_endpoints(router: APIRouter, host: RuntimeHost) -> None:
-    """Add the start of eval runs, and sessions as conversations of eval cases."""
+    """Add the start of eval runs, the attempts of runs that workers coordinate, and sessions as conversations."""
 
     @router.post("/evals", status_code=202)
     async def start_eval_run(body: StartEvalRun) -> dict[str, str]:
         await host.evals.start(body.eval_run_id)
         return {"eval_run_id": body.eval_run_id}
+
+    @router.post("/evals/plan")
+    async def prepare_eval_run(body: StartEvalRun) -> dict[str, str]:
+        await host.evals.prepare(body.eval_run_id)
+        return {"eval_run_id": body.eval_run_id}
+
+    @router.post("/evals/attempts")
+    async def execute_attempt(body: ExecuteAttempt) -> dict[str, int]:
+        await host.evals.execute_attempt(body.attempt_pk)
+        return {"attempt_pk": body.attempt_pk}
 
     @router.post("/evals/conversation")
     async def conversation(body: SessionReference) -> Any:

@@ -1,6 +1,6 @@
-"""The eval runs of this process. `evals_app.engine` executes them.
+"""The eval runs of this process, and its attempts of runs that workers coordinate. `evals_app.engine` executes them.
 
-To cancel an eval run, its row is marked; the engine polls the row.
+To cancel them, their rows are marked; the engine polls the rows.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from google.adk.sessions.base_session_service import BaseSessionService
 
@@ -17,6 +17,9 @@ from evals_app.runs.writes import runs
 from sessions_app.errors import SessionMissing
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.store import units_of_work
+
+if TYPE_CHECKING:
+    from evals_app.engine.process_attempts import ProcessAttempts
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +44,28 @@ class EvalRuns:
         self._on_left = on_left
         self._continue_elsewhere = continue_elsewhere
         self._tasks = BackgroundTasks()
+        self._attempts: ProcessAttempts | None = None
+
+    def __len__(self) -> int:
+        """Return the number of active eval runs and attempts."""
+        return len(self.active) + len(self._attempts or ())
+
+    async def prepare(self, eval_run_id: str) -> None:
+        """Load what the attempts of an eval run need, and store the run's facts. On failure the run ends."""
+        await self._process_attempts().prepare(eval_run_id)
+
+    async def execute_attempt(self, attempt_pk: int) -> None:
+        """Execute an offered attempt in the background; return when it has ended, or is another process's."""
+        executing = self._tasks.start(self._process_attempts().execute(attempt_pk))
+        executing.add_done_callback(lambda _: self._on_left())
+        await asyncio.shield(executing)
+
+    def _process_attempts(self) -> ProcessAttempts:
+        if self._attempts is None:
+            from evals_app.engine.process_attempts import ProcessAttempts
+
+            self._attempts = ProcessAttempts(self._source, self._runtime_id)
+        return self._attempts
 
     async def start(self, eval_run_id: str) -> None:
         """Execute an eval run in the background. A run that is active already is left alone.
@@ -59,6 +84,8 @@ class EvalRuns:
             for cancelled in self.active.values():
                 cancelled.set()
         await self._tasks.cancel()
+        if self._attempts is not None:
+            await self._attempts.stop()
 
     async def conversation(self, sessions: BaseSessionService, user_id: str, session_id: str) -> Any:
         """Return the events of a session as the conversation of an eval case.

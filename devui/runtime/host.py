@@ -112,8 +112,8 @@ class RuntimeHost:
 
     @property
     def active_runs(self) -> int:
-        """Number of runs and eval runs that have not ended."""
-        return len(self.runs.active) + len(self.evals.active)
+        """Number of runs, eval runs and attempts that have not ended."""
+        return len(self.runs.active) + len(self.evals)
 
     def health(self) -> dict[str, Any]:
         """Return the status for the supervisor and the home page."""

@@ -6,50 +6,86 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from importlib.metadata import version
 from typing import Any, cast
 
 from procrastinate import App, RetryStrategy
 from procrastinate.contrib.django.django_connector import DjangoConnector
 from procrastinate.exceptions import ConnectorException
+from procrastinate.job_context import JobContext
 from procrastinate.jobs import DeleteJobCondition, Status
 from procrastinate.worker import Worker as JobWorker
 
+from devui.supervisor import http_calls
+from devui.supervisor.runtime_process import Child
 from devui.workers import redelivery
-from devui.workers.queues import EVAL_RUN_TASK, RUN_TASK, queues_of
+from devui.workers.coordinator import RunCoordinator
+from devui.workers.queues import (
+    ATTEMPT_TASK,
+    CONVERSATIONS,
+    EVAL_RUN_TASK,
+    EVALS,
+    RUN_TASK,
+    attempt_queue,
+    queues_of,
+)
 from devui.workers.run_watch import RunWatch
 from devui.workers.supervisor import WorkerSupervisor
-from evals_app.models import EvalRun
-from evals_app.runs import dispatch
-from sessions_app.errors import DevUIError, ServerStopping
+from evals_app.runs.writes import offers, runs
+from sessions_app.errors import DevUIError, RuntimeUnavailable, ServerStopping, StoreFault
 from sessions_app.models import Run
 from sessions_app.runs import processes
-from sessions_app.store import units_of_work
+from sessions_app.runs.background import BackgroundTasks
+from sessions_app.store import retry, units_of_work
 
-POLL_S = 1.0
+POLL_S = 0.5
 """Seconds between two checks for jobs, should a notification be lost or a queue be new."""
 
 RETRY_S = 5
 """Seconds until a job that raised an unexpected error is tried again, and until a reconnection to a lost store."""
 
+REDELIVERY_S = 2
+"""Seconds until an attempt is delivered again whose process ended before it began."""
+
+MAX_DELIVERIES = 5
+"""Deliveries of an attempt that may fail because no process can load its agent; then the attempt ends."""
+
 SILENCE_S = processes.SILENCE_S
 """Seconds without a heartbeat after which another worker takes the jobs of a worker."""
+
+ADK_VERSION = version("google-adk")
 
 log = logging.getLogger(__name__)
 
 
+class Undelivered(Exception):
+    """An attempt was not executed for a reason other than itself; if it still waits, it is delivered again."""
+
+
 class Engine:
-    """The jobs of one worker. `take` sets what it takes; `drain` takes no more and waits for what runs."""
+    """The jobs of one worker. `take` sets what it takes; `drain` takes no new runs and waits for the current ones.
+
+    Conversation runs and attempts share its slots. The eval runs that it coordinates occupy none, so that they never
+    wait for each other's attempts; there are at most as many as slots.
+    """
 
     def __init__(self, supervisor: WorkerSupervisor, watch: RunWatch, concurrency: int) -> None:
         self._supervisor = supervisor
         self._watch = watch
         self._concurrency = concurrency
+        self._apps: dict[str, str] = {}
+        self._kinds: tuple[str, ...] = ()
         self._queues: list[str] = []
+        self._coordinators: dict[str, RunCoordinator] = {}
+        self._coordinating = BackgroundTasks()
+        self._lost_engine_ids: set[int] = set()
         self._is_draining = False
         self._app = App(connector=DjangoConnector().get_worker_connector())
         retry = RetryStrategy(wait=RETRY_S)
         self._app.task(name=RUN_TASK, retry=retry)(self._carry_out_run)
-        self._app.task(name=EVAL_RUN_TASK, retry=retry)(self._carry_out_eval_run)
+        self._app.task(name=EVAL_RUN_TASK, retry=retry)(self._coordinate_eval_run)
+        again = RetryStrategy(wait=REDELIVERY_S)
+        self._app.task(name=ATTEMPT_TASK, retry=again, pass_context=True)(self._carry_out_attempt)
         self._worker = self._new_worker()
 
     @property
@@ -60,31 +96,70 @@ class Engine:
 
     def take(self, apps: Mapping[str, str], kinds: Iterable[str]) -> None:
         """Take jobs for these apps (name → code version) from now on."""
-        self._queues[:] = queues_of(apps, kinds)
+        self._apps, self._kinds = dict(apps), tuple(kinds)
+        self._update_queues()
+
+    def has_code(self, app_name: str, code_version: str) -> bool:
+        """Tell whether this worker can execute attempts with this code: its files have it, or a process does."""
+        return (app_name, code_version) in self._codes()
+
+    def _codes(self) -> set[tuple[str, str]]:
+        return {*self._apps.items(), *self._supervisor.code_versions()}
+
+    def _update_queues(self) -> None:
+        """Set the queues: those of runs while it takes more of them, and those of attempts."""
+        run_kinds = set(self._kinds) if not self._is_draining else set()
+        codes = self._codes() if EVALS in self._kinds else set()
+        if self._is_draining:
+            codes &= {(one.run.app_name, one.run.code_version) for one in self._coordinators.values()}
+        if len(self._coordinators) >= self._concurrency:
+            run_kinds &= {CONVERSATIONS}
+        of_attempts = [attempt_queue(app_name, code, ADK_VERSION) for app_name, code in sorted(codes)]
+        self._queues[:] = [*queues_of(self._apps, sorted(run_kinds)), *of_attempts]
 
     async def run(self) -> None:
         """Take jobs until drained; reconnect if the store is lost."""
         async with self._app.open_async():
-            while not self._is_draining:
+            while not self._has_drained:
                 try:
                     await cast(Any, self._worker).run()
                 except Exception:
                     log.exception("The engine stopped; it starts again in %d s.", RETRY_S)
-                if not self._is_draining:
+                if not self._has_drained:
                     await asyncio.sleep(RETRY_S)
+                    if self.id is not None:
+                        self._lost_engine_ids.add(self.id)
                     self._worker = self._new_worker()
 
     def drain(self) -> None:
-        """Take no more jobs; `run` returns when the last one has ended."""
+        """Take no more runs; `run` returns when the last one has ended."""
         self._is_draining = True
-        cast(Any, self._worker).stop()
+        self._update_queues()
+        self._stop_if_drained()
+
+    async def close(self) -> None:
+        """Leave the eval runs that it coordinates to other workers."""
+        await self._coordinating.cancel()
+
+    @property
+    def _has_drained(self) -> bool:
+        return self._is_draining and not self._coordinators
+
+    def _stop_if_drained(self) -> None:
+        if self._has_drained:
+            cast(Any, self._worker).stop()
 
     async def retry_jobs_of_gone_workers(self) -> None:
-        """Return the jobs of workers that are gone to their queues. A draining worker leaves that to others."""
+        """Return the jobs of workers that are gone to their queues, and those that a lost connection left behind.
+
+        A draining worker leaves that to others.
+        """
         if self._is_draining:
             return
         jobs = self._app.job_manager
-        for engine_id in await units_of_work.read(redelivery.engine_ids_of_gone_workers):
+        gone = set(await units_of_work.read(redelivery.engine_ids_of_gone_workers))
+        lost, self._lost_engine_ids = self._lost_engine_ids, set()
+        for engine_id in gone | lost:
             for job in await jobs.list_jobs_async(status=Status.DOING.value, worker_id=engine_id):
                 await self._retry(job.id)
         for job in await jobs.get_stalled_jobs(seconds_since_heartbeat=SILENCE_S):
@@ -126,10 +201,67 @@ class Engine:
             log.warning("Run %s failed: %s", run_id, error.message)
         await self._watch.wait_until_gone(run_id)
 
-    async def _carry_out_eval_run(self, run_id: str) -> None:
-        """Deliver a pending eval run to its process here, and wait for its end."""
-        run = await units_of_work.read(EvalRun.objects.filter(pk=run_id, status=EvalRun.Status.PENDING).first)
+    async def _coordinate_eval_run(self, run_id: str) -> None:
+        """Claim a pending eval run and coordinate it in the background: its row is the truth from now on."""
+        run = await units_of_work.write(runs.claim_run, run_id, self._supervisor.id)
         if run is None:
             return
-        await dispatch.deliver_run(run_id, run.app_name, self._supervisor)
-        await self._watch.wait_until_gone(run_id)
+        coordinator = self._coordinators[run_id] = RunCoordinator(run, self._supervisor, self.has_code)
+        self._update_queues()
+        self._coordinating.start(self._follow_coordinator(coordinator))
+
+    async def _follow_coordinator(self, coordinator: RunCoordinator) -> None:
+        try:
+            await coordinator.carry_out()
+        finally:
+            del self._coordinators[coordinator.run.pk]
+            self._update_queues()
+            self._stop_if_drained()
+
+    async def _carry_out_attempt(self, context: JobContext, attempt_pk: int) -> None:
+        """Let a process here execute an offered attempt, and wait for its end.
+
+        Raises:
+            Undelivered: this worker does not have the code of the attempt any more, or the process ended.
+            DevUIError: no process could load the agent, or the store failed.
+        """
+        attempt = await units_of_work.read(offers.offered_attempt, attempt_pk)
+        if attempt is None:
+            return
+        try:
+            child = await self._supervisor.child_with_code(attempt.run.app_name, attempt.run.code_version)
+            if child is None:
+                raise Undelivered(f"App {attempt.run.app_name!r} has other code now.")
+            await self._execute(child, attempt_pk)
+        except StoreFault:
+            raise
+        except DevUIError as error:
+            if context.job.attempts + 1 < MAX_DELIVERIES:
+                raise
+            await retry.write(offers.fail_offered, attempt_pk, f"{error.message} {error.hint}".strip())
+
+    async def _execute(self, child: Child, attempt_pk: int) -> None:
+        """Execute an attempt in a process, which is ended if its agent does not react to a cancellation.
+
+        Raises:
+            Undelivered: the process ended after it had loaded the agent.
+            DevUIError: the process could not load the agent.
+        """
+        call = http_calls.call(child, "POST", "/devui/evals/attempts", {"attempt_pk": attempt_pk})
+        executing = asyncio.ensure_future(call)
+        cancelling = asyncio.ensure_future(self._watch.wait_until_cancelled(attempt_pk))
+        try:
+            await asyncio.wait({executing, cancelling}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({executing}, timeout=self._supervisor.limits.cancel)
+            if not executing.done():
+                why = f"Its process was ended to cancel attempt {attempt_pk}, whose agent did not react."
+                await self._supervisor.end_process(child.id, why)
+            await executing
+        except RuntimeUnavailable as error:
+            if child.ready.is_set() and not child.is_alive:
+                raise Undelivered(error.message) from error
+            raise
+        finally:
+            executing.cancel()
+            cancelling.cancel()
+            await asyncio.gather(executing, cancelling, return_exceptions=True)

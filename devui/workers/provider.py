@@ -14,12 +14,13 @@ from devui.supervisor import http_calls
 from devui.supervisor.frame_feeds import FrameFeeds
 from devui.workers import waiting
 from devui.workers.endpoint import END, WorkerEndpoint
-from devui.workers.queues import QUEUE_ID, ProcrastinateQueue, keep_queue_alive
+from devui.workers.queues import ProcrastinateQueue, keep_queue_alive
 from devui.workers.registry import LivingWorker, living_workers
 from sessions_app.errors import DevUIError, RuntimeUnavailable
 from sessions_app.models import Run, RuntimeProcess
 from sessions_app.runs import job_queue, lifecycle, processes
 from sessions_app.runs.background import BackgroundTasks
+from sessions_app.runs.job_queue import QUEUE_ID
 from sessions_app.runs.runtime_client import Frame, RuntimeSocket
 from sessions_app.store import units_of_work
 from sessions_app.store.change_listener import subscribe

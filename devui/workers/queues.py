@@ -7,24 +7,26 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
 from procrastinate.contrib.django import app as procrastinate_app
+from procrastinate.types import JSONDict
 
 from sessions_app.models import RuntimeProcess
 from sessions_app.runs import processes
+from sessions_app.runs.job_queue import QUEUE_ID
 
 RUN_TASK = "devui:run"
 EVAL_RUN_TASK = "devui:eval_run"
+ATTEMPT_TASK = "devui:attempt"
 
 CONVERSATIONS = "conversations"
 EVALS = "evals"
 KINDS = (CONVERSATIONS, EVALS)
 """Kinds of queues, as `worker --queues` names them."""
 
-QUEUE_ID = "queue"
-"""Primary key of the process row that owns the runs in a queue.
+ATTEMPTS = "attempts"
+"""Kind of the queues of eval attempts, which the workers that take eval runs take, too."""
 
-Runs belong to the process that will deliver them, so that others notice when it is gone. A run in a queue belongs to
-no process that can end: every web process and worker keeps this row alive.
-"""
+CONVERSATION_PRIORITY = 1
+"""People wait for conversations: a free slot takes them before attempts, whose priority is 0."""
 
 
 class ProcrastinateQueue:
@@ -36,6 +38,7 @@ class ProcrastinateQueue:
             RUN_TASK,
             queue=queue_name(CONVERSATIONS, app_name),
             lock=f"session:{session_pk}",
+            priority=CONVERSATION_PRIORITY,
             allow_unknown=True,
         )
         job.defer(run_id=run_id)
@@ -44,6 +47,12 @@ class ProcrastinateQueue:
         """Queue an eval run for the workers with this code; empty: with any."""
         queue = queue_name(EVALS, app_name, code_version)
         procrastinate_app.configure_task(EVAL_RUN_TASK, queue=queue, allow_unknown=True).defer(run_id=run_id)
+
+    def defer_attempts(self, attempt_pks: Iterable[int], queue: str) -> None:
+        """Queue eval attempts."""
+        job = procrastinate_app.configure_task(ATTEMPT_TASK, queue=queue, allow_unknown=True)
+        arguments: list[JSONDict] = [{"attempt_pk": pk} for pk in attempt_pks]
+        job.batch_defer(*arguments)
 
 
 def queue_name(kind: str, app_name: str, code_version: str = "") -> str:
@@ -55,8 +64,13 @@ def queue_name(kind: str, app_name: str, code_version: str = "") -> str:
     return f"{kind}:{app_hash}{f'@{code_version}' if code_version else ''}"
 
 
+def attempt_queue(app_name: str, code_version: str, adk_version: str) -> str:
+    """Return the queue of the attempts of an eval run. All of its attempts have the same code and the same ADK."""
+    return queue_name(ATTEMPTS, app_name, sha256(f"{code_version} {adk_version}".encode()).hexdigest()[:16])
+
+
 def queues_of(apps: Mapping[str, str], kinds: Iterable[str]) -> list[str]:
-    """Return the queues that a worker with these apps (name → code version) takes jobs from."""
+    """Return the queues that a worker with these apps (name → code version) takes runs from."""
     return [
         queue_name(kind, app_name, code)
         for kind in kinds

@@ -1,7 +1,8 @@
 """Requeue runs whose worker is gone or whose job is lost.
 
 Rows decide: a run that waits gets a new job, a conversation run that was in progress has crashed, and an eval run goes
-on with the attempts that have not ended. Several workers may look at the same time.
+on with the attempts that have not ended. Attempts in flight on living workers go on. Several workers may look at the
+same time.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from django.db.models import Q
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from devui.workers.models import Worker
-from devui.workers.queues import QUEUE_ID, ProcrastinateQueue
-from evals_app.models import EvalRun
-from evals_app.runs.writes import crashes
+from devui.workers.queues import ProcrastinateQueue, attempt_queue
+from evals_app.models import EvalAttempt, EvalRun
+from evals_app.runs.writes import crashes, offers
 from evals_app.runs.writes import runs as eval_runs
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle, processes
+from sessions_app.runs.job_queue import QUEUE_ID
+from sessions_app.store.stopwatch import ChangeTimer
 
 WITHOUT_JOB_S = 30.0
 """Age of a run in a queue from which a missing job counts as lost."""
@@ -27,16 +30,24 @@ UNFINISHED_JOBS = ("todo", "doing")
 
 GONE = crashes.ProcessDeath("Its worker is gone.", by_itself=False)
 
+OF_WORKERS = Q(runtime__server__isnull=False) | Q(runtime__app_name=processes.SERVER_APP)
+"""Eval runs of workers and of their processes: others of them go on with these runs."""
+
+_offers = ChangeTimer()
+"""Tries of the attempts in the queue, by primary key."""
+
 
 def take_over() -> None:
     """End the runs and processes without a living owner, and queue what can go on."""
     processes.mark_gone_stopped()
+    _repeat_attempts()
     _continue_eval_runs()
     _requeue_eval_runs()
-    crashes.crash_orphans(spared=Q(runtime__server__isnull=False))
+    crashes.crash_orphans(spared=OF_WORKERS)
     lifecycle.crash_orphans()
     _requeue_runs()
     _restore_jobs()
+    _restore_jobs_of_attempts()
 
 
 def engine_ids_of_gone_workers() -> list[int]:
@@ -45,23 +56,34 @@ def engine_ids_of_gone_workers() -> list[int]:
     return list(gone.values_list("engine_id", flat=True))
 
 
+def _repeat_attempts() -> None:
+    """Reset the attempts that processes of gone workers executed. Those of living workers are theirs to reset."""
+    running = EvalAttempt.objects.filter(
+        runtime__server__stopped_at__isnull=False, status=EvalAttempt.Status.RUNNING
+    )
+    for runtime_id in sorted(set(running.values_list("runtime_id", flat=True))):
+        for run_id in crashes.continue_without_process(runtime_id, GONE):
+            queue_eval_run(run_id)
+
+
 def _continue_eval_runs() -> None:
-    """Make the eval runs pending that a gone worker executed. Those of living workers are theirs to continue."""
-    running = EvalRun.objects.filter(runtime__server__stopped_at__isnull=False, status=EvalRun.Status.RUNNING)
-    for run_id, runtime_id in list(running.values_list("pk", "runtime_id")):
-        if not eval_runs.release_run(run_id):
-            for continued in crashes.continue_without_process(runtime_id, GONE):
-                _queue_eval_run(continued)
+    """Queue the eval runs whose coordinator is gone."""
+    is_gone = Q(runtime__stopped_at__isnull=False, runtime__app_name=processes.SERVER_APP)
+    running = EvalRun.objects.filter(is_gone, status=EvalRun.Status.RUNNING)
+    for run_id in list(running.values_list("pk", flat=True)):
+        if eval_runs.release_run(run_id) or crashes.continue_without_coordinator(run_id):
+            queue_eval_run(run_id)
 
 
 def _requeue_eval_runs() -> None:
     """Queue the pending eval runs that gone workers had taken."""
     pending = EvalRun.objects.filter(crashes.SERVER_GONE, status=EvalRun.Status.PENDING)
     for run_id in list(pending.values_list("pk", flat=True)):
-        _queue_eval_run(run_id)
+        queue_eval_run(run_id)
 
 
-def _queue_eval_run(run_id: str) -> None:
+def queue_eval_run(run_id: str) -> None:
+    """Give a pending eval run to the queue of its code."""
     with transaction.atomic():
         pending = EvalRun.objects.filter(pk=run_id, status=EvalRun.Status.PENDING).exclude(
             runtime_id=QUEUE_ID
@@ -92,6 +114,19 @@ def _restore_jobs() -> None:
     for eval_run in pending.only("app_name", "code_version"):
         if not _has_job(eval_run.pk):
             ProcrastinateQueue().defer_eval_run(eval_run.pk, eval_run.app_name, eval_run.code_version)
+
+
+def _restore_jobs_of_attempts() -> None:
+    """Write the jobs of attempts that have waited in a queue without one."""
+    offered = EvalAttempt.objects.filter(offers.OFFERED, run__status=EvalRun.Status.RUNNING)
+    waiting = {str(pk): tries for pk, tries in offered.values_list("pk", "tries")}
+    late = _offers.find_unchanged(waiting, WITHOUT_JOB_S)
+    for attempt in offered.filter(pk__in=late).select_related("run"):
+        jobs = ProcrastinateJob.objects.filter(status__in=UNFINISHED_JOBS, args__attempt_pk=attempt.pk)
+        if not jobs.exists():
+            run = attempt.run
+            queue = attempt_queue(run.app_name, run.code_version, run.adk_version)
+            ProcrastinateQueue().defer_attempts([attempt.pk], queue)
 
 
 def _defer(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""Watches the rows of a worker's runs: tells its jobs that their run has ended, and cancels runs on request."""
+"""Watches the rows of a worker's runs and attempts: tells its jobs of ends, and cancels runs on request."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
 
-from evals_app.models import EvalRun
+from django.db.models import Q
+
+from evals_app.models import EvalAttempt
 from sessions_app.errors import DevUIError, StoreFault
 from sessions_app.models import Run
 from sessions_app.runs.background import BackgroundTasks
@@ -29,18 +31,28 @@ class RunWatch:
         self._server_id = server_id
         self._cancel = cancel
         self._ends: dict[str, asyncio.Event] = {}
+        self._attempt_cancels: dict[int, asyncio.Event] = {}
         self._cancelling: set[str] = set()
         self._tasks = BackgroundTasks()
         self._has_news = asyncio.Event()
 
     async def wait_until_gone(self, run_id: str) -> None:
-        """Return when a run or eval run of this worker has ended, or is not this worker's any more."""
+        """Return when a run of this worker has ended, or is not this worker's any more."""
         end = self._ends[run_id] = asyncio.Event()
         self._has_news.set()
         try:
             await end.wait()
         finally:
             del self._ends[run_id]
+
+    async def wait_until_cancelled(self, attempt_pk: int) -> None:
+        """Return when an attempt that this worker executes is to end, by a person's request or with its run."""
+        cancel = self._attempt_cancels[attempt_pk] = asyncio.Event()
+        self._has_news.set()
+        try:
+            await cancel.wait()
+        finally:
+            del self._attempt_cancels[attempt_pk]
 
     async def follow(self) -> None:
         """Watch until cancelled."""
@@ -73,6 +85,10 @@ class RunWatch:
         for run_id in set(watched_ids) - current:
             if run_id in self._ends:
                 self._ends[run_id].set()
+        if attempt_pks := list(self._attempt_cancels):
+            for attempt_pk in await units_of_work.read(_cancelled_attempts, attempt_pks):
+                if attempt_pk in self._attempt_cancels:
+                    self._attempt_cancels[attempt_pk].set()
         for run_id, app_name in await units_of_work.read(_cancel_requests, self._server_id):
             if run_id not in self._cancelling:
                 self._cancelling.add(run_id)
@@ -88,14 +104,17 @@ class RunWatch:
 
 
 def _current_runs(run_ids: Collection[str], server_id: str) -> set[str]:
-    """Return those of the runs and eval runs that are active and this server's, or on their way to it."""
+    """Return those of the runs that are active and this server's, or on their way to it."""
     runs = Run.objects.filter(pk__in=run_ids, status__in=Run.ACTIVE)
-    eval_runs = EvalRun.objects.filter(pk__in=run_ids, status__in=EvalRun.ACTIVE)
-    rows = [
-        *runs.values_list("pk", "runtime_id", "runtime__server_id"),
-        *eval_runs.values_list("pk", "runtime_id", "runtime__server_id"),
-    ]
+    rows = runs.values_list("pk", "runtime_id", "runtime__server_id")
     return {run_id for run_id, runtime_id, owner in rows if server_id in (runtime_id, owner)}
+
+
+def _cancelled_attempts(attempt_pks: Collection[int]) -> list[int]:
+    """Return those of the attempts that have been cancelled or are to be."""
+    is_requested = Q(status=EvalAttempt.Status.RUNNING, cancel_requested_at__isnull=False)
+    cancelled = EvalAttempt.objects.filter(is_requested | Q(status=EvalAttempt.Status.CANCELLED))
+    return list(cancelled.filter(pk__in=attempt_pks).values_list("pk", flat=True))
 
 
 def _cancel_requests(server_id: str) -> list[tuple[str, str]]:

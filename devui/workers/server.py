@@ -113,6 +113,7 @@ class WorkerServer:
                     task.cancel()
                 await asyncio.gather(engine, *others, return_exceptions=True)
                 await self._background_work.stop()
+                await self._engine.close()
                 await self._watch.close()
                 with contextlib.suppress(StoreFault):  # others notice that its process is gone
                     await units_of_work.write(withdraw, self._supervisor.id)

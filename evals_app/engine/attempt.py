@@ -171,7 +171,7 @@ async def run_attempt(plan: RunPlan, attempt: EvalAttempt) -> Outcome:
         _require_all_turns(case, actual)
 
         async def note_judge(metric: str) -> None:
-            await retry.write(attempts.note_judge, attempt.pk, metric)
+            await retry.write(attempts.note_judge, attempt.pk, metric, attempt.tries)
 
         read_states = partial(_read_states, attempt, actual)
         read_nested = partial(_read_nested, attempt, actual)
@@ -194,7 +194,7 @@ def _retries(plan: RunPlan, attempt: EvalAttempt) -> Retries:
 
     async def tell(waits_for: str, waited: float) -> None:
         attempt.waits_for, attempt.waited_seconds = waits_for, waited
-        await retry.write(attempts.note_waiting, attempt.pk, waits_for, waited)
+        await retry.write(attempts.note_waiting, attempt.pk, waits_for, waited, attempt.tries)
         if plan.waiting:
             plan.waiting(attempt)
 

@@ -13,7 +13,8 @@ from google.adk.evaluation.eval_set import EvalSet
 from evals_app.engine import evaluators
 from evals_app.engine.agent_source import AgentSource, collect_facts
 from evals_app.engine.attempt import RunPlan, failure_from, run_attempt, warm_up
-from evals_app.engine.run_monitor import ProgressCallback, RunMonitor
+from evals_app.engine.attempt_tries import ProgressCallback
+from evals_app.engine.run_monitor import RunMonitor
 from evals_app.files.library import store_metrics
 from evals_app.models import EvalRun
 from evals_app.rates.rate_limits import find_rate_limits
@@ -87,6 +88,21 @@ async def prepare_plan(
         HasChanged: the run is resumed, and the agent is not the one that ran before.
         Exception: loading the agent failed.
     """
+    plan = load_plan(run, agent_source, progress)
+    facts = await collect_facts(agent_source, plan.agent)
+    _require_same_agent(run, facts)
+    await retry.write(runs.note_facts, run.id, facts)
+    await retry.write(store_metrics, evaluators.describe_metrics(), facts.adk_version)
+    return plan
+
+
+def load_plan(run: EvalRun, agent_source: AgentSource, progress: ProgressCallback | None = None) -> RunPlan:
+    """Load the agent, and read the configuration and the cases of a run.
+
+    Raises:
+        BadInput: the configuration or a case is invalid.
+        Exception: loading the agent failed.
+    """
     agent, app = agent_source.load()
     config = evaluators.read_config(json.loads(run.config))
     folder = agent_source.folder
@@ -103,10 +119,6 @@ async def prepare_plan(
         waiting=(lambda attempt: progress(attempt, None)) if progress else None,
     )
     warm_up(plan.metrics)
-    facts = await collect_facts(agent_source, agent)
-    _require_same_agent(run, facts)
-    await retry.write(runs.note_facts, run.id, facts)
-    await retry.write(store_metrics, evaluators.describe_metrics(), facts.adk_version)
     return plan
 
 

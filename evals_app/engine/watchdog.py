@@ -45,8 +45,9 @@ class Watchdog:
     catastrophic backtracking, blocks the thread, too: then Python's fault handler ends the process.
     """
 
-    def __init__(self, run_id: str, longest: float | None, watch: Stopwatch) -> None:
+    def __init__(self, run_id: str, runtime_id: str | None, longest: float | None, watch: Stopwatch) -> None:
         self._run_id = run_id
+        self._runtime_id = runtime_id
         self._longest = longest
         self._run_watch = watch
         self._alive = time.monotonic()
@@ -90,7 +91,8 @@ class Watchdog:
             f" without `await`, or computes for too long.\nIt had stood for {still:.0f} seconds."
         )
         try:
-            crashes.end_blocked(self._run_id, Failure(BLOCKED_PROCESS, why, stack), self._run_watch.now())
+            failure = Failure(BLOCKED_PROCESS, why, stack)
+            crashes.end_blocked(self._run_id, self._runtime_id, failure, self._run_watch.now())
         finally:
             connection.close()
             log.error("%s It is ended. It stood here:\n%s", why, stack)

@@ -9,6 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+QUEUE_ID = "queue"
+"""Primary key of the process row that owns the runs and attempts in a queue.
+
+Runs belong to the process that will deliver them, so that others notice when it is gone. A run in a queue belongs to
+no process that can end: every web process and worker keeps this row alive.
+"""
+
 
 class JobQueue(Protocol):
     """Writes jobs in the current transaction."""

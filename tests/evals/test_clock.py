@@ -9,7 +9,6 @@ import pytest
 from django.db import connection
 
 from evals_app.engine.execution import execute_run
-from evals_app.engine.spending import spending_since
 from evals_app.files import library
 from evals_app.metrics.config import RunConfig
 from evals_app.models import EvalRun
@@ -17,6 +16,7 @@ from evals_app.runs import rerun, run_orders
 from evals_app.runs.limits import Limits
 from evals_app.runs.progress import elapsed_seconds
 from evals_app.runs.run_orders import RunOrder
+from evals_app.runs.spending import spending_since
 from evals_app.runs.writes import crashes, runs
 from evals_app.runs.writes.attempts import finish_attempt, start_attempt
 from evals_app.runs.writes.crashes import ProcessDeath
@@ -84,7 +84,7 @@ def interrupted_run(folder, clock, limits, seconds, step):
     registered = library.register_file(folder, "counter", write(folder.path, "s.evalset.json", TWO))
     order = RunOrder(RunConfig({"criteria": {"response_match_score": 0.5}}, "the test"), limits=limits)
     run = runs.claim_run(run_orders.order_run(registered, order).pk, PROCESS)
-    attempt = start_attempt(run.attempts.first().pk, run.started_at + 0.5)
+    attempt = start_attempt(run.attempts.first().pk, run.started_at + 0.5, PROCESS)
     runs.note_step(run.pk, run.started_at, run.started_at + seconds)
     clock.step(step)
     assert crashes.continue_without_process(PROCESS, ProcessDeath("exit status 3")) == [run.pk]

@@ -11,12 +11,11 @@ import pytest
 
 from evals_app.analysis import case_matrix
 from evals_app.analysis.exports import run_json
-from evals_app.engine import run_monitor
-from evals_app.engine.run_monitor import MAX_LOST_TRIES
+from evals_app.engine.attempt_tries import MAX_LOST_TRIES
 from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs import attempt_status, dispatch, rerun, run_orders
+from evals_app.runs import attempt_status, dispatch, rerun, run_control, run_orders
 from evals_app.runs.limits import Limits
 from evals_app.runs.run_orders import RunOrder
 from evals_app.runs.writes import attempts, crashes, resumption, runs
@@ -132,9 +131,9 @@ async def test_a_run_comes_to_its_end_once_though_the_store_fails(play, monkeypa
 
 async def test_run_survives_temporary_loss_of_the_store(play, monkeypatch):
     looks: list[Any] = []  # with a limit of tokens, the monitor reads the store whenever an attempt has ended
-    read_snapshot = fail_with_lost_store(3, run_monitor._read_snapshot, before=True)
+    read_snapshot = fail_with_lost_store(3, run_control._read_snapshot, before=True)
     monkeypatch.setattr(
-        run_monitor, "_read_snapshot", lambda *given: looks.append(given) or read_snapshot(*given)
+        run_control, "_read_snapshot", lambda *given: looks.append(given) or read_snapshot(*given)
     )
     many = evalset(*(case(f"case {number}", turn("go", "fine")) for number in range(10)))
     run = await play(many, fine, parallelism=1, limits=Limits(tokens=1_000_000))

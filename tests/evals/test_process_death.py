@@ -57,7 +57,7 @@ def order(folder, db):
 def begin(run, *names):
     claim_run(run.id, PROCESS)
     for name in names:
-        attempts.start_attempt(run.attempts.get(case_id=name).pk)
+        attempts.start_attempt(run.attempts.get(case_id=name).pk, runtime_id=PROCESS)
 
 
 def of(run):

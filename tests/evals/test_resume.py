@@ -9,13 +9,13 @@ import pytest
 
 from evals_app.analysis import case_matrix, repetitions, run_summary, trends
 from evals_app.engine.execution import execute_run
-from evals_app.engine.spending import spending_since
 from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import progress, rerun, run_orders
 from evals_app.runs.limits import Limits
 from evals_app.runs.rerun import EvalRunActive, HasChanged
+from evals_app.runs.spending import spending_since
 from evals_app.runs.writes import crashes, runs
 from evals_app.runs.writes.attempts import (
     CANCELLED_BY_USER,
@@ -490,6 +490,7 @@ def test_cost_is_unknown_if_a_process_died_before_its_records(in_flight):
 def test_usage_of_tries_in_dead_processes_counts_towards_limits(in_flight):
     processes.register("p" * 32, "counter", 1, "v1")
     EvalRun.objects.update(runtime_id="p" * 32)
+    EvalAttempt.objects.update(runtime_id="p" * 32)
     assert crashes.continue_without_process("p" * 32, crashes.ProcessDeath("exit status 3")) == [
         in_flight.run_id
     ]

@@ -75,7 +75,7 @@ def test_late_writer_of_a_repeated_try_and_claim_changes_nothing(run):
     """A process that was thought gone finishes what another one does now."""
     processes.register("r" * 32, "counter", 1, "v1")
     claimed = runs.claim_run(run.id, "r" * 32)
-    late = attempts.start_attempt(first(run).pk)
+    late = attempts.start_attempt(first(run).pk, runtime_id="r" * 32)
     death = crashes.ProcessDeath("It was silent.", by_itself=False)
     assert crashes.continue_without_process("r" * 32, death) == [run.id]
     assert runs.claim_run(run.id, None).started_at > claimed.started_at

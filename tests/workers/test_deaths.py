@@ -28,10 +28,11 @@ def start(team: Team, workers: int) -> list[Member]:
 
 
 def worker_of(team: Team, table: str, run_id: str, workers: list[Member]) -> Member:
-    """Return the worker whose process executes a run."""
+    """Return the worker that coordinates an eval run, or whose process executes a run."""
     statement = (
         f"SELECT server.pid FROM {table} run JOIN sessions_app_runtimeprocess process ON process.id = run.runtime_id"
-        f" JOIN sessions_app_runtimeprocess server ON server.id = process.server_id WHERE run.id = '{run_id}'"
+        " JOIN sessions_app_runtimeprocess server ON server.id = COALESCE(process.server_id, process.id)"
+        f" WHERE run.id = '{run_id}' AND run.status = 'running'"
     )
     ((pid,),) = wait_for(lambda: team.rows(statement), lambda rows: len(rows) == 1)
     return next(worker for worker in workers if worker.process.pid == pid)

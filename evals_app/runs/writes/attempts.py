@@ -6,11 +6,12 @@ import time
 
 from django.db import transaction
 
-from evals_app.models import EvalAttempt, MetricResult
+from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.writes.failure_causes import cause_of
 from evals_app.runs.writes.outcomes import Failure, Outcome, Score
 from evals_app.runs.writes.revisions import count_attempt_end, next_revision_of
 from sessions_app import scopes
+from sessions_app.runs.job_queue import QUEUE_ID
 from sessions_app.store import change_notification
 from sessions_app.traces import records as traces
 
@@ -31,7 +32,11 @@ MEASURED_COLUMNS = (
 
 
 def start_attempt(
-    attempt_pk: int, now: float | None = None, runtime_id: str | None = None
+    attempt_pk: int,
+    now: float | None = None,
+    runtime_id: str | None = None,
+    *,
+    offered: bool = False,
 ) -> EvalAttempt | None:
     """Start a pending attempt; return None if it is not pending.
 
@@ -40,13 +45,15 @@ def start_attempt(
 
     Args:
         runtime_id: the process that executes it, if it has a row.
+        offered: start it only if its run is active and has given it to the queue (`offers`).
     """
     started_at = time.time() if now is None else now
     with transaction.atomic():
         attempt = _lock_attempt(attempt_pk)
-        if attempt.status == EvalAttempt.Status.RUNNING and attempt.started_at == started_at:
+        start = (EvalAttempt.Status.RUNNING, started_at, runtime_id)
+        if (attempt.status, attempt.started_at, attempt.runtime_id) == start:
             return attempt
-        if attempt.status != EvalAttempt.Status.PENDING:
+        if attempt.status != EvalAttempt.Status.PENDING or (offered and not _is_offered(attempt)):
             return None
         attempt.status = EvalAttempt.Status.RUNNING
         attempt.started_at = started_at
@@ -57,23 +64,38 @@ def start_attempt(
     return attempt
 
 
-def note_waiting(attempt_pk: int, waits_for: str, waited: float) -> None:
-    """Store the reason for which a running attempt waits ("" for none) and the seconds that it has waited."""
+def _is_offered(attempt: EvalAttempt) -> bool:
+    runs = EvalRun.objects.filter(pk=attempt.run_id, status=EvalRun.Status.RUNNING)
+    return attempt.runtime_id == QUEUE_ID and runs.exists()
+
+
+def note_waiting(attempt_pk: int, waits_for: str, waited: float, tries: int | None = None) -> None:
+    """Store the reason for which a running attempt waits ("" for none) and the seconds that it has waited.
+
+    `tries` as in `finish_attempt`.
+    """
     with transaction.atomic():
         attempt = _lock_attempt(attempt_pk)
-        if attempt.status == EvalAttempt.Status.RUNNING:
+        if _is_running(attempt, tries):
             attempt.waits_for, attempt.waited_seconds = scopes.clean_text(waits_for), waited
             attempt.save(update_fields=["waits_for", "waited_seconds", "revision"])
             change_notification.notify_after_commit()
 
 
-def note_judge(attempt_pk: int, metric: str) -> None:
-    """Store the metric that begins to judge an attempt, by a model or code that may end the process."""
+def note_judge(attempt_pk: int, metric: str, tries: int | None = None) -> None:
+    """Store the metric that begins to judge an attempt, by a model or code that may end the process.
+
+    `tries` as in `finish_attempt`.
+    """
     with transaction.atomic():
         attempt = _lock_attempt(attempt_pk)
-        if attempt.status == EvalAttempt.Status.RUNNING:
+        if _is_running(attempt, tries):
             attempt.judged_by = metric
             attempt.save(update_fields=["judged_by", "revision"])
+
+
+def _is_running(attempt: EvalAttempt, tries: int | None) -> bool:
+    return attempt.status == EvalAttempt.Status.RUNNING and tries in (None, attempt.tries)
 
 
 def finish_attempt(
@@ -84,12 +106,13 @@ def finish_attempt(
     The status `CANCELLED` says that a person cancelled it.
 
     Args:
-        tries: the try that ended so (`EvalAttempt.tries`). If another one was started meanwhile, because this process
-            was thought gone, nothing is stored. None: the current one.
+        tries: the try that ended so (`EvalAttempt.tries`). If the attempt was reset meanwhile, because this process was
+            thought gone, nothing is stored. None: the current one.
     """
     with transaction.atomic():
         attempt = _lock_attempt(attempt_pk)
-        if tries not in (None, attempt.tries):
+        was_reset = attempt.status == EvalAttempt.Status.PENDING
+        if tries is not None and (was_reset or tries != attempt.tries):
             return False
         finished_at = end_time(attempt, now)
         if attempt.status not in OPEN_STATUSES:
@@ -121,6 +144,8 @@ def end_time(attempt: EvalAttempt, now: float | None = None) -> float:
 def _finish(attempt: EvalAttempt, outcome: Outcome, finished_at: float | None) -> None:
     """End an attempt under its run's lock. `finished_at`: None if it has not started."""
     failure = outcome.failure or Failure("", "")
+    if finished_at is None:
+        attempt.runtime_id = None
     attempt.status = outcome.status
     attempt.finished_at = finished_at
     set_outcome(attempt, outcome)

@@ -14,6 +14,7 @@ from evals_app.runs import attempt_status
 from evals_app.runs.attempt_status import ENDED_PROCESS, JUDGE_ENDED_PROCESS, PROCESS_GONE
 from evals_app.runs.limits import Limits
 from evals_app.runs.writes.attempts import (
+    OPEN_STATUSES,
     close_traces,
     end_time,
     finish_attempt,
@@ -67,24 +68,51 @@ class ProcessDeath:
 def continue_without_process(runtime_id: str, death: ProcessDeath) -> list[str]:
     """Queue the runs of a dead process again; return those that are queued.
 
-    Attempts in flight are tried again, alone in their process (`attempt_status.must_run_alone`). An attempt whose
-    process dies while it runs alone is the cause, which is its outcome. So each death leaves fewer attempts that can
-    cause another one. If no attempt had started, the next process would die as well: then the runs have crashed.
+    Its attempts in flight are tried again, alone in their process (`attempt_status.must_run_alone`), also those of runs
+    that another process coordinates. An attempt whose process dies while it runs alone is the cause, which is its
+    outcome. So each death leaves fewer attempts that can cause another one. If no attempt had started, the next process
+    would die as well: then the runs have crashed.
     """
     with transaction.atomic():
-        active = EvalRun.objects.select_for_update().filter(runtime_id=runtime_id, status__in=EvalRun.ACTIVE)
-        runs = list(active.order_by("pk"))
-        started_attempts = EvalAttempt.objects.filter(run__in=runs, started_at__gte=F("run__started_at"))
-        if not started_attempts.exists():
-            for run in runs:
+        runs = _lock_runs_of(runtime_id)
+        own = [run for run in runs if run.runtime_id == runtime_id]
+        started_attempts = EvalAttempt.objects.filter(run__in=own, started_at__gte=F("run__started_at"))
+        if own and not started_attempts.exists():
+            for run in own:
                 crash_run(run.pk, str(death))
             return []
         alone = _only_attempt(runtime_id)
         if death.by_itself and alone is not None and attempt_status.must_run_alone(alone):
             _end_as_fault(alone, Failure(ENDED_PROCESS, _describe_death(alone, death)))
-        going_on = [run.pk for run in runs if _requeue_or_finish(run, death)]
+        for run in runs:
+            _reset_in_flight(run, runtime_id, death)
+        going_on = [run.pk for run in own if _requeue_or_finish(run)]
         change_notification.notify_after_commit()
     return going_on
+
+
+def _lock_runs_of(runtime_id: str) -> list[EvalRun]:
+    """Return the active runs of a process, and those of its attempts in flight, under their locks."""
+    in_flight = EvalAttempt.objects.filter(runtime_id=runtime_id, status=Status.RUNNING)
+    concerned = Q(runtime_id=runtime_id) | Q(pk__in=in_flight.values("run_id"))
+    active = EvalRun.objects.select_for_update().filter(concerned, status__in=EvalRun.ACTIVE)
+    return list(active.order_by("pk"))
+
+
+def continue_without_coordinator(run_id: str, started_at: float | None = None) -> bool:
+    """Make a run pending whose coordinator gives it up or is gone; return False if it has ended.
+
+    Its attempts in flight go on in their processes.
+
+    Args:
+        started_at: the claim of the coordinator. If another one has claimed the run, nothing changes. None: any claim.
+    """
+    with transaction.atomic():
+        run = EvalRun.objects.select_for_update().filter(pk=run_id, status=EvalRun.Status.RUNNING).first()
+        if run is None or started_at not in (None, run.started_at):
+            return False
+        change_notification.notify_after_commit()
+        return _requeue_or_finish(run)
 
 
 def active_runs_of(runtime_id: str) -> list[str]:
@@ -115,22 +143,22 @@ def _describe_death(alone: EvalAttempt, death: ProcessDeath) -> str:
     )
 
 
-def end_blocked(run_id: str, failure: Failure, now: float) -> None:
-    """End the attempt that blocks the process of a run, if nothing else runs in it.
+def end_blocked(run_id: str, runtime_id: str | None, failure: Failure, now: float) -> None:
+    """End the attempt of a run that blocks its process, if nothing else runs in it.
 
     Args:
         now: time of the run's stopwatch.
     """
     with transaction.atomic():
-        run = EvalRun.objects.select_for_update().get(pk=run_id)
+        EvalRun.objects.select_for_update().get(pk=run_id)
         EvalRun.objects.filter(pk=run_id).update(last_step_at=now)
-        if run.runtime_id and (alone := _only_attempt(run.runtime_id)):
+        if runtime_id and (alone := _only_attempt(runtime_id)):
             _end_as_fault(alone, failure)
 
 
 def _only_attempt(runtime_id: str) -> EvalAttempt | None:
     """Return the only attempt that a process executes; None if it executes more, or another run."""
-    in_flight = EvalAttempt.objects.filter(run__runtime_id=runtime_id, status=Status.RUNNING)
+    in_flight = EvalAttempt.objects.filter(runtime_id=runtime_id, status=Status.RUNNING)
     others = Run.objects.filter(runtime_id=runtime_id, status=Run.Status.RUNNING)
     attempts = list(in_flight[:2])
     return attempts[0] if len(attempts) == 1 and not others.exists() else None
@@ -147,19 +175,25 @@ def _end_as_fault(attempt: EvalAttempt, failure: Failure) -> None:
     finish_attempt(attempt.pk, spending_of(attempt, failure), last_step(attempt.run_id))
 
 
-def _requeue_or_finish(run: EvalRun, death: ProcessDeath) -> bool:
-    """Queue a run again with its remaining attempts; return False if it has ended."""
+def _reset_in_flight(run: EvalRun, runtime_id: str, death: ProcessDeath) -> None:
+    """Reset the attempts of a run that a dead process executed. Those of a run that is cancelled end with it."""
     if run.cancel_requested_at is not None:
-        finish_run(run.pk, EvalRun.Status.CANCELLED)
-        return False
+        return
     ended_at = last_step(run.pk)
-    for attempt in run.attempts.filter(status=Status.RUNNING):
+    for attempt in run.attempts.filter(runtime_id=runtime_id, status=Status.RUNNING):
         if attempt.cancel_requested_at is not None:
             finish_attempt(attempt.pk, spending_of(attempt, status=Status.CANCELLED), ended_at)
         else:
             _set_interruption(attempt, Failure(PROCESS_GONE, str(death)), ended_at)
             reset_attempt(attempt, "Its process ended while it was in flight.", next_revision(run.pk))
-    if not run.attempts.filter(status=Status.PENDING).exists():
+
+
+def _requeue_or_finish(run: EvalRun) -> bool:
+    """Queue a run again with its remaining attempts; return False if it has ended."""
+    if run.cancel_requested_at is not None:
+        finish_run(run.pk, EvalRun.Status.CANCELLED)
+        return False
+    if not run.attempts.filter(status__in=OPEN_STATUSES).exists():
         finish_run(run.pk, EvalRun.Status.DONE)
         return False
     if run.status == EvalRun.Status.PENDING:

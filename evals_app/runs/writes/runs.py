@@ -282,7 +282,7 @@ def end_run(
         attempt.finished_at, attempt.revision = ended_at, revision
         _end_in_flight(attempt, in_flight, failure, why)
     waiting = attempts.filter(status=EvalAttempt.Status.PENDING).update(
-        status=EvalAttempt.Status.CANCELLED, revision=revision, stopped_because=why
+        status=EvalAttempt.Status.CANCELLED, runtime=None, revision=revision, stopped_because=why
     )
     column = COUNT_COLUMNS[EvalAttempt.Status(in_flight)]
     EvalRun.objects.filter(pk=run_id).update(**{column: F(column) + len(running)})

@@ -1,0 +1,144 @@
+"""Coordination of an eval run by the worker that claimed it. The attempts execute on all workers with its code.
+
+The rows are the state: a coordinator offers pending attempts to the queue while fewer than the run's parallelism are
+offered or running, wherever that is. So another worker can go on at any time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from devui.supervisor import http_calls
+from devui.supervisor.runtime_process import Child
+from devui.workers.queues import ProcrastinateQueue, attempt_queue
+from devui.workers.redelivery import queue_eval_run
+from devui.workers.supervisor import WorkerSupervisor
+from evals_app.models import EvalRun
+from evals_app.runs.run_control import POLL_S, RunControl, RunEnding, RunSnapshot
+from evals_app.runs.writes import crashes, offers, runs
+from evals_app.runs.writes.outcomes import Failure
+from sessions_app.errors import DevUIError, RuntimeUnavailable, ServerStopping, StoreFault
+from sessions_app.store import retry, units_of_work
+from sessions_app.store.change_listener import subscribe
+from sessions_app.store.stopwatch import Stopwatch
+
+PAUSE_S = 0.1
+"""Least seconds between two looks at the rows of a run, however many changes there are."""
+
+MAX_PROCESSES = 3
+"""Processes that may end before they have loaded the agent."""
+
+log = logging.getLogger(__name__)
+
+HasCode = Callable[[str, str], bool]
+"""Tells whether this worker can execute attempts of (app, code version)."""
+
+
+class RunCoordinator:
+    """Carries a claimed eval run out to its end.
+
+    Attributes:
+        run: as it was claimed, with its current parallelism; with its code version once that is known.
+    """
+
+    def __init__(self, run: EvalRun, supervisor: WorkerSupervisor, has_code: HasCode) -> None:
+        self.run = run
+        self._supervisor = supervisor
+        self._has_code = has_code
+        self._watch = Stopwatch(run.started_at)
+
+    async def carry_out(self) -> None:
+        """Prepare the run, offer its attempts and end it. A run whose code is gone here waits for another worker."""
+        try:
+            child = await self._prepare()
+            if child is None:
+                return
+            with child.hold():  # replaced by newer code, it goes on until the run has ended
+                ending = await self._offer_attempts()
+        except ServerStopping:  # another worker goes on
+            return
+        except Exception as error:
+            log.log(logging.WARNING if isinstance(error, DevUIError) else logging.ERROR, "%s", error)
+            await self._finish(EvalRun.Status.FAILED, failure=_failure_of(error))
+            return
+        if ending is None:
+            await retry.write(self._give_up)
+        else:
+            await self._finish(ending.status, because=ending.because)
+
+    async def _finish(self, status: str, *, failure: Failure | None = None, because: str = "") -> None:
+        finish = partial(runs.finish_run, self.run.pk, status, failure, because=because)
+        await retry.write(partial(finish, now=self._watch.now(), started_at=self.run.started_at))
+
+    def _give_up(self) -> None:
+        if crashes.continue_without_coordinator(self.run.pk, self.run.started_at):
+            queue_eval_run(self.run.pk)
+
+    async def _prepare(self) -> Child | None:
+        """Return the process that has loaded the agent of the run; None if the run has ended meanwhile."""
+        preparing = asyncio.ensure_future(self._load_agent())
+        try:
+            while not preparing.done():
+                await asyncio.wait({preparing}, timeout=POLL_S)
+                if not preparing.done() and await retry.read(self._is_cancelled):
+                    await self._finish(EvalRun.Status.CANCELLED)
+                    return None
+            child = preparing.result()
+        finally:
+            preparing.cancel()
+        run = await retry.read(EvalRun.objects.get, pk=self.run.pk)
+        if (run.status, run.started_at) != (EvalRun.Status.RUNNING, self.run.started_at):
+            return None
+        self.run = run
+        return child
+
+    async def _load_agent(self) -> Child:
+        """Let a process load the agent and store the facts of the run."""
+        body = {"eval_run_id": self.run.pk}
+        for _ in range(1, MAX_PROCESSES):
+            try:
+                return await retry.run(partial(self._call_process, body))
+            except RuntimeUnavailable as error:
+                log.info("Eval run %s is prepared again: %s", self.run.pk, error.message)
+        return await retry.run(partial(self._call_process, body))
+
+    async def _call_process(self, body: dict[str, str]) -> Child:
+        child = await self._supervisor.child(self.run.app_name)
+        await http_calls.call(child, "POST", "/devui/evals/plan", body)
+        return child
+
+    def _is_cancelled(self) -> bool:
+        return EvalRun.objects.filter(pk=self.run.pk, cancel_requested_at__isnull=False).exists()
+
+    async def _offer_attempts(self) -> RunEnding | None:
+        """Offer the attempts until all have ended. Return how the run ends, or None if its code is gone here."""
+        control = RunControl(self.run, self._watch)
+        await retry.write(offers.withdraw_offers, self.run.pk)
+        async with subscribe() as changes:
+            while self._has_code(self.run.app_name, self.run.code_version):
+                if ending := await control.check(self._set_parallelism):
+                    return ending
+                try:
+                    if not await units_of_work.write(offers.offer_attempts, self.run, self._defer):
+                        return RunEnding()
+                except StoreFault as fault:
+                    log.debug("Attempts wait for the store: %s", fault.message)
+                await asyncio.sleep(PAUSE_S)
+                await changes.wait()
+        return None
+
+    async def _set_parallelism(self, snapshot: RunSnapshot, now: float) -> None:
+        self.run.parallelism = snapshot.parallelism
+
+    def _defer(self, attempt_pks: Sequence[int]) -> None:
+        queue = attempt_queue(self.run.app_name, self.run.code_version, self.run.adk_version)
+        ProcrastinateQueue().defer_attempts(attempt_pks, queue)
+
+
+def _failure_of(error: Exception) -> Failure:
+    if isinstance(error, DevUIError):
+        return Failure(type(error).__name__, error.message, hint=error.hint)
+    return Failure(type(error).__name__, str(error), hint="The log of the worker has the cause.")

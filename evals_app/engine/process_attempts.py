@@ -1,0 +1,212 @@
+"""The attempts that this process executes for runs which workers coordinate (`devui.workers`)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import partial
+
+from evals_app.engine.agent_source import AgentSource
+from evals_app.engine.attempt import failure_from, run_attempt
+from evals_app.engine.attempt_tries import AttemptTries
+from evals_app.engine.execution import load_plan, prepare_plan
+from evals_app.engine.executor import AttemptExecutor
+from evals_app.engine.watchdog import Watchdog
+from evals_app.models import EvalAttempt, EvalRun
+from evals_app.runs.attempt_status import must_run_alone
+from evals_app.runs.writes import offers, runs
+from evals_app.runs.writes.outcomes import Outcome
+from sessions_app.errors import StoreFault
+from sessions_app.runs.agent_exit import AgentExited
+from sessions_app.runs.job_queue import QUEUE_ID
+from sessions_app.store import retry, units_of_work
+from sessions_app.store.stopwatch import Stopwatch
+
+POLL_S = 0.5
+"""Seconds between two checks whether people cancel attempts, or other processes have taken them."""
+
+MAX_PLANS = 16
+"""Runs whose plans are retained."""
+
+Status = EvalAttempt.Status
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RunWork:
+    """What the attempts of a run share in this process. Its stopwatch is never before the run's last known step."""
+
+    run: EvalRun
+    tries: AttemptTries
+    watch: Stopwatch
+
+
+class ProcessAttempts:
+    """Executes offered attempts of any run of one agent."""
+
+    def __init__(self, source: AgentSource, runtime_id: str) -> None:
+        self._source = source
+        self._runtime_id = runtime_id
+        self._works: dict[tuple[str, float | None], asyncio.Task[RunWork]] = {}
+        self._executor = AttemptExecutor(self._carry_out, sys.maxsize)
+        self._delivered: dict[int, RunWork] = {}
+        self._ends: dict[int, asyncio.Event] = {}
+        self._tries: dict[int, int] = {}
+        self._watching: asyncio.Task[None] | None = None
+        self._store_back_at = 0.0
+
+    def __len__(self) -> int:
+        """Return the number of attempts that wait or run here."""
+        return len(self._ends)
+
+    async def prepare(self, run_id: str) -> None:
+        """Load the plan of a claimed run and store the run's facts. If that fails, the run ends with the reason."""
+        run = await retry.read(_active_run, run_id)
+        if run is None:
+            return
+        try:
+            await prepare_plan(run, self._source)
+        except (Exception, SystemExit) as error:
+            finish = partial(runs.finish_run, run.id, started_at=run.started_at)
+            await retry.write(partial(finish, EvalRun.Status.FAILED, failure_from(error)))
+
+    async def execute(self, attempt_pk: int) -> None:
+        """Execute an offered attempt; return when it has ended, or is not this process's any more.
+
+        Raises:
+            Exception: the agent cannot be loaded. The attempt waits for another process.
+        """
+        if attempt_pk in self._ends:
+            await self._ends[attempt_pk].wait()
+            return
+        end = self._ends[attempt_pk] = asyncio.Event()
+        try:
+            attempt = await retry.read(offers.offered_attempt, attempt_pk)
+            if attempt is None:
+                return
+            self._delivered[attempt_pk] = await self._work_of(attempt.run)
+            if self._watching is None or self._watching.done():
+                self._watching = asyncio.create_task(self._watch_rows())
+            self._executor.enqueue(attempt_pk, alone=must_run_alone(attempt))
+            await end.wait()
+        finally:
+            end.set()
+            del self._ends[attempt_pk]
+            self._delivered.pop(attempt_pk, None)
+            self._tries.pop(attempt_pk, None)
+
+    async def stop(self) -> None:
+        """Stop all attempts. Their rows stay as they are, for other processes to take over."""
+        if self._watching is not None:
+            self._watching.cancel()
+        await self._executor.stop()
+
+    async def _work_of(self, run: EvalRun) -> RunWork:
+        """Return the plan and the stopwatch of a run's claim."""
+        key = run.pk, run.started_at
+        if key not in self._works:
+            while len(self._works) >= MAX_PLANS:
+                del self._works[next(iter(self._works))]
+            self._works[key] = asyncio.create_task(self._load_work(run))
+        loading = self._works[key]
+        try:
+            return await asyncio.shield(loading)
+        except BaseException:
+            if loading.done() and self._works.get(key) is loading:
+                del self._works[key]
+            raise
+
+    async def _load_work(self, run: EvalRun) -> RunWork:
+        try:
+            plan = load_plan(run, self._source)
+        except SystemExit as error:
+            raise AgentExited.of(error, "agent's module") from error
+        watch = Stopwatch(max(await retry.read(runs.last_step, run.pk), time.time()))
+        tries = AttemptTries(
+            run, partial(run_attempt, plan), watch, self._runtime_id, self._note_start, offered=True
+        )
+        return RunWork(run, tries, watch)
+
+    def _note_start(self, attempt: EvalAttempt, outcome: Outcome | None) -> None:
+        if outcome is None:
+            self._tries[attempt.pk] = attempt.tries
+
+    async def _carry_out(self, attempt_pk: int) -> None:
+        work, end = self._delivered[attempt_pk], self._ends[attempt_pk]
+        try:
+            longest = work.tries.limits.attempt_seconds
+            async with Watchdog(work.run.pk, self._runtime_id, longest, work.watch):
+                await work.tries.carry_out(attempt_pk)
+        except Exception as error:
+            log.exception("Attempt %d could not be carried out.", attempt_pk)
+            if tries := self._tries.get(attempt_pk):
+                own = EvalAttempt(pk=attempt_pk, tries=tries)
+                await work.tries.end_interrupted(own, Status.ERROR, failure_from(error))
+        finally:
+            end.set()
+
+    def _release(self, attempt_pk: int) -> None:
+        """Stop the execution of an attempt. An agent that ignores its cancellation is left behind."""
+        self._executor.cancel(attempt_pk)
+        self._ends[attempt_pk].set()
+
+    async def _watch_rows(self) -> None:
+        """Cancel the attempts that people cancel, that take too long, or that are not this process's any more."""
+        is_store_down = False
+        while self._delivered:
+            await asyncio.sleep(POLL_S)
+            delivered = list(self._delivered)
+            try:
+                rows = await units_of_work.read(_read_attempts, delivered)
+            except StoreFault:
+                is_store_down = True
+                continue
+            if is_store_down:
+                is_store_down, self._store_back_at = False, time.monotonic()
+            for attempt_pk in delivered:
+                if attempt_pk in self._delivered:
+                    await self._check_attempt(attempt_pk, rows.get(attempt_pk))
+
+    async def _check_attempt(self, attempt_pk: int, row: EvalAttempt | None) -> None:
+        work = self._delivered[attempt_pk]
+        if row is None or not self._is_own(row):
+            self._release(attempt_pk)
+            return
+        now = work.watch.now()
+        since = now - (time.monotonic() - self._store_back_at) if self._store_back_at else 0.0
+        if row.status == Status.RUNNING and (interruption := work.tries.find_interruption(row, now, since)):
+            self._executor.cancel(attempt_pk)
+            await work.tries.end_interrupted(row, *interruption)
+            self._release(attempt_pk)
+
+    def _is_own(self, row: EvalAttempt) -> bool:
+        """Tell whether an attempt still waits for this process, or runs the try that this process began."""
+        if row.status == Status.PENDING:
+            return row.runtime_id == QUEUE_ID
+        own_try = self._runtime_id, self._tries.get(row.pk, row.tries)
+        return row.status == Status.RUNNING and (row.runtime_id, row.tries) == own_try
+
+
+_CHECKED_COLUMNS = (
+    "status",
+    "runtime_id",
+    "tries",
+    "started_at",
+    "cancel_requested_at",
+    "waits_for",
+    "judged_by",
+)
+
+
+def _read_attempts(attempt_pks: Collection[int]) -> dict[int, EvalAttempt]:
+    return EvalAttempt.objects.only(*_CHECKED_COLUMNS).in_bulk(list(attempt_pks))
+
+
+def _active_run(run_id: str) -> EvalRun | None:
+    active = EvalRun.objects.filter(pk=run_id, status=EvalRun.Status.RUNNING)
+    return active.select_related("version", "evalset").first()

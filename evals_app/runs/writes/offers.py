@@ -1,0 +1,81 @@
+"""Offers of a run's attempts to the queue, from which workers take them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from django.db import transaction
+from django.db.models import Count, Q
+
+from evals_app.models import EvalAttempt, EvalRun
+from evals_app.runs.attempt_status import PROCESS_GONE
+from evals_app.runs.writes.attempts import OPEN_STATUSES, finish_attempt, start_attempt
+from evals_app.runs.writes.outcomes import Failure, Outcome
+from evals_app.runs.writes.runs import last_step
+from sessions_app.runs.job_queue import QUEUE_ID
+
+Status = EvalAttempt.Status
+
+NOT_OFFERED = Q(status=Status.PENDING, runtime=None)
+OFFERED = Q(status=Status.PENDING, runtime_id=QUEUE_ID)
+
+DeferAttempts = Callable[[Sequence[int]], None]
+"""Writes jobs for attempts in the current transaction."""
+
+
+def offer_attempts(run: EvalRun, defer: DeferAttempts) -> bool:
+    """Offer pending attempts until as many are offered or running as the run's parallelism allows.
+
+    Attempts that were tried before come last, so that a case whose agent ends its process delays no other.
+
+    Args:
+        run: as it was claimed. If another process has claimed it since, nothing changes.
+
+    Returns:
+        False if all attempts have ended.
+    """
+    waiting, started = _count_open(run.pk)
+    if waiting and started < run.parallelism:
+        with transaction.atomic():
+            is_current = EvalRun.objects.select_for_update().filter(
+                pk=run.pk, status=EvalRun.Status.RUNNING, started_at=run.started_at
+            )
+            if is_current.exists():
+                _offer(run, defer)
+    return bool(waiting or started)
+
+
+def _offer(run: EvalRun, defer: DeferAttempts) -> None:
+    _, started = _count_open(run.pk)
+    waiting = run.attempts.filter(NOT_OFFERED).order_by("tries", "case_index", "repetition")
+    pks = list(waiting.values_list("pk", flat=True)[: max(run.parallelism - started, 0)])
+    if pks:
+        EvalAttempt.objects.filter(pk__in=pks).update(runtime_id=QUEUE_ID)
+        defer(pks)
+
+
+def _count_open(run_id: str) -> tuple[int, int]:
+    """Return the number of attempts that wait, and of those that are offered or running."""
+    open_attempts = EvalAttempt.objects.filter(run_id=run_id, status__in=OPEN_STATUSES)
+    counts = open_attempts.aggregate(all=Count("pk"), waiting=Count("pk", filter=NOT_OFFERED))
+    return counts["waiting"], counts["all"] - counts["waiting"]
+
+
+def withdraw_offers(run_id: str) -> None:
+    """Take back the offers of a run, whose jobs may be lost."""
+    EvalAttempt.objects.filter(OFFERED, run_id=run_id).update(runtime=None)
+
+
+def offered_attempt(attempt_pk: int) -> EvalAttempt | None:
+    """Return an attempt, with its run, that waits for a process; None if it is not offered any more."""
+    offered = EvalAttempt.objects.select_related("run", "run__version").filter(OFFERED, pk=attempt_pk)
+    return offered.filter(run__status=EvalRun.Status.RUNNING).first()
+
+
+def fail_offered(attempt_pk: int, why: str) -> None:
+    """End an offered attempt that no process can start."""
+    with transaction.atomic():
+        attempt = offered_attempt(attempt_pk)
+        if attempt and start_attempt(attempt_pk, max(time.time(), last_step(attempt.run_id)), offered=True):
+            finish_attempt(attempt_pk, Outcome(Status.ERROR, failure=Failure(PROCESS_GONE, why)))
