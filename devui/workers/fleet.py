@@ -142,18 +142,18 @@ def _runs_of(worker_ids: Collection[str]) -> Iterator[tuple[str, Work]]:
 
 
 def _eval_runs_of(worker_ids: Collection[str]) -> Iterator[tuple[str, Work]]:
-    """Yield the eval runs that workers conduct or of which they execute attempts, with the number of these."""
+    """Yield the eval runs that workers coordinate or of which they execute attempts, with the number of these."""
     attempts = EvalAttempt.objects.filter(
         runtime__server__in=worker_ids, status=EvalAttempt.Status.RUNNING
     ).values_list("runtime__server_id", "run_id")
     counts = {(str(server), run): count for server, run, count in attempts.annotate(Count("pk")).order_by()}
-    is_busy = Q(runtime__server__in=worker_ids, status=EvalRun.Status.RUNNING)
+    is_busy = Q(runtime__in=worker_ids, status=EvalRun.Status.RUNNING)
     is_busy |= Q(pk__in={run for _, run in counts})
-    runs = EvalRun.objects.filter(is_busy).select_related("evalset", "runtime").order_by("started_at", "pk")
-    for run in runs.only("app_name", "started_at", "status", "evalset__evalset_id", "runtime__server"):
-        conductor = str(run.runtime.server_id) if run.runtime and run.status == EvalRun.Status.RUNNING else ""
+    runs = EvalRun.objects.filter(is_busy).select_related("evalset").order_by("started_at", "pk")
+    for run in runs.only("app_name", "started_at", "status", "evalset__evalset_id", "runtime"):
+        coordinator = str(run.runtime_id) if run.status == EvalRun.Status.RUNNING else ""
         executors = {server for server, run_id in counts if run_id == run.pk}
-        for worker_id in (executors | {conductor}) & set(worker_ids):
+        for worker_id in (executors | {coordinator}) & set(worker_ids):
             attempt_count = counts.get((worker_id, run.pk), 0)
             yield (
                 worker_id,

@@ -10,10 +10,11 @@ from typing import Any
 from django.db.models import Count, Exists, Min, OuterRef, QuerySet
 from procrastinate.contrib.django.models import ProcrastinateJob
 
-from devui.workers.queues import CONVERSATIONS, EVALS, QUEUE_ID
+from devui.workers.queues import CONVERSATIONS, EVALS
 from devui.workers.registry import LivingWorker, living_workers
 from evals_app.models import EvalRun
 from sessions_app.models import Run
+from sessions_app.runs.job_queue import QUEUE_ID
 
 CODE_LENGTH = 7
 """Characters of a code hash in texts, as on pages."""

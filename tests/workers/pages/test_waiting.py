@@ -6,13 +6,14 @@ import pytest
 from django.db import connection
 
 from devui.workers import waiting
-from devui.workers.queues import QUEUE_ID, ProcrastinateQueue, keep_queue_alive
+from devui.workers.queues import ProcrastinateQueue, keep_queue_alive
 from devui.workers.registry import LivingWorker
 from devui.workers.waiting import Capacity
 from evals_app.models import EvalRun
 from sessions_app.ids import SessionKey
 from sessions_app.models import Run
 from sessions_app.runs import job_queue, lifecycle, processes
+from sessions_app.runs.job_queue import QUEUE_ID
 from sessions_app.sessions import writes
 from sessions_app.timeline.run_marks import read_session_runs
 from tests.evals import stored_runs

@@ -89,7 +89,7 @@ def test_attempts_count_at_the_worker_that_executes_them(add_worker, people):
     run = stored_runs.run(
         stored_runs.version(stored_runs.cases(*names)), {name: [stored_runs.passing()] for name in names}
     )
-    EvalRun.objects.filter(pk=run.pk).update(status=EvalRun.Status.RUNNING, runtime="p-w1")
+    EvalRun.objects.filter(pk=run.pk).update(status=EvalRun.Status.RUNNING, runtime="w1")
     attempts = EvalAttempt.objects.filter(run=run)
     attempts.exclude(case_id="one").update(status=EvalAttempt.Status.RUNNING, runtime="p-w2")
     work = {worker.row.pk: worker.work for worker in read_fleet().workers}
