@@ -182,16 +182,10 @@ def test_confirmation_is_given_on_the_page_of_another_web_process(talking_team, 
 
 
 def test_waiting_call_is_answered_after_its_worker_was_replaced(talking_team):
-    team, one, other, _worker = talking_team
+    team, one, other, worker = talking_team
     session = waiting_run(one, "patient", 'call ask_boss {"what": "leave"}')
-    call_id, name = open_call(other, session)
-    worker = next(member for member in team._members if "worker" in member.log.name)
-    worker.end()
-    answer = {"functionResponse": {"id": call_id, "name": name, "response": {"status": "granted"}}}
-    run_id = other.post("/api/v1/runs", {"session": session, "message": {"role": "user", "parts": [answer]}})[
-        "id"
-    ]
-    assert other.status(run_id) == "queued"
     team.start_worker()
-    assert other.end_of(run_id)["status"] == "done"
+    team.await_workers(2)
+    worker.end()
+    assert other.end_of(answer_call(other, session))["status"] == "done"
     assert "granted" in texts_of(one, session)
