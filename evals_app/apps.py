@@ -6,13 +6,16 @@ Imports are deferred until they are used, because every runtime and every script
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig
 
+from sessions_app.runs.active_runs import active_apps
 from sessions_app.transfer.folder_importer import FolderImporter, folder_importers
 
 if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
     from sessions_app.transfer.writers import ImportReport
 
 
@@ -23,8 +26,16 @@ class EvalsConfig(AppConfig):
     verbose_name = "Evals"
 
     def ready(self) -> None:
-        """Register the importer of the eval results that `adk web` left in agents' folders."""
+        """Register the importer of the eval results that `adk web` left in agents' folders, and active eval runs."""
         folder_importers.append(FolderImporter("eval results", _find_sources, _import_data))
+        active_apps.append(_apps_of_active_runs)
+
+
+def _apps_of_active_runs(person: str) -> QuerySet[Any]:
+    from evals_app.models import EvalRun
+
+    runs = EvalRun.objects.filter(person=person, status__in=EvalRun.ACTIVE)
+    return runs.order_by().values_list("app_name", flat=True)
 
 
 def _find_sources(agent_folder: Path) -> dict[str, str]:

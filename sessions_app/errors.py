@@ -10,6 +10,7 @@ class DevUIError(Exception):
 
     Attributes:
         back: address that the error page links to, if any.
+        retry_after: seconds after which the request may succeed; 0: unknown.
     """
 
     status: ClassVar[int] = 500
@@ -20,6 +21,7 @@ class DevUIError(Exception):
         self.message = message
         self.hint = hint
         self.back = ""
+        self.retry_after = 0
 
 
 class BadInput(DevUIError):

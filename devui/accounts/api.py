@@ -1,4 +1,4 @@
-"""Tokens in DevUI's API."""
+"""Tokens and quotas in DevUI's API."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from ninja import Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from devui.accounts import guard, tokens
-from devui.accounts.models import Token
+from devui.accounts import guard, quotas, tokens
+from devui.accounts.models import Quota, Token
 from devui.accounts.roles import Role
 from sessions_app.errors import BadInput
+from sessions_app.http import person_name
+from sessions_app.runs.quotas import Standing
 from sessions_app.store import units_of_work
 
 router = Router(tags=["tokens"])
+quota_router = Router(tags=["quotas"])
 
 
 class TokenIn(Schema):
@@ -87,6 +90,104 @@ async def revoke_token(request: HttpRequest, token: int) -> Status[None]:
     user = await units_of_work.read(guard.find_user, request)
     await units_of_work.write(tokens.revoke_token, user, token)
     return Status(204, None)
+
+
+class LimitsOut(Schema):
+    """Limits of a quota; null: no limit."""
+
+    runs_at_once: int | None = Field(default=None, ge=0, description="Runs and eval runs that are active.")
+    runs_a_day: int | None = Field(default=None, ge=0, description="Runs and eval runs a day, in UTC.")
+    tokens_a_day: int | None = Field(default=None, ge=0)
+    cost_a_day: float | None = Field(default=None, ge=0, description="In the currency of the price table.")
+
+
+class QuotaIn(LimitsOut):
+    """A quota: limits of the runs of a user, or of every user."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    person: str = Field(default="", max_length=150, description="Name; empty: every user without one.")
+    app: str = Field(default="", description="App; empty: all apps together.")
+
+
+class QuotaOut(LimitsOut):
+    """A quota: limits of the runs of a user, or of every user."""
+
+    person: str
+    app: str
+
+
+class QuotasOut(Schema):
+    """All quotas."""
+
+    quotas: list[QuotaOut]
+
+
+class StandingOut(Schema):
+    """A quota that applies to you, and what you have used of it."""
+
+    app: str = Field(description="Empty: all apps together.")
+    limits: LimitsOut
+    active: int = Field(description="Active runs and eval runs; 0 if they are not limited.")
+    runs: int = Field(description="Of today, as tokens and cost.")
+    tokens: int
+    cost: float
+
+
+class StandingsOut(Schema):
+    """The quotas that apply to you."""
+
+    quotas: list[StandingOut]
+
+
+@quota_router.get("", response=QuotasOut)
+async def list_quotas(request: HttpRequest) -> QuotasOut:
+    """List all quotas."""
+    rows = await units_of_work.read(quotas.list_quotas)
+    return QuotasOut(quotas=[_quota_of(row) for row in rows])
+
+
+@quota_router.put("", response=QuotasOut)
+async def set_quota(request: HttpRequest, body: QuotaIn) -> QuotasOut:
+    """Set a quota. Limits that the body does not name stay; null removes one.
+
+    Raises:
+        NotFound: there is no such user.
+        BadInput: a limit is out of range.
+    """
+    limits = body.dict(include=set(quotas.LIMITS), exclude_unset=True)
+    await units_of_work.write(quotas.set_quota, body.person, body.app, limits)
+    return await list_quotas(request)
+
+
+@quota_router.delete("", response={204: None})
+async def remove_quota(request: HttpRequest, person: str = "", app: str = "") -> Status[None]:
+    """Remove a quota.
+
+    Raises:
+        NotFound: there is none.
+    """
+    await units_of_work.write(quotas.remove_quota, person, app)
+    return Status(204, None)
+
+
+@quota_router.get("/mine", response=StandingsOut)
+async def list_own_quotas(request: HttpRequest) -> StandingsOut:
+    """List the quotas that apply to you, with what you have used."""
+    standings = await units_of_work.read(quotas.standings_of, person_name(request))
+    return StandingsOut(quotas=[_standing_of(standing) for standing in standings])
+
+
+def _quota_of(row: Quota) -> QuotaOut:
+    limits = {name: getattr(row, name) for name in quotas.LIMITS}
+    return QuotaOut(person=row.person, app=row.app, **limits)
+
+
+def _standing_of(standing: Standing) -> StandingOut:
+    limits = LimitsOut(**{name: getattr(standing.limits, name) for name in quotas.LIMITS})
+    return StandingOut(
+        app=standing.limits.app, limits=limits, active=standing.active, **standing.used._asdict()
+    )
 
 
 def _fields(row: Token) -> dict[str, Any]:

@@ -11,3 +11,10 @@ class AccountsConfig(AppConfig):
     name = "devui.accounts"
     label = "accounts"
     verbose_name = "Accounts"
+
+    def ready(self) -> None:
+        """Let runs find the limits of their person."""
+        from devui.accounts.quotas import find_limits
+        from sessions_app.runs.quotas import register_limits
+
+        register_limits(find_limits)

@@ -74,6 +74,23 @@ class Token(models.Model):
         return self.expires_at is not None and self.expires_at < time.time()
 
 
+class Quota(models.Model):
+    """Limits of the runs of each user, in one app or, with an empty `app`, in all apps together. Null: no limit.
+
+    The row of a user replaces the one of everybody with the same app.
+    """
+
+    person = models.CharField(max_length=150, default="", blank=True, help_text="Name; empty: every user.")
+    app = models.TextField(default="", blank=True)
+    runs_at_once = models.IntegerField(null=True)
+    runs_a_day = models.IntegerField(null=True)
+    tokens_a_day = models.BigIntegerField(null=True)
+    cost_a_day = models.FloatField(null=True, help_text="In the currency of the price table.")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["person", "app"], name="quota_of_person_and_app")]
+
+
 class AuditEntries(models.QuerySet["AuditEntry"]):
     """Entries of the audit log, which are neither changed nor deleted."""
 

@@ -99,6 +99,9 @@ RULES: dict[str, Rule] = {
     "POST api/v1/tokens": Rule(Role.READER, "create", "token"),
     "DELETE api/v1/tokens/<int:token>": Rule(Role.READER, "revoke", "token"),
     "POST account/tokens/<int:pk>/revoke/": Rule(Role.READER, "revoke", "token"),
+    "GET api/v1/quotas": Rule(Role.ADMIN),
+    "PUT api/v1/quotas": Rule(Role.ADMIN, "edit", "quota"),
+    "DELETE api/v1/quotas": Rule(Role.ADMIN, "delete", "quota"),
     "GET audit/": Rule(Role.ADMIN),
     "GET audit/export/": Rule(Role.ADMIN, "export", "audit log"),
     # sessions

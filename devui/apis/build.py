@@ -68,9 +68,11 @@ v1 = NinjaAPI(
 v1.add_router("", sessions.v1)
 v1.add_router("/evals", evals.router)
 if getattr(settings, "DEVUI_USERS", False):
+    from devui.accounts.api import quota_router
     from devui.accounts.api import router as tokens
 
     v1.add_router("/tokens", tokens)
+    v1.add_router("/quotas", quota_router)
 if getattr(settings, "DEVUI_ENGINE", ""):
     from devui.workers.api import router as workers
 

@@ -21,8 +21,8 @@ class UserCommand(BaseCommand):
     """A command that needs DEVUI_USERS=1. Errors are shown in one line, with exit status 2."""
 
     requires_system_checks = ()
-    verb = "edit"
-    """The verb of the command's entries in the audit log."""
+    verb, kind = "edit", "user"
+    """Verb and kind of object of the command's entries in the audit log."""
 
     def add_role_argument(self, parser: CommandParser, *, required: bool) -> None:
         """Add the option `--role`."""
@@ -70,8 +70,17 @@ class UserCommand(BaseCommand):
     def _record(self, options: dict[str, Any]) -> None:
         from devui.accounts import audit
 
-        changes = [name for name in CHANGES if options.get(name)]
-        audit.record_command(self.verb, "user", f"{options['name']}: {', '.join(changes)}")
+        if changes := self.changes_of(options):
+            audit.record_command(self.verb, self.kind, changes)
+
+    def changes_of(self, options: dict[str, Any]) -> str:
+        """Return what the command has changed, for the audit log; empty: nothing."""
+        changes = [self._change(name, options) for name in CHANGES if options.get(name)]
+        return f"{options['name']}: {', '.join(changes)}"
+
+    def _change(self, name: str, options: dict[str, Any]) -> str:
+        """Return a change in words: a role with its apps, else the name of the option."""
+        return f"role {options['role']}{self.where(options)}" if name == "role" else name
 
     def change_users(self, options: dict[str, Any]) -> None:
         """Create or change users. Each command implements it."""

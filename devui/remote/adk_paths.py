@@ -31,7 +31,7 @@ from sessions_app.ids import SessionKey, check_ids
 from sessions_app.models import AgentSession, Run
 from sessions_app.paths import upstream_path
 from sessions_app.runs import background, lifecycle
-from sessions_app.runs.runtime_client import person_of_headers
+from sessions_app.runs.runtime_client import Sender
 from sessions_app.store import units_of_work
 
 SESSION_PARTS = 6
@@ -61,7 +61,7 @@ class AdkPaths:
         parts = [unquote(part) for part in path.partition("?")[0].strip("/").split("/")]
         try:
             if parts == ["run"] or parts == ["run_sse"]:
-                return await self._run(app_name, parts[0], _parse_object(content), person_of_headers(headers))
+                return await self._run(app_name, parts[0], _parse_object(content), Sender.of(headers).person)
             if parts[0] == "apps" and len(parts) == SESSION_PARTS - 1 and parts[4] == "sessions":
                 return await self._sessions(app_name, parts[3], method, content)
             if parts[0] == "apps" and len(parts) == SESSION_PARTS and parts[4] == "sessions":

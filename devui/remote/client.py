@@ -14,7 +14,7 @@ from devui.supervisor.frame_feeds import FrameFeeds
 from sessions_app.errors import BadInput
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle
-from sessions_app.runs.runtime_client import Frame, RuntimeSocket, person_of_headers
+from sessions_app.runs.runtime_client import Frame, RuntimeSocket, Sender
 from sessions_app.store import units_of_work
 
 HEALTHY = {"state": "ready"}
@@ -72,7 +72,7 @@ class RemoteClient:
     async def open_socket(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[RuntimeSocket]:
         """Open a live run when its turn has come; `path` is the path of ADK's socket with its query."""
         call, run = await self._server.paths.call(
-            self._app_name, path.partition("?")[2], person_of_headers(headers)
+            self._app_name, path.partition("?")[2], Sender.of(headers).person
         )
         async with call.open(run) as socket:
             yield socket

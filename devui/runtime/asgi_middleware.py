@@ -14,12 +14,12 @@ from pydantic import ValidationError
 from starlette.datastructures import Headers
 
 from devui.runtime.config import TOKEN_HEADER
-from sessions_app.runs.runtime_client import close_reason, person_of_headers
+from sessions_app.runs.runtime_client import NOBODY, Sender, close_reason
 
 LIVE_PATH = "/run_live"
 
-sender: ContextVar[str] = ContextVar("sender", default="")
-"""Name of the person who sends the current request; empty: unknown."""
+sender: ContextVar[Sender] = ContextVar("sender", default=NOBODY)
+"""Who sends the current request."""
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class TokenGuard:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif self._has_token(scope):
-            sender.set(_sender_of(scope))
+            sender.set(Sender.of(Headers(scope=scope)))
             await self._app({**scope, "client": ("127.0.0.1", 0)}, receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": REFUSAL["detail"]})
@@ -60,10 +60,6 @@ class TokenGuard:
         name = TOKEN_HEADER.lower().encode()
         tokens = [value for header, value in scope["headers"] if header.lower() == name]
         return len(tokens) == 1 and compare_digest(tokens[0], self._token)
-
-
-def _sender_of(scope: Scope) -> str:
-    return person_of_headers(Headers(scope=scope))
 
 
 async def _refuse(send: Any) -> None:

@@ -176,7 +176,8 @@ def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(DevUIError)
     async def answer_error(request: Request, error: DevUIError) -> JSONResponse:
         body = {"detail": error.message, "code": error.code, "hint": error.hint}
-        return LenientJSONResponse(body, status_code=error.status)
+        headers = {"Retry-After": str(error.retry_after)} if error.retry_after else None
+        return LenientJSONResponse(body, status_code=error.status, headers=headers)
 
     @app.exception_handler(Exception)
     async def answer_failure(request: Request, error: Exception) -> JSONResponse:

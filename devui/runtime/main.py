@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
+from django.conf import settings
 
 from devui.runtime import fork_isolation
 from devui.runtime.asgi_middleware import LiveFrameFilter, TokenGuard
@@ -35,6 +36,7 @@ GRACE_S = 2
 def serve(config: RuntimeConfig, listener: socket.socket, lifeline_fd: int) -> None:
     """Run the app of `config` on a listening socket until a signal or the end of the parent."""
     shorten_agent_errors()
+    settings.DEVUI_AGENTS_DIR = config.agents_dir  # the price file is in the server's folder
     process_id, parent_id = os.getpid(), os.getppid()
     loop, selector = fork_isolation.new_loop()
     host = RuntimeHost(config)

@@ -24,6 +24,7 @@ from devui.runtime.sendable_events import to_sendable
 from sessions_app.ids import is_storable
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import background, lifecycle
+from sessions_app.runs.runtime_client import Sender
 from sessions_app.sessions import storage_location
 
 
@@ -144,10 +145,10 @@ def _create_run(
     user_id: str,
     session_id: str,
     request: dict[str, Any],
-    person: str,
+    sender: Sender,
     run_id: str,
 ) -> Run | None:
-    """Create the row of a run that a person starts; None if the session does not exist.
+    """Create the row of a run that a sender starts; None if the session does not exist.
 
     Raises:
         BadInput: the session is stored elsewhere than the run would look.
@@ -163,7 +164,13 @@ def _create_run(
         return None
     storage_location.require_same_service(session, runs.place)
     run = lifecycle.create_run(
-        session.pk, request, lifecycle.ADK_SOURCE, runs.runtime_id, person=person, run_id=run_id
+        session.pk,
+        request,
+        lifecycle.ADK_SOURCE,
+        runs.runtime_id,
+        person=sender.person,
+        limits=sender.limits,
+        run_id=run_id,
     )
     run.session = session
     return run

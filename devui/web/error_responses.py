@@ -47,18 +47,25 @@ API_ROOTS = frozenset(
 )
 """First path segments of ADK's REST API, of DevUI's and of monitoring: their callers are programs."""
 
+UNSENT_FIELDS = frozenset({"status", "back", "retry_after"})
+"""Fields of a problem that its body does not have."""
+
 PAGE_TEMPLATE = "devui/error.html"
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An error to send. `detail` is text, or a list of validation errors; a page links to `back`."""
+    """An error to send. `detail` is text, or a list of validation errors; a page links to `back`.
+
+    `retry_after`: seconds after which the request may succeed; 0: unknown.
+    """
 
     status: int
     detail: Any
     code: str
     hint: str = ""
     back: str = ""
+    retry_after: int = 0
 
     @property
     def title(self) -> str:
@@ -67,7 +74,11 @@ class Problem:
 
     def body(self) -> dict[str, Any]:
         """Return the JSON of the error."""
-        return {name: value for name, value in asdict(self).items() if name not in {"status", "back"}}
+        return {name: value for name, value in asdict(self).items() if name not in UNSENT_FIELDS}
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers of the response."""
+        return {"Retry-After": str(self.retry_after)} if self.retry_after else {}
 
 
 NOT_FOUND = Problem(404, "Not Found", "not_found", "No page has this address: check it for a typing error.")
@@ -83,7 +94,7 @@ def problem_of(error: BaseException) -> Problem:
     """Return the problem that describes an error."""
     if isinstance(error, DevUIError):
         detail = getattr(error, "errors", None) or error.message
-        return Problem(error.status, detail, error.code, error.hint, error.back)
+        return Problem(error.status, detail, error.code, error.hint, error.back, error.retry_after)
     if fault := db_errors.translate(error):
         return problem_of(fault)
     if isinstance(error, Http404):
@@ -123,10 +134,13 @@ def error_response(request: HttpRequest, error: BaseException) -> HttpResponse:
 def problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:
     """Return a problem in the form that its caller reads: JSON, a fragment for htmx, or a page."""
     if is_api(request):
-        return JsonResponse(problem.body(), status=problem.status)
+        return JsonResponse(problem.body(), status=problem.status, headers=problem.headers())
     part = "#problem" if getattr(request, "htmx", False) else ""
     page_problem = replace(problem, back=problem.back or _form_page(request))
-    return render(request, PAGE_TEMPLATE + part, {"problem": page_problem}, status=problem.status)
+    response = render(request, PAGE_TEMPLATE + part, {"problem": page_problem}, status=problem.status)
+    for name, value in problem.headers().items():
+        response.headers[name] = value
+    return response
 
 
 def _form_page(request: HttpRequest) -> str:
@@ -144,9 +158,14 @@ def _form_page(request: HttpRequest) -> str:
 def bare_response(request: HttpRequest, problem: Problem) -> HttpResponse:
     """Return a problem as JSON or text, for callers who may see no page, not even its frame."""
     if is_api(request) or request.headers.get("HX-Request"):
-        return JsonResponse(problem.body(), status=problem.status)
+        return JsonResponse(problem.body(), status=problem.status, headers=problem.headers())
     text = f"{problem.detail}\n{problem.hint}\n"
-    return HttpResponse(text, status=problem.status, content_type="text/plain; charset=utf-8")
+    return HttpResponse(
+        text,
+        status=problem.status,
+        headers=problem.headers(),
+        content_type="text/plain; charset=utf-8",
+    )
 
 
 def is_api(request: HttpRequest) -> bool:

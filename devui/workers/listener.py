@@ -17,7 +17,7 @@ from devui.workers.endpoint import APPS, END, PROCESSES
 from devui.workers.tokens import token_of
 from sessions_app.api.live import relay_socket
 from sessions_app.errors import DevUIError, Forbidden, NotFound
-from sessions_app.runs.runtime_client import PERSON_HEADER, RuntimeSocket, person_headers
+from sessions_app.runs.runtime_client import RuntimeSocket, Sender
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -86,7 +86,7 @@ class WorkerListener:
     @asynccontextmanager
     async def _open_socket(self, scope: Scope) -> AsyncIterator[RuntimeSocket]:
         child, path = await self._find(scope)
-        async with http_calls.open_socket(child, path, _person_headers(scope)) as upstream:
+        async with http_calls.open_socket(child, path, _sender_headers(scope)) as upstream:
             yield upstream
 
     def _has_token(self, scope: Scope) -> bool:
@@ -121,9 +121,8 @@ def _process_to_end(scope: Scope) -> str:
     return runtime_id if path == f"{PROCESSES}{runtime_id}{END}" else ""
 
 
-def _person_headers(scope: Scope) -> dict[str, str]:
-    headers = dict(scope["headers"])
-    return person_headers(unquote(headers.get(PERSON_HEADER.lower().encode(), b"").decode("latin-1")))
+def _sender_headers(scope: Scope) -> dict[str, str]:
+    return Sender.of({name.decode(): value.decode("latin-1") for name, value in scope["headers"]}).headers()
 
 
 async def _forward(child: Child, scope: Scope, path: str, body: bytes, send: Send) -> None:

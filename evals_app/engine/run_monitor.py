@@ -74,7 +74,7 @@ class RunMonitor:
         if self._progress:
             self._progress(attempt, outcome)
         limits = self._control.limits
-        if outcome is not None and (limits.tokens is not None or limits.cost is not None):
+        if outcome is not None and (limits.has_tokens or limits.has_cost):
             self._attempt_ended.set()
 
     async def _wait(self, *events: asyncio.Future[Any]) -> None:

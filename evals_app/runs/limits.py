@@ -26,6 +26,10 @@ STEP_S = 5.0
 """Seconds between two writes of the time of an active run (`EvalRun.last_step_at`) without a limit of seconds."""
 
 
+QUOTAS = frozenset({"quota_tokens", "quota_cost"})
+"""Limits that only a person's quotas set."""
+
+
 @dataclass(frozen=True)
 class Spending:
     """Tokens and cost of a run's attempts since its limits count.
@@ -51,6 +55,7 @@ class Limits:
         cost: of all attempts together, in the currency of the price table.
         attempt_seconds: of one attempt.
         retry_seconds: for which a failed model call of an agent or judge is retried; 0: never.
+        quota_tokens, quota_cost: what is left of today's quotas of the person who ordered the run.
     """
 
     seconds: float | None = None
@@ -58,6 +63,8 @@ class Limits:
     cost: float | None = None
     attempt_seconds: float | None = ATTEMPT_SECONDS
     retry_seconds: float | None = RETRY_SECONDS
+    quota_tokens: int | None = None
+    quota_cost: float | None = None
 
     @classmethod
     def read(cls, text: str) -> Self:
@@ -72,7 +79,7 @@ class Limits:
         Raises:
             BadInput: a value is not a positive number, or a name is unknown.
         """
-        names = {limit.name for limit in fields(cls)}
+        names = {limit.name for limit in fields(cls)} - QUOTAS
         if unknown := sorted(values.keys() - names):
             raise BadInput(f"There is no limit {unknown[0]!r}.", hint=f"Limits: {', '.join(sorted(names))}.")
         return cls(**{name: _parse_limit(name, value) for name, value in values.items()})
@@ -88,16 +95,40 @@ class Limits:
             return f"The limit of {self.seconds:g} seconds was reached."
         if self.tokens is not None and spending.tokens >= self.tokens:
             return f"The limit of {self.tokens:,} tokens was reached: {spending.tokens:,} were spent."
-        if self.cost is None:
-            return ""
-        limit = f"The limit of {self.cost:g} {spending.currency}"
-        if spending.cost is None:
-            if not spending.unpriced:
-                return f"{limit} cannot be enforced: an unrecorded model used tokens."
-            return f"{limit} cannot be enforced: there is no price for {', '.join(spending.unpriced)}."
-        if spending.cost >= self.cost:
-            return f"{limit} was reached: the attempts cost {spending.cost:.4g} {spending.currency}."
+        if self.quota_tokens is not None and spending.tokens >= self.quota_tokens:
+            left, spent = f"{self.quota_tokens:,}", f"{spending.tokens:,}"
+            return f"Today's quota of tokens is used up: {left} were left, {spent} were spent."
+        return self._describe_reached_cost(spending)
+
+    @property
+    def has_tokens(self) -> bool:
+        """Tell whether tokens are limited."""
+        return self.tokens is not None or self.quota_tokens is not None
+
+    @property
+    def has_cost(self) -> bool:
+        """Tell whether the cost is limited."""
+        return self.cost is not None or self.quota_cost is not None
+
+    def _describe_reached_cost(self, spending: Spending) -> str:
+        currency = spending.currency
+        if self.quota_cost is not None and (self.cost is None or self.quota_cost < self.cost):
+            limit = f"The rest of today's quota, {self.quota_cost:.4g} {currency},"
+            return _describe_reached_cost(limit, self.quota_cost, spending)
+        if self.cost is not None:
+            return _describe_reached_cost(f"The limit of {self.cost:g} {currency}", self.cost, spending)
         return ""
+
+
+def _describe_reached_cost(limit: str, cost: float, spending: Spending) -> str:
+    """Return a sentence on a limit of the cost that is reached or cannot be enforced; "" for neither."""
+    if spending.cost is None:
+        if not spending.unpriced:
+            return f"{limit} cannot be enforced: an unrecorded model used tokens."
+        return f"{limit} cannot be enforced: there is no price for {', '.join(spending.unpriced)}."
+    if spending.cost >= cost:
+        return f"{limit} was reached: the attempts cost {spending.cost:.4g} {spending.currency}."
+    return ""
 
 
 def _parse_limit(name: str, value: Any) -> Any:

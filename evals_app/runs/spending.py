@@ -22,7 +22,7 @@ def spending_since(
     run: EvalRun, running: Sequence[EvalAttempt], since: float, limits: Limits, costs: Prices
 ) -> Spending:
     """Return the spending since a time; it is read only if a limit depends on it."""
-    if limits.tokens is None and limits.cost is None:
+    if not limits.has_tokens and not limits.has_cost:
         return Spending()
     ended = run.attempts.filter(started_at__gte=since).exclude(status=EvalAttempt.Status.RUNNING)
     sums = ended.aggregate(tokens=Sum("total_tokens"), cost=Sum("cost"))
@@ -30,7 +30,7 @@ def spending_since(
     in_flight = AgentSession.objects.filter(realm__in=realms).aggregate(all=Sum("total_tokens"))["all"]
     tries = _earlier_tries(run, since)
     tokens = (sums["tokens"] or 0) + (in_flight or 0) + sum(item["total_tokens"] for item in tries)
-    if limits.cost is None:
+    if not limits.has_cost:
         return Spending(tokens)
     usage = _usage_in(realms)
     unknown_costs = ended.filter(cost=None, total_tokens__gt=0)

@@ -18,7 +18,7 @@ from ninja import Router
 
 from sessions_app import scopes
 from sessions_app.agents.folder import initial_state_of
-from sessions_app.api import app_details, proxy, request_bodies, snapshots
+from sessions_app.api import app_details, proxy, quota_check, request_bodies, snapshots
 from sessions_app.errors import BadInput, SessionMissing
 from sessions_app.http import json_text, person_name
 from sessions_app.ids import SessionKey
@@ -168,13 +168,24 @@ async def delete_session(
 @router.post("/run")
 async def run(request: HttpRequest) -> HttpResponseBase:
     """Run an agent and return its events when the run has ended."""
-    return await proxy.forward(request, _app_to_run(request), "/run")
+    return await _run(request, "/run")
 
 
 @router.post("/run_sse")
 async def run_sse(request: HttpRequest) -> HttpResponseBase:
     """Run an agent and stream its events."""
-    return await proxy.forward(request, _app_to_run(request), "/run_sse")
+    return await _run(request, "/run_sse")
+
+
+async def _run(request: HttpRequest, path: str) -> HttpResponseBase:
+    """Forward a run. The runtime counts it for the quotas, but may have begun to answer then.
+
+    Raises:
+        QuotaUsedUp: a quota of the person is used up.
+    """
+    app_name = _app_to_run(request)
+    sender = await quota_check.require_left(person_name(request), app_name)
+    return await proxy.forward(request, app_name, path, sender)
 
 
 async def _stored_session(

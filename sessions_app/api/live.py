@@ -13,14 +13,20 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qs
 
+from sessions_app.api import quota_check
 from sessions_app.errors import BadInput, DevUIError, NotFound, SessionMissing
-from sessions_app.runs.runtime_client import RuntimeSocket, close_reason, person_headers, provider
+from sessions_app.runs.run_limits import QuotaUsedUp
+from sessions_app.runs.runtime_client import RuntimeSocket, close_reason, provider
 
 PROTOCOL_ERROR = 1002
 """Close code of ADK's server for a missing session."""
 
 POLICY_VIOLATION = 1008
 INTERNAL_ERROR = 1011
+TRY_AGAIN_LATER = 1013
+CLOSE_CODES = {NotFound: POLICY_VIOLATION, QuotaUsedUp: TRY_AGAIN_LATER}
+"""Close codes of errors other than the runtime's."""
+
 NO_STATUS = 1005
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -39,8 +45,9 @@ async def run_live(scope: dict[str, Any], receive: Receive, send: Send) -> None:
 
 @asynccontextmanager
 async def _open_live(app_name: str, query: str, person: str) -> AsyncIterator[RuntimeSocket]:
+    sender = await quota_check.require_left(person, app_name)
     client = await provider().client(app_name)
-    async with client.open_socket(f"/run_live?{query}", person_headers(person)) as upstream:
+    async with client.open_socket(f"/run_live?{query}", sender.headers()) as upstream:
         yield upstream
 
 
@@ -62,7 +69,7 @@ async def relay_socket(
         await _close(send, PROTOCOL_ERROR, "Session not found")
     except DevUIError as error:
         await send({"type": "websocket.accept"})
-        code = POLICY_VIOLATION if isinstance(error, NotFound) else INTERNAL_ERROR
+        code = CLOSE_CODES.get(type(error), INTERNAL_ERROR)
         await _close(send, code, error.message)
 
 

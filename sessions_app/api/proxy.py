@@ -17,8 +17,8 @@ from django.http.response import HttpResponseBase
 
 from sessions_app import scopes
 from sessions_app.errors import RuntimeUnavailable
-from sessions_app.http import json_text, person_name
-from sessions_app.runs.runtime_client import person_headers, provider
+from sessions_app.http import json_text
+from sessions_app.runs.runtime_client import NOBODY, Sender, provider
 
 FORWARDED_HEADERS = ("Content-Type", "Accept", "Traceparent", "Tracestate")
 EVENT_STREAM = "text/event-stream"
@@ -50,8 +50,10 @@ NO_SESSION_HINT = "Create the session first, and name an app that GET /list-apps
 UNKNOWN_HINT = "See the server's log for the output of the agent's process."
 
 
-async def forward(request: HttpRequest, app_name: str, path: str) -> HttpResponseBase:
-    """Forward a request to ADK's server in the app's runtime and return its response.
+async def forward(
+    request: HttpRequest, app_name: str, path: str, sender: Sender = NOBODY
+) -> HttpResponseBase:
+    """Forward a request to ADK's server in the app's runtime and return its response. `sender`: who starts a run by it.
 
     Raises:
         NotFound: no such app.
@@ -59,14 +61,17 @@ async def forward(request: HttpRequest, app_name: str, path: str) -> HttpRespons
     """
     client = await provider().client(app_name)
     headers = {name: request.headers[name] for name in FORWARDED_HEADERS if name in request.headers}
-    headers |= person_headers(person_name(request))
+    headers |= sender.headers()
     try:
         async with AsyncExitStack() as stack:
             opening = client.open(request.method or "POST", path, headers=headers, content=request.body)
             upstream = await stack.enter_async_context(opening)
             if upstream.is_success and upstream.headers.get("content-type", "").startswith(STREAMS):
                 return _streaming_response(upstream, stack.pop_all())
-            return _full_response(upstream.status_code, await upstream.aread())
+            response = _full_response(upstream.status_code, await upstream.aread())
+            if retry_after := upstream.headers.get("retry-after"):
+                response.headers["Retry-After"] = retry_after
+            return response
     except httpx.TransportError as error:
         raise _process_died() from error
 

@@ -41,7 +41,7 @@ from sessions_app.models.state import (
 )
 from sessions_app.models.traces import UNCOUNTED, ModelCall, ModelPiece, Span, Trace
 from sessions_app.models.trends import TrendBucket
-from sessions_app.models.usage import SessionUsage
+from sessions_app.models.usage import PersonUsage, SessionUsage
 
 __all__ = [
     "LOG_LEVELS",
@@ -71,6 +71,7 @@ __all__ = [
     "ModelPiece",
     "NestedEvent",
     "NestedRun",
+    "PersonUsage",
     "Run",
     "RuntimeProcess",
     "SavedView",

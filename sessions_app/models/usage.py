@@ -25,3 +25,19 @@ class SessionUsage(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["session", "model", "day"], name="usage_identity")]
+
+
+class PersonUsage(models.Model):
+    """What a person has used on a day in one app or, with an empty `app_name`, in all apps together."""
+
+    person = models.TextField()
+    day = models.IntegerField(help_text="UTC; days since the epoch.")
+    app_name = models.TextField()
+    runs = models.IntegerField(help_text="Runs and eval runs that began.")
+    tokens = models.BigIntegerField()
+    cost = models.FloatField(help_text="Without calls that have no price.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["person", "day", "app_name"], name="usage_of_person_and_day")
+        ]

@@ -16,6 +16,7 @@ from django.db.models import F, Q, Sum
 
 from sessions_app.models import UNINDEXED, AgentSession, Event, NestedRun, SessionUsage
 from sessions_app.prices.costs import (
+    DAY_S,
     USAGE_COLUMNS,
     CallUsage,
     Cost,
@@ -85,6 +86,14 @@ def spending_of(app: str, user: str) -> Spending:
     columns = {"app_name": app, "user_id": user}
     calls = _usage_of_sessions(realm="", **{name: value for name, value in columns.items() if value})
     return Spending(sum(call.tokens["total"] for call in calls), cost_of(calls, current_prices()))
+
+
+def calls_of_nested_run(run: NestedRun) -> list[CallUsage]:
+    """Return the model calls of a nested run, without those of the runs inside it, by model."""
+    usage: dict[str, dict[str, int]] = json.loads(run.usage)
+    if run.total_tokens and not usage:
+        return [call_without_usage()]
+    return [CallUsage(model, int(run.started_at // DAY_S), tokens) for model, tokens in usage.items()]
 
 
 def usage_by_model() -> dict[str, int]:

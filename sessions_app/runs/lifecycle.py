@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, TypedDict, Unpack
 
@@ -23,7 +23,9 @@ from sessions_app.errors import InvocationFinished, SessionBusy
 from sessions_app.lookup import session_missing
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.redaction import REQUEST_CREDENTIAL, redact
-from sessions_app.runs import job_queue, processes
+from sessions_app.runs import job_queue, processes, quotas
+from sessions_app.runs.run_limits import RunLimits
+from sessions_app.runs.run_usage import spending_of_run
 from sessions_app.scopes import clean_error, clean_text
 from sessions_app.search import index_backlog
 from sessions_app.store import change_notification
@@ -53,6 +55,7 @@ def create_run(
     runtime_id: str | None = None,
     *,
     person: str = "",
+    limits: Sequence[RunLimits] | None = None,
     run_id: str = "",
 ) -> Run:
     """Queue a run on a session.
@@ -63,10 +66,12 @@ def create_run(
         source: origin of the request.
         runtime_id: the process that has taken the run; by default this process, if it has a row.
         person: name of the person who starts it; empty without users.
+        limits: the person's quotas; None: this process finds them.
         run_id: id of the run; empty: generated.
 
     Raises:
         SessionMissing: no session has this key.
+        QuotaUsedUp: a quota of the person is used up.
     """
     with transaction.atomic():
         if not realms.exclude_hidden(AgentSession.objects.filter(pk=session_pk)).exists():
@@ -80,6 +85,8 @@ def create_run(
             runtime_id=runtime_id or processes.own_id(),
             created_at=_next_created_at(session_pk),
         )
+        if person:
+            quotas.admit(person, run.session.app_name, limits)
         if runtime_id is None and (queue := job_queue.current_queue()):
             queue.defer_run(run.pk, run.session.app_name, session_pk)
         change_notification.notify_after_commit()
@@ -203,7 +210,15 @@ def finish(
                 end = run.finished_at or 0.0
                 traces.close_unfinished(end, session=run.session_id, invocation_id=run.invocation_id)
             index_backlog.recheck(run.session_id, run.invocation_id)
+            _charge(run)
     return ended
+
+
+def _charge(run: Run) -> None:
+    """Count what an ended run has spent for the quotas of its person."""
+    if run.person:
+        tokens, cost = spending_of_run(run)
+        quotas.add_usage(run.person, run.session.app_name, tokens=tokens, cost=cost.amount if cost else 0.0)
 
 
 def end_queued(run_id: str, status: str, error_type: str = "", error: str = "") -> bool:

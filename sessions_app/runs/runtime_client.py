@@ -6,12 +6,15 @@ server) every call raises `RuntimeUnavailable`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import quote, unquote
 
 from sessions_app.errors import RuntimeUnavailable
+from sessions_app.runs.run_limits import RunLimits
 
 if TYPE_CHECKING:
     import httpx
@@ -27,20 +30,37 @@ Frame = dict[str, Any]
 
 
 PERSON_HEADER = "X-DevUI-Person"
-"""Header of a request to a runtime with the name of the person who sends it, percent-encoded. Clients cannot set it."""
+LIMITS_HEADER = "X-DevUI-Limits"
+"""Headers of a request to a runtime with the name of the person who sends it, percent-encoded, and the person's quotas
+as JSON. Clients cannot set them.
+"""
 
 REASON_BYTES = 123
 """Maximum length of a close reason (RFC 6455, 5.5)."""
 
 
-def person_headers(person: str) -> dict[str, str]:
-    """Return the headers that tell a runtime the name of the person who sends a request."""
-    return {PERSON_HEADER: quote(person)} if person else {}
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Who sends a request to a runtime: the name of a person, or empty without users, and the person's quotas."""
+
+    person: str = ""
+    limits: Sequence[RunLimits] = ()
+
+    @classmethod
+    def of(cls, headers: Mapping[str, str]) -> Self:
+        """Return the sender that the headers of a request name."""
+        values = {name.lower(): value for name, value in headers.items()}
+        limits = json.loads(values.get(LIMITS_HEADER.lower(), "[]"))
+        return cls(unquote(values.get(PERSON_HEADER.lower(), "")), [RunLimits(**each) for each in limits])
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers that name the sender to a runtime."""
+        limits = json.dumps([asdict(each) for each in self.limits])
+        return {PERSON_HEADER: quote(self.person), LIMITS_HEADER: limits} if self.person else {}
 
 
-def person_of_headers(headers: Mapping[str, str]) -> str:
-    """Return the name of the person who sends a request to a runtime; empty: unknown."""
-    return unquote(headers.get(PERSON_HEADER, ""))
+NOBODY = Sender()
+"""Sender of requests that start no run, and of all requests without users."""
 
 
 def close_reason(why: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,8 @@ from django.db.models import QuerySet
 from sessions_app.errors import NotFound
 from sessions_app.models import AgentSession, Event, NestedEvent, NestedRun
 from sessions_app.prices import current_prices
-from sessions_app.prices.costs import DAY_S, CallUsage, Cost, Spending, call_without_usage, cost_of, sum_costs
+from sessions_app.prices.costs import Cost, Spending, cost_of, sum_costs
+from sessions_app.prices.session_usage import calls_of_nested_run
 
 RUNS_READ = 2_000
 """Maximum nested runs that are read at once: as many as there can be events of a call."""
@@ -85,13 +85,13 @@ def nested_usage(session: AgentSession) -> Spending:
         .defer("state")
         .order_by("-pk")[:RUNS_READ]
     )
-    calls = [call for run in runs for call in _calls_of(run)]
+    calls = [call for run in runs for call in calls_of_nested_run(run)]
     return Spending(sum(run.total_tokens for run in runs), cost_of(calls, current_prices()))
 
 
 def cost_of_run(run: NestedRun) -> Cost | None:
     """Return the cost of the own model calls of a nested run."""
-    return cost_of(_calls_of(run), current_prices())
+    return cost_of(calls_of_nested_run(run), current_prices())
 
 
 def find_nested_run(session: AgentSession, pk: int) -> NestedRun:
@@ -139,18 +139,10 @@ def runs_inside(run: NestedRun) -> HeadsByCall:
     return heads
 
 
-def _calls_of(run: NestedRun) -> list[CallUsage]:
-    """Return the model calls of a nested run, without those of the runs inside it, by model."""
-    usage: dict[str, dict[str, int]] = json.loads(run.usage)
-    if run.total_tokens and not usage:
-        return [call_without_usage()]
-    return [CallUsage(model, int(run.started_at // DAY_S), tokens) for model, tokens in usage.items()]
-
-
 def _with_totals(runs: Iterable[NestedRun]) -> list[NestedHead]:
     """Return the heads of runs with the totals of the runs inside them, which `runs` has after their outer runs."""
     prices = current_prices()
-    heads = {run.ref: NestedHead(run, cost_of(_calls_of(run), prices)) for run in runs}
+    heads = {run.ref: NestedHead(run, cost_of(calls_of_nested_run(run), prices)) for run in runs}
     for head in reversed(heads.values()):
         if parent := heads.get(head.run.parent_ref):
             parent.deeper_events += head.run.event_count + head.deeper_events

@@ -28,13 +28,14 @@ from sessions_app.runs import (
 from sessions_app.runs.credential_requests import InvalidAnswer
 from sessions_app.runs.message_draft import MessageDraft
 from sessions_app.runs.questions import find_question
+from sessions_app.runs.run_limits import QuotaUsedUp
 from sessions_app.store import units_of_work
 
 PAGE = "devui/sessions/console/message.html"
 PROBLEMS = "devui/sessions/console/question_errors.html"
 CALL = "devui/sessions/console/message_call.html"
 
-QUEUE_ERRORS = (NotFound, AgentNotLoaded, RuntimeUnavailable)
+QUEUE_ERRORS = (NotFound, AgentNotLoaded, RuntimeUnavailable, QuotaUsedUp)
 """Errors because of which a run cannot be queued."""
 
 

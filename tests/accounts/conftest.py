@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ import pytest_asyncio
 from django.conf import settings as configured
 from django.db import connection
 
+from sessions_app.runs import runtime_client
+from tests.accounts.forwarding_runtime import ForwardingRuntime
 from tests.pages.conftest import agents_dir
 from tests.store import finish_threads
 from tests.web import over
@@ -64,3 +66,12 @@ def cookie_of(name: str) -> dict[str, str]:
     from devui.accounts import logins, users
 
     return {logins.cookie_name(): logins.start_login(users.find_user(name))}
+
+
+@pytest.fixture
+def runtime() -> Iterator[ForwardingRuntime]:
+    """The runtime of every app, which only records what it is asked."""
+    fake = ForwardingRuntime()
+    runtime_client.register(fake)
+    yield fake
+    runtime_client.register(None)

@@ -122,7 +122,7 @@ def test_commands_are_recorded_with_the_system_user(monkeypatch):
     program._record_command(["purge_sessions", "--expired"])
     program._record_command(["check"])
     made, purged = AuditEntry.objects.order_by("pk")
-    assert (made.verb, made.object_id) == ("create", "ann: role")
+    assert (made.verb, made.object_id) == ("create", "ann: role reader")
     assert (purged.verb, purged.object_id) == ("purge", "--expired")
     assert made.person.endswith("(command line)")
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
@@ -14,43 +12,14 @@ from asgiref.sync import sync_to_async
 from evals_app.models import EvalAttempt, EvalRun
 from sessions_app.api import live
 from sessions_app.models import AgentSession, Event, Run, SessionTag, StateChange
-from sessions_app.runs import runtime_client
-from sessions_app.runs.runtime_client import PERSON_HEADER
+from sessions_app.runs.runtime_client import PERSON_HEADER, Sender
 from tests.accounts.conftest import BROWSER, cookie_of
 from tests.api.builders import append, create
-from tests.console.fake_runtimes import RecordingRuntime
 from tests.evals import builders, stored_runs
 from tests.evals.form_filling import fields_of
 from tests.pages.html import parse
 
 pytestmark = pytest.mark.usefixtures("people", "agents_dir")
-
-
-class ForwardingRuntime(RecordingRuntime):
-    """Records the headers of the requests that are forwarded to ADK's server."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.headers: list[Mapping[str, str]] = []
-
-    @asynccontextmanager
-    async def open(self, method: str, path: str, *, headers: Mapping[str, str], content: bytes) -> Any:
-        self.headers.append(headers)
-        yield httpx.Response(200, json=[])
-
-    @asynccontextmanager
-    async def open_socket(self, path: str, headers: Mapping[str, str]) -> Any:
-        self.headers.append(headers)
-        raise runtime_client.RuntimeUnavailable("It is only asked.", hint="Nothing runs.")
-        yield
-
-
-@pytest.fixture
-def runtime() -> Iterator[ForwardingRuntime]:
-    fake = ForwardingRuntime()
-    runtime_client.register(fake)
-    yield fake
-    runtime_client.register(None)
 
 
 @pytest.fixture
@@ -96,7 +65,7 @@ async def test_live_runs_name_their_person(runtime):
 
     scope = {"query_string": b"app_name=weather&user_id=ann&session_id=s1", "devui_person": "an na"}
     await live.run_live(scope, receive, send)
-    assert [runtime_client.person_of_headers(headers) for headers in runtime.headers] == ["an na"]
+    assert [Sender.of(headers).person for headers in runtime.headers] == ["an na"]
 
 
 async def test_timeline_names_the_sender_of_a_message(ann):

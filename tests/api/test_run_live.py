@@ -16,7 +16,6 @@ from websockets.exceptions import InvalidStatus
 from devui.supervisor import Supervisor
 from sessions_app.errors import BadInput
 from sessions_app.runs import runtime_client as runs
-from sessions_app.store import units_of_work
 from tests import forked_processes
 from tests.api.live_sockets import (
     LIVE_AGENTS,
@@ -156,24 +155,3 @@ async def test_a_page_of_another_site_opens_no_socket(supervisor, dial):
 async def test_server_without_agents_closes_socket(http_client, dial):
     async with dial("s") as socket:
         assert await closing_of(socket) == (1011, "This process runs no agents.")
-
-
-async def test_runtime_stores_the_person_that_the_web_process_names(http_client, supervisor):
-    client = await supervisor.client("parrot")
-    headers = runs.person_headers("Zoë")
-    for path in ("/run", "/run_live"):
-        session_id = await new_session(http_client)
-        ids = {"appName": "parrot", "userId": "ann", "sessionId": session_id}
-        if path == "/run":
-            body = json.dumps({**ids, "newMessage": {"role": "user", "parts": [{"text": "hello"}]}}).encode()
-            sent_headers = {**headers, "Content-Type": "application/json"}
-            async with client.open("POST", path, headers=sent_headers, content=body) as response:
-                await response.aread()
-        else:
-            query = f"app_name=parrot&user_id=ann&session_id={session_id}&modalities=TEXT"
-            async with client.open_socket(f"{path}?{query}", headers) as socket:
-                await socket.send(text_message("hello"))
-                await anext(aiter(socket.messages()))
-        run = await ended_run()
-        assert run.person == "Zoë", path
-        await units_of_work.write(run.delete)

@@ -12,12 +12,13 @@ from django.urls import reverse
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
-from devui.accounts import guard, logins, tokens, users
+from devui.accounts import guard, logins, quotas, tokens, users
 from devui.accounts.forms import TokenForm
 from devui.web.login import throttling
 from devui.web.login.views import set_cookie
 from sessions_app.errors import AlreadyExists, Forbidden
 from sessions_app.http import wants_partial
+from sessions_app.prices import current_prices
 from sessions_app.store import units_of_work
 
 PAGE = "devui/accounts/account.html"
@@ -115,6 +116,8 @@ def _page(
         "changed": request.GET.get("changed", ""),
         "tokens": tokens.tokens_of(user),
         "token_form": TokenForm(max_role=guard.highest_role(request)),
+        "quotas": quotas.standings_of(user.username),
+        "currency": current_prices().currency,
         **more,
     }
     return render(request, PAGE, context, status=status)

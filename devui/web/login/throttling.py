@@ -100,10 +100,12 @@ class PasswordThrottle:
         self._tries[network] = recent
         if len(recent) >= MAX_ATTEMPTS:
             wait = math.ceil(WINDOW_S - (now - recent[0]))
-            raise TooManyAttempts(
+            error = TooManyAttempts(
                 f"{len(recent)} attempts to sign in came from here within {WINDOW_S:.0f} s.",
                 hint=f"Try again in {wait} s.",
             )
+            error.retry_after = wait
+            raise error
         recent.append(now)
         while len(self._tries) > self.max_addresses:
             self._tries.popitem(last=False)

@@ -11,6 +11,7 @@ from evals_app.runs.writes.failure_causes import cause_of
 from evals_app.runs.writes.outcomes import Failure, Outcome, Score
 from evals_app.runs.writes.revisions import count_attempt_end, next_revision_of
 from sessions_app import scopes
+from sessions_app.runs import quotas
 from sessions_app.runs.job_queue import QUEUE_ID
 from sessions_app.store import change_notification
 from sessions_app.traces import records as traces
@@ -29,6 +30,10 @@ MEASURED_COLUMNS = (
     "model_seconds",
 )
 """Measured fields of an outcome, which are also columns of an attempt."""
+
+
+UNUSED_COLUMNS = ("run__config", "run__policy", "run__prices", "run__warnings", "run__traceback")
+"""Large columns of the run of an attempt."""
 
 
 def start_attempt(
@@ -149,6 +154,7 @@ def _finish(attempt: EvalAttempt, outcome: Outcome, finished_at: float | None) -
     attempt.status = outcome.status
     attempt.finished_at = finished_at
     set_outcome(attempt, outcome)
+    charge_spending(attempt)
     attempt.error_type = failure.type
     attempt.error = scopes.clean_error(failure.message)
     attempt.traceback = scopes.clean_error(failure.traceback)
@@ -178,6 +184,13 @@ def set_spending(attempt: EvalAttempt, outcome: Outcome) -> None:
     attempt.by_model = scopes.dumps(dict(outcome.by_model))
 
 
+def charge_spending(attempt: EvalAttempt) -> None:
+    """Count what an ended try of an attempt has spent for the quotas of the run's person."""
+    run = attempt.run
+    if run.person:
+        quotas.add_usage(run.person, run.app_name, tokens=attempt.total_tokens, cost=attempt.cost or 0.0)
+
+
 def close_traces(attempt: EvalAttempt) -> None:
     """Close the open traces of an attempt that has ended."""
     traces.close_unfinished(attempt.finished_at or time.time(), session__realm=attempt.realm)
@@ -189,7 +202,7 @@ def _lock_attempt(attempt_pk: int) -> EvalAttempt:
     The run is always locked first, so writers never deadlock and read the result of the last writer.
     """
     revision = next_revision_of(attempt_pk)
-    attempt = EvalAttempt.objects.get(pk=attempt_pk)
+    attempt = EvalAttempt.objects.select_related("run").defer(*UNUSED_COLUMNS).get(pk=attempt_pk)
     attempt.revision = revision
     return attempt
 

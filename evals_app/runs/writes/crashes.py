@@ -15,6 +15,7 @@ from evals_app.runs.attempt_status import ENDED_PROCESS, JUDGE_ENDED_PROCESS, PR
 from evals_app.runs.limits import Limits
 from evals_app.runs.writes.attempts import (
     OPEN_STATUSES,
+    charge_spending,
     close_traces,
     end_time,
     finish_attempt,
@@ -226,6 +227,7 @@ def repeat_attempt(attempt_pk: int, started_at: float | None, failure: Failure, 
 def _set_interruption(attempt: EvalAttempt, failure: Failure, now: float) -> None:
     """Set spending and failure of an interrupted try, without saving it."""
     set_spending(attempt, spending_of(attempt))
+    charge_spending(attempt)
     attempt.status, attempt.finished_at = Status.ERROR, end_time(attempt, now)
     close_traces(attempt)
     attempt.error_type, attempt.error = failure.type, scopes.clean_error(failure.message)

@@ -11,7 +11,7 @@ from django.db.models import Count, Q
 
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.writes.revisions import COUNT_COLUMNS, next_revision
-from evals_app.runs.writes.runs import last_step, realm_of
+from evals_app.runs.writes.runs import apply_quotas, last_step, realm_of
 from sessions_app import scopes
 from sessions_app.runs import job_queue, processes
 from sessions_app.store import change_notification
@@ -32,6 +32,9 @@ def restart_attempts(run_id: str, condition: Q, reason: str, person: str = "") -
     of its own.
 
     `person` is the name of the person who restarts them, who becomes the run's. If it is empty, the run keeps its own.
+
+    Raises:
+        QuotaUsedUp: a quota of the person is used up.
     """
     with transaction.atomic():
         run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
@@ -49,6 +52,7 @@ def restart_attempts(run_id: str, condition: Q, reason: str, person: str = "") -
             requeue_run(run, limits_from=None, limits_seconds=0.0)
             if person:
                 EvalRun.objects.filter(pk=run_id).update(person=person)
+                apply_quotas(EvalRun.objects.get(pk=run_id))
         change_notification.notify_after_commit()
     return len(started_attempts) + waiting_count
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
@@ -13,12 +13,13 @@ from django.db import transaction
 from django.db.models import F, Max
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
-from evals_app.runs.writes.attempts import close_traces, set_spending
+from evals_app.runs.limits import Limits
+from evals_app.runs.writes.attempts import charge_spending, close_traces, set_spending
 from evals_app.runs.writes.model_usage import spending_of
 from evals_app.runs.writes.outcomes import Failure, RunFacts
 from evals_app.runs.writes.revisions import COUNT_COLUMNS, next_revision
 from sessions_app import realms, scopes
-from sessions_app.runs import job_queue, processes
+from sessions_app.runs import job_queue, processes, quotas
 from sessions_app.store import change_notification
 
 MIN_PAUSE_S = 0.001
@@ -61,6 +62,9 @@ def create_run(order: NewRun, run_id: str = "") -> EvalRun:
     """Create a pending run with one pending attempt per case and repetition. An empty `run_id` is generated.
 
     This process owns the run until it is delivered, if it has a row of its own (`processes.own_id`).
+
+    Raises:
+        QuotaUsedUp: a quota of the person is used up.
     """
     as_json = ("config", "case_ids", "limits", "policy", "prices", "warnings")
     as_they_are = (
@@ -97,11 +101,28 @@ def create_run(order: NewRun, run_id: str = "") -> EvalRun:
     )
     with transaction.atomic():
         run.save(force_insert=True)
+        apply_quotas(run)
         EvalAttempt.objects.bulk_create(attempts, batch_size=500)
         if queue := job_queue.current_queue():
             queue.defer_eval_run(run.id, run.app_name, "")
         change_notification.notify_after_commit()
     return run
+
+
+def apply_quotas(run: EvalRun) -> None:
+    """Count a run that is pending for the quotas of its person, and limit it to what is left of them today.
+
+    Raises:
+        QuotaUsedUp: a quota is used up.
+    """
+    if not run.person:
+        return
+    remainder = quotas.admit(run.person, run.app_name)
+    limits = replace(Limits.read(run.limits), quota_tokens=remainder.tokens, quota_cost=remainder.cost)
+    text = scopes.dumps(limits.as_json())
+    if text != run.limits:
+        run.limits = text
+        run.save(update_fields=["limits"])
 
 
 def realm_of(run_id: str, case_index: int, case_id: str, repetition: int, tried: int = 0) -> str:
@@ -306,6 +327,7 @@ def _end_in_flight(attempt: EvalAttempt, status: str, failure: Failure, why: str
     else:
         attempt.stopped_because = why
     set_spending(attempt, spending_of(attempt))
+    charge_spending(attempt)
     close_traces(attempt)
     attempt.save(force_update=True)
 

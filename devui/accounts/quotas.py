@@ -1,0 +1,100 @@
+"""Quotas of users: how many runs they may start, and how much they may spend.
+
+`sessions_app.runs.quotas` counts and enforces them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from devui.accounts.models import Quota
+from sessions_app.errors import BadInput, NotFound
+from sessions_app.runs import quotas
+from sessions_app.runs.quotas import Standing
+from sessions_app.runs.run_limits import RunLimits
+
+LIMITS = ("runs_at_once", "runs_a_day", "tokens_a_day", "cost_a_day")
+MAX_RUNS = 2**31 - 1
+MAX_AMOUNT = 2**53
+"""Largest limits of runs, and of tokens and cost."""
+
+
+def find_limits(person: str, app_name: str | None = None) -> list[RunLimits]:
+    """Return the limits of a person in all apps, or only in one, besides those of all apps together. One query.
+
+    A quota of the person replaces that of every user with the same app.
+    """
+    rows = Quota.objects.filter(person__in=("", person)).order_by("app", "person")
+    if app_name is not None:
+        rows = rows.filter(app__in=("", app_name))
+    applying = {row.app: row for row in rows}
+    return [RunLimits(app, **{name: getattr(row, name) for name in LIMITS}) for app, row in applying.items()]
+
+
+def standings_of(person: str) -> list[Standing]:
+    """Return the limits of a person with what is used of them; first those of all apps together."""
+    return quotas.compare(person, find_limits(person), quotas.usage_today(person))
+
+
+def list_quotas() -> list[Quota]:
+    """Return all quotas; first those of every user."""
+    return list(Quota.objects.order_by("person", "app"))
+
+
+def set_quota(person: str, app: str, limits: Mapping[str, Any]) -> None:
+    """Set limits of a quota; others stay. A quota of every user without any limit is removed.
+
+    Args:
+        person: name of the user; empty: every user without a quota of their own.
+        app: name of the app; empty: all apps together.
+        limits: new values by their names in `LIMITS`; None: no limit.
+
+    Raises:
+        NotFound: there is no such user.
+        BadInput: a limit is negative, not finite or too large.
+    """
+    _check_limits(limits)
+    if person and not User.objects.filter(username=person).exists():
+        raise NotFound(f"There is no user {person!r}.", hint="An empty name sets the quota of every user.")
+    with transaction.atomic():
+        Quota.objects.update_or_create(person=person, app=app, defaults=limits)
+        Quota.objects.filter(person="", **dict.fromkeys(LIMITS)).delete()
+
+
+def remove_quota(person: str, app: str) -> None:
+    """Remove a quota.
+
+    Raises:
+        NotFound: there is none.
+    """
+    deleted, _ = Quota.objects.filter(person=person, app=app).delete()
+    if not deleted:
+        raise NotFound(
+            f"There is no quota of {describe(person, app)}.", hint="`python manage.py quota` lists all."
+        )
+
+
+def describe(person: str, app: str) -> str:
+    """Return in words whose quota it is, and where."""
+    return f"{person or 'every user'} in {app or 'all apps'}"
+
+
+def describe_limits(quota: Quota) -> str:
+    """Return the limits of a quota in words."""
+    limits = {name: getattr(quota, name) for name in LIMITS}
+    words = [f"{value:,} {name.replace('_', ' ')}" for name, value in limits.items() if value is not None]
+    return ", ".join(words) or "no limit"
+
+
+def _check_limits(limits: Mapping[str, Any]) -> None:
+    for name, value in limits.items():
+        largest = MAX_RUNS if name.startswith("runs") else MAX_AMOUNT
+        if value is not None and not (math.isfinite(value) and 0 <= value <= largest):
+            raise BadInput(
+                f"{name} is {value}, which is not from 0 to {largest:,}.", hint="Leave it out for no limit."
+            )

@@ -1,0 +1,22 @@
+"""Check of quotas before a run is forwarded to a runtime, which counts it, but may have begun to answer by then."""
+
+from __future__ import annotations
+
+from sessions_app.runs import quotas
+from sessions_app.runs.runtime_client import NOBODY, Sender
+from sessions_app.store import units_of_work
+
+
+async def require_left(person: str, app_name: str) -> Sender:
+    """Return the sender of a run with the quotas that the runtime enforces. `person` is empty without users.
+
+    Raises:
+        QuotaUsedUp: one of them is used up.
+    """
+    return await units_of_work.read(_require_left, person, app_name) if person else NOBODY
+
+
+def _require_left(person: str, app_name: str) -> Sender:
+    limits = quotas.limits_of(person, app_name)
+    quotas.check(person, limits)
+    return Sender(person, limits)

@@ -1,0 +1,191 @@
+"""Quotas: limits of the runs of a person, at once and per day, in one app or in all apps together.
+
+The web process finds the limits of a person (`devui.accounts`, only with users) and passes them on with requests for
+ADK's paths to runtimes, which see no users. Whoever creates the row of a run counts it in the same transaction. A
+person's counters are two rows a day, which one statement changes: its row locks admit the runs of a person one after
+the other, in all processes. The row of a run is created before, so that these locks are taken last.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from django.db import connection, transaction
+
+from sessions_app.models import PersonUsage
+from sessions_app.prices import current_prices
+from sessions_app.runs.active_runs import find_active_apps
+from sessions_app.runs.run_limits import QuotaUsedUp, RunLimits
+
+DAY_S = 86_400
+RETRY_S = 10
+"""Seconds after which to try again if too many runs are active."""
+
+
+class Usage(NamedTuple):
+    """What a person has used today, in one app or in all."""
+
+    runs: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Limits of a person's runs, and what is used of them.
+
+    Attributes:
+        active: runs and eval runs that are active now, if they are limited.
+    """
+
+    limits: RunLimits
+    used: Usage
+    active: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """Rest of a person's quotas of today; None: there is no such quota."""
+
+    tokens: int | None = None
+    cost: float | None = None
+
+
+FindLimits = Callable[[str, str], Sequence[RunLimits]]
+
+_find_limits: FindLimits | None = None
+
+
+def register_limits(find_limits: FindLimits | None) -> None:
+    """Set what finds the limits of a person in an app and in all apps; None: this process has no users."""
+    global _find_limits
+    _find_limits = find_limits
+
+
+def limits_of(person: str, app_name: str) -> Sequence[RunLimits]:
+    """Return the limits of a person's runs in an app. One query; none without users."""
+    return _find_limits(person, app_name) if person and _find_limits is not None else ()
+
+
+def admit(person: str, app_name: str, limits: Sequence[RunLimits] | None = None) -> Remainder:
+    """Count a run whose row the current transaction has created, and return what it may spend.
+
+    One query besides `limits_of`, and one more if active runs are limited; none without a person.
+
+    Args:
+        limits: those of the person; None: this process finds them.
+
+    Raises:
+        QuotaUsedUp: the run is one too many.
+    """
+    if not person:
+        return Remainder()
+    with transaction.atomic():
+        used = add_usage(person, app_name, runs=1)
+        limits = limits_of(person, app_name) if limits is None else limits
+        for standing in compare(person, limits, used):
+            _require_left(person, standing)
+    return Remainder(
+        tokens=_least((each.tokens_a_day, used[each.app].tokens) for each in limits),
+        cost=_least((each.cost_a_day, used[each.app].cost) for each in limits),
+    )
+
+
+def check(person: str, limits: Sequence[RunLimits]) -> None:
+    """Check whether a run would be admitted now, without counting it. At most two queries.
+
+    Raises:
+        QuotaUsedUp: it would not.
+    """
+    if limits:
+        for standing in compare(person, limits, usage_today(person)):
+            _require_left(person, standing, more=1)
+
+
+def add_usage(
+    person: str, app_name: str, *, runs: int = 0, tokens: int = 0, cost: float = 0.0
+) -> dict[str, Usage]:
+    """Add to the counters of a person, and return those of the app and of all apps. One query."""
+    table = PersonUsage._meta.db_table
+    row = "(%s, %s, %s, %s, %s, %s)"
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO {table} (person, day, app_name, runs, tokens, cost) VALUES {row}, {row}"  # noqa: S608 - a table
+            " ON CONFLICT (person, day, app_name) DO UPDATE SET"
+            f" runs = {table}.runs + excluded.runs, tokens = {table}.tokens + excluded.tokens,"
+            f" cost = {table}.cost + excluded.cost RETURNING app_name, runs, tokens, cost",
+            [*(person, today(), "", runs, tokens, cost), *(person, today(), app_name, runs, tokens, cost)],
+        )
+        return {app: Usage(*used) for app, *used in cursor.fetchall()}
+
+
+def usage_today(person: str) -> dict[str, Usage]:
+    """Return what a person has used today, by app; the empty app is all apps together. One query."""
+    rows = PersonUsage.objects.filter(person=person, day=today())
+    return {app: Usage(*used) for app, *used in rows.values_list("app_name", *Usage._fields)}
+
+
+def compare(person: str, limits: Sequence[RunLimits], used: Mapping[str, Usage]) -> list[Standing]:
+    """Return each limit with what a person has used of it. One query if active runs are limited."""
+    is_limited = any(each.runs_at_once is not None for each in limits)
+    apps = find_active_apps(person) if is_limited else []
+    return [
+        Standing(each, used.get(each.app, Usage()), apps.count(each.app) if each.app else len(apps))
+        for each in limits
+    ]
+
+
+def _require_left(person: str, standing: Standing, *, more: int = 0) -> None:
+    """Refuse a run that exceeds a limit.
+
+    Args:
+        more: runs that are not counted yet.
+
+    Raises:
+        QuotaUsedUp: it does.
+    """
+    limits, used = standing.limits, standing.used
+    where = f" in the app {limits.app}" if limits.app else ""
+    if limits.runs_at_once is not None and standing.active + more > limits.runs_at_once:
+        raise _used_up(
+            f"{person} has reached the quota of active runs, {limits.runs_at_once:,}{where}.",
+            "Wait until one ends, or cancel it.",
+            RETRY_S,
+        )
+    amounts = (
+        (used.runs + more - 1, limits.runs_a_day, "runs"),
+        (used.tokens, limits.tokens_a_day, "tokens"),
+        (used.cost, limits.cost_a_day, current_prices().currency),
+    )
+    for amount, limit, unit in amounts:
+        if limit is not None and amount >= limit:
+            raise _used_up(
+                f"{person} has used up today's quota of {limit:,} {unit}{where}.",
+                "It starts anew at 00:00 UTC.",
+                _seconds_to_midnight(),
+            )
+
+
+def today() -> int:
+    """Return the day in UTC, as days since the epoch."""
+    return int(time.time() // DAY_S)
+
+
+def _used_up(message: str, way_out: str, retry_after: int) -> QuotaUsedUp:
+    hint = f"{way_out} /account/ shows your quotas; an admin can change them: `python manage.py quota`."
+    error = QuotaUsedUp(message, hint=hint)
+    error.retry_after = retry_after
+    return error
+
+
+def _least(limits: Iterable[tuple[Any, Any]]) -> Any:
+    """Return the smallest difference of (limit, used) without None; None if there is none."""
+    return min((limit - used for limit, used in limits if limit is not None), default=None)
+
+
+def _seconds_to_midnight() -> int:
+    return math.ceil(DAY_S - time.time() % DAY_S)
