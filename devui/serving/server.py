@@ -49,8 +49,10 @@ class ServedRuntimes(RuntimeProvider, Protocol):
         """Run a coroutine in the background until the server ends."""
 
 
-def open_listener(host: str, port: int, *, has_login: bool = False) -> socket.socket:
-    """Return a listening socket. `has_login`: the server requires a login.
+def open_listener(
+    host: str, port: int, *, has_login: bool = False, flags: str = "--host or --port"
+) -> socket.socket:
+    """Return a listening socket. `has_login`: the server requires a login. `flags`: those that select the address.
 
     Raises:
         BadInput: the host is not a loopback address and no login is set up, or the port is not available.
@@ -72,10 +74,10 @@ def open_listener(host: str, port: int, *, has_login: bool = False) -> socket.so
         if error.errno == errno.EADDRINUSE:
             raise BadInput(
                 f"Port {port} of {host} is in use.",
-                hint="Stop the process that uses it, or select another port with --port.",
+                hint=f"Stop the process that uses it, or select another {flags}.",
             ) from error
         raise BadInput(
-            f"Cannot serve on {host}:{port}: {error.strerror}.", hint="Select another --host or --port."
+            f"Cannot serve on {host}:{port}: {error.strerror}.", hint=f"Select another {flags}."
         ) from error
     # asyncio disables Nagle's algorithm only on sockets with the TCP protocol; otherwise responses take 40 ms more.
     return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=created.detach())

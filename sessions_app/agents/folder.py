@@ -146,6 +146,21 @@ def open_folder(path: str | os.PathLike[str]) -> AgentsFolder:
     return AgentsFolder(folder, folder)
 
 
+def open_folder_with_agents(path: str | os.PathLike[str]) -> AgentsFolder:
+    """Return the folder of agents, or of a single agent, at `path`.
+
+    Raises:
+        BadInput: there is no such folder, or it has no agents.
+    """
+    folder = open_folder(path)
+    if not folder.names():
+        raise BadInput(
+            f"The folder {str(folder.path)!r} has no agents.",
+            hint="An agent is a folder with agent.py, __init__.py or root_agent.yaml.",
+        )
+    return folder
+
+
 def is_agent(folder: Path, *, or_package: bool = False) -> bool:
     """Tell whether a folder is an agent by ADK's rule (`is_single_agent_directory`), or a Python package."""
     marks = ("agent.py", "root_agent.yaml", *(["__init__.py"] if or_package else []))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 
+import psycopg
 import pytest
 
 from tests.runtime.web_command import PATIENCE_S, ROOT
 from tests.workers.conftest import agents_of_team
-from tests.workers.team import own_database, team_environment
+from tests.workers.team import POSTGRES, own_database, team_environment
 
 UNSET_UP = """
 import django, sys
@@ -73,6 +75,9 @@ def test_engine_without_shared_secret_is_refused(tmp_path):
         (("worker", "{agents}", "--advertise", "0.0.0.0:8100"), "no address that web processes can use"),
         (("worker", "{agents}", "--advertise", "worker-1:0"), "no address that web processes can use"),
         (("web", "{agents}", "--demo", "f.json"), "--demo needs a server with runtimes of its own"),
+        (("team", "{empty}"), "has no agents"),
+        (("team", "{agents}", "--workers", "0"), "--workers 0 is not a positive number"),
+        (("team", "{agents}", "--port", "65535"), "65536 is not a port number"),
         (("web", "--runtime", "go=http://127.0.0.1:1"), "--runtime needs a server with runtimes of its own"),
     ],
 )
@@ -83,6 +88,40 @@ def test_wrong_option_is_refused_in_one_line(tmp_path, command, words):
     ended = devui("postgresql://postgres@127.0.0.1:1/none", tmp_path, *arguments)
     assert ended.returncode == 2, ended.stderr
     assert words in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_worker_on_a_port_that_is_taken_names_its_option(tmp_path):
+    agents = agents_of_team(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        ended = devui(
+            "postgresql://postgres@127.0.0.1:1/none", tmp_path, "worker", str(agents), "--listen", address
+        )
+    assert ended.returncode == 2
+    assert "is in use. Stop the process that uses it, or select another --listen." in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_worker_refuses_a_store_that_a_newer_version_wrote(tmp_path):
+    with own_database() as database:
+        assert devui(database, tmp_path, "migrate").returncode == 0
+        with psycopg.connect(database, autocommit=True) as connection:
+            connection.execute(
+                "INSERT INTO django_migrations VALUES (DEFAULT, 'devui_workers', '9999_new', now())"
+            )
+        ended = devui(database, tmp_path, "worker", str(agents_of_team(tmp_path)))
+    assert ended.returncode == 2
+    assert "written by a newer DevUI: it has the unknown migration devui_workers.9999_new." in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_worker_with_an_unknown_database_says_so_in_one_line(tmp_path):
+    ended = devui(
+        f"{POSTGRES.rpartition('/')[0]}/none_of_these", tmp_path, "worker", str(agents_of_team(tmp_path))
+    )
+    assert ended.returncode == 2
+    assert 'database "none_of_these" does not exist. Set DATABASE_URL to a store' in ended.stderr
     assert ended.stderr.count("\n") == 1
 
 

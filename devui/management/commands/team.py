@@ -7,7 +7,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from sessions_app.errors import DevUIError
+from sessions_app.agents.folder import open_folder_with_agents
+from sessions_app.errors import BadInput, DevUIError
 
 ADMIN = "admin"
 """Name of the first user."""
@@ -39,6 +40,7 @@ class Command(BaseCommand):
         from devui.serving import team_processes
 
         try:
+            _check(options)
             sign_in = self._prepare_store()
         except DevUIError as error:
             raise CommandError(f"{error.message} {error.hint}".strip(), returncode=2) from error
@@ -68,11 +70,30 @@ class Command(BaseCommand):
         if users.has_admin():
             return "Sign in with your name and password. New password: devui changeuser NAME --password"
         password = users.create_user(ADMIN, Role.ADMIN)
+        self._write_line(f"Created the user {ADMIN} with the password {password}")
         return f"Sign in as {ADMIN} with the password {password} (shown only now)."
 
     def _write_line(self, line: str) -> None:
         self.stdout.write(line)
         self.stdout.flush()
+
+
+def _check(options: dict[str, Any]) -> None:
+    """Refuse what would let processes fail after others have started.
+
+    Raises:
+        BadInput: the folder has no agents, a number is not positive, or a port is not available.
+    """
+    from devui.serving.server import open_listener
+
+    open_folder_with_agents(options["agents_dir"])
+    for name in ("webs", "workers"):
+        if options[name] < 1:
+            raise BadInput(
+                f"--{name} {options[name]} is not a positive number.", hint=f"Example: --{name} 2."
+            )
+    for port in _ports(options):
+        open_listener("127.0.0.1", port, flags="--port").close()
 
 
 def _database_url() -> str:

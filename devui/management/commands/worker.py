@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from devui.config import environment
 from devui.serving import flags
-from sessions_app.agents.folder import AgentsFolder, open_folder
+from sessions_app.agents.folder import open_folder_with_agents
 from sessions_app.errors import BadInput, DevUIError
 
 CONCURRENCY = 8
@@ -84,7 +84,7 @@ class Command(BaseCommand):
         from devui.workers import server
         from devui.workers.supervisor import WorkerSupervisor
 
-        folder = _folder_with_agents(options["agents_dir"])
+        folder = open_folder_with_agents(options["agents_dir"])
         limits = replace(SupervisorLimits.from_environment(), sweep=SWEEP_S, cancel=CANCEL_S)
         supervisor = WorkerSupervisor(
             folder.path,
@@ -96,7 +96,7 @@ class Command(BaseCommand):
         )
         host, port = _address("listen", options["listen"])
         advertised = _advertised_address(options["advertise"])
-        listener = open_listener(host, port, has_login=True)  # its callers need a token
+        listener = open_listener(host, port, has_login=True, flags="--listen")  # its callers need a token
         address = advertised or f"{_reachable_name(host)}:{listener.getsockname()[1]}"
         worker_options = server.WorkerOptions(
             address, _kinds(options["queues"]), _concurrency(options["concurrency"]), limits.drain
@@ -108,16 +108,6 @@ class Command(BaseCommand):
         self.stdout.write(f"Worker with {names} at {address} (Ctrl-C ends it when its runs have ended)")
         self.stdout.flush()
         server.serve(supervisor, folder, listener, worker_options)
-
-
-def _folder_with_agents(path: str) -> AgentsFolder:
-    folder = open_folder(path)
-    if not folder.names():
-        raise BadInput(
-            f"The folder {str(folder.path)!r} has no agents.",
-            hint="An agent is a folder with agent.py, __init__.py or root_agent.yaml.",
-        )
-    return folder
 
 
 def _address(option: str, value: str) -> tuple[str, int]:
