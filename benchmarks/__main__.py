@@ -37,9 +37,21 @@ ALL = (
     "runs",
     "evals",
     "start",
+    "team_tokens",
 )
 BUSY = "Above one per processor all times are longer; ratios are measured under the same load."
-ON_POSTGRES = ("append", "concurrent_appends", "get_session", "list_sessions", "rest_get", "state_at")
+ON_POSTGRES = (
+    "append",
+    "concurrent_appends",
+    "get_session",
+    "list_sessions",
+    "rest_get",
+    "state_at",
+    "team_tokens",
+)
+ONLY_ON_POSTGRES = "team_tokens"
+"""Benchmark of a team, which needs PostgreSQL."""
+
 ALONE_ON_POSTGRES = "session_list_page"
 """Benchmark that fills a whole database: on PostgreSQL it runs only on request, and alone."""
 
@@ -51,6 +63,8 @@ def main() -> int:
     measured: list[Figure] = []
     for name in options.names or ALL:
         if options.postgres and name not in ON_POSTGRES and options.names != [ALONE_ON_POSTGRES]:
+            continue
+        if name == ONLY_ON_POSTGRES and not options.postgres:
             continue
         print(f"measuring {name} …", file=sys.stderr, flush=True)
         figures = run_benchmark(name, options)
@@ -78,6 +92,8 @@ def arguments() -> argparse.Namespace:
     options = parser.parse_args()
     if unknown := set(options.names) - set(ALL):
         parser.error(f"no benchmark is called {', '.join(sorted(unknown))}: choose from {', '.join(ALL)}")
+    if ONLY_ON_POSTGRES in options.names and not options.postgres:
+        parser.error(f"{ONLY_ON_POSTGRES} needs PostgreSQL: name an empty database with --postgres URL")
     return options
 
 
