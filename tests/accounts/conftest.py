@@ -28,6 +28,16 @@ BROWSER = {"Origin": "http://127.0.0.1", "Sec-Fetch-Site": "same-origin"}
 ClientOf = Callable[..., Any]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_permissions(django_db_setup: None) -> None:
+    """Leave out Django's own permissions, which nobody reads: each test that empties the store would add them again."""
+    from django.contrib.contenttypes.management import create_contenttypes
+    from django.db.models.signals import post_migrate
+
+    post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
+    post_migrate.disconnect(create_contenttypes)
+
+
 @pytest.fixture
 def people(transactional_db: None, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A user for each role, named after it, and nobody who has tried a password yet."""

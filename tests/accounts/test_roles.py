@@ -31,7 +31,9 @@ async def is_refused(web: Any, method: str, address: str) -> bool:
         return response.json()["code"] == "role_required"
 
 
-@pytest.mark.parametrize("role", list(Role))
+@pytest.mark.parametrize(
+    "role", [Role.READER, *(pytest.param(role, marks=pytest.mark.soak) for role in (Role.RUNNER, Role.ADMIN))]
+)
 async def test_every_address_with_every_role(web, role):
     web.cookies.update(await sync_to_async(cookie_of)(role.label))
     for route in routes():

@@ -110,6 +110,7 @@ def test_evalset_runs_with_scores_and_links_to_sessions(window: BrowserContext, 
     expect(page.locator("article.event").first).to_be_visible()
 
 
+@pytest.mark.soak
 def test_an_evalset_gives_the_same_scores_from_the_command_line(server: Server, tmp_path):
     report = tmp_path / "report.json"
     ran = server.command(

@@ -30,6 +30,7 @@ NOISY = AGENT.replace(
 NOTE = "[DevUI] Output is limited to 1.0 MB in 10 minutes. The rest is dropped."
 
 
+@pytest.mark.soak
 def test_command_limits_endless_output_of_agents(store, tmp_path):
     folder = tmp_path / "noisy"
     folder.mkdir()

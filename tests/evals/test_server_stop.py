@@ -73,6 +73,7 @@ async def end_of(run: EvalRun) -> tuple[str, int, str]:
     return row.status, row.finished, row.error
 
 
+@pytest.mark.soak
 async def test_eval_run_sent_while_server_stops_waits_for_next_server(store, echo):
     async with serving(echo.parent) as supervisor:
         run = await order(echo)
@@ -84,6 +85,7 @@ async def test_eval_run_sent_while_server_stops_waits_for_next_server(store, ech
         assert await end_of(run) == ("done", 3, "")
 
 
+@pytest.mark.soak
 async def test_eval_run_loading_at_server_stop_waits_for_next_server(store, echo):
     agent = echo / "agent.py"
     source = agent.read_text()

@@ -95,6 +95,7 @@ async def test_a_full_disk_ends_neither_the_server_nor_an_agents_process(disk: P
         await client.web.aclose()
 
 
+@pytest.mark.soak
 def test_server_starting_on_full_disk_reports_it(disk: Path, tmp_path: Path):
     store = f"sqlite:///{disk}/store.sqlite3"
     with serve_stage(store, tmp_path) as (_, url):

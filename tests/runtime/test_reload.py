@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 from pathlib import Path
 
+import pytest
 from asgiref.sync import sync_to_async
 from django.test import Client
 
@@ -85,6 +86,7 @@ async def test_code_saved_during_a_start_is_loaded_and_recorded(supervise, agent
     assert card.code_version == present
 
 
+@pytest.mark.soak
 async def test_process_that_hangs_while_loading_ends_on_newer_code(
     supervise, agents_dir: Path, tmp_path: Path
 ):
@@ -109,6 +111,7 @@ async def test_process_that_hangs_while_loading_ends_on_newer_code(
     assert card.status == AgentCard.Status.READY
 
 
+@pytest.mark.soak
 async def test_run_survives_the_replaced_process_that_ends_before_the_next_offer(
     supervise, agents_dir: Path, tmp_path: Path, monkeypatch
 ):
@@ -137,6 +140,7 @@ async def test_run_survives_the_replaced_process_that_ends_before_the_next_offer
     assert (run.status, run.error) == (Run.Status.DONE, "")
 
 
+@pytest.mark.soak
 async def test_code_that_is_saved_while_it_is_loaded_is_loaded_again(supervise, agents_dir: Path):
     source = agents_dir / "talker" / "agent.py"
     saved = source.read_text().replace('name="talker"', 'name="saved"')
@@ -151,6 +155,7 @@ async def test_code_that_is_saved_while_it_is_loaded_is_loaded_again(supervise, 
     )
 
 
+@pytest.mark.soak
 async def test_agent_that_writes_code_while_loading_runs(supervise, agents_dir: Path):
     source = agents_dir / "talker" / "agent.py"
     stamp = "import time\nopen(__file__ + '.stamp.py', 'w').write(f'AT = {time.time_ns()}')\n"
