@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -152,11 +152,14 @@ class Web(Member):
 
 
 class Team:
-    """The processes of a test."""
+    """The processes of a test. `environment`: further variables of all of them."""
 
-    def __init__(self, folder: Path, database: str, agents: Path) -> None:
+    def __init__(
+        self, folder: Path, database: str, agents: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.agents = agents
         self.database = database
+        self.environment = {**team_environment(database, folder), **(environment or {})}
         self._folder = folder
         self._members: list[Member] = []
 
@@ -202,7 +205,7 @@ class Team:
         with log.open("w") as output:
             process = popen(
                 start,
-                env=team_environment(self.database, self._folder),
+                env=self.environment,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 text=True,
