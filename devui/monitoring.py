@@ -113,7 +113,7 @@ class _WorkerMetrics:
     """Metrics of workers and of what waits for them, read from the store: every web process reports the same."""
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the current metrics. Seven queries."""
+        """Yield the current metrics. Ten queries."""
         from devui.workers.fleet import WorkerStatus, read_fleet
 
         fleet = read_fleet()
@@ -134,7 +134,7 @@ class _WorkerMetrics:
         )
         waiting = GaugeMetricFamily(
             "devui_waiting_runs",
-            "Runs and eval runs that wait for a worker.",
+            "Runs, eval runs and attempts that wait for a worker.",
             labels=["kind", "app", "reason"],
         )
         for (kind, app_name, reason), count in fleet.waiting_counts().items():

@@ -51,15 +51,23 @@ class WorkerOut(Schema):
 
 
 class WaitingOut(Schema):
-    """Runs of an app that wait for the same reason."""
+    """Runs of an app, or attempts of an eval run, that wait for the same reason."""
 
-    kind: Literal["conversations", "evals"]
+    kind: str = Field(description="conversations, evals or attempts.")
     app: str
     reason: str = Field(description="Code of the reason, such as no_app, no_code, slots or session_busy.")
     detail: str = Field(description="The reason as a sentence.")
     count: int
     run: str | None = Field(description="Id of an eval run; null for conversations.")
-    since: float = Field(description="When the oldest was queued.")
+    since: float = Field(description="When the oldest was queued, or the run of the attempts started.")
+
+
+class HeldModelOut(Schema):
+    """A model that must not be asked now, by a rate limit or because its service said so."""
+
+    model: str
+    reason: str
+    until: float
 
 
 class FleetOut(Schema):
@@ -67,6 +75,7 @@ class FleetOut(Schema):
 
     workers: list[WorkerOut]
     waiting: list[WaitingOut]
+    held_models: list[HeldModelOut] = Field(description="Models that attempts wait for.")
 
 
 @router.get("", response=FleetOut)
@@ -76,6 +85,9 @@ async def list_workers(request: HttpRequest) -> FleetOut:
     return FleetOut(
         workers=[_worker_out(worker) for worker in fleet.workers],
         waiting=[_waiting_out(group) for group in fleet.waiting],
+        held_models=[
+            HeldModelOut(model=held.model, reason=held.reason, until=held.until) for held in fleet.held_models
+        ],
     )
 
 
@@ -134,7 +146,7 @@ def _work_out(item: Work) -> WorkOut:
 
 def _waiting_out(group: WaitingRuns) -> WaitingOut:
     return WaitingOut(
-        kind="evals" if group.run_id else "conversations",
+        kind=group.kind,
         app=group.app_name,
         reason=group.reason.code,
         detail=group.reason.text,

@@ -15,6 +15,7 @@ from devui.workers.models import Worker
 from devui.workers.registry import LivingWorker
 from devui.workers.waiting import Capacity, WaitingRuns, read_capacity, read_waiting
 from evals_app.models import EvalAttempt, EvalRun
+from evals_app.rates.model_rates import HeldModel, held_models
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import processes
 
@@ -69,10 +70,11 @@ class FleetWorker:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """All workers, and the runs that wait for one."""
+    """All workers, the runs that wait for one, and the models that attempts wait for."""
 
     workers: list[FleetWorker]
     waiting: list[WaitingRuns]
+    held_models: list[HeldModel]
 
     def count(self, status: WorkerStatus) -> int:
         """Return the number of workers with a status."""
@@ -87,7 +89,7 @@ class Fleet:
 
 
 def read_fleet() -> Fleet:
-    """Return all workers and what waits. Seven queries."""
+    """Return all workers and what waits. Ten queries."""
     rows = Worker.objects.select_related("process").filter(removed_at__isnull=True)
     ordered = sorted(
         rows, key=lambda row: (row.process.stopped_at is not None, row.process.started_at, row.pk)
@@ -100,7 +102,7 @@ def read_fleet() -> Fleet:
         FleetWorker(row, facts[row.pk], statuses[row.pk], _slots_taken(capacity, facts[row.pk]), work[row.pk])
         for row in ordered
     ]
-    return Fleet(workers, read_waiting(capacity))
+    return Fleet(workers, read_waiting(capacity), held_models())
 
 
 def find_fleet_worker(worker_id: str) -> FleetWorker:

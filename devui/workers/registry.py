@@ -20,6 +20,7 @@ class LivingWorker:
         kinds: kinds of queues from which it takes jobs.
         concurrency: slots: runs at once.
         engine_id: its id in Procrastinate's table of workers.
+        adk_version: its version of ADK.
     """
 
     id: str
@@ -30,6 +31,7 @@ class LivingWorker:
     kinds: tuple[str, ...] = ()
     concurrency: int = 1
     engine_id: int | None = None
+    adk_version: str = ""
 
     @classmethod
     def of_row(cls, row: Worker) -> Self:
@@ -43,6 +45,7 @@ class LivingWorker:
             tuple(filter(None, row.kinds.split(","))),
             row.concurrency,
             row.engine_id,
+            row.adk_version,
         )
 
 

@@ -60,4 +60,5 @@ def _mark_of(current: fleet.Fleet) -> str:
         (worker.facts, worker.status, worker.slots_taken, worker.work, worker.is_silent)
         for worker in current.workers
     ]
-    return sha256(repr((shown, current.waiting)).encode()).hexdigest()[:MARK_LENGTH]
+    models = [(held.model, held.reason) for held in current.held_models]
+    return sha256(repr((shown, current.waiting, models)).encode()).hexdigest()[:MARK_LENGTH]

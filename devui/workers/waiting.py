@@ -10,9 +10,10 @@ from typing import Any
 from django.db.models import Count, Exists, Min, OuterRef, QuerySet
 from procrastinate.contrib.django.models import ProcrastinateJob
 
-from devui.workers.queues import CONVERSATIONS, EVALS
+from devui.workers.queues import ATTEMPTS, CONVERSATIONS, EVALS
 from devui.workers.registry import LivingWorker, living_workers
-from evals_app.models import EvalRun
+from evals_app.models import EvalAttempt, EvalRun
+from evals_app.runs.writes import offers
 from sessions_app.models import Run
 from sessions_app.runs.job_queue import QUEUE_ID
 
@@ -31,6 +32,7 @@ class WaitReason:
 TAKEN = WaitReason("starting", "A worker has it, and the agent's process starts or ends older runs.")
 OFFERED = WaitReason("offered", "A worker is about to take it.")
 SESSION_BUSY = WaitReason("session_busy", "Another run of its session is active.")
+OTHERS_RUN = WaitReason("slots", "The processes with its code are busy with other attempts.")
 NO_WORKER = WaitReason("no_worker", "No worker is running.")
 
 
@@ -49,8 +51,8 @@ class Capacity:
         """Return the number of slots of a worker that are taken."""
         return self.slots_taken.get(worker.engine_id or 0, 0)
 
-    def explain(self, kind: str, app_name: str, code_version: str = "") -> WaitReason:
-        """Return why no worker has begun a run. `code_version`: the code that it needs; empty: any."""
+    def explain(self, kind: str, app_name: str, code_version: str = "", adk_version: str = "") -> WaitReason:
+        """Return why no worker has begun a run or attempt that needs this code and ADK; empty: any."""
         if not self.workers:
             return NO_WORKER
         with_app = [worker for worker in self.workers if app_name in worker.apps]
@@ -62,6 +64,10 @@ class Capacity:
             return WaitReason(
                 "no_code", f"No worker has code {code_version[:CODE_LENGTH]} of app {app_name}."
             )
+        if adk_version:
+            with_app = [worker for worker in with_app if worker.adk_version == adk_version]
+        if not with_app:
+            return WaitReason("no_adk", f"No worker with the code of app {app_name} has ADK {adk_version}.")
         of_kind = [worker for worker in with_app if kind in worker.kinds]
         if not of_kind:
             return WaitReason("no_queue", f"No worker with app {app_name} takes {kind} (--queues).")
@@ -78,11 +84,11 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class WaitingRuns:
-    """Runs of one app that wait for the same reason.
+    """Runs of one app, or attempts of one eval run, that wait for the same reason.
 
     Attributes:
-        kind: `conversations` or `evals`.
-        since: when the oldest was queued, in epoch seconds.
+        kind: `conversations`, `evals` or `attempts`.
+        since: when the oldest was queued, or the run of the attempts started, in epoch seconds.
         run_id, title: an eval run and the name of its evalset, if the group is only that; else empty.
     """
 
@@ -103,16 +109,19 @@ def read_capacity(workers: Sequence[LivingWorker] | None = None) -> Capacity:
 
 
 def read_waiting(capacity: Capacity) -> list[WaitingRuns]:
-    """Return the runs that wait, grouped by app and reason, the oldest first. Two queries."""
-    return sorted([*_conversations(capacity), *_eval_runs(capacity)], key=lambda group: group.since)
+    """Return what waits, grouped by app and reason, the oldest first. Three queries."""
+    groups = [*_conversations(capacity), *_eval_runs(capacity), *_attempts(capacity)]
+    return sorted(groups, key=lambda group: group.since)
 
 
 def explain(run: Run | EvalRun) -> str:
-    """Return why a queued run or pending eval run waits, as a sentence. At most three queries."""
+    """Return why a queued run, a pending eval run or the attempts of a running one wait. At most three queries."""
     return _reason_of(run).text
 
 
 def _reason_of(run: Run | EvalRun) -> WaitReason:
+    if run.status == EvalRun.Status.RUNNING and isinstance(run, EvalRun):
+        return read_capacity().explain(EVALS, run.app_name, run.code_version, run.adk_version)
     if run.runtime_id != QUEUE_ID:
         return TAKEN
     if isinstance(run, EvalRun):
@@ -156,6 +165,26 @@ def _eval_runs(capacity: Capacity) -> Iterable[WaitingRuns]:
         reason = capacity.explain(EVALS, run.app_name, run.code_version) if is_queued else TAKEN
         since = run.queued_at or run.created_at
         yield WaitingRuns(EVALS, run.app_name, reason, 1, since, run.pk, run.evalset.evalset_id)
+
+
+def _attempts(capacity: Capacity) -> Iterable[WaitingRuns]:
+    """Yield the offered attempts of each running eval run."""
+    running = EvalAttempt.objects.filter(run=OuterRef("run"), status=EvalAttempt.Status.RUNNING)
+    offered = EvalAttempt.objects.filter(offers.OFFERED, run__status=EvalRun.Status.RUNNING)
+    columns = ("run_id", "run__app_name", "run__code_version", "run__adk_version", "run__started_at")
+    groups = offered.annotate(others_run=Exists(running)).values_list(
+        *columns, "run__evalset__evalset_id", "others_run"
+    )
+    for run_id, app_name, code, adk, since, title, others_run, count in groups.annotate(
+        Count("pk")
+    ).order_by():
+        reason = capacity.explain(EVALS, app_name, code, adk)
+        if others_run and reason.code not in (
+            "slots",
+            "offered",
+        ):  # in a process that loaded the code before a change
+            reason = OTHERS_RUN
+        yield WaitingRuns(ATTEMPTS, app_name, reason, count, since or 0.0, run_id, title)
 
 
 def _older_runs(session_pk: Any, created_at: Any) -> QuerySet[Run]:

@@ -30,7 +30,7 @@ class RunProgress:
         cut_off: those of them that were in flight.
         not_passed: attempts that failed, erred or could not be judged.
         repeated_count: attempts that ran more than once.
-        waits_for: why no worker has begun the run; empty if it is not pending, or needs no worker.
+        waits_for: why no worker has begun the run or any of its attempts; empty if none waits for a worker.
     """
 
     run: EvalRun
@@ -72,7 +72,7 @@ class RunProgress:
 
 
 def progress_of(run: EvalRun) -> RunProgress:
-    """Return the progress of a run. Two queries while it runs, else one; with workers two more while it is pending."""
+    """Return the progress of a run. One or two queries; with workers two more while it waits."""
     now = current_time(run)
     since = run.started_at or now
     took = Avg(F("finished_at") - F("started_at"), filter=Q(started_at__gte=since, finished_at__isnull=False))
@@ -96,7 +96,8 @@ def progress_of(run: EvalRun) -> RunProgress:
             [max(0.0, now - start) for start in start_times if start],
             run.parallelism,
         )
-    waits_for = job_queue.explain_waiting(run) if run.status == EvalRun.Status.PENDING else ""
+    is_waiting = run.status == EvalRun.Status.PENDING or (run.active and not counts["running"])
+    waits_for = job_queue.explain_waiting(run) if is_waiting else ""
     return RunProgress(
         run, seconds_left=seconds_left, seconds=elapsed_seconds(run), waits_for=waits_for, **counts
     )

@@ -28,7 +28,7 @@ class JobQueue(Protocol):
 
 
 Explain = Callable[[Any], str]
-"""Returns why a queued run or pending eval run (`Run` or `EvalRun`) waits, as a sentence."""
+"""Returns why a queued run or active eval run (`Run` or `EvalRun`) waits, as a sentence."""
 
 _queue: JobQueue | None = None
 _explain: Explain | None = None
@@ -46,5 +46,5 @@ def current_queue() -> JobQueue | None:
 
 
 def explain_waiting(run: Any) -> str:
-    """Return why a queued run or pending eval run waits; empty if this process delivers its runs itself."""
+    """Return why a queued run or active eval run waits; empty if this process delivers its runs itself."""
     return _explain(run) if _explain else ""

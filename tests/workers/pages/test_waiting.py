@@ -9,7 +9,8 @@ from devui.workers import waiting
 from devui.workers.queues import ProcrastinateQueue, keep_queue_alive
 from devui.workers.registry import LivingWorker
 from devui.workers.waiting import Capacity
-from evals_app.models import EvalRun
+from evals_app.models import EvalAttempt, EvalRun
+from evals_app.runs.progress import progress_of
 from sessions_app.ids import SessionKey
 from sessions_app.models import Run
 from sessions_app.runs import job_queue, lifecycle, processes
@@ -97,7 +98,7 @@ def test_waiting_runs_are_grouped_by_app_and_reason(add_worker, django_assert_nu
     queue_run("s3")
     queue_run("s4", app="office")
     capacity = waiting.read_capacity()
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(3):
         groups = waiting.read_waiting(capacity)
     assert [(group.app_name, group.reason.code, group.count) for group in groups] == [
         ("weather", "session_busy", 1),
@@ -117,6 +118,31 @@ def test_eval_run_that_needs_old_code_names_it(add_worker):
     assert job_queue.explain_waiting(run) == "No worker has code 9bc6d7c of app counter."
     (group,) = waiting.read_waiting(waiting.read_capacity())
     assert (group.run_id, group.title, group.reason.code) == (run.pk, "kept", "no_code")
+
+
+@pytest.mark.parametrize(
+    ("adk_version", "code", "text"),
+    [
+        ("2.12.0", "no_adk", "No worker with the code of app counter has ADK 2.12.0."),
+        ("2.13.0", "offered", "A worker is about to take it."),
+    ],
+)
+@pytest.mark.usefixtures("queue")
+def test_attempts_wait_for_a_worker_with_their_code_and_adk(add_worker, adk_version, code, text):
+    add_worker("w1", apps={"counter": CODE})
+    names = ("one", "two")
+    run = stored_runs.run(
+        stored_runs.version(stored_runs.cases(*names)), {name: [stored_runs.passing()] for name in names}
+    )
+    EvalRun.objects.filter(pk=run.pk).update(
+        status=EvalRun.Status.RUNNING, code_version=CODE, adk_version=adk_version
+    )
+    EvalAttempt.objects.filter(run=run).update(status=EvalAttempt.Status.PENDING, runtime=QUEUE_ID)
+    run.refresh_from_db()
+    (group,) = waiting.read_waiting(waiting.read_capacity())
+    assert (group.kind, group.count, group.run_id) == ("attempts", 2, run.pk)
+    assert (group.reason.code, group.reason.text) == (code, text)
+    assert progress_of(run).waits_for == text
 
 
 @pytest.mark.usefixtures("queue")

@@ -15,6 +15,7 @@ from devui.workers.fleet import read_fleet
 from devui.workers.models import Worker
 from devui.workers.registry import living_workers
 from evals_app.models import EvalAttempt, EvalRun
+from evals_app.rates.model_rates import note_back_off
 from sessions_app.errors import NotFound
 from sessions_app.ids import SessionKey
 from sessions_app.models import Run, RuntimeProcess
@@ -99,6 +100,16 @@ def test_attempts_count_at_the_worker_that_executes_them(add_worker, people):
     }
 
 
+async def test_page_names_the_models_that_must_not_be_asked(web, add_worker):
+    await sync_to_async(add_worker)("w1")
+    await sync_to_async(note_back_off)("gemini-2.5-flash", 30, "Its service asked for a pause", None)
+    page = parse((await open_as(web, "reader")).content)
+    (row,) = page.all("table")[0].all("tr")[1:]
+    assert row.text == "requests to gemini-2.5-flash Its service asked for a pause."
+    answer = (await open_as(web, "reader", "/api/v1/workers")).json()
+    assert [held["model"] for held in answer["held_models"]] == ["gemini-2.5-flash"]
+
+
 async def test_list_is_sent_again_only_when_it_has_changed(web, add_worker):
     await sync_to_async(add_worker)("w1")
     page = parse((await open_as(web, "reader")).content)
@@ -116,11 +127,11 @@ async def test_page_without_workers_says_how_to_start_one(web):
     assert "devui worker AGENTS_DIR" in page.one("div", id="workers").text
 
 
-def test_fleet_takes_seven_queries(transactional_db, add_worker, django_assert_num_queries):
+def test_fleet_takes_ten_queries(transactional_db, add_worker, django_assert_num_queries):
     for number in range(4):
         add_worker(f"w{number}", engine_id=number)
     busy_run("w1")
-    with django_assert_num_queries(7):
+    with django_assert_num_queries(10):
         fleet = read_fleet()
     assert [len(worker.work) for worker in fleet.workers] == [0, 1, 0, 0]
 
