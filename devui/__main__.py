@@ -8,7 +8,7 @@ import signal
 import sys
 
 AUDITED = {"purge_sessions": ("purge", "session"), "login": ("settings", "login")}
-"""Verb and kind of object of the commands that the audit log lists, beside those of users."""
+"""Action and kind of object of the commands that the audit log lists, beside those of users."""
 
 INTERRUPTED = 130
 """Exit status of programs ended by Ctrl-C, as in shells."""

@@ -9,7 +9,7 @@ from ninja import Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from devui.accounts import guard, quotas, tokens
+from devui.accounts import guard, personal_tokens, quotas
 from devui.accounts.models import Quota, Token
 from devui.accounts.roles import Role
 from sessions_app.errors import BadInput
@@ -57,8 +57,8 @@ class TokensOut(Schema):
 @router.get("", response=TokensOut)
 async def list_tokens(request: HttpRequest) -> TokensOut:
     """List your tokens, the newest first."""
-    user = await units_of_work.read(guard.find_user, request)
-    rows = await units_of_work.read(tokens.tokens_of, user)
+    user = await units_of_work.read(guard.user_of, request)
+    rows = await units_of_work.read(personal_tokens.tokens_of, user)
     return TokensOut(tokens=[TokenOut(**_fields(row)) for row in rows])
 
 
@@ -70,12 +70,12 @@ async def create_token(request: HttpRequest, body: TokenIn) -> Status[NewTokenOu
         BadInput: the role exceeds the user's.
         AlreadyExists: the user has a token of this name.
     """
-    user = await units_of_work.read(guard.find_user, request)
+    user = await units_of_work.read(guard.user_of, request)
     role, max_role = Role.of(body.role), guard.highest_role(request)
     if role > max_role:
         raise BadInput(f"A token cannot have the role {body.role}.", hint=f"Your role is {max_role.label}.")
     text, row = await units_of_work.write(
-        tokens.create_token, user, body.name, role, body.days, guard.expiry_of(request)
+        personal_tokens.create_token, user, body.name, role, body.days, guard.expiry_of(request)
     )
     return Status(201, NewTokenOut(token=text, **_fields(row)))
 
@@ -87,8 +87,8 @@ async def revoke_token(request: HttpRequest, token: int) -> Status[None]:
     Raises:
         NotFound: you have no such token.
     """
-    user = await units_of_work.read(guard.find_user, request)
-    await units_of_work.write(tokens.revoke_token, user, token)
+    user = await units_of_work.read(guard.user_of, request)
+    await units_of_work.write(personal_tokens.revoke_token, user, token)
     return Status(204, None)
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 MESSAGE = "The audit log is append-only."
-VERBS = ("UPDATE", "DELETE")
+STATEMENTS = ("UPDATE", "DELETE")
 
 
 def create_triggers(connection: BaseDatabaseWrapper, table: str) -> None:
     """Create triggers that refuse UPDATE and DELETE on a table."""
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":
-            for verb in VERBS:
+            for statement in STATEMENTS:
                 cursor.execute(
-                    f"CREATE TRIGGER {_name(table, verb)} BEFORE {verb} ON {table}"
+                    f"CREATE TRIGGER {_name(table, statement)} BEFORE {statement} ON {table}"
                     f" BEGIN SELECT RAISE(ABORT, '{MESSAGE}'); END"
                 )
             return
@@ -22,9 +22,9 @@ def create_triggers(connection: BaseDatabaseWrapper, table: str) -> None:
             f"CREATE OR REPLACE FUNCTION {table}_refuse() RETURNS trigger LANGUAGE plpgsql AS"
             f" $$ BEGIN RAISE EXCEPTION '{MESSAGE}'; END $$"
         )
-        for verb in VERBS:
+        for statement in STATEMENTS:
             cursor.execute(
-                f"CREATE TRIGGER {_name(table, verb)} BEFORE {verb} ON {table}"
+                f"CREATE TRIGGER {_name(table, statement)} BEFORE {statement} ON {table}"
                 f" FOR EACH ROW EXECUTE FUNCTION {table}_refuse()"
             )
 
@@ -33,9 +33,9 @@ def drop_triggers(connection: BaseDatabaseWrapper, table: str) -> None:
     """Drop the triggers of `create_triggers`."""
     on_table = "" if connection.vendor == "sqlite" else f" ON {table}"
     with connection.cursor() as cursor:
-        for verb in VERBS:
-            cursor.execute(f"DROP TRIGGER IF EXISTS {_name(table, verb)}{on_table}")
+        for statement in STATEMENTS:
+            cursor.execute(f"DROP TRIGGER IF EXISTS {_name(table, statement)}{on_table}")
 
 
-def _name(table: str, verb: str) -> str:
-    return f"{table}_no_{verb.lower()}"
+def _name(table: str, statement: str) -> str:
+    return f"{table}_no_{statement.lower()}"

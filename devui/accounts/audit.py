@@ -1,6 +1,6 @@
 """The audit log: who did what to which object, when and from where. Entries are only added.
 
-The guard writes an entry for each request whose rule has a verb, after its response is made; commands write their own.
+The guard writes an entry for each request whose rule has an action, after the response; commands write their own.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from django.db.models import QuerySet
 
 from devui.accounts import targets
 from devui.accounts.models import AuditEntry
-from devui.accounts.roles import Rule
+from devui.accounts.roles import AccessRule
 
 REFUSED_STATUSES = frozenset({401, 403, 429})
 MAX_TEXT = 1_000
 """Characters of an object's id that are stored."""
 
-FIELDS = ("at", "person", "token", "verb", "kind", "object_id", "app", "address", "outcome", "status")
+FIELDS = ("at", "person", "token", "action", "kind", "object_id", "app", "address", "outcome", "status")
 """Fields of an exported entry."""
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
-    """An audited request.
+class AuditedRequest:
+    """A request that is listed.
 
     Attributes:
         route, kwargs: what its address resolves to.
         objects, app: ids of the objects, and the app, that its body names instead.
     """
 
-    rule: Rule
+    rule: AccessRule
     person: str
     address: str
     status: int
@@ -46,29 +46,29 @@ class Action:
     app: str = ""
 
 
-def record(action: Action) -> None:
+def record(request: AuditedRequest) -> None:
     """Store an entry for a request."""
-    ids = {name: value for name, value in action.kwargs.items() if name not in {"app_name", "app"}}
+    ids = {name: value for name, value in request.kwargs.items() if name not in {"app_name", "app"}}
     AuditEntry.objects.create(
         at=time.time(),
-        person=action.person,
-        token=action.token,
-        verb=action.rule.verb,
-        kind=action.rule.kind,
-        object_id=("/".join(map(str, ids.values())) or action.objects)[:MAX_TEXT],
-        app=action.app or targets.app_of(action.route, action.kwargs),
-        address=action.address,
-        status=action.status,
-        outcome=_outcome(action.status),
+        person=request.person,
+        token=request.token,
+        action=request.rule.action,
+        kind=request.rule.kind,
+        object_id=("/".join(map(str, ids.values())) or request.objects)[:MAX_TEXT],
+        app=request.app or targets.app_of(request.route, request.kwargs),
+        address=request.address,
+        status=request.status,
+        outcome=_outcome(request.status),
     )
 
 
-def record_command(verb: str, kind: str, object_id: str = "") -> None:
+def record_command(action: str, kind: str, object_id: str = "") -> None:
     """Store an entry for a command of the server's machine, with the name of its system user."""
     AuditEntry.objects.create(
         at=time.time(),
         person=f"{_system_user()} (command line)",
-        verb=verb,
+        action=action,
         kind=kind,
         object_id=object_id[:MAX_TEXT],
         status=200,
@@ -84,14 +84,14 @@ def _system_user() -> str:
 
 
 def filter_entries(
-    person: str, verb: str, object_text: str, since: float | None, until: float | None
+    person: str, action: str, object_text: str, since: float | None, until: float | None
 ) -> QuerySet[AuditEntry]:
     """Return the entries that match; empty criteria match all. `object_text`: kind, app or start of the id."""
     entries = AuditEntry.objects.all()
     if person:
         entries = entries.filter(person=person)
-    if verb:
-        entries = entries.filter(verb=verb)
+    if action:
+        entries = entries.filter(action=action)
     if object_text:
         entries = (
             entries.filter(kind=object_text)

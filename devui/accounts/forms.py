@@ -32,7 +32,7 @@ class AuditQuery(PageQuery):
     """Filters of the audit log; empty ones match all. Days are in UTC, `until` included."""
 
     person = forms.CharField(required=False, max_length=200)
-    verb = forms.CharField(required=False, max_length=40)
+    action = forms.CharField(required=False, max_length=40)
     object = forms.CharField(required=False, max_length=1_000)
     since = forms.DateField(required=False)
     until = forms.DateField(required=False)

@@ -12,26 +12,33 @@ from typing import Any, cast
 from urllib.parse import parse_qsl
 
 from asgiref.sync import iscoroutinefunction
-from channels.security.websocket import WebsocketDenier
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import Resolver404, ResolverMatch, resolve
-from django.utils.cache import patch_vary_headers
 from django_htmx.middleware import HtmxDetails
 
-from devui.accounts import audit, logins, targets, tokens, users
-from devui.accounts.audit import Action
+from devui.accounts import audit, logins, personal_tokens, targets, users
+from devui.accounts.audit import AuditedRequest
 from devui.accounts.logins import Person
-from devui.accounts.roles import APP_FIELDS, SOCKETS, TARGET_APP_FIELDS, Role, Rule, find_rule, is_public
+from devui.accounts.roles import (
+    APP_FIELDS,
+    SOCKETS,
+    TARGET_APP_FIELDS,
+    AccessRule,
+    Role,
+    find_rule,
+    is_public,
+)
 from devui.web import error_responses
 from devui.web.body_admission import BodyAdmitted
 from devui.web.error_responses import Problem
 from devui.web.login import guard as login_guard
+from devui.web.login.sockets import GuardedSockets
 from devui.web.middleware import GetResponse, Middleware
-from devui.web.origins import AsgiApp, AsgiScope
+from devui.web.origins import AsgiScope
 from devui.web.proxies import header_of_trusted_proxy
 from sessions_app.errors import DevUIError, Forbidden
 from sessions_app.store import units_of_work
@@ -77,8 +84,7 @@ class UserRequired(Middleware):
         if not isinstance(response, BodyAdmitted):  # which only tells that the body may be read
             await _record_action(request, response.status_code)
         if person_of(request) is not None:
-            response.headers.setdefault("Cache-Control", "no-store")
-            patch_vary_headers(response, ["Cookie", "Authorization"])
+            login_guard.keep_out_of_caches(response)
         return response
 
     async def process_view(
@@ -111,7 +117,7 @@ class UserRequired(Middleware):
         )
         request.devui_login = request.devui_person = person  # type: ignore[attr-defined]  # see `person_of`
         if person is not None and person.unrecorded_use is not None:
-            await units_of_work.write(tokens.record_use, person.unrecorded_use)
+            await units_of_work.write(personal_tokens.record_use, person.unrecorded_use)
         match = None if is_file else _find_route(request)
         rule = find_rule(request.method or "", match.route) if match else None
         request.devui_route, request.devui_rule = match, rule  # type: ignore[attr-defined]  # see `rule_of`
@@ -131,47 +137,20 @@ class UserRequired(Middleware):
         return _role_refusal(request, person, rule, app)
 
 
-class UserSockets:
-    """ASGI middleware for sockets: opens them for users with the role, and closes them when their login ends."""
+class UserSockets(GuardedSockets):
+    """Opens sockets for users with the role, and closes them when their login ends."""
 
-    def __init__(self, app: AsgiApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: AsgiScope, receive: Any, send: Any) -> None:
-        """Pass the socket on while its user may use it, or deny the handshake (403)."""
+    async def may_open(self, scope: AsgiScope) -> bool:
+        """Tell whether the sender of a handshake has the role for it, and write the audit entry."""
         person = await _find_permitted(scope)
         await _record_socket(scope, 101 if person else 403)
-        if person is None:
-            await WebsocketDenier()(scope, receive, send)
-            return
-        scope["devui_person"] = person.name
-        is_closed = False
+        if person is not None:
+            scope["devui_person"] = person.name
+        return person is not None
 
-        async def send_while_open(message: dict[str, Any]) -> None:
-            nonlocal is_closed
-            if not is_closed:
-                is_closed = message["type"] == "websocket.close"
-                await send(message)
-
-        async def close_at_end() -> None:
-            while True:
-                await asyncio.sleep(login_guard.RECHECK_S)
-                if await _find_permitted(scope) is None:
-                    break
-            with suppress(OSError):  # the client has disconnected
-                await send_while_open(
-                    {
-                        "type": "websocket.close",
-                        "code": login_guard.POLICY_VIOLATION,
-                        "reason": login_guard.LOGIN_ENDED,
-                    }
-                )
-
-        watching = asyncio.create_task(close_at_end(), name="devui-user-of-socket")
-        try:
-            await self.app(scope, receive, send_while_open)
-        finally:
-            watching.cancel()
+    async def may_stay(self, scope: AsgiScope) -> bool:
+        """Tell whether the sender of a handshake still has the role."""
+        return await _find_permitted(scope) is not None
 
 
 def person_of(request: HttpRequest) -> Person | None:
@@ -180,7 +159,7 @@ def person_of(request: HttpRequest) -> Person | None:
     return person
 
 
-def find_user(request: HttpRequest) -> User:
+def user_of(request: HttpRequest) -> User:
     """Return the user of a request.
 
     Raises:
@@ -210,20 +189,20 @@ def expiry_of(request: HttpRequest) -> float | None:
     return person.expires_at if person else None
 
 
-def rule_of(request: HttpRequest) -> Rule:
+def rule_of(request: HttpRequest) -> AccessRule:
     """Return the rule of a request; if it has none, one that reads."""
-    rule: Rule | None = getattr(request, "devui_rule", None)
-    return rule or Rule(Role.READER)
+    rule: AccessRule | None = getattr(request, "devui_rule", None)
+    return rule or AccessRule(Role.READER)
 
 
 async def _record_action(request: HttpRequest, status: int) -> None:
     """Write the audit entry of a request."""
     rule, person = rule_of(request), person_of(request)
     name = person.name if person else getattr(request, "devui_signs_in", "")
-    if not rule.verb or not name:
+    if not rule.action or not name:
         return
     match: ResolverMatch = request.devui_route  # type: ignore[attr-defined]  # set by `_refusal`
-    action = Action(
+    audited = AuditedRequest(
         rule,
         name,
         request.META.get("REMOTE_ADDR", ""),
@@ -235,9 +214,9 @@ async def _record_action(request: HttpRequest, status: int) -> None:
         app=getattr(request, "devui_app", ""),
     )
     try:
-        await units_of_work.write(audit.record, action)
+        await units_of_work.write(audit.record, audited)
     except Exception:  # the response is made, whatever the store or an odd id in the address does
-        log.exception("The audit log lacks an entry: %s", action)
+        log.exception("The audit log lacks an entry: %s", audited)
 
 
 async def _find_person(
@@ -255,7 +234,7 @@ def _find_route(request: HttpRequest) -> ResolverMatch | None:
 
 
 def _role_refusal(
-    request: HttpRequest, person: Person, rule: Rule | None, app: str = ""
+    request: HttpRequest, person: Person, rule: AccessRule | None, app: str = ""
 ) -> HttpResponseBase | None:
     if rule is not None and person.role_in(app) >= rule.role:
         return None
@@ -263,7 +242,7 @@ def _role_refusal(
     return error_responses.problem_response(request, _refused(person, rule, app))
 
 
-def _refused(person: Person, rule: Rule | None, app: str) -> Problem:
+def _refused(person: Person, rule: AccessRule | None, app: str) -> Problem:
     if rule is None:
         return Problem(403, "No role may send this request.", "role_required", "Check address and method.")
     needed, role = rule.role.label, person.user_role_in(app)
@@ -288,7 +267,7 @@ def _refused(person: Person, rule: Rule | None, app: str) -> Problem:
     )
 
 
-def _rule_of_socket(scope: AsgiScope) -> Rule | None:
+def _rule_of_socket(scope: AsgiScope) -> AccessRule | None:
     prefix = settings.DEVUI_URL_PREFIX.strip("/")
     path = str(scope["path"]).strip("/").removeprefix(prefix).strip("/")
     return SOCKETS.get(path.partition("/")[0])
@@ -299,13 +278,13 @@ async def _record_socket(scope: AsgiScope, status: int) -> None:
     rule = _rule_of_socket(scope)
     with suppress(DevUIError):
         person = await _find_person(scope, *login_guard.credentials_of(scope))
-        if rule is not None and rule.verb and person is not None:
+        if rule is not None and rule.action and person is not None:
             query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
             client = (scope.get("client") or ("",))[0]
             kwargs = {name: query.get(name, "") for name in ("user_id", "session_id")}
             kwargs["app_name"] = ", ".join(targets.apps_in_query(scope.get("query_string", b"")))
-            action = Action(rule, person.name, client, status, token=person.token, kwargs=kwargs)
-            await units_of_work.write(audit.record, action)
+            audited = AuditedRequest(rule, person.name, client, status, token=person.token, kwargs=kwargs)
+            await units_of_work.write(audit.record, audited)
 
 
 async def _find_permitted(scope: AsgiScope) -> Person | None:

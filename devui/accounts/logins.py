@@ -15,16 +15,13 @@ from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
 from django.db import connection
 
-from devui.accounts import tokens
-from devui.accounts.digests import digest
+from devui.accounts import personal_tokens
 from devui.accounts.models import Login, Membership
 from devui.accounts.roles import Role
 from devui.web.login import credentials_file
+from devui.web.login.authentication import AGE_S, bearer_token
+from devui.web.login.digests import digest
 
-AGE_S = 14 * 24 * 3600
-"""Seconds after which a browser has to sign in again."""
-
-BEARER = "bearer "
 FILE_TOKEN = "token of login.json"  # noqa: S105 - a name that audits show
 """Name of whoever sends the token of the one-password login."""
 
@@ -78,8 +75,9 @@ def find_person(cookies: Mapping[str, str], authorization: str, proxy_user: str 
     Args:
         proxy_user: name of the user that a trusted proxy has signed in.
     """
-    if authorization[: len(BEARER)].lower() == BEARER:
-        return _find_by_token(authorization[len(BEARER) :].strip())
+    token = bearer_token(authorization)
+    if token is not None:
+        return _find_by_token(token)
     if proxy_user:
         user = User.objects.filter(username=proxy_user, is_active=True).first()
         return _person_of(user) if user else None
@@ -124,9 +122,9 @@ def end_login(cookies: Mapping[str, str]) -> None:
 
 
 def _find_by_token(text: str) -> Person | None:
-    if token := tokens.find_token(text):
+    if token := personal_tokens.find_token(text):
         was_recorded_recently = (
-            token.last_used_at is not None and time.time() - token.last_used_at < tokens.TOUCH_S
+            token.last_used_at is not None and time.time() - token.last_used_at < personal_tokens.TOUCH_S
         )
         return replace(
             _person_of(token.user),
@@ -135,7 +133,7 @@ def _find_by_token(text: str) -> Person | None:
             expires_at=token.expires_at,
             unrecorded_use=None if was_recorded_recently else token.pk,
         )
-    login = credentials_file.read_login()
+    login = credentials_file.read_credentials()
     if login is not None and login.has_token(text):
         return Person(FILE_TOKEN, roles={"": Role.ADMIN})
     return None

@@ -124,7 +124,7 @@ class AuditEntry(models.Model):
     at = models.FloatField()
     person = models.CharField(max_length=200)
     token = models.CharField(max_length=100, default="", help_text="Name of the token, if one was sent.")
-    verb = models.CharField(max_length=40)
+    action = models.CharField(max_length=40)
     kind = models.CharField(max_length=40)
     object_id = models.TextField(default="")
     app = models.TextField(default="")

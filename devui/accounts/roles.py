@@ -32,49 +32,55 @@ class Role(models.IntegerChoices):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AccessRule:
     """The role that a request needs, and the action that the audit log shows for it.
 
     Attributes:
         role: the least role that may send it.
-        verb: what it does; empty if it only reads.
+        action: what it does; empty if it only reads.
         kind: the kind of object that it does this to.
         form_field: a field of its form. Its value, up to a colon, selects one of `variants`; `*` is any value.
     """
 
     role: Role
-    verb: str = ""
+    action: str = ""
     kind: str = ""
     form_field: str = ""
-    variants: Mapping[str, Rule] = field(default_factory=dict)
+    variants: Mapping[str, AccessRule] = field(default_factory=dict)
 
-    def of_form(self, form: Mapping[str, str]) -> Rule:
+    def of_form(self, form: Mapping[str, str]) -> AccessRule:
         """Return the rule of a request with this form."""
         value = form.get(self.form_field, "") if self.form_field else ""
         variant = self.variants.get(value.partition(":")[0]) or (self.variants.get("*") if value else None)
         return variant or self
 
 
-READ = Rule(Role.READER)
-RUN, EDIT = Rule(Role.RUNNER, "run", "session"), Rule(Role.RUNNER, "edit", "session")
-CREATE = Rule(Role.RUNNER, "create", "session")
-CANCEL = Rule(Role.RUNNER, "cancel", "run")
-STATE = Rule(Role.RUNNER, "edit", "state")
-LABEL = Rule(Role.RUNNER, "label", "session")
-VIEW = Rule(Role.RUNNER, "edit", "saved view")
-UPLOAD = Rule(Role.RUNNER, "create", "artifact")
-REMEMBER = Rule(Role.RUNNER, "create", "memory")
-RUN_EVALS, CANCEL_EVALS = Rule(Role.RUNNER, "run", "evals"), Rule(Role.RUNNER, "cancel", "eval run")
-NOTE = Rule(Role.RUNNER, "note", "eval run")
-EVALSET = Rule(Role.RUNNER, "edit", "evalset")
-REVIEWED_EVALSET = Rule(Role.RUNNER, form_field="seen", variants={"*": EVALSET})
-TESTS = Rule(Role.RUNNER, "edit", "recorded test")
-DELETE = Rule(Role.ADMIN, "delete", "session")
-RESTORE = Rule(Role.ADMIN, "restore", "session")
-IMPORT = Rule(Role.ADMIN, "import", "session")
-SETTINGS = Rule(Role.ADMIN, "settings", "app")
-EXPORT, EXPORT_EVALS = Rule(Role.READER, "export", "session"), Rule(Role.READER, "export", "eval run")
-ACTION = Rule(
+READ = AccessRule(Role.READER)
+RUN, EDIT = AccessRule(Role.RUNNER, "run", "session"), AccessRule(Role.RUNNER, "edit", "session")
+CREATE = AccessRule(Role.RUNNER, "create", "session")
+CANCEL = AccessRule(Role.RUNNER, "cancel", "run")
+STATE = AccessRule(Role.RUNNER, "edit", "state")
+LABEL = AccessRule(Role.RUNNER, "label", "session")
+VIEW = AccessRule(Role.RUNNER, "edit", "saved view")
+UPLOAD = AccessRule(Role.RUNNER, "create", "artifact")
+REMEMBER = AccessRule(Role.RUNNER, "create", "memory")
+RUN_EVALS, CANCEL_EVALS = (
+    AccessRule(Role.RUNNER, "run", "evals"),
+    AccessRule(Role.RUNNER, "cancel", "eval run"),
+)
+NOTE = AccessRule(Role.RUNNER, "note", "eval run")
+EVALSET = AccessRule(Role.RUNNER, "edit", "evalset")
+REVIEWED_EVALSET = AccessRule(Role.RUNNER, form_field="seen", variants={"*": EVALSET})
+TESTS = AccessRule(Role.RUNNER, "edit", "recorded test")
+DELETE = AccessRule(Role.ADMIN, "delete", "session")
+RESTORE = AccessRule(Role.ADMIN, "restore", "session")
+IMPORT = AccessRule(Role.ADMIN, "import", "session")
+SETTINGS = AccessRule(Role.ADMIN, "settings", "app")
+EXPORT, EXPORT_EVALS = (
+    AccessRule(Role.READER, "export", "session"),
+    AccessRule(Role.READER, "export", "eval run"),
+)
+ACTION = AccessRule(
     Role.READER,
     form_field="action",
     variants={
@@ -84,7 +90,7 @@ ACTION = Rule(
     },
 )
 
-DRAIN, REMOVE = Rule(Role.ADMIN, "drain", "worker"), Rule(Role.ADMIN, "remove", "worker")
+DRAIN, REMOVE = AccessRule(Role.ADMIN, "drain", "worker"), AccessRule(Role.ADMIN, "remove", "worker")
 
 _SESSION = "apps/<seg:app_name>/users/<seg:user_id>/sessions/<seg:session_id>"
 _DEV = "dev/apps/<seg:app_name>"
@@ -92,18 +98,18 @@ _EVALSET = "evals/<seg:app_name>/<seg:evalset_id>/"
 _EVAL_RUN = "evals/runs/<str:run_id>/"
 _EVAL_RUN_V1 = "api/v1/evals/runs/<run_id>"
 
-RULES: dict[str, Rule] = {
-    "POST logout/": Rule(Role.READER, "sign-out", "user"),
-    "POST account/password/": Rule(Role.READER, "password", "user"),
-    "POST account/tokens/": Rule(Role.READER, "create", "token"),
-    "POST api/v1/tokens": Rule(Role.READER, "create", "token"),
-    "DELETE api/v1/tokens/<int:token>": Rule(Role.READER, "revoke", "token"),
-    "POST account/tokens/<int:pk>/revoke/": Rule(Role.READER, "revoke", "token"),
-    "GET api/v1/quotas": Rule(Role.ADMIN),
-    "PUT api/v1/quotas": Rule(Role.ADMIN, "edit", "quota"),
-    "DELETE api/v1/quotas": Rule(Role.ADMIN, "delete", "quota"),
-    "GET audit/": Rule(Role.ADMIN),
-    "GET audit/export/": Rule(Role.ADMIN, "export", "audit log"),
+RULES: dict[str, AccessRule] = {
+    "POST logout/": AccessRule(Role.READER, "sign-out", "user"),
+    "POST account/password/": AccessRule(Role.READER, "password", "user"),
+    "POST account/tokens/": AccessRule(Role.READER, "create", "token"),
+    "POST api/v1/tokens": AccessRule(Role.READER, "create", "token"),
+    "DELETE api/v1/tokens/<int:token>": AccessRule(Role.READER, "revoke", "token"),
+    "POST account/tokens/<int:pk>/revoke/": AccessRule(Role.READER, "revoke", "token"),
+    "GET api/v1/quotas": AccessRule(Role.ADMIN),
+    "PUT api/v1/quotas": AccessRule(Role.ADMIN, "edit", "quota"),
+    "DELETE api/v1/quotas": AccessRule(Role.ADMIN, "delete", "quota"),
+    "GET audit/": AccessRule(Role.ADMIN),
+    "GET audit/export/": AccessRule(Role.ADMIN, "export", "audit log"),
     # sessions
     "POST sessions/new/": CREATE,
     "POST sessions/actions/": ACTION,
@@ -137,7 +143,7 @@ RULES: dict[str, Rule] = {
     # runs
     "POST runs/start/<int:pk>/": RUN,
     "POST runs/call/<int:pk>/": READ,  # shows a call
-    "GET runs/sign-in/<int:pk>/": Rule(Role.RUNNER),
+    "GET runs/sign-in/<int:pk>/": AccessRule(Role.RUNNER),
     "GET runs/signed-in/": RUN,  # answers the call that waits for it
     "POST runs/edit/<int:pk>/<int:seq>/": RUN,
     "POST runs/<str:run_id>/resume/": RUN,
@@ -150,11 +156,11 @@ RULES: dict[str, Rule] = {
     "POST agent-identity/finalize": RUN,
     # artifacts and memory
     "POST artifacts/upload/": UPLOAD,
-    "POST artifacts/delete/": Rule(Role.ADMIN, "delete", "artifact"),
+    "POST artifacts/delete/": AccessRule(Role.ADMIN, "delete", "artifact"),
     f"POST {_SESSION}/artifacts": UPLOAD,
-    f"DELETE {_SESSION}/artifacts/<rest:name>": Rule(Role.ADMIN, "delete", "artifact"),
+    f"DELETE {_SESSION}/artifacts/<rest:name>": AccessRule(Role.ADMIN, "delete", "artifact"),
     "POST memory/add/": REMEMBER,
-    "POST memory/<int:pk>/delete/": Rule(Role.ADMIN, "delete", "memory"),
+    "POST memory/<int:pk>/delete/": AccessRule(Role.ADMIN, "delete", "memory"),
     "PATCH apps/<seg:app_name>/users/<seg:user_id>/memory": REMEMBER,
     # workers
     "POST workers/<str:worker_id>/drain/": DRAIN,
@@ -169,9 +175,9 @@ RULES: dict[str, Rule] = {
     f"POST {_DEV}/builder/save": SETTINGS,
     f"POST {_DEV}/deploy/<seg:target>": SETTINGS,
     f"POST {_DEV}/tests/rebuild": TESTS,
-    f"POST {_DEV}/tests/run": Rule(Role.RUNNER, "run", "recorded test"),
+    f"POST {_DEV}/tests/run": AccessRule(Role.RUNNER, "run", "recorded test"),
     f"PUT {_DEV}/tests/<seg:test_name>": TESTS,
-    f"DELETE {_DEV}/tests/<seg:test_name>": Rule(Role.ADMIN, "delete", "recorded test"),
+    f"DELETE {_DEV}/tests/<seg:test_name>": AccessRule(Role.ADMIN, "delete", "recorded test"),
     # evals
     "POST evals/new/": EVALSET,
     "POST evals/upload/": EVALSET,
@@ -181,8 +187,8 @@ RULES: dict[str, Rule] = {
     f"POST {_EVALSET}case/": REVIEWED_EVALSET,
     f"POST {_EVALSET}change/": REVIEWED_EVALSET,
     f"POST {_EVALSET}plan/": READ,  # computes what a run would show
-    f"POST {_EVALSET}delete/": Rule(Role.ADMIN, "delete", "evalset"),
-    f"GET {_EVALSET}file/": Rule(Role.READER, "export", "evalset"),
+    f"POST {_EVALSET}delete/": AccessRule(Role.ADMIN, "delete", "evalset"),
+    f"GET {_EVALSET}file/": AccessRule(Role.READER, "export", "evalset"),
     **{
         f"POST {_EVAL_RUN}{name}/": RUN_EVALS
         for name in ("again", "confirm", "parallelism", "resume", "retry")
@@ -204,12 +210,12 @@ RULES: dict[str, Rule] = {
     f"PUT {_EVAL_RUN_V1}/note": NOTE,
     f"PUT {_EVAL_RUN_V1}/baseline": NOTE,
     "PUT api/v1/evals/attempts/<int:attempt>/note": NOTE,
-    f"DELETE {_EVAL_RUN_V1}": Rule(Role.ADMIN, "delete", "eval run"),
+    f"DELETE {_EVAL_RUN_V1}": AccessRule(Role.ADMIN, "delete", "eval run"),
     f"GET {_EVAL_RUN_V1}/compare/html": EXPORT_EVALS,
     "GET api/v1/evals/attempts/<int:attempt>/html": EXPORT_EVALS,
     f"POST {_DEV}/eval-sets": EVALSET,
     f"POST {_DEV}/eval_sets/<seg:evalset_id>": EVALSET,
-    f"DELETE {_DEV}/eval-sets/<seg:evalset_id>": Rule(Role.ADMIN, "delete", "evalset"),
+    f"DELETE {_DEV}/eval-sets/<seg:evalset_id>": AccessRule(Role.ADMIN, "delete", "evalset"),
     f"POST {_DEV}/eval-sets/<seg:evalset_id>/add-session": EVALSET,
     f"POST {_DEV}/eval_sets/<seg:evalset_id>/add_session": EVALSET,
     f"POST {_DEV}/eval-sets/<seg:evalset_id>/run": RUN_EVALS,
@@ -230,7 +236,7 @@ TARGET_APP_FIELDS = {
 }
 """Fields of forms and JSON bodies that name a second app, in which the request creates an object."""
 
-SIGN_IN = Rule(Role.READER, "sign-in", "user")
+SIGN_IN = AccessRule(Role.READER, "sign-in", "user")
 PUBLIC_RULES = {
     "GET login/": READ,
     "POST login/": SIGN_IN,
@@ -239,11 +245,11 @@ PUBLIC_RULES = {
 }
 """Rules of requests that need no login."""
 
-SOCKETS: dict[str, Rule] = {"ws": READ, "run_live": RUN}
+SOCKETS: dict[str, AccessRule] = {"ws": READ, "run_live": RUN}
 """Rules of sockets by the first segment of their path."""
 
 
-def find_rule(method: str, route: str) -> Rule | None:
+def find_rule(method: str, route: str) -> AccessRule | None:
     """Return the rule of a request, without those of its form; None if nobody may send it."""
     key = _key(method, route)
     return RULES.get(key) or PUBLIC_RULES.get(key) or (READ if method in SAFE_METHODS else None)

@@ -21,8 +21,8 @@ class UserCommand(BaseCommand):
     """A command that needs DEVUI_USERS=1. Errors are shown in one line, with exit status 2."""
 
     requires_system_checks = ()
-    verb, kind = "edit", "user"
-    """Verb and kind of object of the command's entries in the audit log."""
+    action, kind = "edit", "user"
+    """Action and kind of object of the command's entries in the audit log."""
 
     def add_role_argument(self, parser: CommandParser, *, required: bool) -> None:
         """Add the option `--role`."""
@@ -71,7 +71,7 @@ class UserCommand(BaseCommand):
         from devui.accounts import audit
 
         if changes := self.changes_of(options):
-            audit.record_command(self.verb, self.kind, changes)
+            audit.record_command(self.action, self.kind, changes)
 
     def changes_of(self, options: dict[str, Any]) -> str:
         """Return what the command has changed, for the audit log; empty: nothing."""

@@ -14,7 +14,7 @@ from django.db import Error, connection, transaction
 from django.http import HttpRequest, HttpResponse
 from django.test import AsyncRequestFactory
 
-from devui.accounts import append_only, audit, tokens, users
+from devui.accounts import append_only, audit, personal_tokens, users
 from devui.accounts.guard import UserRequired
 from devui.accounts.models import AuditEntry
 from devui.accounts.roles import Role
@@ -32,7 +32,9 @@ pytestmark = pytest.mark.usefixtures("people", "agents_dir")
 def entries() -> list[tuple[str, ...]]:
     """Return the entries, without time and status."""
     return list(
-        AuditEntry.objects.order_by("pk").values_list("person", "verb", "kind", "object_id", "app", "outcome")
+        AuditEntry.objects.order_by("pk").values_list(
+            "person", "action", "kind", "object_id", "app", "outcome"
+        )
     )
 
 
@@ -41,7 +43,7 @@ async def test_sign_ins_and_sign_outs_are_recorded_also_if_they_fail(web):
     await sign_in(web, "mallory\x00")
     await sign_in(web, "reader")
     await web.post("/logout/", headers=BROWSER)
-    assert [(person, verb, outcome) for person, verb, *_, outcome in await entries()] == [
+    assert [(person, action, outcome) for person, action, *_, outcome in await entries()] == [
         ("reader", "sign-in", "failed"),
         ("mallory\ufffd", "sign-in", "failed"),
         ("reader", "sign-in", "done"),
@@ -94,17 +96,17 @@ async def test_reading_is_not_recorded_and_exporting_is(web):
     web.cookies.update(await sync_to_async(cookie_of)("reader"))
     await web.get("/sessions/")
     await web.get("/api/v1/sessions/export")
-    assert [(verb, kind) for _, verb, kind, *_ in await entries()] == [("export", "session")]
+    assert [(action, kind) for _, action, kind, *_ in await entries()] == [("export", "session")]
 
 
 async def test_request_with_body_is_recorded_once(web):
     text, _ = await sync_to_async(
-        lambda: tokens.create_token(users.find_user("runner"), "ci", Role.RUNNER, None)
+        lambda: personal_tokens.create_token(users.find_user("runner"), "ci", Role.RUNNER, None)
     )()
     header = {"Authorization": f"Bearer {text}"}
     for scope in ("/run", "/config/telemetry"):
         await web.post(scope, json={}, headers=header)
-    rows = await sync_to_async(lambda: list(AuditEntry.objects.values_list("token", "verb", "outcome")))()
+    rows = await sync_to_async(lambda: list(AuditEntry.objects.values_list("token", "action", "outcome")))()
     assert rows == [("ci", "run", "failed"), ("ci", "settings", "refused")]
 
 
@@ -122,8 +124,8 @@ def test_commands_are_recorded_with_the_system_user(monkeypatch):
     program._record_command(["purge_sessions", "--expired"])
     program._record_command(["check"])
     made, purged = AuditEntry.objects.order_by("pk")
-    assert (made.verb, made.object_id) == ("create", "ann: role reader")
-    assert (purged.verb, purged.object_id) == ("purge", "--expired")
+    assert (made.action, made.object_id) == ("create", "ann: role reader")
+    assert (purged.action, purged.object_id) == ("purge", "--expired")
     assert made.person.endswith("(command line)")
 
 
@@ -155,7 +157,12 @@ async def test_page_filters_and_pages(web):
     assert len(page.one("tbody").all("tr")) == 50
     older = page.one("a", rel="next").attrs["href"]
     assert len(parse((await web.get(f"/audit/{older}")).content).one("tbody").all("tr")) == 11
-    for query, rows in (("verb=sign-in", 1), ("person=admin", 1), ("object=s59", 1), ("until=2020-01-01", 0)):
+    for query, rows in (
+        ("action=sign-in", 1),
+        ("person=admin", 1),
+        ("object=s59", 1),
+        ("until=2020-01-01", 0),
+    ):
         body = (await web.get(f"/audit/?{query}")).content
         assert len(parse(body).all("td", data_label="Time")) == rows, query
     assert (await web.get("/audit/?since=yesterday")).status_code == 400
@@ -165,14 +172,14 @@ async def test_page_filters_and_pages(web):
 async def test_export_has_every_entry_that_matches(web, kind):
     await sync_to_async(audit.record_command)("purge", "session", "=1+1")
     await sign_in(web, "admin")
-    answer = await web.get(f"/audit/export/?format={kind}&verb=purge")
+    answer = await web.get(f"/audit/export/?format={kind}&action=purge")
     if kind == "jsonl":
         [entry] = [json.loads(line) for line in answer.text.splitlines()]
         assert entry["object_id"] == "=1+1"
     else:
         [entry] = list(csv.DictReader(io.StringIO(answer.text)))
         assert entry["object_id"] == "'=1+1"
-    assert (entry["verb"], entry["outcome"]) == ("purge", "done")
+    assert (entry["action"], entry["outcome"]) == ("purge", "done")
 
 
 async def test_only_admins_read_it(web):

@@ -287,6 +287,6 @@ def test_command_shows_sets_and_removes_quotas():
         with pytest.raises(CommandError, match=message) as refused:
             run(*arguments)
         assert refused.value.returncode == 2
-    entries = AuditEntry.objects.order_by("pk").values_list("verb", "kind", "object_id")
+    entries = AuditEntry.objects.order_by("pk").values_list("action", "kind", "object_id")
     assert entries[0] == ("edit", "quota", "every user in all apps: runs_at_once=3, cost_a_day=2.5")
     assert len(entries) == 4

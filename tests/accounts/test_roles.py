@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
-from devui.accounts.roles import PUBLIC_RULES, RULES, Role, Rule, find_rule
+from devui.accounts.roles import PUBLIC_RULES, RULES, AccessRule, Role, find_rule
 from tests.accounts.conftest import BROWSER, cookie_of, sign_in
 from tests.pages.html import parse
 from tests.security.routes import fill_route, routes
@@ -45,7 +45,7 @@ async def test_every_address_with_every_role(web, role):
             assert await is_refused(web, method, "/" + fill_route(route)) != may_send, (method, route)
 
 
-def rules() -> Iterator[Rule]:
+def rules() -> Iterator[AccessRule]:
     """Yield every rule, with the variants of forms."""
     for rule in [*RULES.values(), *PUBLIC_RULES.values()]:
         yield from (rule, *rule.variants.values())
@@ -61,12 +61,12 @@ def test_table_names_only_requests_that_exist():
 def test_security_page_has_the_table_of_roles():
     rows = re.findall(r"^\| ([\w ,-]+) \| ([\w ,-]+) \| (\w+) \|$", SECURITY.read_text(), re.MULTILINE)
     documented = {
-        (verb, kind, role)
-        for verbs, kinds, role in rows
-        for verb in verbs.split(", ")
+        (action, kind, role)
+        for actions, kinds, role in rows
+        for action in actions.split(", ")
         for kind in kinds.split(", ")
     }
-    assert documented == {(rule.verb, rule.kind, rule.role.label) for rule in rules() if rule.verb}
+    assert documented == {(rule.action, rule.kind, rule.role.label) for rule in rules() if rule.action}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 
-from devui.accounts import logins, tokens, users
+from devui.accounts import logins, personal_tokens, users
 from devui.accounts.models import Login
 from devui.accounts.roles import Role
 from devui.web.login import credentials_file
@@ -167,7 +167,7 @@ async def test_password_change_counts_as_an_attempt_of_a_password(web):
 
 async def test_token_cannot_change_the_password(web):
     text, _ = await sync_to_async(
-        lambda: tokens.create_token(users.find_user("reader"), "ci", Role.READER, None)
+        lambda: personal_tokens.create_token(users.find_user("reader"), "ci", Role.READER, None)
     )()
     new = "another long one"
     form = {"old_password": PASSWORD, "new_password1": new, "new_password2": new}

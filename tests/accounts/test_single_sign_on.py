@@ -78,7 +78,7 @@ def failure_of(answer: httpx.Response) -> str:
 async def entries() -> list[tuple[str, str, str]]:
     """Return user, action and outcome of the entries of the audit log."""
     return await sync_to_async(list)(
-        AuditEntry.objects.order_by("pk").values_list("person", "verb", "outcome")
+        AuditEntry.objects.order_by("pk").values_list("person", "action", "outcome")
     )
 
 

@@ -12,7 +12,7 @@ from devui.accounts import users
 from devui.accounts.guard import UserSockets
 from devui.accounts.roles import Role
 from devui.asgi import application
-from devui.web.login import guard
+from devui.web.login import sockets
 from tests.accounts.conftest import PASSWORD, cookie_of
 from tests.login.echo_socket import CONNECT, answer_to, echo, open_socket
 
@@ -68,7 +68,7 @@ async def test_application_guards_its_sockets():
 
 
 async def test_open_socket_is_closed_when_its_user_is_disabled(monkeypatch):
-    monkeypatch.setattr(guard, "RECHECK_S", 0.05)
+    monkeypatch.setattr(sockets, "RECHECK_S", 0.05)
     socket = await opening("runner", "/run_live")
     assert (await answer_to(socket, CONNECT))["type"] == "websocket.accept"
     await sync_to_async(lambda: users.set_active(users.find_user("runner"), is_active=False))()

@@ -7,7 +7,7 @@ import time
 import pytest
 from asgiref.sync import sync_to_async
 
-from devui.accounts import tokens, users
+from devui.accounts import personal_tokens, users
 from devui.accounts.models import Token
 from devui.accounts.roles import Role
 from tests.accounts.conftest import BROWSER, sign_in
@@ -20,7 +20,9 @@ INSIDE = "/health"
 
 @sync_to_async
 def token_of(name: str, role: Role, days: int | None = 30) -> dict[str, str]:
-    return {"Authorization": f"Bearer {tokens.create_token(users.find_user(name), 'ci', role, days)[0]}"}
+    return {
+        "Authorization": f"Bearer {personal_tokens.create_token(users.find_user(name), 'ci', role, days)[0]}"
+    }
 
 
 async def test_token_is_created_shown_once_and_used(web):
@@ -105,9 +107,11 @@ async def test_use_is_recorded_once_a_minute(web):
     first = (await sync_to_async(Token.objects.get)()).last_used_at
     await web.get(INSIDE, headers=header)
     assert (await sync_to_async(Token.objects.get)()).last_used_at == first
-    await sync_to_async(lambda: Token.objects.update(last_used_at=time.time() - tokens.TOUCH_S - 1))()
+    await sync_to_async(
+        lambda: Token.objects.update(last_used_at=time.time() - personal_tokens.TOUCH_S - 1)
+    )()
     await web.get(INSIDE, headers=header)
-    assert time.time() - (await sync_to_async(Token.objects.get)()).last_used_at < tokens.TOUCH_S
+    assert time.time() - (await sync_to_async(Token.objects.get)()).last_used_at < personal_tokens.TOUCH_S
 
 
 async def test_api_creates_lists_and_revokes_tokens(web):

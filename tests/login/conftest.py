@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from devui.web.login import credentials_file, views
-from devui.web.login.credentials_file import Login
+from devui.web.login.credentials_file import Credentials
 from devui.web.login.throttling import PasswordThrottle
 from tests.pages.conftest import agents_dir
 from tests.web import over
@@ -30,10 +30,10 @@ def data(settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def login(data: Path) -> Login:
+def login(data: Path) -> Credentials:
     """A login whose password is `PASSWORD`."""
     credentials_file.set_password(PASSWORD)
-    stored_login = credentials_file.read_login()
+    stored_login = credentials_file.read_credentials()
     assert stored_login
     return stored_login
 

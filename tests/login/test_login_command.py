@@ -38,7 +38,7 @@ def test_password_is_stored_as_hash_in_a_private_file(data, give_input):
     assert stat.S_IMODE(credentials_file.login_file().stat().st_mode) == 0o600
     assert stat.S_IMODE(credentials_file.login_file().parent.stat().st_mode) == 0o700
     assert PASSWORD not in credentials_file.login_file().read_text()
-    login = credentials_file.read_login()
+    login = credentials_file.read_credentials()
     assert login
     assert check_password(PASSWORD, login.password)
     assert [file.name for file in data.iterdir()] == ["login.json"]
@@ -48,7 +48,7 @@ def test_empty_password_is_generated_and_shown(data, give_input):
     give_input("\n")
     password = run().partition("Password: ")[2].partition("\n")[0]
     assert len(password) >= 16
-    login = credentials_file.read_login()
+    login = credentials_file.read_credentials()
     assert login
     assert check_password(password, login.password)
 
@@ -61,9 +61,9 @@ def test_terminal_prompts_twice(data, monkeypatch):
     monkeypatch.setattr(passwords.getpass, "getpass", lambda prompt: next(typed))
     with pytest.raises(CommandError, match="two passwords differ"):
         run()
-    assert credentials_file.read_login() is None
+    assert credentials_file.read_credentials() is None
     run()
-    assert credentials_file.read_login() is not None
+    assert credentials_file.read_credentials() is not None
 
 
 def test_short_password_is_refused_and_old_one_remains(login, give_input):
@@ -71,18 +71,18 @@ def test_short_password_is_refused_and_old_one_remains(login, give_input):
     with pytest.raises(CommandError, match="10 or more") as refused:
         run()
     assert refused.value.returncode == 2
-    assert credentials_file.read_login() == login
+    assert credentials_file.read_credentials() == login
 
 
 def test_token_is_shown_once_and_stored_as_hash(login):
     token = run("--token").split("Bearer ")[1].split()[0]
     assert token not in credentials_file.login_file().read_text()
-    now = credentials_file.read_login()
+    now = credentials_file.read_credentials()
     assert now
     assert now.has_token(token)
     assert (now.password, now.key) == (login.password, login.key)
     run("--token")
-    newer = credentials_file.read_login()
+    newer = credentials_file.read_credentials()
     assert newer
     assert not newer.has_token(token)
 
@@ -94,7 +94,7 @@ def test_a_token_needs_a_password_first(data):
 
 def test_login_is_removed(login):
     assert "no longer requires a login" in run("--remove")
-    assert credentials_file.read_login() is None
+    assert credentials_file.read_credentials() is None
     assert "no login" in run("--remove")
 
 
@@ -102,7 +102,7 @@ def test_unreadable_login_can_be_replaced(login, give_input):
     credentials_file.login_file().write_text("{")
     give_input(f"{PASSWORD}\n")
     run()
-    assert credentials_file.read_login() is not None
+    assert credentials_file.read_credentials() is not None
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"password": "", "key": "", "token": ""}', "\x00"])
@@ -110,7 +110,7 @@ def test_malformed_login_file_refuses_everyone(data, content):
     data.mkdir()
     credentials_file.login_file().write_text(content)
     with pytest.raises(credentials_file.LoginUnreadable):
-        credentials_file.read_login()
+        credentials_file.read_credentials()
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])

@@ -33,18 +33,18 @@ def addresses(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 @pytest.fixture(autouse=True)
-def login(folder: Path) -> Iterator[credentials_file.Login]:
+def login(folder: Path) -> Iterator[credentials_file.Credentials]:
     """A new login, which no test has ended."""
     hashers = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     with override_settings(DATA_DIR=folder, PASSWORD_HASHERS=hashers):
         credentials_file.set_password(PASSWORD)
-        stored_login = credentials_file.read_login()
+        stored_login = credentials_file.read_credentials()
         assert stored_login
         yield stored_login
 
 
 @pytest.fixture
-def clients(addresses: tuple[str, str], login: credentials_file.Login) -> Iterator[list[httpx.Client]]:
+def clients(addresses: tuple[str, str], login: credentials_file.Credentials) -> Iterator[list[httpx.Client]]:
     """One browser, as each process meets it: signed in at the first, with the same cookie at the second."""
     with ExitStack() as stack:
         http_clients = [
@@ -145,7 +145,7 @@ def test_silent_socket_of_an_ended_login_is_closed_in_every_process(clients, add
     asyncio.run(end_while_open())
 
 
-def _open_socket(address: str, login: credentials_file.Login, cookie: str) -> websockets.connect:
+def _open_socket(address: str, login: credentials_file.Credentials, cookie: str) -> websockets.connect:
     headers = {"Cookie": f"{login.cookie}={cookie}", "Origin": f"http://{address}"}
     return websockets.connect(
         f"ws://{address}/ws/sessions/1/?after=0", additional_headers=headers, proxy=None

@@ -21,7 +21,7 @@ def opening(
     return open_socket(headers, app or LoginSockets(echo), path)
 
 
-def cookie(login: credentials_file.Login) -> list[tuple[bytes, bytes]]:
+def cookie(login: credentials_file.Credentials) -> list[tuple[bytes, bytes]]:
     return [(b"cookie", f"other=1; {login.cookie}={authentication.new_cookie(login)}".encode())]
 
 

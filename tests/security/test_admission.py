@@ -16,7 +16,7 @@ from devui.web import body_admission, body_limits
 from devui.web.body_admission import BodyAdmission
 from devui.web.body_limits import SMALL_BYTES
 from devui.web.login import authentication, credentials_file
-from devui.web.login.credentials_file import Login
+from devui.web.login.credentials_file import Credentials
 from tests.login.conftest import data, login
 from tests.security.raw_http import PATIENCE_S, Connection, connect
 from tests.web import serve
@@ -49,7 +49,7 @@ async def address(admission: BodyAdmission) -> AsyncIterator[str]:
         yield address
 
 
-def cookie(login: Login) -> dict[str, str]:
+def cookie(login: Credentials) -> dict[str, str]:
     return {"Cookie": f"{login.cookie}={authentication.new_cookie(login)}"}
 
 

@@ -197,7 +197,8 @@ async def test_team_works_on_while_a_worker_and_a_web_process_are_killed(team):
     exported = admin.get("/audit/export/?format=jsonl").text.splitlines()
     entries = [json.loads(line) for line in exported]
     seen = {
-        (entry["person"].split(" (")[0], entry["verb"], entry["kind"], entry["outcome"]) for entry in entries
+        (entry["person"].split(" (")[0], entry["action"], entry["kind"], entry["outcome"])
+        for entry in entries
     }
     assert {
         ("ann", "sign-in", "user", "done"),
@@ -208,7 +209,7 @@ async def test_team_works_on_while_a_worker_and_a_web_process_are_killed(team):
         ("ben", "delete", "session", "refused"),
     } <= seen
     created = [
-        entry["object_id"] for entry in entries if (entry["verb"], entry["kind"]) == ("create", "user")
+        entry["object_id"] for entry in entries if (entry["action"], entry["kind"]) == ("create", "user")
     ]
     assert {"ann: role", "ben: role"} <= set(created)
 

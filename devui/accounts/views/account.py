@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
-from devui.accounts import guard, logins, quotas, tokens, users
+from devui.accounts import guard, logins, personal_tokens, quotas, users
 from devui.accounts.forms import TokenForm
 from devui.web.login import throttling
 from devui.web.login.views import set_cookie
@@ -27,7 +27,7 @@ PAGE = "devui/accounts/account.html"
 @require_safe
 async def account(request: HttpRequest) -> HttpResponse:
     """Show the user's role, password form and tokens."""
-    user = await units_of_work.read(guard.find_user, request)
+    user = await units_of_work.read(guard.user_of, request)
     return await units_of_work.read(_page, request, user, PasswordChangeForm(user))
 
 
@@ -40,7 +40,7 @@ async def change_password(request: HttpRequest) -> HttpResponse:
         Forbidden: a token sends the request.
         TooManyAttempts: the address tries too many passwords.
     """
-    user = await units_of_work.read(guard.find_user, request)
+    user = await units_of_work.read(guard.user_of, request)
     if guard.has_token(request):
         raise Forbidden("A token cannot change a password.", hint="Sign in in a browser, at /login/.")
     form = PasswordChangeForm(user, request.POST)
@@ -58,14 +58,14 @@ async def change_password(request: HttpRequest) -> HttpResponse:
 @require_POST
 async def create_token(request: HttpRequest) -> HttpResponse:
     """Create a token, and show it this once."""
-    user = await units_of_work.read(guard.find_user, request)
+    user = await units_of_work.read(guard.user_of, request)
     form = TokenForm(request.POST, max_role=guard.highest_role(request))
     text = ""
     if form.is_valid():
         values = form.cleaned_data
         try:
             text, _ = await units_of_work.write(
-                tokens.create_token,
+                personal_tokens.create_token,
                 user,
                 values["name"],
                 values["role"],
@@ -86,8 +86,8 @@ async def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
     Raises:
         NotFound: the user has no such token.
     """
-    user = await units_of_work.read(guard.find_user, request)
-    await units_of_work.write(tokens.revoke_token, user, pk)
+    user = await units_of_work.read(guard.user_of, request)
+    await units_of_work.write(personal_tokens.revoke_token, user, pk)
     if not request.headers.get("HX-Request"):
         return HttpResponseRedirect(reverse("account"), status=303)
     return await units_of_work.read(
@@ -114,7 +114,7 @@ def _page(
         "form": form,
         "person": guard.person_of(request),
         "changed": request.GET.get("changed", ""),
-        "tokens": tokens.tokens_of(user),
+        "tokens": personal_tokens.tokens_of(user),
         "token_form": TokenForm(max_role=guard.highest_role(request)),
         "quotas": quotas.standings_of(user.username),
         "currency": current_prices().currency,
@@ -127,6 +127,6 @@ def _tokens_page(request: HttpRequest, user: User, form: TokenForm, text: str) -
     """Return the page, or for htmx the part with the tokens. `text`: the new token."""
     status = 422 if form.errors else 200
     if wants_partial(request, "tokens"):
-        context = {"tokens": tokens.tokens_of(user), "token_form": form, "new_token": text}
+        context = {"tokens": personal_tokens.tokens_of(user), "token_form": form, "new_token": text}
         return render(request, f"{PAGE}#tokens", context, status=status)
     return _page(request, user, PasswordChangeForm(user), status, token_form=form, new_token=text)

@@ -36,8 +36,8 @@ def audit_log(request: HttpRequest) -> HttpResponse:
         "query": query,
         "since": request.GET.get("since", ""),
         "until": request.GET.get("until", ""),
-        "is_filtered": any(query[name] for name in ("person", "verb", "object", "since", "until")),
-        "verbs": verbs(),
+        "is_filtered": any(query[name] for name in ("person", "action", "object", "since", "until")),
+        "actions": actions(),
     }
     return render_partial(request, PAGE, context, partial="audit")
 
@@ -62,15 +62,17 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
     return download(file, f"audit.{query['format']}", CONTENT_TYPES[query["format"]])
 
 
-def verbs() -> list[str]:
-    """Return the verbs of all rules and commands."""
-    of_rules = {each.verb for rule in RULES.values() for each in (rule, *rule.variants.values()) if each.verb}
+def actions() -> list[str]:
+    """Return the actions of all rules and commands."""
+    of_rules = {
+        each.action for rule in RULES.values() for each in (rule, *rule.variants.values()) if each.action
+    }
     return sorted({*of_rules, "sign-in", "purge"})
 
 
 def _entries(query: dict[str, Any]) -> QuerySet[AuditEntry]:
     return audit.filter_entries(
-        query["person"], query["verb"], query["object"], query["since"], query["until"]
+        query["person"], query["action"], query["object"], query["since"], query["until"]
     )
 
 

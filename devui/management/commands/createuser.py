@@ -17,7 +17,7 @@ class Command(UserCommand):
         " an empty one is generated and shown."
     )
 
-    verb = "create"
+    action = "create"
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the name and the role."""

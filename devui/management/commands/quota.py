@@ -16,7 +16,7 @@ class Command(UserCommand):
         "Limit the runs of each user. Without a name the quota is that of every user who has none of their own;"
         " without limits all quotas are shown. A day begins at 00:00 UTC."
     )
-    verb, kind = "edit", "quota"
+    action, kind = "edit", "quota"
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the user, the app and the limits."""

@@ -89,7 +89,9 @@ class Command(BaseCommand):
         options["runtime"] = [*options["runtime"], *environment.pop_list("DEVUI_RUNTIMES")]
         origins.allowed_origins()  # refuse invalid patterns now instead of at the first request
         sources = _agents_of_workers(options) if settings.DEVUI_ENGINE else _own_agents(options)
-        has_login = self._has_users() if settings.DEVUI_USERS else credentials_file.read_login() is not None
+        has_login = (
+            self._has_users() if settings.DEVUI_USERS else credentials_file.read_credentials() is not None
+        )
         listener = server.open_listener(options["host"], options["port"], has_login=has_login)
         if not server.is_loopback(options["host"]):
             self._open_to_network(options["host"])

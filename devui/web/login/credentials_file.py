@@ -6,7 +6,6 @@ down every request without a gain. `key` signs the cookies; a new password bring
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets
@@ -22,6 +21,7 @@ from django.conf import settings
 from django.contrib.auth.hashers import make_password
 from django.utils.crypto import constant_time_compare
 
+from devui.web.login.digests import digest
 from sessions_app.errors import BadInput, DevUIError
 
 FILE = "login.json"
@@ -43,8 +43,8 @@ class LoginUnreadable(DevUIError):
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
-    """The stored login. `token` is empty if programs have none."""
+class Credentials:
+    """What is stored of the login. `token` is empty if programs have none."""
 
     password: str
     key: str
@@ -53,17 +53,17 @@ class Login:
     @property
     def cookie(self) -> str:
         """Name of the cookie: servers on other ports of this host share its cookies, but have logins of their own."""
-        return f"devui-login-{_digest(self.key)[:12]}"
+        return f"devui-login-{digest(self.key)[:12]}"
 
     def has_token(self, token: str) -> bool:
         """Compare the token of programs, in constant time."""
-        return bool(self.token) and constant_time_compare(_digest(token), self.token)
+        return bool(self.token) and constant_time_compare(digest(token), self.token)
 
 
-def read_login() -> Login | None:
+def read_credentials() -> Credentials | None:
     """Return the current login; None if none is set up."""
     try:
-        return _parse_login(login_file().read_text(encoding="utf-8"))
+        return _parse_credentials(login_file().read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -84,11 +84,11 @@ def set_password(password: str) -> None:
             f"The password has {len(password)} characters.", hint=f"It needs {MIN_PASSWORD} or more."
         )
     try:
-        login = read_login()
+        login = read_credentials()
     except LoginUnreadable:
         login = None
     token = login.token if login else ""
-    _write(FILE, asdict(Login(make_password(password), secrets.token_urlsafe(32), token)))
+    _write(FILE, asdict(Credentials(make_password(password), secrets.token_urlsafe(32), token)))
 
 
 def generate_password() -> str:
@@ -103,11 +103,11 @@ def replace_token() -> str:
         BadInput: no login is set up.
         LoginUnreadable: the login cannot be read.
     """
-    login = read_login()
+    login = read_credentials()
     if login is None:
         raise BadInput("There is no login yet.", hint="Set its password first: `python manage.py login`.")
     token = TOKEN_PREFIX + secrets.token_urlsafe(32)
-    _write(FILE, asdict(replace(login, token=_digest(token))))
+    _write(FILE, asdict(replace(login, token=digest(token))))
     return token
 
 
@@ -155,9 +155,9 @@ def _data_folder() -> Path:
     return Path(getattr(settings, "DATA_DIR", ".devui"))
 
 
-def _parse_login(text: str) -> Login:
+def _parse_credentials(text: str) -> Credentials:
     fields = json.loads(text)
-    login = Login(**{name: str(fields[name]) for name in ("password", "key", "token")})
+    login = Credentials(**{name: str(fields[name]) for name in ("password", "key", "token")})
     if not login.password or not login.key:
         raise ValueError("password or key is missing")
     return login
@@ -177,7 +177,3 @@ def _write(name: str, content: dict[str, Any]) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -5,13 +5,10 @@ A server that listens on the network always needs one: if it is removed while th
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from channels.security.websocket import WebsocketDenier
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.cookie import parse_cookie
@@ -24,9 +21,10 @@ from django.utils.http import MAX_URL_LENGTH
 
 from devui.web import error_responses
 from devui.web.login import authentication, credentials_file
-from devui.web.login.credentials_file import Login, LoginUnreadable
+from devui.web.login.credentials_file import Credentials, LoginUnreadable
+from devui.web.login.sockets import GuardedSockets
 from devui.web.middleware import Middleware
-from devui.web.origins import AsgiApp, AsgiScope
+from devui.web.origins import AsgiScope
 
 PUBLIC_FILES = (
     "favicon.svg",
@@ -42,12 +40,6 @@ PUBLIC_FILES = (
 """Files of the sign-in page."""
 
 FORM = "devui/login.html"
-
-RECHECK_S = 2.0
-"""Seconds between checks whether the login of an open socket has ended."""
-
-POLICY_VIOLATION = 1008
-LOGIN_ENDED = "The login has ended."
 
 LOGIN_REQUIRED = error_responses.Problem(
     401,
@@ -75,7 +67,7 @@ class LoginRequired(Middleware):
     def before(self, request: HttpRequest) -> HttpResponseBase | None:
         """Refuse a request without the login."""
         try:
-            login = credentials_file.read_login()
+            login = credentials_file.read_credentials()
             if login is None:
                 return error_responses.bare_response(request, NO_LOGIN) if is_login_required() else None
             if _is_authenticated(request, login) or is_public(request):
@@ -87,61 +79,29 @@ class LoginRequired(Middleware):
     def after(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         """Send `Cache-Control: no-store` with authenticated responses that set none themselves."""
         if getattr(request, "devui_login", None) is not None:
-            response.headers.setdefault("Cache-Control", "no-store")
-            patch_vary_headers(response, ["Cookie", "Authorization"])
+            keep_out_of_caches(response)
         return response
 
 
-class LoginSockets:
-    """ASGI middleware for sockets: opens them only with a login, and closes them when it ends."""
+class LoginSockets(GuardedSockets):
+    """Opens sockets only with a login, and closes them when it ends, at the latest with the next message."""
 
-    def __init__(self, app: AsgiApp) -> None:
-        self.app = app
+    async def may_stay(self, scope: AsgiScope) -> bool:
+        """Tell whether the login of a socket is valid."""
+        return _has_valid_login(scope)
 
-    async def __call__(self, scope: AsgiScope, receive: Any, send: Any) -> None:
-        """Pass the socket on while the login is valid, or deny the handshake (403)."""
-        if not _has_valid_login(scope):
-            await WebsocketDenier()(scope, receive, send)
-            return
-        is_closed = False
-
-        async def close() -> None:
-            nonlocal is_closed
-            if not is_closed:
-                is_closed = True
-                await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": LOGIN_ENDED})
-
-        async def send_while_valid(message: dict[str, Any]) -> None:
-            nonlocal is_closed
-            if message["type"] == "websocket.send" and not _has_valid_login(scope):
-                await close()
-            elif not is_closed:
-                is_closed = message["type"] == "websocket.close"
-                await send(message)
-
-        async def receive_while_valid() -> Any:
-            message = await receive()
-            if message["type"] == "websocket.receive" and not _has_valid_login(scope):
-                await close()
-                return {"type": "websocket.disconnect", "code": POLICY_VIOLATION}
-            return message
-
-        async def watch() -> None:
-            while True:
-                await asyncio.sleep(RECHECK_S)
-                if not _has_valid_login(scope):
-                    with suppress(OSError):  # the client has disconnected
-                        await close()
-                    return
-
-        watching = asyncio.create_task(watch(), name="devui-login-of-socket")
-        try:
-            await self.app(scope, receive_while_valid, send_while_valid)
-        finally:
-            watching.cancel()
+    def may_pass(self, scope: AsgiScope) -> bool:
+        """Tell whether the login of a socket is valid."""
+        return _has_valid_login(scope)
 
 
-def _is_authenticated(request: HttpRequest, login: Login) -> bool:
+def keep_out_of_caches(response: HttpResponseBase) -> None:
+    """Send `Cache-Control: no-store` with a response of a person, if it sets none itself."""
+    response.headers.setdefault("Cache-Control", "no-store")
+    patch_vary_headers(response, ["Cookie", "Authorization"])
+
+
+def _is_authenticated(request: HttpRequest, login: Credentials) -> bool:
     if not authentication.is_authenticated(login, request.COOKIES, request.headers.get("Authorization", "")):
         return False
     request.devui_login = login  # type: ignore[attr-defined]  # read by the frame of pages
@@ -150,7 +110,7 @@ def _is_authenticated(request: HttpRequest, login: Login) -> bool:
 
 def _has_valid_login(scope: Mapping[str, Any]) -> bool:
     try:
-        login = credentials_file.read_login()
+        login = credentials_file.read_credentials()
         if login is None:
             return not is_login_required()
         return authentication.is_authenticated(login, *credentials_of(scope))

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from django.contrib.auth.hashers import check_password
 
-from devui.web.login.credentials_file import Login
+from devui.web.login.credentials_file import Credentials
 from sessions_app.errors import DevUIError
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class PasswordThrottle:
         default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="devui-password")
     )
 
-    async def check(self, login: Login, password: str, address: str) -> bool:
+    async def check(self, login: Credentials, password: str, address: str) -> bool:
         """Tell whether a password is right. A right one clears the attempts of its address.
 
         Raises:

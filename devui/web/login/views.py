@@ -14,7 +14,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from devui.web.login import authentication, credentials_file, guard
-from devui.web.login.credentials_file import Login
+from devui.web.login.credentials_file import Credentials
 from devui.web.login.throttling import TooManyAttempts, throttle
 from sessions_app.errors import NotFound
 
@@ -60,14 +60,14 @@ def safe_path(target: str) -> str:
     return target if is_ours and not is_login_page else reverse("home")
 
 
-def _require_login_set_up() -> Login:
-    login = credentials_file.read_login()
+def _require_login_set_up() -> Credentials:
+    login = credentials_file.read_credentials()
     if login is None:
         raise NotFound("No login is set up.", hint="To require one, run `python manage.py login`.")
     return login
 
 
-def _signed_in_response(request: HttpRequest, login: Login, next_path: str) -> HttpResponse:
+def _signed_in_response(request: HttpRequest, login: Credentials, next_path: str) -> HttpResponse:
     response = HttpResponseRedirect(next_path, status=303)
     set_cookie(request, response, login.cookie, authentication.new_cookie(login))
     return response

@@ -191,7 +191,7 @@ async def test_draining_and_removing_are_audited(web, add_worker):
     assert question.one("h1", id="dialog-title").text == "Remove this worker?"
     assert (await web.post("/workers/w1/remove/", headers=BROWSER)).status_code == 302
     assert (await web.post("/workers/w1/drain/", headers=BROWSER)).status_code == 404
-    columns = ("person", "verb", "kind", "object_id", "outcome")
+    columns = ("person", "action", "kind", "object_id", "outcome")
     entries = await sync_to_async(lambda: list(AuditEntry.objects.order_by("pk").values_list(*columns)))()
     assert entries == [
         ("admin", "drain", "worker", "w1", "done"),

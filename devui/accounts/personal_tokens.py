@@ -8,10 +8,10 @@ import time
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
-from devui.accounts.digests import digest
 from devui.accounts.models import Token
 from devui.accounts.roles import Role
 from devui.web.login.credentials_file import TOKEN_PREFIX
+from devui.web.login.digests import digest
 from sessions_app.errors import AlreadyExists, NotFound
 
 DAY_S = 24 * 3600
