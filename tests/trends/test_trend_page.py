@@ -84,6 +84,16 @@ def test_labels_of_the_scale_differ_and_have_equal_steps(get, seconds, labels):
     assert [label.text for label in scale.all("text")] == labels
 
 
+def test_scale_of_costs_leaves_the_currency_to_the_title(get, settings, tmp_path):
+    write_prices(settings, tmp_path)
+    record(session(), Invocation(today(), models=[Call("flash")]))
+    rollup.count_all()
+    page = get("/trends/?app=weather&measure=cost")
+    assert page.one("figcaption").text == "Cost in EUR by model"
+    labels = [label.text for label in page.one("svg", css="trend-scale").all("text")]
+    assert not any("EUR" in label for label in labels)
+
+
 def test_page_without_recorded_invocations_says_what_would_be_there(get):
     assert "Recorder" in get("/trends/").one("div", css="empty").text
     assert "Recorder" in get("/trends/?app=none&measure=problems&by=user&days=2").text
