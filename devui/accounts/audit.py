@@ -19,6 +19,9 @@ from devui.accounts.models import AuditEntry
 from devui.accounts.roles import AccessRule
 
 REFUSED_STATUSES = frozenset({401, 403, 429})
+SIGN_IN, WRONG_PASSWORD = "sign-in", 422
+"""Action of signing in, and the status with which a wrong password is refused."""
+
 MAX_TEXT = 1_000
 """Characters of an object's id that are stored."""
 
@@ -59,7 +62,7 @@ def record(request: AuditedRequest) -> None:
         app=request.app or targets.app_of(request.route, request.kwargs),
         address=request.address,
         status=request.status,
-        outcome=_outcome(request.status),
+        outcome=_outcome(request.rule, request.status),
     )
 
 
@@ -105,7 +108,8 @@ def filter_entries(
     return entries
 
 
-def _outcome(status: int) -> AuditEntry.Outcome:
-    if status in REFUSED_STATUSES:
+def _outcome(rule: AccessRule, status: int) -> AuditEntry.Outcome:
+    is_wrong_password = rule.action == SIGN_IN and status == WRONG_PASSWORD
+    if status in REFUSED_STATUSES or is_wrong_password:
         return AuditEntry.Outcome.REFUSED
     return AuditEntry.Outcome.DONE if status < 400 else AuditEntry.Outcome.FAILED

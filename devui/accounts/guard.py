@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 from urllib.parse import parse_qsl
 
@@ -38,7 +39,7 @@ from devui.web.error_responses import Problem
 from devui.web.login import guard as login_guard
 from devui.web.login.sockets import GuardedSockets
 from devui.web.middleware import GetResponse, Middleware
-from devui.web.origins import AsgiScope
+from devui.web.origins import AsgiApp, AsgiScope
 from devui.web.proxies import header_of_trusted_proxy
 from sessions_app.errors import DevUIError, Forbidden
 from sessions_app.store import units_of_work
@@ -50,6 +51,10 @@ LOGIN_REQUIRED = replace(
     hint="In a browser, load the page again and sign in. Programs send `Authorization: Bearer TOKEN`: create a token at"
     " /account/. It may have expired or been revoked.",
 )
+EXPORT = "export"
+BODILESS_METHODS = frozenset({"HEAD", "OPTIONS"})
+"""Methods whose responses export nothing."""
+
 CLIENT_LEFT = 499
 """Status in the audit log of a request whose client left before the response: its effects stay."""
 
@@ -140,11 +145,15 @@ class UserRequired(Middleware):
 class UserSockets(GuardedSockets):
     """Opens sockets for users with the role, and closes them when their login ends."""
 
+    def __init__(self, app: AsgiApp) -> None:
+        super().__init__(partial(_serve_recorded, app))
+
     async def may_open(self, scope: AsgiScope) -> bool:
-        """Tell whether the sender of a handshake has the role for it, and write the audit entry."""
+        """Tell whether the sender of a handshake has the role for it; if not, write the audit entry."""
         person = await _find_permitted(scope)
-        await _record_socket(scope, 101 if person else 403)
-        if person is not None:
+        if person is None:
+            await _record_socket(scope, 403)
+        else:
             scope["devui_person"] = person.name
         return person is not None
 
@@ -199,7 +208,7 @@ async def _record_action(request: HttpRequest, status: int) -> None:
     """Write the audit entry of a request."""
     rule, person = rule_of(request), person_of(request)
     name = person.name if person else getattr(request, "devui_signs_in", "")
-    if not rule.action or not name:
+    if not rule.action or not name or (rule.action == EXPORT and request.method in BODILESS_METHODS):
         return
     match: ResolverMatch = request.devui_route  # type: ignore[attr-defined]  # set by `_refusal`
     audited = AuditedRequest(
@@ -273,12 +282,34 @@ def _rule_of_socket(scope: AsgiScope) -> AccessRule | None:
     return SOCKETS.get(path.partition("/")[0])
 
 
+async def _serve_recorded(app: AsgiApp, scope: AsgiScope, receive: Any, send: Any) -> None:
+    """Serve a socket, and write its audit entry when it is opened, refused or given up."""
+    is_recorded = False
+
+    async def record_once(status: int) -> None:
+        nonlocal is_recorded
+        if not is_recorded:
+            is_recorded = True
+            await _record_socket(scope, status)
+
+    async def send_recorded(message: dict[str, Any]) -> None:
+        await send(message)
+        await record_once(400 if message["type"] == "websocket.close" else 101)
+
+    try:
+        await app(scope, receive, send_recorded)
+    finally:
+        await asyncio.shield(record_once(CLIENT_LEFT))
+
+
 async def _record_socket(scope: AsgiScope, status: int) -> None:
     """Write the audit entry of a socket that runs an agent."""
     rule = _rule_of_socket(scope)
+    if rule is None or not rule.action:
+        return
     with suppress(DevUIError):
         person = await _find_person(scope, *login_guard.credentials_of(scope))
-        if rule is not None and rule.action and person is not None:
+        if person is not None:
             query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
             client = (scope.get("client") or ("",))[0]
             kwargs = {name: query.get(name, "") for name in ("user_id", "session_id")}

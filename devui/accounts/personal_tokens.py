@@ -42,7 +42,8 @@ def create_token(
             )
     except IntegrityError as error:
         raise AlreadyExists(
-            f"You have a token {name!r} already.", hint="Choose another name, or revoke that token first."
+            f"{user.username} has a token {name!r} already.",
+            hint="Choose another name, or revoke that token first.",
         ) from error
     return text, token
 
@@ -61,6 +62,19 @@ def tokens_of(user: User) -> list[Token]:
 def record_use(pk: int) -> None:
     """Store that a token was used now."""
     Token.objects.filter(pk=pk).update(last_used_at=time.time())
+
+
+def find_by_name(user: User, name: str) -> Token:
+    """Return a token of a user.
+
+    Raises:
+        NotFound: the user has no token of this name.
+    """
+    token = Token.objects.filter(user=user, name=name).first()
+    if token is None:
+        names = ", ".join(token.name for token in tokens_of(user)) or "none"
+        raise NotFound(f"{user.username} has no token {name!r}.", hint=f"Tokens: {names}.")
+    return token
 
 
 def revoke_token(user: User, pk: int) -> None:

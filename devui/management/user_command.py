@@ -71,7 +71,11 @@ class UserCommand(BaseCommand):
         from devui.accounts import audit
 
         if changes := self.changes_of(options):
-            audit.record_command(self.action, self.kind, changes)
+            audit.record_command(self.action_of(options), self.kind, changes)
+
+    def action_of(self, options: dict[str, Any]) -> str:
+        """Return the action for the audit log."""
+        return self.action
 
     def changes_of(self, options: dict[str, Any]) -> str:
         """Return what the command has changed, for the audit log; empty: nothing."""

@@ -18,6 +18,7 @@ from devui.accounts import append_only, audit, personal_tokens, users
 from devui.accounts.guard import UserRequired
 from devui.accounts.models import AuditEntry
 from devui.accounts.roles import Role
+from devui.web.login.throttling import MAX_ATTEMPTS
 from sessions_app.errors import Forbidden
 from sessions_app.ids import SessionKey
 from sessions_app.sessions import writes
@@ -44,11 +45,19 @@ async def test_sign_ins_and_sign_outs_are_recorded_also_if_they_fail(web):
     await sign_in(web, "reader")
     await web.post("/logout/", headers=BROWSER)
     assert [(person, action, outcome) for person, action, *_, outcome in await entries()] == [
-        ("reader", "sign-in", "failed"),
-        ("mallory\ufffd", "sign-in", "failed"),
+        ("reader", "sign-in", "refused"),
+        ("mallory\ufffd", "sign-in", "refused"),
         ("reader", "sign-in", "done"),
         ("reader", "sign-out", "done"),
     ]
+
+
+async def test_throttled_sign_ins_are_recorded(web):
+    for _ in range(MAX_ATTEMPTS + 1):
+        answer = await sign_in(web, "reader", "wrong")
+    assert (answer.status_code, int(answer.headers["Retry-After"]) > 0) == (429, True)
+    statuses = await sync_to_async(lambda: list(AuditEntry.objects.values_list("status", "outcome")))()
+    assert statuses == [(422, "refused")] * MAX_ATTEMPTS + [(429, "refused")]
 
 
 async def test_action_is_recorded_even_if_its_client_leaves():
@@ -95,6 +104,8 @@ async def test_form_decides_the_verb_and_names_its_objects(web):
 async def test_reading_is_not_recorded_and_exporting_is(web):
     web.cookies.update(await sync_to_async(cookie_of)("reader"))
     await web.get("/sessions/")
+    await web.head("/api/v1/sessions/export")
+    await web.options("/api/v1/sessions/export")
     await web.get("/api/v1/sessions/export")
     assert [(action, kind) for _, action, kind, *_ in await entries()] == [("export", "session")]
 
@@ -127,6 +138,11 @@ def test_commands_are_recorded_with_the_system_user(monkeypatch):
     assert (made.action, made.object_id) == ("create", "ann: role reader")
     assert (purged.action, purged.object_id) == ("purge", "--expired")
     assert made.person.endswith("(command line)")
+
+
+def test_change_of_a_role_names_the_role_and_its_apps():
+    call_command("changeuser", "runner", role="reader", app=["weather", "writer"], stdout=io.StringIO())
+    assert AuditEntry.objects.get().object_id == "runner: role reader in weather, writer"
 
 
 def test_entries_are_neither_changed_nor_deleted():

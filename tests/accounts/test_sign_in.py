@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from devui.accounts import logins, personal_tokens, users
 from devui.accounts.models import Login
 from devui.accounts.roles import Role
-from devui.web.login import credentials_file
+from devui.web.login import credentials_file, throttling
 from devui.web.login.throttling import MAX_ATTEMPTS
 from tests.accounts.conftest import BROWSER, PASSWORD, sign_in
 from tests.pages.html import parse
@@ -69,6 +69,17 @@ async def test_wrong_name_or_password_says_the_same(web, name, password):
     assert page.one("p", css="errorlist").text == "Wrong name or password."
     assert page.one("input", id="name").attrs.get("value", "") == name
     assert (await web.get(INSIDE)).status_code == 401
+
+
+async def test_attempts_on_a_user_are_limited_over_all_addresses(web, monkeypatch):
+    monkeypatch.setattr(throttling, "MAX_ATTEMPTS", 100)
+    for _ in range(throttling.MAX_USER_ATTEMPTS):
+        assert (await sign_in(web, "reader", "wrong")).status_code == 422
+    throttling.throttle.forget("127.0.0.1")
+    refused = await sign_in(web, "reader")
+    assert refused.status_code == 429
+    assert "20 attempts to sign in as reader were made within 60 s." in refused.text
+    assert (await sign_in(web, "runner")).status_code == 303
 
 
 async def test_attempts_of_an_address_are_limited_over_all_names(web):

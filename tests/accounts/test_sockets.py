@@ -10,6 +10,7 @@ from asgiref.testing import ApplicationCommunicator
 
 from devui.accounts import users
 from devui.accounts.guard import UserSockets
+from devui.accounts.models import AuditEntry
 from devui.accounts.roles import Role
 from devui.asgi import application
 from devui.web.login import sockets
@@ -75,3 +76,31 @@ async def test_open_socket_is_closed_when_its_user_is_disabled(monkeypatch):
     closed = await socket.receive_output(5)
     assert (closed["type"], closed["code"]) == ("websocket.close", 1008)
     await socket.send_input({"type": "websocket.disconnect"})
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        ({"type": "websocket.accept"}, (101, "done")),
+        ({"type": "websocket.close", "code": 1008}, (400, "failed")),
+    ],
+)
+async def test_live_socket_is_recorded_when_it_is_answered(answer, outcome):
+    entries = sync_to_async(lambda: list(AuditEntry.objects.values_list("status", "outcome")))
+    before: list[object] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        before.extend(await entries())
+        await send(answer)
+
+    socket = await opening("runner", "/run_live", UserSockets(app))
+    assert (await answer_to(socket, CONNECT))["type"] == answer["type"]
+    await socket.wait()
+    assert (before, await entries()) == ([], [outcome])
+
+
+async def test_refused_live_socket_is_recorded():
+    socket = await opening("reader", "/run_live")
+    await answer_to(socket, CONNECT)
+    assert await sync_to_async(lambda: AuditEntry.objects.get().outcome)() == "refused"

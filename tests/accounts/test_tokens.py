@@ -74,7 +74,7 @@ async def test_taken_name_is_shown_at_its_field(web):
     await sign_in(web, "reader")
     answer = await web.post("/account/tokens/", data={"name": "ci", "role": "1", "days": ""}, headers=BROWSER)
     assert answer.status_code == 422
-    assert "You have a token 'ci' already" in parse(answer.content).one("ul", id="id_name-error").text
+    assert "has a token 'ci' already" in parse(answer.content).one("ul", id="id_name-error").text
 
 
 @pytest.mark.parametrize("end", ["revoked", "expired", "disabled"])

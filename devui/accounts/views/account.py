@@ -45,7 +45,7 @@ async def change_password(request: HttpRequest) -> HttpResponse:
         raise Forbidden("A token cannot change a password.", hint="Sign in in a browser, at /login/.")
     form = PasswordChangeForm(user, request.POST)
     is_changed = await throttling.throttle.attempt(
-        partial(_set_password, form), request.META.get("REMOTE_ADDR", "")
+        partial(_set_password, form), request.META.get("REMOTE_ADDR", ""), user.username
     )
     if not is_changed:
         return await units_of_work.read(_page, request, user, form, 422)

@@ -33,17 +33,19 @@ async def sign_in(request: HttpRequest) -> HttpResponse:
         request.POST.get("name", "").strip()[:MAX_NAME].replace("\x00", "\ufffd")
     )  # PostgreSQL stores no NUL
     verify = partial(logins.check_password, name, request.POST.get("password", "")[:MAX_PASSWORD])
-    try:
-        user = await throttling.throttle.attempt(verify, request.META.get("REMOTE_ADDR", ""))
-    except TooManyAttempts as error:
-        return await show(f"{error.message} {error.hint}", error.status, name=name)
     request.devui_signs_in = name or "(no name)"  # type: ignore[attr-defined]  # read by the guard
+    try:
+        user = await throttling.throttle.attempt(verify, request.META.get("REMOTE_ADDR", ""), name)
+    except TooManyAttempts as error:
+        response = await show(f"{error.message} {error.hint}", error.status, name=name)
+        response.headers["Retry-After"] = str(error.retry_after)
+        return response
     if user is None:
         return await show("Wrong name or password.", 422, name=name)
-    response = HttpResponseRedirect(next_path, status=303)
+    redirect = HttpResponseRedirect(next_path, status=303)
     value = await units_of_work.write(logins.start_login, user)
-    set_cookie(request, response, logins.cookie_name(), value)
-    return response
+    set_cookie(request, redirect, logins.cookie_name(), value)
+    return redirect
 
 
 @require_POST

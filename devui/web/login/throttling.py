@@ -27,6 +27,12 @@ T = TypeVar("T")
 MAX_ATTEMPTS = 5
 """Most attempts of an address within `WINDOW_S`."""
 
+MAX_USER_ATTEMPTS = 20
+"""Most attempts on a user within `WINDOW_S`, from all addresses."""
+
+RETRY_S = 5
+"""Seconds after which to try again when too many attempts wait."""
+
 WINDOW_S = 60.0
 MAX_WAITING = 10
 MAX_ADDRESSES = 10_000
@@ -43,11 +49,11 @@ class TooManyAttempts(DevUIError):
 
 @dataclass
 class PasswordThrottle:
-    """Attempts by address. An attempt counts from its start, so that many at once cannot evade the limit.
+    """Attempts by address and by user. An attempt counts from its start, so that many at once cannot evade a limit.
 
     Attributes:
         clock: returns the time in seconds.
-        max_addresses: most addresses that are remembered; the one that tried longest ago is forgotten first.
+        max_addresses: most addresses and users that are remembered; who tried longest ago is forgotten first.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -66,15 +72,20 @@ class PasswordThrottle:
         """
         return await self.attempt(partial(check_password, password, login.password), address)
 
-    async def attempt(self, verify: Callable[[], T], address: str) -> T:
+    async def attempt(self, verify: Callable[[], T], address: str, user: str = "") -> T:
         """Return what `verify` returns; a true value clears the attempts of the address.
 
+        Args:
+            user: name of the user whose password is tried; empty: there are no users.
+
         Raises:
-            TooManyAttempts: too many attempts of the address, or too many in the queue.
+            TooManyAttempts: too many attempts of the address or on the user, or too many in the queue.
         """
         self.count(address)
+        if user:
+            self._count(f"user {user}", MAX_USER_ATTEMPTS, f"sign in as {user} were made")
         if self._waiting >= MAX_WAITING:
-            raise TooManyAttempts("Too many passwords are being tried.", hint="Try again in a moment.")
+            raise _too_many("Too many passwords are being tried.", RETRY_S)
         self._waiting += 1
         try:
             loop = asyncio.get_running_loop()
@@ -95,20 +106,24 @@ class PasswordThrottle:
         Raises:
             TooManyAttempts: the address has made too many.
         """
-        network, now = client_network(address), self.clock()
-        recent = [moment for moment in self._tries.pop(network, []) if now - moment < WINDOW_S]
-        self._tries[network] = recent
-        if len(recent) >= MAX_ATTEMPTS:
+        self._count(client_network(address), MAX_ATTEMPTS, "sign in came from here")
+
+    def _count(self, key: str, most: int, what: str) -> None:
+        now = self.clock()
+        recent = [moment for moment in self._tries.pop(key, []) if now - moment < WINDOW_S]
+        self._tries[key] = recent
+        if len(recent) >= most:
             wait = math.ceil(WINDOW_S - (now - recent[0]))
-            error = TooManyAttempts(
-                f"{len(recent)} attempts to sign in came from here within {WINDOW_S:.0f} s.",
-                hint=f"Try again in {wait} s.",
-            )
-            error.retry_after = wait
-            raise error
+            raise _too_many(f"{len(recent)} attempts to {what} within {WINDOW_S:.0f} s.", wait)
         recent.append(now)
         while len(self._tries) > self.max_addresses:
             self._tries.popitem(last=False)
+
+
+def _too_many(message: str, wait: int) -> TooManyAttempts:
+    error = TooManyAttempts(message, hint=f"Try again in {wait} s.")
+    error.retry_after = wait
+    return error
 
 
 def client_network(address: str) -> str:
