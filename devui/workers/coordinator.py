@@ -83,16 +83,14 @@ class RunCoordinator:
         try:
             while not preparing.done():
                 await asyncio.wait({preparing}, timeout=POLL_S)
-                if not preparing.done() and await retry.read(self._is_cancelled):
-                    await self._finish(EvalRun.Status.CANCELLED)
+                if not preparing.done() and not await retry.read(self._is_current):
                     return None
             child = preparing.result()
         finally:
             preparing.cancel()
-        run = await retry.read(EvalRun.objects.get, pk=self.run.pk)
-        if (run.status, run.started_at) != (EvalRun.Status.RUNNING, self.run.started_at):
+        if not await retry.read(self._is_current):
             return None
-        self.run = run
+        self.run = await retry.read(EvalRun.objects.get, pk=self.run.pk)
         return child
 
     async def _load_agent(self) -> Child:
@@ -110,8 +108,10 @@ class RunCoordinator:
         await http_calls.call(child, "POST", "/devui/evals/plan", body)
         return child
 
-    def _is_cancelled(self) -> bool:
-        return EvalRun.objects.filter(pk=self.run.pk, cancel_requested_at__isnull=False).exists()
+    def _is_current(self) -> bool:
+        """Tell whether the run still is as it was claimed here: nobody has cancelled it or claimed it since."""
+        claimed = EvalRun.objects.filter(pk=self.run.pk, started_at=self.run.started_at)
+        return claimed.filter(status=EvalRun.Status.RUNNING).exists()
 
     async def _offer_attempts(self) -> RunEnding | None:
         """Offer the attempts until all have ended. Return how the run ends, or None if its code is gone here."""

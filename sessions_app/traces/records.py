@@ -121,7 +121,7 @@ def close_unfinished(at: float, **of: Any) -> None:
         at: end time, in seconds since the epoch.
         of: conditions on columns that select the rows.
     """
-    for trace in Trace.objects.filter(finished_at=None, **of):
+    for trace in Trace.objects.filter(finished_at=None, **of).order_by("pk"):  # writers lock in one order
         end = max(at, trace.started_at)
         stages = [*trace.decoded_stages, [Trace.CUT_OFF, end, ""]]
         Trace.objects.filter(pk=trace.pk, finished_at=None).update(

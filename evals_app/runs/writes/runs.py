@@ -14,13 +14,14 @@ from django.db.models import F, Max
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
 from evals_app.runs.limits import Limits
-from evals_app.runs.writes.attempts import charge_spending, close_traces, set_spending
+from evals_app.runs.writes.attempts import charge_spending, set_spending
 from evals_app.runs.writes.model_usage import spending_of
 from evals_app.runs.writes.outcomes import Failure, RunFacts
 from evals_app.runs.writes.revisions import COUNT_COLUMNS, next_revision
 from sessions_app import realms, scopes
 from sessions_app.runs import job_queue, processes, quotas
 from sessions_app.store import change_notification
+from sessions_app.traces import records as traces
 
 MIN_PAUSE_S = 0.001
 """Least seconds between the last step of a run and its next start, so that no two of its times are equal."""
@@ -213,13 +214,27 @@ def note_facts(run_id: str, facts: RunFacts) -> None:
 
 
 def request_cancel(run_id: str) -> bool:
-    """Request the cancellation of a run; a pending one ends here. False if it had ended."""
+    """Request the cancellation of a run. False if it had ended.
+
+    A pending run ends here, and so does one whose attempts execute on workers: these see that their rows have ended,
+    and its coordinator may be gone. Then the caller closes its traces (`close_traces_of`): records of many sessions are
+    being written, and waiting for them could be a deadlock.
+    """
     with transaction.atomic():
         run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
         if run is None or not run.active:
             return False
-        if run.status == EvalRun.Status.PENDING:
-            end_run(run_id, EvalRun.Status.CANCELLED, EvalAttempt.Status.CANCELLED, Failure("", ""))
+        is_running = run.status == EvalRun.Status.RUNNING
+        if not is_running or job_queue.current_queue() is not None:
+            now, failure = time.time() if is_running else None, Failure("", "")
+            end_run(
+                run_id,
+                EvalRun.Status.CANCELLED,
+                EvalAttempt.Status.CANCELLED,
+                failure,
+                now=now,
+                leaves_traces=is_running,
+            )
         else:
             EvalRun.objects.filter(pk=run_id).update(
                 cancel_requested_at=time.time(), revision=F("revision") + 1
@@ -283,6 +298,8 @@ def end_run(
     failure: Failure,
     because: str = "",
     now: float | None = None,
+    *,
+    leaves_traces: bool = False,
 ) -> None:
     """End a run under its row's lock, with its active attempts.
 
@@ -293,6 +310,7 @@ def end_run(
         because: the limit that stopped it.
         now: time of the run's stopwatch. None: its last step if it has started, else the clock's time. Its process
             is gone then, and how long ago that was is unknown if the clock was set meanwhile.
+        leaves_traces: leave open traces of its attempts to the caller (`close_traces_of`).
     """
     revision = next_revision(run_id)
     attempts = EvalAttempt.objects.filter(run_id=run_id)
@@ -302,6 +320,8 @@ def end_run(
     for attempt in running:
         attempt.finished_at, attempt.revision = ended_at, revision
         _end_in_flight(attempt, in_flight, failure, why)
+    if running and not leaves_traces:
+        traces.close_unfinished(ended_at, session__realm__in=[attempt.realm for attempt in running])
     waiting = attempts.filter(status=EvalAttempt.Status.PENDING).update(
         status=EvalAttempt.Status.CANCELLED, runtime=None, revision=revision, stopped_because=why
     )
@@ -319,8 +339,16 @@ def end_run(
     )
 
 
+def close_traces_of(run_id: str) -> None:
+    """Close the open traces of the attempts of a run that was cancelled."""
+    attempts = EvalAttempt.objects.filter(run_id=run_id, status=EvalAttempt.Status.CANCELLED)
+    ended_at = attempts.aggregate(at=Max("finished_at"))["at"]
+    if ended_at is not None:
+        traces.close_unfinished(ended_at, session__realm__in=attempts.values("realm"))
+
+
 def _end_in_flight(attempt: EvalAttempt, status: str, failure: Failure, why: str) -> None:
-    """End an interrupted attempt with its spending until then."""
+    """End an interrupted attempt with its spending until then. Its traces stay open."""
     attempt.status = status
     if status == EvalAttempt.Status.ERROR:
         attempt.error_type, attempt.error = failure.type, scopes.clean_error(failure.message)
@@ -328,7 +356,6 @@ def _end_in_flight(attempt: EvalAttempt, status: str, failure: Failure, why: str
         attempt.stopped_because = why
     set_spending(attempt, spending_of(attempt))
     charge_spending(attempt)
-    close_traces(attempt)
     attempt.save(force_update=True)
 
 
