@@ -70,8 +70,7 @@ def start_attempt(
 
 
 def _is_offered(attempt: EvalAttempt) -> bool:
-    runs = EvalRun.objects.filter(pk=attempt.run_id, status=EvalRun.Status.RUNNING)
-    return attempt.runtime_id == QUEUE_ID and runs.exists()
+    return attempt.runtime_id == QUEUE_ID and attempt.run.status == EvalRun.Status.RUNNING
 
 
 def note_waiting(attempt_pk: int, waits_for: str, waited: float, tries: int | None = None) -> None:
