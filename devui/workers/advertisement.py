@@ -74,6 +74,14 @@ def advertise(worker_id: str, apps: Mapping[str, str], *, engine_id: int | None,
     return Order.DRAIN if values["is_draining"] else Order.TAKE_RUNS
 
 
+def read_order(worker_id: str) -> Order:
+    """Return what a worker is to do."""
+    row = Worker.objects.filter(pk=worker_id, removed_at__isnull=True).only("is_draining").first()
+    if row is None:
+        return Order.END
+    return Order.DRAIN if row.is_draining else Order.TAKE_RUNS
+
+
 def withdraw(worker_id: str) -> None:
     """Record that a worker has ended in order. Its row stays until its jobs are known to be done."""
     Worker.objects.filter(pk=worker_id, removed_at__isnull=True).update(removed_at=time.time())

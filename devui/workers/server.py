@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import uvicorn
 from typing_extensions import override
 
-from devui.workers.advertisement import Order, advertise, code_versions, create_row, withdraw
+from devui.workers.advertisement import Order, advertise, code_versions, create_row, read_order, withdraw
 from devui.workers.background_work import BackgroundWork
 from devui.workers.engine import Engine
 from devui.workers.listener import WorkerListener
@@ -23,6 +23,7 @@ from sessions_app.agents.folder import AgentsFolder
 from sessions_app.errors import SchemaTooNew, StoreFault
 from sessions_app.runs import processes
 from sessions_app.store import units_of_work
+from sessions_app.store.change_listener import subscribe
 from sessions_app.store.schema import require_current_schema
 
 MESSAGE_BYTES = 16 * 1024 * 1024
@@ -30,6 +31,9 @@ MESSAGE_BYTES = 16 * 1024 * 1024
 
 ADVERTISE_S = processes.HEARTBEAT_S / 2
 """Seconds between two checks of the code, and between two heartbeats."""
+
+ORDER_PAUSE_S = 0.5
+"""Least seconds between two reads of what people ask of the worker, however many changes there are."""
 
 GRACE_S = 3
 """Seconds that open streams have to end when the worker ends."""
@@ -104,7 +108,10 @@ class WorkerServer:
             await self._advertise()
             server_task = asyncio.create_task(server.serve(sockets=[self._listener]))
             engine = asyncio.create_task(self._engine.run())
-            others = [asyncio.create_task(work) for work in (self._keep_advertised(), self._watch.follow())]
+            others = [
+                asyncio.create_task(work)
+                for work in (self._keep_advertised(), self._follow_orders(), self._watch.follow())
+            ]
             try:
                 await self._stopped.wait()
                 await self._drain(engine)
@@ -139,6 +146,15 @@ class WorkerServer:
         if self._stop_requests == 1:
             log.info("The worker finishes its runs; a second signal ends them.")
         self._stopped.set()
+
+    async def _follow_orders(self) -> None:
+        """Read what people ask of the worker soon after each change of the store."""
+        async with subscribe() as notifications:
+            while True:
+                await notifications.wait()
+                with contextlib.suppress(StoreFault):  # the next heartbeat reads it, too
+                    self._follow(await units_of_work.read(read_order, self._supervisor.id))
+                await asyncio.sleep(ORDER_PAUSE_S)
 
     def _follow(self, order: Order) -> None:
         """Do what people ask of the worker on its page."""
