@@ -159,9 +159,14 @@ class Team:
     ) -> None:
         self.agents = agents
         self.database = database
-        self.environment = {**team_environment(database, folder), **(environment or {})}
+        self._more_environment = environment or {}
         self._folder = folder
         self._members: list[Member] = []
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of a process that starts now."""
+        return {**team_environment(self.database, self._folder), **self._more_environment}
 
     def start_web(self) -> Web:
         web = Web(*self._start("web", str(self.agents), "--port", "0"))
