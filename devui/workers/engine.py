@@ -18,13 +18,14 @@ from procrastinate.worker import Worker as JobWorker
 
 from devui.supervisor import http_calls
 from devui.supervisor.runtime_process import Child
-from devui.workers import redelivery
+from devui.workers import imports, redelivery
 from devui.workers.coordinator import RunCoordinator
 from devui.workers.queues import (
     ATTEMPT_TASK,
     CONVERSATIONS,
     EVAL_RUN_TASK,
     EVALS,
+    IMPORT_TASK,
     RUN_TASK,
     attempt_queue,
     queues_of,
@@ -84,6 +85,7 @@ class Engine:
         retry = RetryStrategy(wait=RETRY_S)
         self._app.task(name=RUN_TASK, retry=retry)(self._carry_out_run)
         self._app.task(name=EVAL_RUN_TASK, retry=retry)(self._coordinate_eval_run)
+        self._app.task(name=IMPORT_TASK, retry=retry)(self._carry_out_import)
         again = RetryStrategy(wait=REDELIVERY_S)
         self._app.task(name=ATTEMPT_TASK, retry=again, pass_context=True)(self._carry_out_attempt)
         self._worker = self._new_worker()
@@ -200,6 +202,11 @@ class Engine:
         except DevUIError as error:
             log.warning("Run %s failed: %s", run_id, error.message)
         await self._watch.wait_until_gone(run_id)
+
+    async def _carry_out_import(self, location: str, app_name: str) -> None:
+        """Import what `adk web` stored in the folder of an agent here."""
+        if self._supervisor.folder is not None:
+            await imports.carry_out(location, app_name, self._supervisor.folder)
 
     async def _coordinate_eval_run(self, run_id: str) -> None:
         """Claim a pending eval run and coordinate it in the background: its row is the truth from now on."""

@@ -37,3 +37,23 @@ class Worker(models.Model):
     def __str__(self) -> str:
         """Return where it can be reached."""
         return self.address
+
+
+class AgentImport(models.Model):
+    """The latest import of what `adk web` stored in an agent's folder. A job lets a worker carry it out."""
+
+    location = models.TextField(primary_key=True, help_text="Path of the agent's folder.")
+    app_name = models.TextField()
+    is_running = models.BooleanField(default=True)
+    done = models.BigIntegerField(default=0, help_text="Events read so far.")
+    report = models.TextField(default="", help_text="JSON: ImportReport; empty: it has not succeeded.")
+    problem = models.TextField(default="", help_text="Why it failed.")
+
+    objects: ClassVar[models.Manager[AgentImport]] = models.Manager()
+
+    class Meta:
+        app_label = "devui_workers"
+
+    def __str__(self) -> str:
+        """Return what is imported."""
+        return self.location

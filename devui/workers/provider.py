@@ -14,6 +14,7 @@ from devui.supervisor import http_calls
 from devui.supervisor.frame_feeds import FrameFeeds
 from devui.workers import waiting
 from devui.workers.endpoint import END, WorkerEndpoint
+from devui.workers.imports import WorkerImports
 from devui.workers.queues import ProcrastinateQueue, keep_queue_alive
 from devui.workers.registry import LivingWorker, living_workers
 from sessions_app.errors import DevUIError, RuntimeUnavailable
@@ -24,6 +25,7 @@ from sessions_app.runs.job_queue import QUEUE_ID
 from sessions_app.runs.runtime_client import Frame, RuntimeSocket
 from sessions_app.store import units_of_work
 from sessions_app.store.change_listener import subscribe
+from sessions_app.transfer.writers import jobs
 
 if TYPE_CHECKING:
     import httpx
@@ -49,6 +51,7 @@ class WorkerRuntimes:
         await units_of_work.write(keep_queue_alive)
         processes.set_own_id(QUEUE_ID)
         job_queue.register(ProcrastinateQueue(), waiting.explain)
+        jobs.register(WorkerImports())
         self._workers = await units_of_work.read(living_workers)
         self.spawn(self._watch_workers())
         self.spawn(self._beat())
@@ -58,6 +61,7 @@ class WorkerRuntimes:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         job_queue.register(None)
+        jobs.register(None)
         processes.set_own_id(None)
         await self._tasks.cancel()
         await self._feeds.close()

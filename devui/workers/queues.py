@@ -15,6 +15,7 @@ from sessions_app.runs.job_queue import QUEUE_ID
 
 RUN_TASK = "devui:run"
 EVAL_RUN_TASK = "devui:eval_run"
+IMPORT_TASK = "devui:import"
 ATTEMPT_TASK = "devui:attempt"
 
 CONVERSATIONS = "conversations"

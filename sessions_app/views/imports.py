@@ -17,7 +17,7 @@ OFFER = "devui/components/import_offer.html"
 
 @require_safe
 def offers(request: HttpRequest) -> HttpResponse:
-    """Show stores that are not imported or have changed since, and the import jobs of this process."""
+    """Show stores that are not imported or have changed since, and the imports of agents' folders."""
     return _render_offers(request)
 
 
@@ -34,7 +34,7 @@ def start(request: HttpRequest) -> HttpResponse:
         raise NotFound(
             f"The folder of agent {app_name!r} holds no sessions of `adk web`.", hint="Reload the page."
         )
-    jobs.start_import(store.location, store.app_name)
+    jobs.current_jobs().start(store.location, store.app_name)
     return _render_offers(request)
 
 
@@ -43,7 +43,7 @@ def dismiss(request: HttpRequest) -> HttpResponse:
     """Remove the report of an ended import."""
     for store in _list_stores():
         if store.app_name == request.POST.get("app", ""):
-            jobs.forget_import(store.location)
+            jobs.current_jobs().forget(store.location)
     return _render_offers(request)
 
 
@@ -51,7 +51,7 @@ def _render_offers(request: HttpRequest) -> HttpResponse:
     read_fingerprints = dict(
         ImportSource.objects.exclude(read_at=None).values_list("location", "fingerprint")
     )
-    stores = [(data, jobs.find_import(data.location)) for data in _list_stores()]
+    stores = [(data, jobs.current_jobs().find(data.location)) for data in _list_stores()]
     offers = [
         {"data": data, "job": job}
         for data, job in stores

@@ -23,7 +23,7 @@ def left_by_adk(agents_dir: Path) -> Path:
     folder = agents_dir / "weather" / ".adk"
     folder.mkdir()
     yield stores.copy_of(stores.SQLITE, folder).rename(folder / "session.db")
-    jobs._jobs.clear()
+    jobs._own_jobs._jobs.clear()
 
 
 def test_stores_beside_agents_are_recognized_by_first_bytes(agents_dir, left_by_adk):

@@ -1,10 +1,14 @@
-"""Background imports in threads of this process, which pages start and monitor."""
+"""Background imports, which pages start and monitor: in threads of this process, or at workers.
+
+`devui.workers` registers jobs of its own in web processes that have no runtimes.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
 from dataclasses import dataclass
+from typing import Protocol
 
 from django.db import connections
 
@@ -14,9 +18,6 @@ from sessions_app.transfer.report import ImportReport
 from sessions_app.transfer.writers.locations import import_location
 
 log = logging.getLogger(__name__)
-
-_jobs: dict[str, ImportJob] = {}
-_lock = threading.Lock()
 
 
 @dataclass(slots=True)
@@ -51,24 +52,56 @@ class ImportJob:
             connections.close_all()
 
 
-def start_import(location: str, agent: str) -> ImportJob:
-    """Start the import of an agent's folder in a thread, or return the running one."""
-    with _lock:
-        job = _jobs.get(location)
-        if job is None or not job.is_running:
-            job = _jobs[location] = ImportJob(location, agent)
-            threading.Thread(target=job.run, name="devui-import", daemon=True).start()
-        return job
+class ImportJobs(Protocol):
+    """The imports of agents' folders, by location."""
+
+    def start(self, location: str, agent: str) -> None:
+        """Start the import of an agent's folder, unless it is running."""
+
+    def find(self, location: str) -> ImportJob | None:
+        """Return the latest import of a folder, if any."""
+
+    def forget(self, location: str) -> None:
+        """Drop a finished import."""
 
 
-def find_import(location: str) -> ImportJob | None:
-    """Return the latest import of a source by this process, if any."""
-    return _jobs.get(location)
+class ThreadJobs:
+    """Imports in threads of this process (`ImportJobs`)."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, ImportJob] = {}
+        self._lock = threading.Lock()
+
+    def start(self, location: str, agent: str) -> None:
+        """Start the import of an agent's folder, unless it is running."""
+        with self._lock:
+            job = self._jobs.get(location)
+            if job is None or not job.is_running:
+                job = self._jobs[location] = ImportJob(location, agent)
+                threading.Thread(target=job.run, name="devui-import", daemon=True).start()
+
+    def find(self, location: str) -> ImportJob | None:
+        """Return the latest import of a folder by this process, if any."""
+        return self._jobs.get(location)
+
+    def forget(self, location: str) -> None:
+        """Drop a finished import."""
+        with self._lock:
+            job = self._jobs.get(location)
+            if job and not job.is_running:
+                del self._jobs[location]
 
 
-def forget_import(location: str) -> None:
-    """Drop a finished import."""
-    with _lock:
-        job = _jobs.get(location)
-        if job and not job.is_running:
-            del _jobs[location]
+_own_jobs = ThreadJobs()
+_jobs: ImportJobs = _own_jobs
+
+
+def register(jobs: ImportJobs | None) -> None:
+    """Set the imports of this process; None: in threads of its own."""
+    global _jobs
+    _jobs = jobs or _own_jobs
+
+
+def current_jobs() -> ImportJobs:
+    """Return the imports of this process."""
+    return _jobs
