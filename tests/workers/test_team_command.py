@@ -211,7 +211,7 @@ async def test_team_works_on_while_a_worker_and_a_web_process_are_killed(team):
     created = [
         entry["object_id"] for entry in entries if (entry["action"], entry["kind"]) == ("create", "user")
     ]
-    assert {"ann: role", "ben: role"} <= set(created)
+    assert {"ann: role runner", "ben: role runner"} <= set(created)
 
     pids = [worker["pid"] for worker in ben.get("/api/v1/workers").json()["workers"]]
     pids = [worker["pid"] for worker in ben.get("/api/v1/workers").json()["workers"]]
