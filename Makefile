@@ -20,10 +20,12 @@ $(BIN)/python:
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 $(VENV)/.run: pyproject.toml | $(BIN)/python
+	@echo "Installing DevUI and what it needs: this takes a minute or two, once."
 	$(PIP_INSTALL) -e .
 	touch $@
 
 $(VENV)/.dev: pyproject.toml $(LOCK) | $(BIN)/python
+	@echo "Installing everything that developing needs: this takes a minute or two, once."
 	$(PIP_INSTALL) --require-hashes -r $(LOCK)
 	$(PIP_INSTALL) --no-deps --no-build-isolation -e .
 	touch $(VENV)/.run $@

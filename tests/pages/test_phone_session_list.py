@@ -7,6 +7,8 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from sessions_app.models import AgentSession, Run
+from sessions_app.runs import lifecycle
 from sessions_app.sessions import labels
 from tests.browser import OpenWindow
 from tests.timeline.story import Story
@@ -41,6 +43,20 @@ def test_row_has_one_button_for_its_actions(page: Page):
         assert box["height"] >= 44, "as large as a finger"
     page.touchscreen.tap(200, 100)
     expect(opened).to_be_hidden()
+
+
+def test_title_of_failed_session_on_home_is_readable(page: Page):
+    story = Story("s1")
+    story.asks("Write a report on tea, then one on coffee")
+    run = lifecycle.create_run(story.pk, {})
+    lifecycle.finish(run.pk, Run.Status.FAILED, error="The printer does not answer.")
+    AgentSession.objects.update(problem_count=1)
+    page.goto("/")
+    row = page.locator(".session-links li", has_text="Write a report")
+    expect(row).to_contain_text("failed")
+    box = row.locator("a.truncate").bounding_box()
+    assert box
+    assert box["width"] >= 120
 
 
 def test_a_session_is_pinned_renamed_deleted_and_brought_back(page: Page):
