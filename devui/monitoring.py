@@ -114,16 +114,16 @@ class _WorkerMetrics:
 
     def collect(self) -> Iterator[Metric]:
         """Yield the current metrics. Ten queries."""
-        from devui.workers.fleet import WorkerStatus, read_fleet
+        from devui.workers.overview import WorkerStatus, read_overview
 
-        fleet = read_fleet()
+        overview = read_overview()
         yield _by_label(
             "devui_workers",
             "Workers by status. Gone ones are counted for a day, or until they are removed.",
             "status",
-            {status.value: fleet.count(status) for status in WorkerStatus},
+            {status.value: overview.count(status) for status in WorkerStatus},
         )
-        living = [worker for worker in fleet.workers if worker.status != WorkerStatus.GONE]
+        living = [worker for worker in overview.workers if worker.status != WorkerStatus.GONE]
         taken = sum(worker.slots_taken for worker in living)
         slots = sum(worker.facts.concurrency for worker in living)
         yield _by_label(
@@ -137,7 +137,7 @@ class _WorkerMetrics:
             "Runs, eval runs and attempts that wait for a worker.",
             labels=["kind", "app", "reason"],
         )
-        for (kind, app_name, reason), count in fleet.waiting_counts().items():
+        for (kind, app_name, reason), count in overview.waiting_counts().items():
             waiting.add_metric([kind, app_name, reason], count)
         yield waiting
 

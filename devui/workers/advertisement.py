@@ -1,4 +1,4 @@
-"""A worker's row: its apps, address and heartbeat, and what people ask of the worker."""
+"""A worker's row: what the worker writes there (apps, heartbeat), and the instructions that it reads from it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from sessions_app.runs import processes
 from sessions_app.store import change_notification
 
 
-class Order(Enum):
-    """What a worker is to do, by its row."""
+class Instruction(Enum):
+    """What a worker has to do: take runs, or what a person has requested on its page or by the API."""
 
     TAKE_RUNS = auto()
     DRAIN = auto()
     """Finish its runs and take no more."""
     END = auto()
-    """End at once: it was removed, and others have its work."""
+    """End at once: it was removed, and other workers take over its runs."""
 
 
 def code_versions(folder: AgentsFolder) -> dict[str, str]:
@@ -40,7 +40,7 @@ def code_versions(folder: AgentsFolder) -> dict[str, str]:
 
 
 def create_row(worker_id: str, address: str, kinds: Iterable[str], concurrency: int) -> None:
-    """Create the row of a worker that starts."""
+    """Create the row of a worker that starts. `concurrency`: its slots."""
     keep_queue_alive()
     Worker.objects.create(
         pk=worker_id,
@@ -51,16 +51,17 @@ def create_row(worker_id: str, address: str, kinds: Iterable[str], concurrency: 
     )
 
 
-def advertise(worker_id: str, apps: Mapping[str, str], *, engine_id: int | None, is_draining: bool) -> Order:
-    """Write a worker's heartbeat and what it runs; return what it is to do.
+def advertise(
+    worker_id: str, apps: Mapping[str, str], *, engine_id: int | None, is_draining: bool
+) -> Instruction:
+    """Write a worker's heartbeat, apps and state into its row, and return its instruction.
 
-    A worker that others thought gone is alive again, unless a person has removed it. A row that is missing was deleted
-    long after its worker was thought gone.
+    A worker that counted as gone is alive again, unless a person has removed it, or its row was deleted a day later.
     """
     with transaction.atomic():
         row = Worker.objects.select_for_update().filter(pk=worker_id, removed_at__isnull=True).first()
         if row is None:
-            return Order.END
+            return Instruction.END
         keep_queue_alive()
         processes.mark_alive(worker_id)
         values = {
@@ -71,15 +72,15 @@ def advertise(worker_id: str, apps: Mapping[str, str], *, engine_id: int | None,
         if any(getattr(row, name) != value for name, value in values.items()):
             Worker.objects.filter(pk=worker_id).update(**values)
             change_notification.notify_after_commit()
-    return Order.DRAIN if values["is_draining"] else Order.TAKE_RUNS
+    return Instruction.DRAIN if values["is_draining"] else Instruction.TAKE_RUNS
 
 
-def read_order(worker_id: str) -> Order:
-    """Return what a worker is to do."""
+def read_instruction(worker_id: str) -> Instruction:
+    """Return the instruction of a worker."""
     row = Worker.objects.filter(pk=worker_id, removed_at__isnull=True).only("is_draining").first()
     if row is None:
-        return Order.END
-    return Order.DRAIN if row.is_draining else Order.TAKE_RUNS
+        return Instruction.END
+    return Instruction.DRAIN if row.is_draining else Instruction.TAKE_RUNS
 
 
 def withdraw(worker_id: str) -> None:

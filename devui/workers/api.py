@@ -10,7 +10,7 @@ from ninja.responses import Status
 from pydantic import Field
 
 from devui.workers import removal
-from devui.workers.fleet import FleetWorker, Work, read_fleet
+from devui.workers.overview import ListedWorker, WorkerRun, read_overview
 from devui.workers.waiting import WaitingRuns
 from sessions_app.api.schemas import Problem
 from sessions_app.store import units_of_work
@@ -20,15 +20,15 @@ router = Router(tags=["workers"])
 WorkerId = PathEx[str, P(description="The worker's id.")]
 
 
-class WorkOut(Schema):
-    """A run that a worker executes."""
+class WorkerRunOut(Schema):
+    """A conversation run that a worker executes, or an eval run that it coordinates or executes attempts of."""
 
     kind: Literal["conversation", "eval"]
     run: str = Field(description="Id of the run or eval run.")
     app: str
     title: str = Field(description="Name of the session or evalset.")
     session: int | None = Field(description="Key of the session of a conversation run.")
-    attempts: int = Field(description="Attempts of an eval run in progress.")
+    attempts: int = Field(description="Attempts of the eval run that this worker executes now.")
     started_at: float | None
 
 
@@ -43,9 +43,9 @@ class WorkerOut(Schema):
     apps: dict[str, str] = Field(description="App → hash of its code.")
     adk_version: str
     queues: list[str] = Field(description="Kinds of runs that it takes: conversations, evals.")
-    slots: int = Field(description="Runs and eval runs that it executes at once.")
+    slots: int = Field(description="Conversation runs and eval attempts that it executes at once.")
     slots_taken: int
-    work: list[WorkOut]
+    work: list[WorkerRunOut]
     started_at: float
     heartbeat_at: float = Field(description="By the clock of its host.")
 
@@ -70,7 +70,7 @@ class HeldModelOut(Schema):
     until: float
 
 
-class FleetOut(Schema):
+class OverviewOut(Schema):
     """All workers, those that are gone last, and the runs that wait, the oldest first."""
 
     workers: list[WorkerOut]
@@ -78,22 +78,23 @@ class FleetOut(Schema):
     held_models: list[HeldModelOut] = Field(description="Models that attempts wait for.")
 
 
-@router.get("", response=FleetOut)
-async def list_workers(request: HttpRequest) -> FleetOut:
+@router.get("", response=OverviewOut)
+async def list_workers(request: HttpRequest) -> OverviewOut:
     """List workers and what waits for them."""
-    fleet = await units_of_work.read(read_fleet)
-    return FleetOut(
-        workers=[_worker_out(worker) for worker in fleet.workers],
-        waiting=[_waiting_out(group) for group in fleet.waiting],
+    overview = await units_of_work.read(read_overview)
+    return OverviewOut(
+        workers=[_worker_out(worker) for worker in overview.workers],
+        waiting=[_waiting_out(group) for group in overview.waiting],
         held_models=[
-            HeldModelOut(model=held.model, reason=held.reason, until=held.until) for held in fleet.held_models
+            HeldModelOut(model=held.model, reason=held.reason, until=held.until)
+            for held in overview.held_models
         ],
     )
 
 
 @router.post("/{worker_id}/drain", response={204: None, 404: Problem})
 async def drain_worker(request: HttpRequest, worker_id: WorkerId) -> Status[None]:
-    """Let a worker finish its runs, take no more, and end, as on SIGTERM.
+    """Let a worker finish its runs, take no more, and end, as on SIGTERM. Returns before the worker ends.
 
     Raises:
         NotFound: there is no such worker.
@@ -104,7 +105,7 @@ async def drain_worker(request: HttpRequest, worker_id: WorkerId) -> Status[None
 
 @router.delete("/{worker_id}", response={204: None, 404: Problem})
 async def remove_worker(request: HttpRequest, worker_id: WorkerId) -> Status[None]:
-    """Forget a worker that is gone, or end one at once. Others take over its work.
+    """Stop listing a worker that is gone, or end a living one at once. Other workers take over its runs.
 
     Raises:
         NotFound: there is no such worker.
@@ -113,7 +114,7 @@ async def remove_worker(request: HttpRequest, worker_id: WorkerId) -> Status[Non
     return Status(204, None)
 
 
-def _worker_out(worker: FleetWorker) -> WorkerOut:
+def _worker_out(worker: ListedWorker) -> WorkerOut:
     facts, process = worker.facts, worker.row.process
     return WorkerOut(
         id=facts.id,
@@ -126,21 +127,21 @@ def _worker_out(worker: FleetWorker) -> WorkerOut:
         queues=list(facts.kinds),
         slots=facts.concurrency,
         slots_taken=worker.slots_taken,
-        work=[_work_out(item) for item in worker.work],
+        work=[_run_out(run) for run in worker.work],
         started_at=process.started_at,
         heartbeat_at=process.heartbeat_at,
     )
 
 
-def _work_out(item: Work) -> WorkOut:
-    return WorkOut(
-        kind="conversation" if item.session else "eval",
-        run=item.run_id,
-        app=item.app_name,
-        title=item.title,
-        session=item.session.pk if item.session else None,
-        attempts=item.attempts,
-        started_at=item.started_at,
+def _run_out(run: WorkerRun) -> WorkerRunOut:
+    return WorkerRunOut(
+        kind="conversation" if run.session else "eval",
+        run=run.run_id,
+        app=run.app_name,
+        title=run.title,
+        session=run.session.pk if run.session else None,
+        attempts=run.attempts,
+        started_at=run.started_at,
     )
 
 

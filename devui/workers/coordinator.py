@@ -1,7 +1,7 @@
-"""Coordination of an eval run by the worker that claimed it. The attempts execute on all workers with its code.
+"""Coordination of an eval run by the worker that claimed it. All workers with the run's code execute its attempts.
 
 The rows are the state: a coordinator offers pending attempts to the queue while fewer than the run's parallelism are
-offered or running, wherever that is. So another worker can go on at any time.
+offered or running, on any worker. So another worker can take over the coordination at any time.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from sessions_app.store.change_listener import subscribe
 from sessions_app.store.stopwatch import Stopwatch
 
 PAUSE_S = 0.1
-"""Least seconds between two looks at the rows of a run, however many changes there are."""
+"""Minimum seconds between two checks of the rows of a run, however many changes there are."""
 
 MAX_PROCESSES = 3
-"""Processes that may end before they have loaded the agent."""
+"""Processes that try to load the agent; if the last one ends before it has, the run fails."""
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ HasCode = Callable[[str, str], bool]
 
 
 class RunCoordinator:
-    """Carries a claimed eval run out to its end.
+    """Carries out a claimed eval run to its end.
 
     Attributes:
         run: as it was claimed, with its current parallelism; with its code version once that is known.
@@ -109,7 +109,7 @@ class RunCoordinator:
         return child
 
     def _is_current(self) -> bool:
-        """Tell whether the run still is as it was claimed here: nobody has cancelled it or claimed it since."""
+        """Tell whether the run is still active under the claim of this worker."""
         claimed = EvalRun.objects.filter(pk=self.run.pk, started_at=self.run.started_at)
         return claimed.filter(status=EvalRun.Status.RUNNING).exists()
 

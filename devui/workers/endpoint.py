@@ -12,7 +12,7 @@ from urllib.parse import quote
 from websockets.asyncio.client import connect
 
 from devui.runtime.config import TOKEN_HEADER
-from devui.workers.registry import LivingWorker
+from devui.workers.registry import WorkerFacts
 from devui.workers.tokens import token_of
 from sessions_app.errors import RuntimeUnavailable
 
@@ -41,7 +41,7 @@ class WorkerEndpoint:
     A request has a connection of its own, as to a local process: none waits for another, and none is found closed.
     """
 
-    def __init__(self, worker: LivingWorker, prefix: str) -> None:
+    def __init__(self, worker: WorkerFacts, prefix: str) -> None:
         import httpx
 
         self._worker = worker
@@ -59,12 +59,12 @@ class WorkerEndpoint:
         )
 
     @classmethod
-    def of_app(cls, worker: LivingWorker, app_name: str) -> WorkerEndpoint:
+    def of_app(cls, worker: WorkerFacts, app_name: str) -> WorkerEndpoint:
         """Return the current process of an app at a worker."""
         return cls(worker, APPS + quote(app_name, safe=""))
 
     @classmethod
-    def of_process(cls, worker: LivingWorker, runtime_id: str) -> WorkerEndpoint:
+    def of_process(cls, worker: WorkerFacts, runtime_id: str) -> WorkerEndpoint:
         """Return a process of a worker."""
         return cls(worker, PROCESSES + runtime_id)
 

@@ -1,4 +1,4 @@
-"""Procrastinate in a worker: takes the jobs of its apps and returns those of workers that are gone."""
+"""Procrastinate in a worker: takes the jobs of its apps, and retries those of workers that are gone."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ log = logging.getLogger(__name__)
 
 
 class Undelivered(Exception):
-    """An attempt was not executed for a reason other than itself; if it still waits, it is delivered again."""
+    """An attempt did not begin, or its process ended, for a reason outside the attempt. It is delivered again."""
 
 
 class Engine:
@@ -113,7 +113,7 @@ class Engine:
         run_kinds = set(self._kinds) if not self._is_draining else set()
         codes = self._codes() if EVALS in self._kinds else set()
         if self._is_draining:
-            codes &= {(one.run.app_name, one.run.code_version) for one in self._coordinators.values()}
+            codes &= {(each.run.app_name, each.run.code_version) for each in self._coordinators.values()}
         if len(self._coordinators) >= self._concurrency:
             run_kinds &= {CONVERSATIONS}
         of_attempts = [attempt_queue(app_name, code, ADK_VERSION) for app_name, code in sorted(codes)]

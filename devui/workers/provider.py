@@ -16,7 +16,7 @@ from devui.workers import waiting
 from devui.workers.endpoint import END, WorkerEndpoint
 from devui.workers.imports import WorkerImports
 from devui.workers.queues import ProcrastinateQueue, keep_queue_alive
-from devui.workers.registry import LivingWorker, living_workers
+from devui.workers.registry import WorkerFacts, living_workers
 from sessions_app.errors import DevUIError, RuntimeUnavailable
 from sessions_app.models import Run, RuntimeProcess
 from sessions_app.runs import job_queue, lifecycle, processes
@@ -34,7 +34,7 @@ FIND_RUN_S = 0.05
 """Seconds between two checks whether a worker has taken a run that a page streams."""
 
 MIN_READ_INTERVAL_S = 0.5
-"""Least seconds between two reads of the workers, however many changes there are."""
+"""Minimum seconds between two reads of the workers, however many changes there are."""
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class WorkerRuntimes:
     """Finds a worker with an app (`sessions_app.runs.runtime_client.RuntimeProvider`). An async context manager."""
 
     def __init__(self) -> None:
-        self._workers: list[LivingWorker] = []
+        self._workers: list[WorkerFacts] = []
         self._feeds = FrameFeeds(self._process_of, FIND_RUN_S)
         self._tasks = BackgroundTasks()
 
@@ -107,7 +107,7 @@ class WorkerRuntimes:
         peer = WorkerEndpoint.of_process(worker, runtime_id)
         return bool((await http_calls.call(peer, "POST", END, {"why": why}))["ended"])
 
-    def _worker_with(self, worker_id: str | None) -> LivingWorker | None:
+    def _worker_with(self, worker_id: str | None) -> WorkerFacts | None:
         return next((worker for worker in self._workers if worker.id == worker_id), None)
 
     def _process_of(self, run: Run) -> WorkerEndpoint | None:

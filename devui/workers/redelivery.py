@@ -1,4 +1,4 @@
-"""Requeue runs whose worker is gone or whose job is lost.
+"""Requeue runs and attempts whose worker is gone or whose job is lost.
 
 Rows decide: a run that waits gets a new job, a conversation run that was in progress has crashed, and an eval run goes
 on with the attempts that have not ended. Attempts in flight on living workers go on. Several workers may look at the

@@ -1,4 +1,4 @@
-"""Living workers, read from their rows."""
+"""Facts about workers, read from their rows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sessions_app.runs import processes
 
 
 @dataclass(frozen=True, slots=True)
-class LivingWorker:
-    """A worker whose process is alive.
+class WorkerFacts:
+    """What the row of a worker says about it.
 
     Attributes:
         apps: app → hash of its code.
         kinds: kinds of queues from which it takes jobs.
-        concurrency: slots: runs at once.
+        concurrency: its slots: conversation runs and attempts of eval runs at once.
         engine_id: its id in Procrastinate's table of workers.
         adk_version: its version of ADK.
     """
@@ -49,13 +49,13 @@ class LivingWorker:
         )
 
 
-def living_workers() -> list[LivingWorker]:
+def living_workers() -> list[WorkerFacts]:
     """Return the workers whose process is alive, oldest first."""
     rows = Worker.objects.select_related("process").filter(
         process__stopped_at__isnull=True, removed_at__isnull=True
     )
     return [
-        LivingWorker.of_row(row)
+        WorkerFacts.of_row(row)
         for row in rows.order_by("process__started_at", "pk")
         if processes.is_alive(row.process)
     ]

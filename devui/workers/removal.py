@@ -1,7 +1,7 @@
 """Draining and removing workers on request of a person.
 
-A worker reads its row every few seconds, whatever its host. So both work without a connection to it, and also for a
-worker that does not answer: others take over its work, and it ends when it wakes.
+A worker reads its row after each change of the store, whatever its host. So both need no connection to it, and also
+work for a worker that does not answer: other workers take over its runs, and it ends when it wakes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def drain_worker(worker_id: str) -> None:
 
 
 def remove_worker(worker_id: str) -> None:
-    """Forget a worker that is gone, or end one at once.
+    """Stop listing a worker that is gone, or end a living one at once.
 
     Its processes count as gone from now on: other workers continue its eval runs and take what it had not begun, and
     its conversation runs crash.

@@ -1,4 +1,4 @@
-"""Watches the rows of a worker's runs and attempts: tells its jobs of ends, and cancels runs on request."""
+"""Watches the rows of a worker's runs and attempts: notifies jobs of their ends, and cancels runs on request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sessions_app.store import units_of_work
 from sessions_app.store.change_listener import subscribe
 
 PAUSE_S = 0.05
-"""Least seconds between two reads, however many changes there are."""
+"""Minimum seconds between two reads, however many changes there are."""
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,14 @@ from dataclasses import dataclass
 import uvicorn
 from typing_extensions import override
 
-from devui.workers.advertisement import Order, advertise, code_versions, create_row, read_order, withdraw
+from devui.workers.advertisement import (
+    Instruction,
+    advertise,
+    code_versions,
+    create_row,
+    read_instruction,
+    withdraw,
+)
 from devui.workers.background_work import BackgroundWork
 from devui.workers.engine import Engine
 from devui.workers.listener import WorkerListener
@@ -27,13 +34,13 @@ from sessions_app.store.change_listener import subscribe
 from sessions_app.store.schema import require_current_schema
 
 MESSAGE_BYTES = 16 * 1024 * 1024
-"""Most bytes of a socket message."""
+"""Maximum bytes of a socket message."""
 
 ADVERTISE_S = processes.HEARTBEAT_S / 2
 """Seconds between two checks of the code, and between two heartbeats."""
 
-ORDER_PAUSE_S = 0.5
-"""Least seconds between two reads of what people ask of the worker, however many changes there are."""
+INSTRUCTION_PAUSE_S = 0.5
+"""Minimum seconds between two reads of the worker's instruction, however many changes there are."""
 
 GRACE_S = 3
 """Seconds that open streams have to end when the worker ends."""
@@ -48,7 +55,7 @@ class WorkerOptions:
     Attributes:
         address: host:port at which web processes reach its listener.
         kinds: kinds of queues from which it takes jobs.
-        concurrency: runs at once.
+        concurrency: conversation runs and attempts of eval runs at once.
         drain_s: seconds that its runs have to end when it is stopped.
     """
 
@@ -110,7 +117,7 @@ class WorkerServer:
             engine = asyncio.create_task(self._engine.run())
             others = [
                 asyncio.create_task(work)
-                for work in (self._keep_advertised(), self._follow_orders(), self._watch.follow())
+                for work in (self._keep_advertised(), self._follow_instructions(), self._watch.follow())
             ]
             try:
                 await self._stopped.wait()
@@ -147,22 +154,22 @@ class WorkerServer:
             log.info("The worker finishes its runs; a second signal ends them.")
         self._stopped.set()
 
-    async def _follow_orders(self) -> None:
-        """Read what people ask of the worker soon after each change of the store."""
+    async def _follow_instructions(self) -> None:
+        """Read the worker's instruction soon after each change of the store, and follow it."""
         async with subscribe() as notifications:
             while True:
                 await notifications.wait()
                 with contextlib.suppress(StoreFault):  # the next heartbeat reads it, too
-                    self._follow(await units_of_work.read(read_order, self._supervisor.id))
-                await asyncio.sleep(ORDER_PAUSE_S)
+                    self._follow_instruction(await units_of_work.read(read_instruction, self._supervisor.id))
+                await asyncio.sleep(INSTRUCTION_PAUSE_S)
 
-    def _follow(self, order: Order) -> None:
-        """Do what people ask of the worker on its page."""
-        if order is Order.DRAIN and not self._stop_requests:
-            log.info("A person drains this worker.")
+    def _follow_instruction(self, instruction: Instruction) -> None:
+        """Drain or end the worker if a person has requested it."""
+        if instruction is Instruction.DRAIN and not self._stop_requests:
+            log.info("A person has requested to drain this worker.")
             self._request_stop()
-        elif order is Order.END and not self._is_removed:
-            log.warning("A person has removed this worker, or it was silent for a day: it ends.")
+        elif instruction is Instruction.END and not self._is_removed:
+            log.warning("This worker ends: a person has removed it, or it was silent for a day.")
             self._is_removed = True
             self._stopped.set()
 
@@ -189,7 +196,7 @@ class WorkerServer:
 
     async def _advertise(self) -> None:
         apps = await asyncio.to_thread(code_versions, self._folder)
-        order = await units_of_work.write(
+        instruction = await units_of_work.write(
             advertise,
             self._supervisor.id,
             apps,
@@ -197,7 +204,7 @@ class WorkerServer:
             is_draining=self._stop_requests > 0,
         )
         self._engine.take(apps, self._options.kinds)
-        self._follow(order)
+        self._follow_instruction(instruction)
         await self._background_work.take_turn()
 
     async def _cancel_run(self, app_name: str, run_id: str) -> None:

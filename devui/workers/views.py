@@ -1,4 +1,4 @@
-"""The page of the workers: who is there, what each one does, what waits, and draining and removing a worker."""
+"""Views of the page *Workers*, and of draining and removing a worker."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from devui.workers import fleet, removal
-from devui.workers.fleet import WorkerStatus
+from devui.workers import removal
+from devui.workers.overview import WorkerOverview, WorkerStatus, find_listed_worker, read_overview
 from sessions_app.http import render_partial, wants_partial
 
 PAGE = "devui/workers/list.html"
@@ -21,11 +21,11 @@ MARK_LENGTH = 16
 @require_safe
 def workers(request: HttpRequest) -> HttpResponse:
     """Show all workers and the runs that wait; for htmx the list, or 204 if it is the one with the `mark`."""
-    current = fleet.read_fleet()
-    mark = _mark_of(current)
+    overview = read_overview()
+    mark = _mark_of(overview)
     if wants_partial(request, "workers") and request.GET.get("mark") == mark:
         return HttpResponse(status=204)
-    context = {"fleet": current, "mark": mark, "alive": current.count(WorkerStatus.ALIVE)}
+    context = {"overview": overview, "mark": mark, "alive": overview.count(WorkerStatus.ALIVE)}
     return render_partial(request, PAGE, context, partial="workers")
 
 
@@ -42,7 +42,7 @@ def drain(request: HttpRequest, worker_id: str) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def remove(request: HttpRequest, worker_id: str) -> HttpResponse:
-    """Ask for confirmation; on POST forget a worker that is gone, or end one at once.
+    """Ask for confirmation; on POST stop listing a worker that is gone, or end a living one at once.
 
     Raises:
         NotFound: there is no such worker.
@@ -50,15 +50,15 @@ def remove(request: HttpRequest, worker_id: str) -> HttpResponse:
     if request.method == "POST":
         removal.remove_worker(worker_id)
         return redirect("workers")
-    worker = fleet.find_fleet_worker(worker_id)
+    worker = find_listed_worker(worker_id)
     return render_partial(request, REMOVE, {"worker": worker}, partial="question", target="dialog-content")
 
 
-def _mark_of(current: fleet.Fleet) -> str:
+def _mark_of(overview: WorkerOverview) -> str:
     """Return a text that changes with what the page shows, except for heartbeats that are in time."""
     shown = [
         (worker.facts, worker.status, worker.slots_taken, worker.work, worker.is_silent)
-        for worker in current.workers
+        for worker in overview.workers
     ]
-    models = [(held.model, held.reason) for held in current.held_models]
-    return sha256(repr((shown, current.waiting, models)).encode()).hexdigest()[:MARK_LENGTH]
+    models = [(held.model, held.reason) for held in overview.held_models]
+    return sha256(repr((shown, overview.waiting, models)).encode()).hexdigest()[:MARK_LENGTH]

@@ -1,4 +1,4 @@
-"""Runs that wait for a worker, and why."""
+"""Runs and attempts that wait for a worker, and the reasons."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.db.models import Count, Exists, Min, OuterRef, QuerySet
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from devui.workers.queues import ATTEMPTS, CONVERSATIONS, EVALS
-from devui.workers.registry import LivingWorker, living_workers
+from devui.workers.registry import WorkerFacts, living_workers
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.writes import offers
 from sessions_app.models import Run
@@ -23,36 +23,41 @@ CODE_LENGTH = 7
 
 @dataclass(frozen=True, slots=True)
 class WaitReason:
-    """Why a run waits: a code for programs and a sentence."""
+    """Why a run or attempt waits: a code for programs, and a sentence for people."""
 
     code: str
     text: str
 
 
-TAKEN = WaitReason("starting", "A worker has it, and the agent's process starts or ends older runs.")
-OFFERED = WaitReason("offered", "A worker is about to take it.")
+STARTING = WaitReason("starting", "A worker has it: the agent's process is starting, or is being replaced.")
+DELIVERY = WaitReason("delivery", "A worker is about to take it.")
 SESSION_BUSY = WaitReason("session_busy", "Another run of its session is active.")
-OTHERS_RUN = WaitReason("slots", "The processes with its code are busy with other attempts.")
+PROCESSES_BUSY = WaitReason("processes_busy", "The processes with its code are busy with other attempts.")
 NO_WORKER = WaitReason("no_worker", "No worker is running.")
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """Living workers, and the slots that their jobs take.
+    """The slots of living workers, and which of them are taken.
 
     Attributes:
         slots_taken: number of jobs by the worker's id in Procrastinate's table.
     """
 
-    workers: Sequence[LivingWorker]
+    workers: Sequence[WorkerFacts]
     slots_taken: Mapping[int, int] = field(default_factory=dict)
 
-    def taken_of(self, worker: LivingWorker) -> int:
+    def taken_of(self, worker: WorkerFacts) -> int:
         """Return the number of slots of a worker that are taken."""
         return self.slots_taken.get(worker.engine_id or 0, 0)
 
     def explain(self, kind: str, app_name: str, code_version: str = "", adk_version: str = "") -> WaitReason:
-        """Return why no worker has begun a run or attempt that needs this code and ADK; empty: any."""
+        """Return why no worker has begun a run or attempt.
+
+        Args:
+            kind: kind of queues.
+            code_version, adk_version: what the run or attempt needs; empty: any.
+        """
         if not self.workers:
             return NO_WORKER
         with_app = [worker for worker in self.workers if app_name in worker.apps]
@@ -79,7 +84,7 @@ class Capacity:
             return WaitReason(
                 "slots", f"{_all_slots(slots)} of the workers with app {app_name} {_are(slots)} taken."
             )
-        return OFFERED
+        return DELIVERY
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +106,7 @@ class WaitingRuns:
     title: str = ""
 
 
-def read_capacity(workers: Sequence[LivingWorker] | None = None) -> Capacity:
+def read_capacity(workers: Sequence[WorkerFacts] | None = None) -> Capacity:
     """Return the living workers and the slots that are taken. One query, and one for the workers unless given."""
     jobs = ProcrastinateJob.objects.filter(status="doing", worker_id__isnull=False)
     taken = Counter(dict(jobs.values_list("worker_id").annotate(Count("pk")).order_by()))
@@ -123,7 +128,7 @@ def _reason_of(run: Run | EvalRun) -> WaitReason:
     if run.status == EvalRun.Status.RUNNING and isinstance(run, EvalRun):
         return read_capacity().explain(EVALS, run.app_name, run.code_version, run.adk_version)
     if run.runtime_id != QUEUE_ID:
-        return TAKEN
+        return STARTING
     if isinstance(run, EvalRun):
         return read_capacity().explain(EVALS, run.app_name, run.code_version)
     if _older_runs(run.session_id, run.created_at).exists():
@@ -141,7 +146,7 @@ def _conversations(capacity: Capacity) -> Iterable[WaitingRuns]:
         Count("pk"), Min("created_at")
     ).order_by():
         if runtime_id != QUEUE_ID:
-            reason = TAKEN
+            reason = STARTING
         else:
             reason = SESSION_BUSY if is_busy else capacity.explain(CONVERSATIONS, app_name)
         group = by_reason.get((app_name, reason))
@@ -162,7 +167,7 @@ def _eval_runs(capacity: Capacity) -> Iterable[WaitingRuns]:
         "app_name", "code_version", "runtime", "queued_at", "created_at", "evalset__evalset_id"
     ):
         is_queued = run.runtime_id == QUEUE_ID
-        reason = capacity.explain(EVALS, run.app_name, run.code_version) if is_queued else TAKEN
+        reason = capacity.explain(EVALS, run.app_name, run.code_version) if is_queued else STARTING
         since = run.queued_at or run.created_at
         yield WaitingRuns(EVALS, run.app_name, reason, 1, since, run.pk, run.evalset.evalset_id)
 
@@ -179,11 +184,8 @@ def _attempts(capacity: Capacity) -> Iterable[WaitingRuns]:
         Count("pk")
     ).order_by():
         reason = capacity.explain(EVALS, app_name, code, adk)
-        if others_run and reason.code not in (
-            "slots",
-            "offered",
-        ):  # in a process that loaded the code before a change
-            reason = OTHERS_RUN
+        if others_run and reason.code not in ("slots", DELIVERY.code):
+            reason = PROCESSES_BUSY  # which loaded the code before it changed
         yield WaitingRuns(ATTEMPTS, app_name, reason, count, since or 0.0, run_id, title)
 
 

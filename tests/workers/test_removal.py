@@ -47,9 +47,9 @@ def test_drained_worker_of_another_host_finishes_its_run_and_ends(team):
     assert worker.process.wait(PATIENCE_S) == 0
     assert web.status(run_id) == "done"
     assert web.status(late) == "queued"
-    fleet = web.get("/api/v1/workers")
-    assert fleet["workers"] == [], "it has ended in order"
-    assert [group["reason"] for group in fleet["waiting"]] == ["no_worker"]
+    overview = web.get("/api/v1/workers")
+    assert overview["workers"] == [], "it has ended in order"
+    assert [group["reason"] for group in overview["waiting"]] == ["no_worker"]
 
 
 def test_removed_worker_that_does_not_answer_is_replaced_and_ends_when_it_wakes(team):

@@ -7,7 +7,7 @@ from django.db import connection
 
 from devui.workers import waiting
 from devui.workers.queues import ProcrastinateQueue, keep_queue_alive
-from devui.workers.registry import LivingWorker
+from devui.workers.registry import WorkerFacts
 from devui.workers.waiting import Capacity
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.progress import progress_of
@@ -23,9 +23,9 @@ from tests.workers.pages.conftest import CODE
 BOTH = ("conversations", "evals")
 
 
-def worker(engine_id: int, **values) -> LivingWorker:
+def worker(engine_id: int, **values) -> WorkerFacts:
     facts = {"apps": {"weather": CODE}, "kinds": BOTH, "concurrency": 2, "is_draining": False} | values
-    return LivingWorker(f"w{engine_id}", "here", f"here:{engine_id}", engine_id=engine_id, **facts)
+    return WorkerFacts(f"w{engine_id}", "here", f"here:{engine_id}", engine_id=engine_id, **facts)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def worker(engine_id: int, **values) -> LivingWorker:
             "slots",
             "The only slot of the workers with app weather is taken.",
         ),
-        ([worker(1), worker(2)], {1: 2, 2: 1}, "offered", "A worker is about to take it."),
+        ([worker(1), worker(2)], {1: 2, 2: 1}, "delivery", "A worker is about to take it."),
     ],
 )
 def test_reason_names_what_is_missing(workers, taken, code, text):
@@ -124,7 +124,7 @@ def test_eval_run_that_needs_old_code_names_it(add_worker):
     ("adk_version", "code", "text"),
     [
         ("2.12.0", "no_adk", "No worker with the code of app counter has ADK 2.12.0."),
-        ("2.13.0", "offered", "A worker is about to take it."),
+        ("2.13.0", "delivery", "A worker is about to take it."),
     ],
 )
 @pytest.mark.usefixtures("queue")

@@ -10,9 +10,9 @@ from asgiref.sync import sync_to_async
 from devui.accounts.models import AuditEntry
 from devui.accounts.roles import RULES
 from devui.workers import advertisement, removal
-from devui.workers.advertisement import Order
-from devui.workers.fleet import read_fleet
+from devui.workers.advertisement import Instruction
 from devui.workers.models import Worker
+from devui.workers.overview import read_overview
 from devui.workers.registry import living_workers
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.rates.model_rates import note_back_off
@@ -93,7 +93,7 @@ def test_attempts_count_at_the_worker_that_executes_them(add_worker, people):
     EvalRun.objects.filter(pk=run.pk).update(status=EvalRun.Status.RUNNING, runtime="w1")
     attempts = EvalAttempt.objects.filter(run=run)
     attempts.exclude(case_id="one").update(status=EvalAttempt.Status.RUNNING, runtime="p-w2")
-    work = {worker.row.pk: worker.work for worker in read_fleet().workers}
+    work = {worker.row.pk: worker.work for worker in read_overview().workers}
     assert {pk: [(item.title, item.attempts) for item in items] for pk, items in work.items()} == {
         "w1": [("kept", 0)],
         "w2": [("kept", 2)],
@@ -132,23 +132,23 @@ def test_fleet_takes_ten_queries(transactional_db, add_worker, django_assert_num
         add_worker(f"w{number}", engine_id=number)
     busy_run("w1")
     with django_assert_num_queries(10):
-        fleet = read_fleet()
-    assert [len(worker.work) for worker in fleet.workers] == [0, 1, 0, 0]
+        overview = read_overview()
+    assert [len(worker.work) for worker in overview.workers] == [0, 1, 0, 0]
 
 
 def test_worker_of_another_host_is_gone_after_its_silence(transactional_db, add_worker, monkeypatch):
     add_worker("w1", host=ELSEWHERE)
     assert [worker.id for worker in living_workers()] == ["w1"]
     monkeypatch.setattr(processes, "SILENCE_S", 0.0)
-    assert [worker.status for worker in read_fleet().workers] == ["gone"]
+    assert [worker.status for worker in read_overview().workers] == ["gone"]
 
 
 def test_worker_reads_that_it_is_drained(transactional_db, add_worker):
     add_worker("w1")
     facts = {"engine_id": 3, "is_draining": False}
-    assert advertisement.advertise("w1", {}, **facts) == Order.TAKE_RUNS
+    assert advertisement.advertise("w1", {}, **facts) == Instruction.TAKE_RUNS
     removal.drain_worker("w1")
-    assert advertisement.advertise("w1", {}, **facts) == Order.DRAIN
+    assert advertisement.advertise("w1", {}, **facts) == Instruction.DRAIN
     assert Worker.objects.get(pk="w1").is_draining
 
 
@@ -156,17 +156,17 @@ def test_removed_worker_is_gone_with_its_processes_and_ends_when_it_wakes(transa
     add_worker("w1")
     run = busy_run("w1")
     removal.remove_worker("w1")
-    assert read_fleet().workers == living_workers() == []
+    assert read_overview().workers == living_workers() == []
     lifecycle.crash_orphans()
     assert lifecycle.get_status(run.pk) == Run.Status.CRASHED
-    assert advertisement.advertise("w1", {}, engine_id=3, is_draining=False) == Order.END
+    assert advertisement.advertise("w1", {}, engine_id=3, is_draining=False) == Instruction.END
     assert RuntimeProcess.objects.get(pk="w1").stopped_at is not None
     with pytest.raises(NotFound, match="There is no worker 'w1'"):
         removal.remove_worker("w1")
 
 
 def test_worker_whose_row_was_deleted_ends(transactional_db):
-    assert advertisement.advertise("w1", {}, engine_id=3, is_draining=False) == Order.END
+    assert advertisement.advertise("w1", {}, engine_id=3, is_draining=False) == Instruction.END
 
 
 @pytest.mark.parametrize("name", ["reader", "runner"])

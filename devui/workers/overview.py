@@ -1,4 +1,4 @@
-"""Read model of all workers: who is there, with what code, and what each one does."""
+"""Read model of the page and API of workers: all workers with their runs, what waits for them, and held models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.db.models import Count, Q
 
 from devui.workers import removal
 from devui.workers.models import Worker
-from devui.workers.registry import LivingWorker
+from devui.workers.registry import WorkerFacts
 from devui.workers.waiting import Capacity, WaitingRuns, read_capacity, read_waiting
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.rates.model_rates import HeldModel, held_models
@@ -29,13 +29,13 @@ class WorkerStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """A run that a worker executes.
+class WorkerRun:
+    """A conversation run that a worker executes, or an eval run that it coordinates or executes attempts of.
 
     Attributes:
         session: the session of a conversation run; None: it is an eval run.
         title: name of the session or evalset.
-        attempts: attempts of an eval run in progress.
+        attempts: number of attempts of the eval run that the worker executes now.
     """
 
     run_id: str
@@ -47,14 +47,14 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class FleetWorker:
-    """A worker, living or gone, and what it does."""
+class ListedWorker:
+    """A worker, living or gone, and its runs."""
 
     row: Worker
-    facts: LivingWorker
+    facts: WorkerFacts
     status: WorkerStatus
     slots_taken: int
-    work: list[Work]
+    work: list[WorkerRun]
 
     @property
     def seconds_silent(self) -> float:
@@ -64,15 +64,15 @@ class FleetWorker:
 
     @property
     def is_silent(self) -> bool:
-        """Tell whether a heartbeat is overdue although the worker does not count as gone yet."""
+        """Tell whether a heartbeat is overdue, but the worker does not count as gone yet."""
         return self.status != WorkerStatus.GONE and self.seconds_silent > 2 * processes.HEARTBEAT_S
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class WorkerOverview:
     """All workers, the runs that wait for one, and the models that attempts wait for."""
 
-    workers: list[FleetWorker]
+    workers: list[ListedWorker]
     waiting: list[WaitingRuns]
     held_models: list[HeldModel]
 
@@ -88,34 +88,36 @@ class Fleet:
         return counts
 
 
-def read_fleet() -> Fleet:
+def read_overview() -> WorkerOverview:
     """Return all workers and what waits. Ten queries."""
     rows = Worker.objects.select_related("process").filter(removed_at__isnull=True)
     ordered = sorted(
         rows, key=lambda row: (row.process.stopped_at is not None, row.process.started_at, row.pk)
     )
     statuses = {row.pk: _status_of(row) for row in ordered}
-    facts = {row.pk: LivingWorker.of_row(row) for row in ordered}
+    facts = {row.pk: WorkerFacts.of_row(row) for row in ordered}
     capacity = read_capacity([facts[pk] for pk, status in statuses.items() if status != WorkerStatus.GONE])
     work = _work_of([pk for pk, status in statuses.items() if status != WorkerStatus.GONE])
     workers = [
-        FleetWorker(row, facts[row.pk], statuses[row.pk], _slots_taken(capacity, facts[row.pk]), work[row.pk])
+        ListedWorker(
+            row, facts[row.pk], statuses[row.pk], _slots_taken(capacity, facts[row.pk]), work[row.pk]
+        )
         for row in ordered
     ]
-    return Fleet(workers, read_waiting(capacity), held_models())
+    return WorkerOverview(workers, read_waiting(capacity), held_models())
 
 
-def find_fleet_worker(worker_id: str) -> FleetWorker:
-    """Return one worker and what it does.
+def find_listed_worker(worker_id: str) -> ListedWorker:
+    """Return one worker with its runs.
 
     Raises:
         NotFound: there is no such worker.
     """
     removal.find_worker(worker_id)
-    return next(worker for worker in read_fleet().workers if worker.row.pk == worker_id)
+    return next(worker for worker in read_overview().workers if worker.row.pk == worker_id)
 
 
-def _slots_taken(capacity: Capacity, worker: LivingWorker) -> int:
+def _slots_taken(capacity: Capacity, worker: WorkerFacts) -> int:
     return capacity.taken_of(worker) if worker in capacity.workers else 0
 
 
@@ -125,25 +127,25 @@ def _status_of(row: Worker) -> WorkerStatus:
     return WorkerStatus.DRAINING if row.is_draining else WorkerStatus.ALIVE
 
 
-def _work_of(worker_ids: Collection[str]) -> defaultdict[str, list[Work]]:
-    """Return what workers execute, by the worker's id. Three queries."""
-    work: defaultdict[str, list[Work]] = defaultdict(list)
-    for worker_id, item in [*_runs_of(worker_ids), *_eval_runs_of(worker_ids)]:
-        work[worker_id].append(item)
+def _work_of(worker_ids: Collection[str]) -> defaultdict[str, list[WorkerRun]]:
+    """Return the runs of workers, by the worker's id. Three queries."""
+    work: defaultdict[str, list[WorkerRun]] = defaultdict(list)
+    for worker_id, run in [*_runs_of(worker_ids), *_eval_runs_of(worker_ids)]:
+        work[worker_id].append(run)
     return work
 
 
-def _runs_of(worker_ids: Collection[str]) -> Iterator[tuple[str, Work]]:
+def _runs_of(worker_ids: Collection[str]) -> Iterator[tuple[str, WorkerRun]]:
     runs = Run.objects.select_related("session", "runtime").filter(
         runtime__server__in=worker_ids, status=Run.Status.RUNNING
     )
     for run in runs.defer("request").order_by("started_at", "pk"):
         worker_id = str(run.runtime.server_id) if run.runtime else ""
         session = run.session
-        yield worker_id, Work(run.pk, session.app_name, session.name, run.started_at, session)
+        yield worker_id, WorkerRun(run.pk, session.app_name, session.name, run.started_at, session)
 
 
-def _eval_runs_of(worker_ids: Collection[str]) -> Iterator[tuple[str, Work]]:
+def _eval_runs_of(worker_ids: Collection[str]) -> Iterator[tuple[str, WorkerRun]]:
     """Yield the eval runs that workers coordinate or of which they execute attempts, with the number of these."""
     attempts = EvalAttempt.objects.filter(
         runtime__server__in=worker_ids, status=EvalAttempt.Status.RUNNING
@@ -159,5 +161,7 @@ def _eval_runs_of(worker_ids: Collection[str]) -> Iterator[tuple[str, Work]]:
             attempt_count = counts.get((worker_id, run.pk), 0)
             yield (
                 worker_id,
-                Work(run.pk, run.app_name, run.evalset.evalset_id, run.started_at, attempts=attempt_count),
+                WorkerRun(
+                    run.pk, run.app_name, run.evalset.evalset_id, run.started_at, attempts=attempt_count
+                ),
             )
