@@ -232,7 +232,7 @@ class Engine:
             Undelivered: this worker does not have the code of the attempt any more, or the process ended.
             DevUIError: no process could load the agent, or the store failed.
         """
-        attempt = await units_of_work.read(offers.offered_attempt, attempt_pk)
+        attempt = await units_of_work.read(offers.find_offered_attempt, attempt_pk)
         if attempt is None:
             return
         try:
@@ -245,7 +245,9 @@ class Engine:
         except DevUIError as error:
             if context.job.attempts + 1 < MAX_DELIVERIES:
                 raise
-            await retry.write(offers.fail_offered, attempt_pk, f"{error.message} {error.hint}".strip())
+            await retry.write(
+                offers.fail_offered_attempt, attempt_pk, f"{error.message} {error.hint}".strip()
+            )
 
     async def _execute(self, child: Child, attempt_pk: int) -> None:
         """Execute an attempt in a process, which is ended if its agent does not react to a cancellation.

@@ -18,7 +18,7 @@ from sessions_app.store import retry
 from sessions_app.store.stopwatch import Stopwatch
 
 MAX_LOST_TRIES = 5
-"""Maximum tries of an attempt during which the store fails: the attempt itself may be what fills the disk."""
+"""Maximum tries of an attempt during which the store fails: the attempt itself may fill the disk."""
 
 ProgressCallback = Callable[[EvalAttempt, Outcome | None], None]
 """Called with an outcome when an attempt has ended, without one when it starts, waits for a model or continues."""
@@ -45,7 +45,7 @@ class AttemptTries:
         *,
         offered: bool = False,
     ) -> None:
-        """Take a run and how to run its attempts. `offered`: start only attempts that wait in the queue."""
+        """Prepare tries of a run. `offered`: start only attempts that are offered (`runs.writes.offers`)."""
         self.limits = Limits.read(run.limits)
         self.runtime_id = runtime_id
         self._run_attempt = run_attempt
@@ -78,11 +78,11 @@ class AttemptTries:
     def find_interruption(
         self, attempt: EvalAttempt, now: float, since: float = 0.0
     ) -> tuple[str, Failure | None] | None:
-        """Return with which status and failure a try in flight has to end; None: it goes on.
+        """Return the status and failure with which a try in flight has to end; None if it may go on.
 
         Args:
             now: time of the run's stopwatch.
-            since: time before which seconds do not count for the limit: the end of an outage of the store.
+            since: the time limit counts from here at the earliest: the end of the store's last outage.
         """
         if attempt.cancel_requested_at is not None:
             return EvalAttempt.Status.CANCELLED, None

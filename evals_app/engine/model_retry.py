@@ -86,7 +86,7 @@ class Retries:
 class RetriedCall:
     """One model call, retried until it succeeds, fails for another reason, or exceeds the time for retries.
 
-    Each time it is asked between `await_admission` and `note_usage` or `wait_after`.
+    Each try of the call is preceded by `await_admission`, and followed by `note_usage` or `wait_after`.
 
     Attributes:
         unavailable: why retries were given up; empty: they were not.
@@ -98,13 +98,13 @@ class RetriedCall:
         self._model = model
         self._first_failed_at: float | None = None
         self._throttled = 0.0
-        self._made = 0
+        self._failed_tries = 0
         self._reservation = Reservation()
 
     async def await_admission(self) -> None:
         """Wait until rate limits admit the call.
 
-        A back-off that is longer than the time for retries is not awaited, as if this call had been refused.
+        A back-off that outlasts the time for retries is not awaited: the call is made at once.
         """
         while isinstance(hold := await self._retries.limiter.reserve(self._model), Hold):
             if hold.is_back_off and hold.seconds > self._seconds_left():
@@ -112,7 +112,7 @@ class RetriedCall:
             began = time.monotonic()
             seconds = hold.seconds * (1 + JITTER * random.random())  # noqa: S311 - chance, not a secret
             await self._retries.wait(seconds, f"{hold.reason}. It is asked after {seconds:.0f} s.")
-            if not hold.is_back_off and self._made:
+            if not hold.is_back_off and self._failed_tries:
                 self._throttled += time.monotonic() - began
         self._reservation = hold or Reservation()
 
@@ -126,14 +126,14 @@ class RetriedCall:
         await self._settle(0)
         if not is_temporary(error):
             return False
-        self._made += 1
+        self._failed_tries += 1
         self._first_failed_at = self._first_failed_at or time.monotonic()
         reason = f"{self._model} could not be asked: {_error_line(error)}"
         if requested := _requested_wait(error):
             await self._retries.limiter.note_back_off(self._model, requested, reason.rstrip("."))
-        seconds = seconds_before_retry(error, self._made)
+        seconds = seconds_before_retry(error, self._failed_tries)
         if seconds > self._seconds_left():
-            times = f"{self._made} time{'s' * (self._made != 1)}"
+            times = f"{self._failed_tries} time{'s' * (self._failed_tries != 1)}"
             limit = f"retry_seconds is {self._retries.longest:g}."
             self.unavailable = (
                 f"{reason}\nIt was asked {times} in {self._seconds_of_retries():.0f} seconds; {limit}"
@@ -169,7 +169,7 @@ class RetryPlugin(BasePlugin):
     """
 
     def __init__(self, retries: Retries, *, is_replayed: bool = False) -> None:
-        """`is_replayed`: models answer from a recording, so that rate limits do not hold."""
+        """Prepare the plug-in. `is_replayed`: models answer from a recording, so rate limits do not apply."""
         super().__init__(name="devui_model_retry")
         self.unavailable = ""
         self._retries = retries
@@ -193,7 +193,7 @@ class RetryPlugin(BasePlugin):
     async def after_model_callback(
         self, *, callback_context: CallbackContext, llm_response: LlmResponse
     ) -> None:
-        """Note that a call has answered. If it fails afterwards it is not retried, because it would answer twice."""
+        """Note that a call has answered, and its tokens. If it fails later it is not retried: it would answer twice."""
         self._with_answer.add(id(callback_context.actions))
         if call := self._calls.get(id(callback_context.actions)):
             await call.note_usage(llm_response)

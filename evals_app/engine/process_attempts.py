@@ -1,4 +1,4 @@
-"""The attempts that this process executes for runs which workers coordinate (`devui.workers`)."""
+"""Attempts that a runtime executes for runs that a worker coordinates (`devui.workers.coordinator`)."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from sessions_app.store import retry, units_of_work
 from sessions_app.store.stopwatch import Stopwatch
 
 POLL_S = 0.5
-"""Seconds between two checks whether people cancel attempts, or other processes have taken them."""
+"""Seconds between two checks whether a person has cancelled an attempt, or another process has taken it."""
 
-MAX_PLANS = 16
-"""Runs whose plans are retained."""
+MAX_CONTEXTS = 16
+"""Maximum runs whose contexts are retained."""
 
 Status = EvalAttempt.Status
 
@@ -38,8 +38,13 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class RunWork:
-    """What the attempts of a run share in this process. Its stopwatch is never before the run's last known step."""
+class RunContext:
+    """What the attempts of a run share in this process.
+
+    Attributes:
+        tries: starts and ends them, by the plan of the run.
+        watch: a stopwatch that begins not before the last step of the run in the store.
+    """
 
     run: EvalRun
     tries: AttemptTries
@@ -47,14 +52,18 @@ class RunWork:
 
 
 class ProcessAttempts:
-    """Executes offered attempts of any run of one agent."""
+    """Executes the offered attempts of one app, of any run.
+
+    Attempts are known by their primary keys: `_ends` has those that wait or run here, `_delivered` those whose run has
+    been loaded, `_tries` the tries of those that have started.
+    """
 
     def __init__(self, source: AgentSource, runtime_id: str) -> None:
         self._source = source
         self._runtime_id = runtime_id
-        self._works: dict[tuple[str, float | None], asyncio.Task[RunWork]] = {}
+        self._contexts: dict[tuple[str, float | None], asyncio.Task[RunContext]] = {}
         self._executor = AttemptExecutor(self._carry_out, sys.maxsize)
-        self._delivered: dict[int, RunWork] = {}
+        self._delivered: dict[int, RunContext] = {}
         self._ends: dict[int, asyncio.Event] = {}
         self._tries: dict[int, int] = {}
         self._watching: asyncio.Task[None] | None = None
@@ -76,20 +85,20 @@ class ProcessAttempts:
             await retry.write(partial(finish, EvalRun.Status.FAILED, failure_from(error)))
 
     async def execute(self, attempt_pk: int) -> None:
-        """Execute an offered attempt; return when it has ended, or is not this process's any more.
+        """Execute an offered attempt. Return when it has ended, or another process has taken it.
 
         Raises:
-            Exception: the agent cannot be loaded. The attempt waits for another process.
+            Exception: the agent cannot be loaded. The attempt remains offered.
         """
         if attempt_pk in self._ends:
             await self._ends[attempt_pk].wait()
             return
         end = self._ends[attempt_pk] = asyncio.Event()
         try:
-            attempt = await retry.read(offers.offered_attempt, attempt_pk)
+            attempt = await retry.read(offers.find_offered_attempt, attempt_pk)
             if attempt is None:
                 return
-            self._delivered[attempt_pk] = await self._work_of(attempt.run)
+            self._delivered[attempt_pk] = await self._context_of(attempt.run)
             if self._watching is None or self._watching.done():
                 self._watching = asyncio.create_task(self._watch_rows())
             self._executor.enqueue(attempt_pk, alone=must_run_alone(attempt))
@@ -101,27 +110,27 @@ class ProcessAttempts:
             self._tries.pop(attempt_pk, None)
 
     async def stop(self) -> None:
-        """Stop all attempts. Their rows stay as they are, for other processes to take over."""
+        """Stop all attempts. Their rows stay as they are, so that other processes repeat them."""
         if self._watching is not None:
             self._watching.cancel()
         await self._executor.stop()
 
-    async def _work_of(self, run: EvalRun) -> RunWork:
-        """Return the plan and the stopwatch of a run's claim."""
+    async def _context_of(self, run: EvalRun) -> RunContext:
+        """Return the context of a claimed run, loaded once per claim."""
         key = run.pk, run.started_at
-        if key not in self._works:
-            while len(self._works) >= MAX_PLANS:
-                del self._works[next(iter(self._works))]
-            self._works[key] = asyncio.create_task(self._load_work(run))
-        loading = self._works[key]
+        if key not in self._contexts:
+            while len(self._contexts) >= MAX_CONTEXTS:
+                del self._contexts[next(iter(self._contexts))]
+            self._contexts[key] = asyncio.create_task(self._load_context(run))
+        loading = self._contexts[key]
         try:
             return await asyncio.shield(loading)
         except BaseException:
-            if loading.done() and self._works.get(key) is loading:
-                del self._works[key]
+            if loading.done() and self._contexts.get(key) is loading:
+                del self._contexts[key]
             raise
 
-    async def _load_work(self, run: EvalRun) -> RunWork:
+    async def _load_context(self, run: EvalRun) -> RunContext:
         try:
             plan = load_plan(run, self._source)
         except SystemExit as error:
@@ -130,23 +139,23 @@ class ProcessAttempts:
         tries = AttemptTries(
             run, partial(run_attempt, plan), watch, self._runtime_id, self._note_start, offered=True
         )
-        return RunWork(run, tries, watch)
+        return RunContext(run, tries, watch)
 
     def _note_start(self, attempt: EvalAttempt, outcome: Outcome | None) -> None:
         if outcome is None:
             self._tries[attempt.pk] = attempt.tries
 
     async def _carry_out(self, attempt_pk: int) -> None:
-        work, end = self._delivered[attempt_pk], self._ends[attempt_pk]
+        context, end = self._delivered[attempt_pk], self._ends[attempt_pk]
         try:
-            longest = work.tries.limits.attempt_seconds
-            async with Watchdog(work.run.pk, self._runtime_id, longest, work.watch):
-                await work.tries.carry_out(attempt_pk)
+            longest = context.tries.limits.attempt_seconds
+            async with Watchdog(context.run.pk, self._runtime_id, longest, context.watch):
+                await context.tries.carry_out(attempt_pk)
         except Exception as error:
             log.exception("Attempt %d could not be carried out.", attempt_pk)
             if tries := self._tries.get(attempt_pk):
                 own = EvalAttempt(pk=attempt_pk, tries=tries)
-                await work.tries.end_interrupted(own, Status.ERROR, failure_from(error))
+                await context.tries.end_interrupted(own, Status.ERROR, failure_from(error))
         finally:
             end.set()
 
@@ -156,7 +165,7 @@ class ProcessAttempts:
         self._ends[attempt_pk].set()
 
     async def _watch_rows(self) -> None:
-        """Cancel the attempts that people cancel, that take too long, or that are not this process's any more."""
+        """Stop attempts that a person cancels, that exceed their time limit, or that another process has taken."""
         is_store_down = False
         while self._delivered:
             await asyncio.sleep(POLL_S)
@@ -173,19 +182,21 @@ class ProcessAttempts:
                     await self._check_attempt(attempt_pk, rows.get(attempt_pk))
 
     async def _check_attempt(self, attempt_pk: int, row: EvalAttempt | None) -> None:
-        work = self._delivered[attempt_pk]
+        context = self._delivered[attempt_pk]
         if row is None or not self._is_own(row):
             self._release(attempt_pk)
             return
-        now = work.watch.now()
+        now = context.watch.now()
         since = now - (time.monotonic() - self._store_back_at) if self._store_back_at else 0.0
-        if row.status == Status.RUNNING and (interruption := work.tries.find_interruption(row, now, since)):
+        if row.status == Status.RUNNING and (
+            interruption := context.tries.find_interruption(row, now, since)
+        ):
             self._executor.cancel(attempt_pk)
-            await work.tries.end_interrupted(row, *interruption)
+            await context.tries.end_interrupted(row, *interruption)
             self._release(attempt_pk)
 
     def _is_own(self, row: EvalAttempt) -> bool:
-        """Tell whether an attempt still waits for this process, or runs the try that this process began."""
+        """Tell whether an attempt is still offered, or running the try that this process started."""
         if row.status == Status.PENDING:
             return row.runtime_id == QUEUE_ID
         own_try = self._runtime_id, self._tries.get(row.pk, row.tries)

@@ -55,10 +55,7 @@ class RunMonitor:
             try:
                 while not executing.done():
                     await self._wait(executing, cancelling)
-                    if (
-                        not executing.done()
-                        and (ending := await self._check_requests_and_limits()) is not None
-                    ):
+                    if not executing.done() and (ending := await self._check_requests_and_limits()):
                         return ending
                 executing.result()
                 return RunEnding()
@@ -86,13 +83,13 @@ class RunMonitor:
         self._attempt_ended.clear()
 
     async def _check_requests_and_limits(self) -> RunEnding | None:
-        """Carry out what people request, and enforce limits. Return the run's ending if the run has to stop."""
+        """Carry out requests of people and enforce limits. Return the run's ending if the run has to stop."""
         if self._cancelled.is_set():
             return RunEnding(EvalRun.Status.CANCELLED)
         return await self._control.check(self._follow_requests)
 
     async def _follow_requests(self, snapshot: RunSnapshot, now: float) -> None:
-        """Set the parallelism, and end the attempts that are cancelled or take too long."""
+        """Set the parallelism, and end attempts that are cancelled or exceed their time limit."""
         self._executor.resize(snapshot.parallelism)
         for attempt in snapshot.running:
             if interruption := self._tries.find_interruption(attempt, now, self._control.store_back_at):

@@ -45,7 +45,7 @@ class HeldModel:
 
     Attributes:
         until: epoch seconds.
-        process: the process to which the service said that it must wait; None: unknown, or a limit is reached.
+        process: the process whose call the service refused; None: unknown, or a configured limit is reached.
     """
 
     model: str
@@ -121,7 +121,7 @@ def _hold_of(row: ModelRate, minute: SlidingMinute, now: float) -> Hold | None:
 
 
 def _back_off_of(row: ModelRate, now: float) -> Hold | None:
-    """A clock that was set back ends a back-off: it began in the future."""
+    """Return the back-off of a model, if it lasts. One that begins in the future (a clock was set back) does not."""
     if not row.blocked_at <= now < row.blocked_until:
         return None
     return Hold(row.blocked_until - now, row.blocked_because, is_back_off=True)

@@ -1,4 +1,4 @@
-"""Control of an active run: what people request of it, and its limits. Its attempts may execute anywhere."""
+"""Control of an active run: requests of people, and limits. Any process may execute its attempts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,12 @@ class RunEnding:
 
 @dataclass(frozen=True)
 class RunSnapshot:
-    """The state of an active run in the store. `running`: the attempts in flight."""
+    """The state of a claimed run in the store.
+
+    Attributes:
+        stop: the run is cancelled, has ended, or is claimed by another process.
+        running: the attempts in flight.
+    """
 
     stop: bool
     parallelism: int
@@ -61,7 +66,7 @@ class RunControl:
         self._is_store_down = False
 
     def seconds_to_check(self) -> float:
-        """Return the seconds until the next check: `POLL_S`, or less if the time of the run is over before."""
+        """Return the seconds until the next check: `POLL_S`, or less if the time limit of the run is reached before."""
         if self.limits.seconds is None:
             return POLL_S
         return min(POLL_S, max(self._limits_began + self.limits.seconds - self._watch.now(), 0.0))
@@ -72,7 +77,7 @@ class RunControl:
         During an outage of the store nothing can be requested, and the attempts wait for the store, too.
 
         Args:
-            carry_out: carries out what people request of attempts, with the time of the run's stopwatch.
+            carry_out: applies a snapshot's parallelism and cancellations, at a time of the run's stopwatch.
         """
         try:
             return await self._check_rows(carry_out)
@@ -98,7 +103,7 @@ class RunControl:
         return RunEnding(EvalRun.Status.STOPPED, because) if because else None
 
     async def _store_step(self, now: float) -> None:
-        """Store the time, so that a run whose process dies has lasted until then."""
+        """Store the time now and then: if the process dies, the run has lasted until the last step."""
         interval = STEP_S if self.limits.seconds is None else POLL_S / 2
         if self._run.started_at is not None and now - self._step_stored_at >= interval:
             self._step_stored_at = now

@@ -77,7 +77,7 @@ def test_offered_attempt_is_started_once(run):
     jobs.offer(run)
     assert start(jobs[0]).runtime_id == ONE
     assert start(jobs[0], OTHER) is None
-    assert offers.offered_attempt(jobs[0]) is None
+    assert offers.find_offered_attempt(jobs[0]) is None
 
 
 def test_attempt_is_not_started_unless_it_is_offered_by_an_active_run(run):
@@ -157,7 +157,7 @@ def test_run_goes_on_while_its_last_attempt_runs_elsewhere(run):
 def test_attempt_that_no_process_can_start_ends_with_the_reason_and_is_resumable(run):
     jobs = Jobs()
     jobs.offer(run)
-    offers.fail_offered(jobs[0], "The agent cannot be loaded.")
+    offers.fail_offered_attempt(jobs[0], "The agent cannot be loaded.")
     attempt = EvalAttempt.objects.get(pk=jobs[0])
     assert (attempt.status, attempt.error, attempt.tries) == ("error", "The agent cannot be loaded.", 1)
     runs.finish_run(run.pk, EvalRun.Status.STOPPED)

@@ -101,7 +101,7 @@ def _lock_runs_of(runtime_id: str) -> list[EvalRun]:
 
 
 def continue_without_coordinator(run_id: str, started_at: float | None = None) -> bool:
-    """Make a run pending whose coordinator gives it up or is gone; return False if it has ended.
+    """Make a run pending, because its coordinator gives it up or is gone; return False if the run has ended.
 
     Its attempts in flight go on in their processes.
 

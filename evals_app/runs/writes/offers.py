@@ -1,4 +1,4 @@
-"""Offers of a run's attempts to the queue, from which workers take them."""
+"""Offers: attempts of a run that are in the queue, from which workers take them."""
 
 from __future__ import annotations
 
@@ -63,19 +63,19 @@ def _count_open(run_id: str) -> tuple[int, int]:
 
 
 def withdraw_offers(run_id: str) -> None:
-    """Take back the offers of a run, whose jobs may be lost."""
+    """Withdraw the offers of a run. Their jobs, if not lost, then have no effect."""
     EvalAttempt.objects.filter(OFFERED, run_id=run_id).update(runtime=None)
 
 
-def offered_attempt(attempt_pk: int) -> EvalAttempt | None:
-    """Return an attempt, with its run, that waits for a process; None if it is not offered any more."""
+def find_offered_attempt(attempt_pk: int) -> EvalAttempt | None:
+    """Return an offered attempt of an active run, with its run; None if it is not offered any more."""
     offered = EvalAttempt.objects.select_related("run", "run__version").filter(OFFERED, pk=attempt_pk)
     return offered.filter(run__status=EvalRun.Status.RUNNING).first()
 
 
-def fail_offered(attempt_pk: int, why: str) -> None:
-    """End an offered attempt that no process can start."""
+def fail_offered_attempt(attempt_pk: int, why: str) -> None:
+    """End an offered attempt that no process can start, with an error."""
     with transaction.atomic():
-        attempt = offered_attempt(attempt_pk)
+        attempt = find_offered_attempt(attempt_pk)
         if attempt and start_attempt(attempt_pk, max(time.time(), last_step(attempt.run_id)), offered=True):
             finish_attempt(attempt_pk, Outcome(Status.ERROR, failure=Failure(PROCESS_GONE, why)))
