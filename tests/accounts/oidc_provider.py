@@ -18,6 +18,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from devui.config.single_sign_on import OidcProvider
+
 CLIENT_ID, CLIENT_SECRET = "devui", "a secret: with % signs"
 Answer = Callable[[Request], Awaitable[Response]]
 
@@ -53,6 +55,21 @@ class SmallProvider:
         self.redirect_uris = {"http://127.0.0.1/login/sso/callback/"}
         self._grants: dict[str, dict[str, str]] = {}
         self._access_tokens: set[str] = set()
+
+    @property
+    def settings(self) -> OidcProvider:
+        """The settings of a server that uses this provider; people without a user there become readers."""
+        return OidcProvider(
+            issuer=self.issuer,
+            client_id=CLIENT_ID,
+            client_secret=CLIENT_SECRET,
+            label="Example",
+            scope="openid email profile",
+            name_claim="email",
+            group_claim="groups",
+            group_roles={},
+            default_role="reader",
+        )
 
     @property
     def app(self) -> Starlette:

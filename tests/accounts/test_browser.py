@@ -10,10 +10,9 @@ import pytest
 import uvicorn
 from playwright.sync_api import Page, expect
 
-from devui.config.single_sign_on import OidcProvider
 from sessions_app.store import units_of_work
 from tests.accounts.conftest import PASSWORD
-from tests.accounts.oidc_provider import CLIENT_ID, CLIENT_SECRET, SmallProvider
+from tests.accounts.oidc_provider import SmallProvider
 from tests.browser import OpenWindow
 from tests.e2e.axe import CONTRAST_RULES, WCAG_RULES, violations
 
@@ -93,17 +92,7 @@ def provider(server: str, settings) -> Iterator[SmallProvider]:
         thread = threading.Thread(target=serving.run, args=([listener],), daemon=True)
         thread.start()
         provider.issuer = f"http://localhost:{listener.getsockname()[1]}"
-        settings.DEVUI_OIDC = OidcProvider(
-            issuer=provider.issuer,
-            client_id=CLIENT_ID,
-            client_secret=CLIENT_SECRET,
-            label="Example",
-            scope="openid email profile",
-            name_claim="email",
-            group_claim="groups",
-            group_roles={},
-            default_role="reader",
-        )
+        settings.DEVUI_OIDC = provider.settings
         yield provider
         serving.should_exit = True
         thread.join(timeout=20)

@@ -40,17 +40,7 @@ async def provider(settings):
     provider = SmallProvider()
     async with serve(provider.app) as address:
         provider.issuer = f"http://{address}"
-        settings.DEVUI_OIDC = OidcProvider(
-            issuer=provider.issuer,
-            client_id=CLIENT_ID,
-            client_secret=CLIENT_SECRET,
-            label="Example",
-            scope="openid email profile",
-            name_claim="email",
-            group_claim="groups",
-            group_roles={},
-            default_role="reader",
-        )
+        settings.DEVUI_OIDC = provider.settings
         yield provider
 
 
