@@ -25,7 +25,7 @@ from sessions_app.store import retry, units_of_work
 from sessions_app.store.change_listener import subscribe
 from sessions_app.store.stopwatch import Stopwatch
 
-PAUSE_S = 0.1
+PAUSE_S = 0.2
 """Minimum seconds between two checks of the rows of a run, however many changes there are."""
 
 MAX_PROCESSES = 3

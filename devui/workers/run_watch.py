@@ -16,7 +16,10 @@ from sessions_app.store import units_of_work
 from sessions_app.store.change_listener import subscribe
 
 PAUSE_S = 0.05
-"""Minimum seconds between two reads, however many changes there are."""
+"""Minimum seconds between two reads while a conversation run waits for its end, however many changes there are."""
+
+CALM_PAUSE_S = 0.2
+"""The same while none does: each event of an eval attempt is a change."""
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +67,7 @@ class RunWatch:
                     log.warning("The runs of this worker cannot be watched; retrying: %s", fault.message)
                 except Exception:
                     log.exception("The runs of this worker cannot be watched; retrying.")
-                await asyncio.sleep(PAUSE_S)
+                await asyncio.sleep(PAUSE_S if self._ends else CALM_PAUSE_S)
                 await self._wait_for_news(notifications.wait())
 
     async def close(self) -> None:

@@ -18,7 +18,7 @@ from sessions_app.runs import processes
 from tests.evals.builders import case, evalset, turn, write
 from tests.postgres import Cluster
 from tests.workers.conftest import agents_of_team
-from tests.workers.team import Member, Team, Web, wait_for
+from tests.workers.team import PATIENCE_S, Member, Team, Web, wait_for
 
 pytestmark = pytest.mark.soak
 
@@ -148,7 +148,7 @@ def test_every_attempt_has_one_outcome_through_kills_and_restarts(chaos, _round)
         print(
             f"== {time.monotonic() - began:.0f} s: killed a {victim}; {number(team, ENDED.format(run_id))} ended"
         )
-    wait_for(lambda: number(team, ACTIVE_RUNS), lambda count: count == 0)
+    wait_for(lambda: number(team, ACTIVE_RUNS), lambda count: count == 0, PATIENCE_S * 5)
     print(f"== {time.monotonic() - began:.0f} s: all ended")
 
     outcomes = rows(team, OUTCOMES)
