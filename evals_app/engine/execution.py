@@ -97,10 +97,10 @@ async def prepare_plan(
 
 
 def load_plan(run: EvalRun, agent_source: AgentSource, progress: ProgressCallback | None = None) -> RunPlan:
-    """Load the agent, and read the configuration and the cases of a run.
+    """Load the agent, and read the configuration, the cases and the rate limits of a run.
 
     Raises:
-        BadInput: the configuration or a case is invalid.
+        BadInput: the configuration, a case or the file of rate limits is invalid.
         Exception: loading the agent failed.
     """
     agent, app = agent_source.load()
