@@ -214,7 +214,6 @@ async def test_team_works_on_while_a_worker_and_a_web_process_are_killed(team):
     assert {"ann: role runner", "ben: role runner"} <= set(created)
 
     pids = [worker["pid"] for worker in ben.get("/api/v1/workers").json()["workers"]]
-    pids = [worker["pid"] for worker in ben.get("/api/v1/workers").json()["workers"]]
     assert team.member.end(signal.SIGINT) == 0
     assert not [pid for pid in pids if processes.identity(pid)]
 
