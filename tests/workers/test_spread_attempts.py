@@ -106,6 +106,13 @@ class Chaos:
             self._cluster.restart(self._dice.choice(["fast", "immediate"]))
         return victim
 
+    def restore(self) -> None:
+        """Start the members again that found no database when they started."""
+        self.webs = [web if web.process.poll() is None else self.team.start_web() for web in self.webs]
+        self.workers = [
+            worker if worker.process.poll() is None else self.team.start_worker() for worker in self.workers
+        ]
+
     def wait(self) -> None:
         """Let the team work for some seconds."""
         time.sleep(self._dice.uniform(4, 8))
@@ -148,6 +155,7 @@ def test_every_attempt_has_one_outcome_through_kills_and_restarts(chaos, _round)
         print(
             f"== {time.monotonic() - began:.0f} s: killed a {victim}; {number(team, ENDED.format(run_id))} ended"
         )
+    chaos.restore()
     wait_for(lambda: number(team, ACTIVE_RUNS), lambda count: count == 0, PATIENCE_S * 5)
     print(f"== {time.monotonic() - began:.0f} s: all ended")
 
