@@ -1,1 +1,1 @@
-"""Users, their roles and tokens, and the audit log: installed with DEVUI_USERS=1 instead of the one-password login."""
+"""Users, their roles, tokens and quotas, and the audit log: with DEVUI_USERS=1, instead of the one-password login."""

@@ -14,7 +14,7 @@ from devui.accounts.models import Quota, Token
 from devui.accounts.roles import Role
 from sessions_app.errors import BadInput
 from sessions_app.http import person_name
-from sessions_app.runs.quotas import Standing
+from sessions_app.runs.quotas import QuotaUse
 from sessions_app.store import units_of_work
 
 router = Router(tags=["tokens"])
@@ -123,7 +123,7 @@ class QuotasOut(Schema):
     quotas: list[QuotaOut]
 
 
-class StandingOut(Schema):
+class OwnQuotaOut(Schema):
     """A quota that applies to you, and what you have used of it."""
 
     app: str = Field(description="Empty: all apps together.")
@@ -134,10 +134,10 @@ class StandingOut(Schema):
     cost: float
 
 
-class StandingsOut(Schema):
+class OwnQuotasOut(Schema):
     """The quotas that apply to you."""
 
-    quotas: list[StandingOut]
+    quotas: list[OwnQuotaOut]
 
 
 @quota_router.get("", response=QuotasOut)
@@ -171,11 +171,11 @@ async def remove_quota(request: HttpRequest, person: str = "", app: str = "") ->
     return Status(204, None)
 
 
-@quota_router.get("/mine", response=StandingsOut)
-async def list_own_quotas(request: HttpRequest) -> StandingsOut:
+@quota_router.get("/mine", response=OwnQuotasOut)
+async def list_own_quotas(request: HttpRequest) -> OwnQuotasOut:
     """List the quotas that apply to you, with what you have used."""
-    standings = await units_of_work.read(quotas.standings_of, person_name(request))
-    return StandingsOut(quotas=[_standing_of(standing) for standing in standings])
+    uses = await units_of_work.read(quotas.find_quota_uses, person_name(request))
+    return OwnQuotasOut(quotas=[_own_quota_of(use) for use in uses])
 
 
 def _quota_of(row: Quota) -> QuotaOut:
@@ -183,11 +183,9 @@ def _quota_of(row: Quota) -> QuotaOut:
     return QuotaOut(person=row.person, app=row.app, **limits)
 
 
-def _standing_of(standing: Standing) -> StandingOut:
-    limits = LimitsOut(**{name: getattr(standing.limits, name) for name in quotas.LIMITS})
-    return StandingOut(
-        app=standing.limits.app, limits=limits, active=standing.active, **standing.used._asdict()
-    )
+def _own_quota_of(use: QuotaUse) -> OwnQuotaOut:
+    limits = LimitsOut(**{name: getattr(use.limits, name) for name in quotas.LIMITS})
+    return OwnQuotaOut(app=use.limits.app, limits=limits, active=use.active, **use.used._asdict())
 
 
 def _fields(row: Token) -> dict[str, Any]:

@@ -13,8 +13,8 @@ class AccountsConfig(AppConfig):
     verbose_name = "Accounts"
 
     def ready(self) -> None:
-        """Let runs find the limits of their person."""
+        """Register the quotas of users, which runs are checked against."""
         from devui.accounts.quotas import find_limits
-        from sessions_app.runs.quotas import register_limits
+        from sessions_app.runs.quotas import register_limit_finder
 
-        register_limits(find_limits)
+        register_limit_finder(find_limits)

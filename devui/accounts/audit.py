@@ -49,7 +49,7 @@ class AuditedRequest:
     app: str = ""
 
 
-def record(request: AuditedRequest) -> None:
+def record_request(request: AuditedRequest) -> None:
     """Store an entry for a request."""
     ids = {name: value for name, value in request.kwargs.items() if name not in {"app_name", "app"}}
     AuditEntry.objects.create(

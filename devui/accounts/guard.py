@@ -223,7 +223,7 @@ async def _record_action(request: HttpRequest, status: int) -> None:
         app=getattr(request, "devui_app", ""),
     )
     try:
-        await units_of_work.write(audit.record, audited)
+        await units_of_work.write(audit.record_request, audited)
     except Exception:  # the response is made, whatever the store or an odd id in the address does
         log.exception("The audit log lacks an entry: %s", audited)
 
@@ -315,7 +315,7 @@ async def _record_socket(scope: AsgiScope, status: int) -> None:
             kwargs = {name: query.get(name, "") for name in ("user_id", "session_id")}
             kwargs["app_name"] = ", ".join(targets.apps_in_query(scope.get("query_string", b"")))
             audited = AuditedRequest(rule, person.name, client, status, token=person.token, kwargs=kwargs)
-            await units_of_work.write(audit.record, audited)
+            await units_of_work.write(audit.record_request, audited)
 
 
 async def _find_permitted(scope: AsgiScope) -> Person | None:

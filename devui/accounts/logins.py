@@ -28,12 +28,12 @@ FILE_TOKEN = "token of login.json"  # noqa: S105 - a name that audits show
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Whoever sends a request.
+    """The user, or the token of the one-password login, that sends a request.
 
     Attributes:
         user: primary key of the user; None for the token of the one-password login.
         roles: roles by app; the empty app is all of them.
-        limit: the most that the token of the request may do.
+        limit: the highest role that the token of the request allows.
         token: name of the token; empty for a browser.
         expires_at: when the token expires; None: never.
         unrecorded_use: primary key of the token if its use is to be recorded.

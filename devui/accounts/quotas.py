@@ -15,7 +15,7 @@ from django.db import transaction
 from devui.accounts.models import Quota
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.runs import quotas
-from sessions_app.runs.quotas import Standing
+from sessions_app.runs.quotas import QuotaUse
 from sessions_app.runs.run_limits import RunLimits
 
 LIMITS = ("runs_at_once", "runs_a_day", "tokens_a_day", "cost_a_day")
@@ -25,7 +25,7 @@ MAX_AMOUNT = 2**53
 
 
 def find_limits(person: str, app_name: str | None = None) -> list[RunLimits]:
-    """Return the limits of a person in all apps, or only in one, besides those of all apps together. One query.
+    """Return the limits of a person in each app (or only `app_name`), and in all apps together. One query.
 
     A quota of the person replaces that of every user with the same app.
     """
@@ -36,13 +36,13 @@ def find_limits(person: str, app_name: str | None = None) -> list[RunLimits]:
     return [RunLimits(app, **{name: getattr(row, name) for name in LIMITS}) for app, row in applying.items()]
 
 
-def standings_of(person: str) -> list[Standing]:
-    """Return the limits of a person with what is used of them; first those of all apps together."""
-    return quotas.compare(person, find_limits(person), quotas.usage_today(person))
+def find_quota_uses(person: str) -> list[QuotaUse]:
+    """Return the quotas that apply to a person with what is used of them; first that of all apps together."""
+    return quotas.compare_usage(person, find_limits(person), quotas.usage_today(person))
 
 
 def list_quotas() -> list[Quota]:
-    """Return all quotas; first those of every user."""
+    """Return all quotas; first those that apply to every user."""
     return list(Quota.objects.order_by("person", "app"))
 
 

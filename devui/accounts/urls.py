@@ -7,8 +7,10 @@ from sessions_app.http import LazyRoute
 
 urlpatterns = [
     path("login/", sign_in.sign_in, name="devui-login"),
-    LazyRoute("login/sso/", "devui.accounts.views.single_sign_on.begin", name="sso"),
-    LazyRoute("login/sso/callback/", "devui.accounts.views.single_sign_on.finish", name="sso-callback"),
+    LazyRoute("login/sso/", "devui.accounts.views.single_sign_on.begin_sign_in", name="sso"),
+    LazyRoute(
+        "login/sso/callback/", "devui.accounts.views.single_sign_on.finish_sign_in", name="sso-callback"
+    ),
     path("logout/", sign_in.sign_out, name="devui-logout"),
     path("account/", account.account, name="account"),
     path("account/password/", account.change_password, name="account-password"),

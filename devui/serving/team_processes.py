@@ -16,11 +16,11 @@ END_S = 10.0
 """Seconds that runs have to end after a signal, before workers end them."""
 
 KILL_S = 5.0
-"""Seconds that processes have to end then, before they are killed."""
+"""Seconds after `END_S` and a second signal, after which processes are killed."""
 
 POLL_S = 0.1
 
-REFUSED = 2
+NOT_STARTED = 2
 """Exit status of a command that does not start, after it has written why."""
 
 READY_WORDS = ("DevUI serves", "Worker with")
@@ -28,23 +28,23 @@ READY_WORDS = ("DevUI serves", "Worker with")
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
-    """A process of the team: its name on the terminal, and its command."""
+class ProcessCommand:
+    """The command of a process of the team, with the name that its lines get on the terminal."""
 
     name: str
-    command: Sequence[str]
+    arguments: Sequence[str]
 
 
 class TeamProcess:
     """A child process, whose lines are written with its name."""
 
-    def __init__(self, role: Role, write_line: Callable[[str], None]) -> None:
-        self.name = role.name
+    def __init__(self, command: ProcessCommand, write_line: Callable[[str], None]) -> None:
+        self.name = command.name
         self.is_ready = False
         self.has_ended = False
         self._write_line = write_line
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "devui", *role.command],
+            [sys.executable, "-m", "devui", *command.arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -78,15 +78,15 @@ class TeamProcess:
 class TeamProcesses:
     """All processes of a team, from their start to their end."""
 
-    def __init__(self, roles: Sequence[Role], write_line: Callable[[str], None]) -> None:
+    def __init__(self, commands: Sequence[ProcessCommand], write_line: Callable[[str], None]) -> None:
         self._write_line = write_line
         self._is_ending = False
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._request_end)
-        self._processes = [TeamProcess(role, write_line) for role in roles]
+        self._processes = [TeamProcess(command, write_line) for command in commands]
 
     def wait_until_ready(self) -> bool:
-        """Wait until all processes serve. Return False if one is refused, or a signal ends the team before."""
+        """Wait until all processes serve. Return False if one has ended, or a signal ends the team before."""
         while not all(process.is_ready for process in self._processes):
             if self._is_ending or any(process.poll() is not None for process in self._processes):
                 return False
@@ -106,7 +106,7 @@ class TeamProcesses:
             time.sleep(POLL_S)
 
     def end(self) -> None:
-        """End all processes: workers finish their runs for `END_S`; a second signal, or the end of it, ends them."""
+        """End all processes. Workers have `END_S` to finish their runs, or until a second signal."""
         self._is_ending = False
         for number, patience in ((signal.SIGTERM, END_S), (signal.SIGTERM, KILL_S), (signal.SIGKILL, KILL_S)):
             running = [process for process in self._processes if process.poll() is None]

@@ -1,4 +1,4 @@
-"""The system user that agents run as, if it is another one than the server's (`DEVUI_AGENT_USER`)."""
+"""Another system user than the server's, as which agents run (`DEVUI_AGENT_USER`)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ AGENT_APPS = ("sessions_app", "evals_app")
 """Labels of the Django apps whose tables agents read and write."""
 
 GRANT_LOCK = 5_190_117
-"""Advisory lock of PostgreSQL: two servers cannot grant rights on the same table at once."""
+"""Key of an advisory lock: simultaneous grants of two servers on the same table would fail."""
 
 MISSING_RIGHTS = """
     SELECT relname FROM pg_class
     WHERE relnamespace = current_schema()::regnamespace AND relname = ANY(%s)
     AND NOT has_table_privilege(%s, oid, 'SELECT, INSERT, UPDATE, DELETE')
 """
+"""Query of those of the named tables on which a role lacks rights."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,9 @@ class AgentUser:
     """A system user with a PostgreSQL role of its own, whose processes can read neither the server's files nor memory.
 
     Attributes:
-        uid: its number.
-        group: number of its group.
-        groups: numbers of its other groups.
+        uid: its id.
+        group: id of its primary group.
+        groups: ids of all its groups.
         variables: the variables of its environment that differ from the server's.
         role: its PostgreSQL role.
     """
@@ -82,7 +83,7 @@ class AgentUser:
         return cls(entry.pw_uid, entry.pw_gid, groups, variables, unquote(urlsplit(url).username or ""))
 
     def prepare_store(self) -> None:
-        """Let the user open the store: its tables of sessions and evals, and the files of large content.
+        """Let the user open the store: grant the tables of sessions and evals, and give it the folder of artifacts.
 
         Raises:
             BadInput: PostgreSQL has no such role.

@@ -184,7 +184,7 @@ async def _run(request: HttpRequest, path: str) -> HttpResponseBase:
         QuotaUsedUp: a quota of the person is used up.
     """
     app_name = _app_to_run(request)
-    sender = await quota_check.require_left(person_name(request), app_name)
+    sender = await quota_check.require_quota_left(person_name(request), app_name)
     return await proxy.forward(request, app_name, path, sender)
 
 

@@ -45,7 +45,7 @@ async def run_live(scope: dict[str, Any], receive: Receive, send: Send) -> None:
 
 @asynccontextmanager
 async def _open_live(app_name: str, query: str, person: str) -> AsyncIterator[RuntimeSocket]:
-    sender = await quota_check.require_left(person, app_name)
+    sender = await quota_check.require_quota_left(person, app_name)
     client = await provider().client(app_name)
     async with client.open_socket(f"/run_live?{query}", sender.headers()) as upstream:
         yield upstream

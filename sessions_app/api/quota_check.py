@@ -1,4 +1,7 @@
-"""Check of quotas before a run is forwarded to a runtime, which counts it, but may have begun to answer by then."""
+"""Check of quotas before a request is forwarded to a runtime, so that it can still be refused with 429.
+
+The runtime counts the run, and may have begun its response by then.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from sessions_app.runs.runtime_client import NOBODY, Sender
 from sessions_app.store import units_of_work
 
 
-async def require_left(person: str, app_name: str) -> Sender:
+async def require_quota_left(person: str, app_name: str) -> Sender:
     """Return the sender of a run with the quotas that the runtime enforces. `person` is empty without users.
 
     Raises:
@@ -18,5 +21,5 @@ async def require_left(person: str, app_name: str) -> Sender:
 
 def _require_left(person: str, app_name: str) -> Sender:
     limits = quotas.limits_of(person, app_name)
-    quotas.check(person, limits)
+    quotas.check_quotas(person, limits)
     return Sender(person, limits)

@@ -1,4 +1,4 @@
-"""What finds the active runs of a person. Apps add the runs of other kinds, such as eval runs, when they are loaded."""
+"""Active runs of a person, of all kinds. Django apps register those of their kind, such as eval runs."""
 
 from __future__ import annotations
 

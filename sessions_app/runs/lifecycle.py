@@ -86,7 +86,7 @@ def create_run(
             created_at=_next_created_at(session_pk),
         )
         if person:
-            quotas.admit(person, run.session.app_name, limits)
+            quotas.admit_run(person, run.session.app_name, limits)
         if runtime_id is None and (queue := job_queue.current_queue()):
             queue.defer_run(run.pk, run.session.app_name, session_pk)
         change_notification.notify_after_commit()

@@ -35,8 +35,8 @@ class Usage(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Limits of a person's runs, and what is used of them.
+class QuotaUse:
+    """A quota that applies to a person, and what the person has used of it.
 
     Attributes:
         active: runs and eval runs that are active now, if they are limited.
@@ -49,7 +49,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Remainder:
-    """Rest of a person's quotas of today; None: there is no such quota."""
+    """What is left of a person's quotas of today; None: no such quota."""
 
     tokens: int | None = None
     cost: float | None = None
@@ -60,8 +60,8 @@ FindLimits = Callable[[str, str], Sequence[RunLimits]]
 _find_limits: FindLimits | None = None
 
 
-def register_limits(find_limits: FindLimits | None) -> None:
-    """Set what finds the limits of a person in an app and in all apps; None: this process has no users."""
+def register_limit_finder(find_limits: FindLimits | None) -> None:
+    """Set the function that finds the limits of (person, app); None: this process has no users."""
     global _find_limits
     _find_limits = find_limits
 
@@ -71,7 +71,7 @@ def limits_of(person: str, app_name: str) -> Sequence[RunLimits]:
     return _find_limits(person, app_name) if person and _find_limits is not None else ()
 
 
-def admit(person: str, app_name: str, limits: Sequence[RunLimits] | None = None) -> Remainder:
+def admit_run(person: str, app_name: str, limits: Sequence[RunLimits] | None = None) -> Remainder:
     """Count a run whose row the current transaction has created, and return what it may spend.
 
     One query besides `limits_of`, and one more if active runs are limited; none without a person.
@@ -80,30 +80,30 @@ def admit(person: str, app_name: str, limits: Sequence[RunLimits] | None = None)
         limits: those of the person; None: this process finds them.
 
     Raises:
-        QuotaUsedUp: the run is one too many.
+        QuotaUsedUp: the run exceeds a quota.
     """
     if not person:
         return Remainder()
     with transaction.atomic():
         used = add_usage(person, app_name, runs=1)
         limits = limits_of(person, app_name) if limits is None else limits
-        for standing in compare(person, limits, used):
-            _require_left(person, standing)
+        for use in compare_usage(person, limits, used):
+            _require_left(person, use)
     return Remainder(
         tokens=_least((each.tokens_a_day, used[each.app].tokens) for each in limits),
         cost=_least((each.cost_a_day, used[each.app].cost) for each in limits),
     )
 
 
-def check(person: str, limits: Sequence[RunLimits]) -> None:
+def check_quotas(person: str, limits: Sequence[RunLimits]) -> None:
     """Check whether a run would be admitted now, without counting it. At most two queries.
 
     Raises:
-        QuotaUsedUp: it would not.
+        QuotaUsedUp: a quota is used up.
     """
     if limits:
-        for standing in compare(person, limits, usage_today(person)):
-            _require_left(person, standing, more=1)
+        for use in compare_usage(person, limits, usage_today(person)):
+            _require_left(person, use, more=1)
 
 
 def add_usage(
@@ -129,28 +129,28 @@ def usage_today(person: str) -> dict[str, Usage]:
     return {app: Usage(*used) for app, *used in rows.values_list("app_name", *Usage._fields)}
 
 
-def compare(person: str, limits: Sequence[RunLimits], used: Mapping[str, Usage]) -> list[Standing]:
+def compare_usage(person: str, limits: Sequence[RunLimits], used: Mapping[str, Usage]) -> list[QuotaUse]:
     """Return each limit with what a person has used of it. One query if active runs are limited."""
     is_limited = any(each.runs_at_once is not None for each in limits)
     apps = find_active_apps(person) if is_limited else []
     return [
-        Standing(each, used.get(each.app, Usage()), apps.count(each.app) if each.app else len(apps))
+        QuotaUse(each, used.get(each.app, Usage()), apps.count(each.app) if each.app else len(apps))
         for each in limits
     ]
 
 
-def _require_left(person: str, standing: Standing, *, more: int = 0) -> None:
+def _require_left(person: str, use: QuotaUse, *, more: int = 0) -> None:
     """Refuse a run that exceeds a limit.
 
     Args:
         more: runs that are not counted yet.
 
     Raises:
-        QuotaUsedUp: it does.
+        QuotaUsedUp: the run exceeds a limit.
     """
-    limits, used = standing.limits, standing.used
+    limits, used = use.limits, use.used
     where = f" in the app {limits.app}" if limits.app else ""
-    if limits.runs_at_once is not None and standing.active + more > limits.runs_at_once:
+    if limits.runs_at_once is not None and use.active + more > limits.runs_at_once:
         raise _used_up(
             f"{person} has reached the quota of active runs, {limits.runs_at_once:,}{where}.",
             "Wait until one ends, or cancel it.",

@@ -1,4 +1,4 @@
-"""Claims: what a provider says about a person, and how its ID tokens are checked."""
+"""Claims: what a provider states about a person. Verifies its ID tokens."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ MAX_TEXT = 200
 
 
 class ProviderClient:
-    """A client of a provider that has described itself."""
+    """A client of a provider whose discovery document has been read."""
 
     def __init__(self, http: httpx.AsyncClient, provider: OidcProvider, description: dict[str, Any]) -> None:
         self.provider = provider
@@ -43,7 +43,7 @@ class ProviderClient:
         """Yield a client of a provider.
 
         Raises:
-            ProviderFault: the provider does not describe itself.
+            ProviderFault: the discovery document cannot be read, or names another issuer.
         """
         async with httpx.AsyncClient(timeout=TIMEOUT_S, headers={"Accept": "application/json"}) as http:
             description = await _fetch(http, "GET", provider.discovery_url)
@@ -80,10 +80,10 @@ class ProviderClient:
         tokens = await self._fetch_tokens(flow, code, callback_url)
         keys = await _fetch(self._http, "GET", self._address("jwks_uri"))
         id_token, issuer = str(tokens.get("id_token")), self._description["issuer"]
-        known = claims.verify_id_token(self.provider, issuer, keys, id_token, flow.nonce)
-        if claims.missing_claims(self.provider, known) and "userinfo_endpoint" in self._description:
-            known = {**await self._fetch_user_info(tokens, known["sub"]), **known}
-        return claims.identity_of(self.provider, known)
+        person_claims = claims.verify_id_token(self.provider, issuer, keys, id_token, flow.nonce)
+        if claims.missing_claims(self.provider, person_claims) and "userinfo_endpoint" in self._description:
+            person_claims = {**await self._fetch_user_info(tokens, person_claims["sub"]), **person_claims}
+        return claims.identity_of(self.provider, person_claims)
 
     async def _fetch_tokens(self, flow: SignInFlow, code: str, callback_url: str) -> dict[str, Any]:
         form = {
@@ -109,7 +109,7 @@ class ProviderClient:
         return user_info
 
     def _address(self, name: str) -> str:
-        """Return an address from the description."""
+        """Return an endpoint from the discovery document."""
         address = self._description.get(name)
         if not isinstance(address, str) or not is_safe_url(address):
             raise ProviderFault(f"The provider describes no https:// address as its {name}.")
@@ -117,7 +117,7 @@ class ProviderClient:
 
 
 def require_code(provider: OidcProvider, answer: Mapping[str, str]) -> str:
-    """Return the code in the query with which the browser has returned.
+    """Return the code in the query of the callback request.
 
     Raises:
         SignInRefused: the provider refuses the person.
@@ -131,7 +131,7 @@ def require_code(provider: OidcProvider, answer: Mapping[str, str]) -> str:
 
 
 async def warn_of_faults(provider: OidcProvider) -> None:
-    """Log a warning if a provider does not describe itself."""
+    """Log a warning if the discovery document of a provider cannot be read."""
     try:
         async with ProviderClient.open(provider):
             pass
@@ -140,7 +140,7 @@ async def warn_of_faults(provider: OidcProvider) -> None:
 
 
 async def _fetch(http: httpx.AsyncClient, method: str, url: str, **arguments: Any) -> dict[str, Any]:
-    """Return the JSON object that an address of the provider answers."""
+    """Send a request to the provider and return the JSON object of its response."""
     try:
         async with asyncio.timeout(TIMEOUT_S):
             response = await http.request(method, url, **arguments)

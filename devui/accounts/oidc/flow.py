@@ -1,4 +1,4 @@
-"""Sign-ins that have begun. A signed cookie holds one until its browser returns from the provider."""
+"""Sign-ins in progress. A signed cookie holds one until its browser returns from the provider."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def _random_text() -> str:
 
 @dataclass(frozen=True, slots=True)
 class SignInFlow:
-    """A sign-in that has begun.
+    """A sign-in in progress.
 
     Attributes:
-        next_path: where it leads.
+        next_path: path to which it redirects at its end.
         state: binds the return of the browser to this flow.
         nonce: binds the ID token to this flow.
         verifier: PKCE's secret, which binds the code of the provider to this flow.

@@ -17,12 +17,12 @@ from devui.config.single_sign_on import OidcProvider
 
 @transaction.atomic
 def sign_in_identity(provider: OidcProvider, identity: OidcIdentity) -> User:
-    """Return the active user of a person. With roles by group, set the user's role.
+    """Return the active user of a person. If roles are set by group, set the user's role.
 
     Raises:
-        SignInRefused: nobody here is this person, the user is disabled, or the person has no role.
+        SignInRefused: the person has no user or no role, or the user is disabled.
         BadInput: the name is not acceptable, or the role of the only admin would change.
-        AlreadyExists: a user has the name in other spelling.
+        AlreadyExists: a user has the name with other capital letters.
     """
     role = identity.role or (Role.of(provider.default_role) if provider.default_role else None)
     if provider.group_roles and role is None:

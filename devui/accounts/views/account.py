@@ -1,4 +1,4 @@
-"""The page of a user's own account: role, password and tokens."""
+"""The page of a user's own account: role, quotas, password and tokens."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAGE = "devui/accounts/account.html"
 
 @require_safe
 async def account(request: HttpRequest) -> HttpResponse:
-    """Show the user's role, password form and tokens."""
+    """Show the user's role, quotas, password form and tokens."""
     user = await units_of_work.read(guard.user_of, request)
     return await units_of_work.read(_page, request, user, PasswordChangeForm(user))
 
@@ -116,7 +116,7 @@ def _page(
         "changed": request.GET.get("changed", ""),
         "tokens": personal_tokens.tokens_of(user),
         "token_form": TokenForm(max_role=guard.highest_role(request)),
-        "quotas": quotas.standings_of(user.username),
+        "quotas": quotas.find_quota_uses(user.username),
         "currency": current_prices().currency,
         **more,
     }

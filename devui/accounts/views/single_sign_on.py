@@ -1,4 +1,4 @@
-"""Views of single sign-on: to the OpenID Connect provider, and back from it."""
+"""Views of single sign-on: the redirect to the OpenID Connect provider, and the callback."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 @require_GET
-async def begin(request: HttpRequest) -> HttpResponse:
+async def begin_sign_in(request: HttpRequest) -> HttpResponse:
     """Redirect to the provider, and remember the sign-in in a cookie of the browser.
 
     Raises:
@@ -34,17 +34,17 @@ async def begin(request: HttpRequest) -> HttpResponse:
     next_path = safe_path(request.GET.get("next", ""))
     if guard.person_of(request) is not None:
         return HttpResponseRedirect(next_path, status=303)
-    begun = SignInFlow(next_path)
+    sign_in = SignInFlow(next_path)
     try:
-        async with ProviderClient.open(provider) as opened:
-            url = opened.authorization_url(begun, _callback_url(request))
+        async with ProviderClient.open(provider) as oidc:
+            url = oidc.authorization_url(sign_in, _callback_url(request))
     except DevUIError as error:
         return await _refusal(request, next_path, error)
     response = HttpResponseRedirect(url, status=303)
     response.headers["Cache-Control"] = "no-store"
     response.set_cookie(
         _cookie_name(),
-        flow.sign_flow(provider, begun),
+        flow.sign_flow(provider, sign_in),
         max_age=flow.AGE_S,
         path=reverse("sso-callback"),
         secure=request.is_secure(),
@@ -56,7 +56,7 @@ async def begin(request: HttpRequest) -> HttpResponse:
 
 @sensitive_variables()
 @require_GET
-async def finish(request: HttpRequest) -> HttpResponse:
+async def finish_sign_in(request: HttpRequest) -> HttpResponse:
     """Sign in the person whom the provider names, or show why not.
 
     Raises:
@@ -68,24 +68,24 @@ async def finish(request: HttpRequest) -> HttpResponse:
     next_path = ""
     try:
         cookie = request.COOKIES.get(_cookie_name(), "")
-        begun = flow.read_flow(provider, cookie, request.GET.get("state", ""))
-        next_path = safe_path(begun.next_path)
+        sign_in = flow.read_flow(provider, cookie, request.GET.get("state", ""))
+        next_path = safe_path(sign_in.next_path)
         response: HttpResponse = HttpResponseRedirect(next_path, status=303)
-        set_cookie(request, response, logins.cookie_name(), await _sign_in(request, provider, begun))
+        set_cookie(request, response, logins.cookie_name(), await _sign_in(request, provider, sign_in))
     except DevUIError as error:
         response = await _refusal(request, next_path, error)
     response.delete_cookie(_cookie_name(), path=reverse("sso-callback"), samesite="Lax")
     return response
 
 
-async def _sign_in(request: HttpRequest, provider: OidcProvider, begun: SignInFlow) -> str:
+async def _sign_in(request: HttpRequest, provider: OidcProvider, sign_in: SignInFlow) -> str:
     """Return the cookie of a new login of the person whom the provider names."""
     address = request.META.get("REMOTE_ADDR", "")
     throttling.throttle.count(address)
     request.devui_signs_in = "(no name)"  # type: ignore[attr-defined]  # read by the guard
     code = client.require_code(provider, request.GET.dict())
-    async with ProviderClient.open(provider) as opened:
-        identity = await opened.fetch_identity(begun, code, _callback_url(request))
+    async with ProviderClient.open(provider) as oidc:
+        identity = await oidc.fetch_identity(sign_in, code, _callback_url(request))
     request.devui_signs_in = identity.name  # type: ignore[attr-defined]  # as above
     user = await units_of_work.write(linked_users.sign_in_identity, provider, identity)
     request.devui_signs_in = user.username  # type: ignore[attr-defined]  # as above

@@ -44,13 +44,13 @@ class Command(BaseCommand):
             sign_in = self._prepare_store()
         except DevUIError as error:
             raise CommandError(f"{error.message} {error.hint}".strip(), returncode=2) from error
-        processes = team_processes.TeamProcesses(_roles(options), self._write_line)
+        processes = team_processes.TeamProcesses(_process_commands(options), self._write_line)
         try:
             if processes.wait_until_ready():
                 addresses = " and ".join(f"http://127.0.0.1:{port}/" for port in _ports(options))
                 self._write_line(f"\nThe team serves on {addresses}\n{sign_in}\nCtrl-C ends all.\n")
                 processes.wait()
-            refused = team_processes.REFUSED in processes.statuses()
+            refused = team_processes.NOT_STARTED in processes.statuses()
         finally:
             processes.end()
         if refused:
@@ -106,10 +106,10 @@ def _ports(options: dict[str, Any]) -> list[int]:
     return [options["port"] + number for number in range(options["webs"])]
 
 
-def _roles(options: dict[str, Any]) -> list[Any]:
-    from devui.serving.team_processes import Role
+def _process_commands(options: dict[str, Any]) -> list[Any]:
+    from devui.serving.team_processes import ProcessCommand
 
     folder = options["agents_dir"]
-    webs = [Role(f"web {port}", ("web", folder, "--port", str(port))) for port in _ports(options)]
-    workers = [Role(f"worker {n + 1}", ("worker", folder)) for n in range(options["workers"])]
+    webs = [ProcessCommand(f"web {port}", ("web", folder, "--port", str(port))) for port in _ports(options)]
+    workers = [ProcessCommand(f"worker {n + 1}", ("worker", folder)) for n in range(options["workers"])]
     return [*webs, *workers]

@@ -118,7 +118,7 @@ def apply_quotas(run: EvalRun) -> None:
     """
     if not run.person:
         return
-    remainder = quotas.admit(run.person, run.app_name)
+    remainder = quotas.admit_run(run.person, run.app_name)
     limits = replace(Limits.read(run.limits), quota_tokens=remainder.tokens, quota_cost=remainder.cost)
     text = scopes.dumps(limits.as_json())
     if text != run.limits:
