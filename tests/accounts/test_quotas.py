@@ -211,12 +211,12 @@ def test_admission_takes_few_queries(django_assert_num_queries, limits, queries)
     quotas.set_quota("", "", limits)
     quotas.set_quota("runner", "weather", {"runs_a_day": 5})
     with transaction.atomic(), django_assert_num_queries(queries + 2):  # and a savepoint
-        counters.admit("runner", "weather")
+        counters.admit_run("runner", "weather")
 
 
 def test_runs_without_person_take_no_query(django_assert_num_queries):
     with django_assert_num_queries(0):
-        counters.admit("", "weather")
+        counters.admit_run("", "weather")
 
 
 def test_invalid_quotas_are_refused():
