@@ -3,15 +3,19 @@
 A file is complete and on disk before its row is written, so a crash leaves no row without its file. A killed save or a
 deleted artifact may leave a file without a row. Saving holds a shared lock until the row is committed, and removing an
 exclusive lock, so a file that a save is about to use is never removed.
+
+If agents run as another user, the folder is theirs, and the server is root. So no link inside it is followed: an agent
+could make one to any file or folder of the system.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
+import secrets
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -71,7 +75,7 @@ def store_content(content: bytes) -> Iterator[Payload]:
         return
     with _lock_folder(fcntl.LOCK_SH):
         with db_errors.translate_file_errors():
-            _write(_path(digest), content)
+            _write(digest, content)
         yield Payload(digest, len(content), None)
 
 
@@ -88,7 +92,13 @@ def open_content(digest: str) -> IO[bytes]:
     Raises:
         FileNotFoundError: there is no such file.
     """
-    return _path(digest).open("rb")
+    try:
+        with _open_subfolder(digest) as place:
+            if _is_file(digest, place):
+                return os.fdopen(os.open(digest, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=place), "rb")
+    except NotADirectoryError:  # a link
+        pass
+    raise FileNotFoundError(digest)
 
 
 def list_names() -> Iterator[str]:
@@ -99,54 +109,70 @@ def list_names() -> Iterator[str]:
 
 def remove(name: str) -> None:
     """Remove a file. Call it only inside `lock_exclusively`."""
-    _path(name).unlink(missing_ok=True)
+    with suppress(FileNotFoundError, NotADirectoryError), _open_subfolder(name) as place:
+        os.unlink(name, dir_fd=place)
 
 
-def _path(name: str) -> Path:
-    return folder() / name[:2] / name
+@contextmanager
+def _open_subfolder(name: str) -> Iterator[int]:
+    """Yield a descriptor of the folder that holds a file.
 
-
-def _write(path: Path, content: bytes) -> None:
-    if path.exists():
-        return
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _give_to_owner(path.parent)
-    descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=path.name[:2])
+    Raises:
+        FileNotFoundError: there is no such folder.
+        NotADirectoryError: a link or file has its name.
+    """
+    descriptor = os.open(folder() / name[:2], os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        _give_to_owner(draft)
-        os.replace(draft, path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
-def _give_to_owner(path: Path | str) -> None:
+def _is_file(name: str, place: int) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _write(name: str, content: bytes) -> None:
+    with suppress(FileExistsError):
+        (folder() / name[:2]).mkdir(mode=0o700)
+    with _open_subfolder(name) as place:
+        if _is_file(name, place):
+            return
+        _give_to_owner(place)
+        draft = f"{name[:2]}{secrets.token_hex(8)}"
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=place)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(descriptor)
+                _give_to_owner(descriptor)
+            os.replace(draft, name, src_dir_fd=place, dst_dir_fd=place)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(draft, dir_fd=place)
+            raise
+        os.fsync(place)  # so that the renamed file survives a power failure
+
+
+def _give_to_owner(descriptor: int) -> None:
     """Give what root writes to the user of the folder, as whom agents run."""
     if os.geteuid() == 0:
         owner = folder().stat()
-        os.chown(path, owner.st_uid, owner.st_gid)
-
-
-def _sync_folder(path: Path) -> None:
-    """Sync a folder, so that a renamed file survives a power failure."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
 
 
 @contextmanager
 def _lock_folder(operation: int) -> Iterator[None]:
     with db_errors.translate_file_errors():
         folder().mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(folder() / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = os.open(folder() / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
+        if os.fstat(descriptor).st_nlink == 1:  # no hard link to a file of others
+            _give_to_owner(descriptor)
         fcntl.flock(descriptor, operation)
         yield
     finally:

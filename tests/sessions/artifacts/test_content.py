@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing as closing_connection
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -207,3 +208,53 @@ def test_command_removes_orphans_and_reports_them(
     call_command("clean_artifacts")
     assert capsys.readouterr().out == f"Removed 1 orphaned file(s) from {content_files.folder()}.\n"
     assert files() == []
+
+
+def test_links_of_agents_lead_to_no_file_of_the_server(tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    content = b"z" * 100_000
+    name = sha256(content).hexdigest()
+    (outside / name).write_bytes(b"a secret")
+    place = content_files.folder() / name[:2]
+    with content_files.lock_exclusively():
+        place.symlink_to(outside)
+    with pytest.raises(FileNotFoundError):
+        content_files.open_content(name)
+    with content_files.lock_exclusively():
+        content_files.remove(name)
+    (outside / name).rename(outside / "secret")
+    with pytest.raises(OSError), content_files.store_content(content):
+        pass
+    assert [file.name for file in outside.iterdir()] == ["secret"]
+
+    place.unlink()
+    place.mkdir()
+    (place / name).symlink_to(outside / "secret")
+    with pytest.raises(FileNotFoundError):
+        content_files.open_content(name)
+    with content_files.store_content(content), content_files.open_content(name) as file:
+        assert file.read() == content
+    assert (outside / "secret").read_bytes() == b"a secret"
+
+
+def test_lock_that_is_a_link_is_refused(tmp_path):
+    with content_files.lock_exclusively():
+        lock = content_files.folder() / content_files.LOCK_NAME
+        lock.unlink()
+        lock.symlink_to(tmp_path / "made-by-root")
+    with pytest.raises(OSError), content_files.lock_exclusively():
+        pass
+    assert not (tmp_path / "made-by-root").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+def test_root_gives_files_and_lock_to_the_owner_of_the_folder():
+    folder = content_files.folder()
+    folder.mkdir(parents=True)
+    os.chown(folder, 65534, 65534)
+    content = b"z" * 100_000
+    with content_files.store_content(content) as payload:
+        pass
+    file = folder / payload.sha256[:2] / payload.sha256
+    assert {path.stat().st_uid for path in (file, file.parent, folder / content_files.LOCK_NAME)} == {65534}
