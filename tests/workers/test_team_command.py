@@ -88,7 +88,7 @@ class OwnTeam:
 
     def drop(self) -> None:
         if self.member.process.poll() is None:
-            self.member.process.kill()
+            self.member.end()  # in order: killed, it would leave its processes behind
         print(self.member.log.read_text())
         with psycopg.connect(f"{POSTGRES.rpartition('/')[0]}/postgres", autocommit=True) as admin:
             admin.execute(f'DROP DATABASE IF EXISTS "{self.name}" WITH (FORCE)')
