@@ -56,7 +56,8 @@ class AccessRule:
 
 
 READ = AccessRule(Role.READER)
-RUN, EDIT = AccessRule(Role.RUNNER, "run", "session"), AccessRule(Role.RUNNER, "edit", "session")
+RUN = AccessRule(Role.RUNNER, "run", "session")
+EDIT = AccessRule(Role.RUNNER, "edit", "session")
 CREATE = AccessRule(Role.RUNNER, "create", "session")
 CANCEL = AccessRule(Role.RUNNER, "cancel", "run")
 STATE = AccessRule(Role.RUNNER, "edit", "state")
@@ -64,10 +65,8 @@ LABEL = AccessRule(Role.RUNNER, "label", "session")
 VIEW = AccessRule(Role.RUNNER, "edit", "saved view")
 UPLOAD = AccessRule(Role.RUNNER, "create", "artifact")
 REMEMBER = AccessRule(Role.RUNNER, "create", "memory")
-RUN_EVALS, CANCEL_EVALS = (
-    AccessRule(Role.RUNNER, "run", "evals"),
-    AccessRule(Role.RUNNER, "cancel", "eval run"),
-)
+RUN_EVALS = AccessRule(Role.RUNNER, "run", "evals")
+CANCEL_EVALS = AccessRule(Role.RUNNER, "cancel", "eval run")
 NOTE = AccessRule(Role.RUNNER, "note", "eval run")
 EVALSET = AccessRule(Role.RUNNER, "edit", "evalset")
 REVIEWED_EVALSET = AccessRule(Role.RUNNER, form_field="seen", variants={"*": EVALSET})
@@ -76,10 +75,8 @@ DELETE = AccessRule(Role.ADMIN, "delete", "session")
 RESTORE = AccessRule(Role.ADMIN, "restore", "session")
 IMPORT = AccessRule(Role.ADMIN, "import", "session")
 SETTINGS = AccessRule(Role.ADMIN, "settings", "app")
-EXPORT, EXPORT_EVALS = (
-    AccessRule(Role.READER, "export", "session"),
-    AccessRule(Role.READER, "export", "eval run"),
-)
+EXPORT = AccessRule(Role.READER, "export", "session")
+EXPORT_EVALS = AccessRule(Role.READER, "export", "eval run")
 ACTION = AccessRule(
     Role.READER,
     form_field="action",

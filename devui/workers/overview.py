@@ -118,7 +118,7 @@ def find_listed_worker(worker_id: str) -> ListedWorker:
 
 
 def _slots_taken(capacity: Capacity, worker: WorkerFacts) -> int:
-    return capacity.taken_of(worker) if worker in capacity.workers else 0
+    return capacity.slots_taken_of(worker) if worker in capacity.workers else 0
 
 
 def _status_of(row: Worker) -> WorkerStatus:

@@ -33,7 +33,7 @@ GONE = crashes.ProcessDeath("Its worker is gone.", by_itself=False)
 OF_WORKERS = Q(runtime__server__isnull=False) | Q(runtime__app_name=processes.SERVER_APP)
 """Eval runs of workers and of their processes: others of them go on with these runs."""
 
-_offers = ChangeTimer()
+_offer_timer = ChangeTimer()
 """Tries of the attempts in the queue, by primary key."""
 
 
@@ -120,7 +120,7 @@ def _restore_jobs_of_attempts() -> None:
     """Write the jobs of attempts that have waited in a queue without one."""
     offered = EvalAttempt.objects.filter(offers.OFFERED, run__status=EvalRun.Status.RUNNING)
     waiting = {str(pk): tries for pk, tries in offered.values_list("pk", "tries")}
-    late = _offers.find_unchanged(waiting, WITHOUT_JOB_S)
+    late = _offer_timer.find_unchanged(waiting, WITHOUT_JOB_S)
     for attempt in offered.filter(pk__in=late).select_related("run"):
         jobs = ProcrastinateJob.objects.filter(status__in=UNFINISHED_JOBS, args__attempt_pk=attempt.pk)
         if not jobs.exists():

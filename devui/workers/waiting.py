@@ -47,7 +47,7 @@ class Capacity:
     workers: Sequence[WorkerFacts]
     slots_taken: Mapping[int, int] = field(default_factory=dict)
 
-    def taken_of(self, worker: WorkerFacts) -> int:
+    def slots_taken_of(self, worker: WorkerFacts) -> int:
         """Return the number of slots of a worker that are taken."""
         return self.slots_taken.get(worker.engine_id or 0, 0)
 
@@ -79,7 +79,7 @@ class Capacity:
         ready = [worker for worker in of_kind if not worker.is_draining]
         if not ready:
             return WaitReason("draining", f"All workers with app {app_name} are draining.")
-        if all(self.taken_of(worker) >= worker.concurrency for worker in ready):
+        if all(self.slots_taken_of(worker) >= worker.concurrency for worker in ready):
             slots = sum(worker.concurrency for worker in ready)
             return WaitReason(
                 "slots", f"{_all_slots(slots)} of the workers with app {app_name} {_are(slots)} taken."

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
+from asgiref.sync import sync_to_async
 from django.conf import settings as configured
 from django.db import connection
 
@@ -63,6 +64,14 @@ async def web() -> AsyncIterator[httpx.AsyncClient]:
 
     async with over(application) as client:
         yield client
+
+
+@pytest_asyncio.fixture
+async def runner(web: httpx.AsyncClient) -> httpx.AsyncClient:
+    """A browser in which the runner has signed in."""
+    web.cookies.update(await sync_to_async(cookie_of)("runner"))
+    web.headers.update(BROWSER)
+    return web
 
 
 async def sign_in(web: httpx.AsyncClient, name: str, password: str = PASSWORD, **data: str) -> httpx.Response:

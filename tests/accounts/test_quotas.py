@@ -38,14 +38,6 @@ from tests.pages.html import parse
 pytestmark = pytest.mark.usefixtures("people", "agents_dir")
 
 
-@pytest.fixture
-async def ben(web: httpx.AsyncClient) -> httpx.AsyncClient:
-    """A browser in which the runner has signed in."""
-    web.cookies.update(await sync_to_async(cookie_of)("runner"))
-    web.headers.update(BROWSER)
-    return web
-
-
 @sync_to_async
 def set_quota(person: str = "", app: str = "", **limits: Any) -> None:
     quotas.set_quota(person, app, limits)
@@ -55,11 +47,11 @@ async def start(web: httpx.AsyncClient, session: int) -> httpx.Response:
     return await web.post("/api/v1/runs", json={"session": session, "message": "hello"})
 
 
-async def test_run_above_the_runs_at_once_is_refused(ben, runtime):
+async def test_run_above_the_runs_at_once_is_refused(runner, runtime):
     session = await create()
     await set_quota(runs_at_once=1)
-    assert (await start(ben, session.pk)).status_code == 202
-    refused = await start(ben, session.pk)
+    assert (await start(runner, session.pk)).status_code == 202
+    refused = await start(runner, session.pk)
     assert (refused.status_code, refused.headers["Retry-After"]) == (429, "10")
     assert refused.json() == {
         "detail": "runner has reached the quota of active runs, 1.",
@@ -69,38 +61,38 @@ async def test_run_above_the_runs_at_once_is_refused(ben, runtime):
     }
     run = await sync_to_async(Run.objects.get)()
     await units_of_work.write(lifecycle.end_queued, run.pk, Run.Status.CANCELLED)
-    assert (await start(ben, session.pk)).status_code == 202
+    assert (await start(runner, session.pk)).status_code == 202
 
 
-async def test_run_above_the_runs_a_day_is_refused_until_midnight(ben, runtime, monkeypatch):
+async def test_run_above_the_runs_a_day_is_refused_until_midnight(runner, runtime, monkeypatch):
     session = await create()
     await set_quota(runs_a_day=1)
-    await start(ben, session.pk)
+    await start(runner, session.pk)
     monkeypatch.setattr(counters, "time", SimpleNamespace(time=lambda: 1000 * 86_400 - 60.0))
-    await start(ben, session.pk)
-    refused = await start(ben, session.pk)
+    await start(runner, session.pk)
+    refused = await start(runner, session.pk)
     assert (refused.status_code, refused.headers["Retry-After"]) == (429, "60")
     assert "today's quota of 1 runs." in refused.json()["detail"]
     monkeypatch.setattr(counters, "time", SimpleNamespace(time=lambda: 1000 * 86_400 + 1.0))
-    assert (await start(ben, session.pk)).status_code == 202
+    assert (await start(runner, session.pk)).status_code == 202
     counted = await sync_to_async(
         lambda: list(PersonUsage.objects.filter(app_name="").values_list("runs", flat=True))
     )()
     assert counted == [1, 1, 1]
 
 
-async def test_refusals_on_pages_are_notices_at_the_message(ben, runtime):
+async def test_refusals_on_pages_are_notices_at_the_message(runner, runtime):
     session = await create()
     await set_quota(runs_a_day=0)
     path = f"/runs/start/{session.pk}/"
-    part = await ben.post(path, data={"message": "hello"}, headers={"HX-Request": "true"})
-    page = await ben.post(path, data={"message": "hello"})
+    part = await runner.post(path, data={"message": "hello"}, headers={"HX-Request": "true"})
+    page = await runner.post(path, data={"message": "hello"})
     assert (part.status_code, page.status_code) == (422, 429)
     assert "today&#x27;s quota of 0 runs" in part.text
     assert "today&#x27;s quota of 0 runs" in page.text
 
 
-async def test_adk_paths_are_refused_before_they_are_forwarded(ben, runtime):
+async def test_adk_paths_are_refused_before_they_are_forwarded(runner, runtime):
     await create()
     await set_quota("runner", "weather", runs_a_day=0)
     body = {
@@ -110,7 +102,7 @@ async def test_adk_paths_are_refused_before_they_are_forwarded(ben, runtime):
         "newMessage": {"parts": [{"text": "x"}]},
     }
     for path in ("/run", "/run_sse"):
-        refused = await ben.post(path, json=body)
+        refused = await runner.post(path, json=body)
         assert (refused.status_code, refused.json()["code"]) == (429, "quota_used_up")
         assert "Retry-After" in refused.headers
     sent: list[dict[str, Any]] = []
@@ -127,11 +119,11 @@ async def test_adk_paths_are_refused_before_they_are_forwarded(ben, runtime):
     assert "quota of 0 runs in the app weather" in sent[-1]["reason"]
 
 
-async def test_run_charges_its_tokens_and_cost(ben, runtime, agents_dir):
+async def test_run_charges_its_tokens_and_cost(runner, runtime, agents_dir):
     (agents_dir / "prices.toml").write_text('[[price]]\nmodel = "m"\ninput = 1000000\noutput = 0\n')
     session = await create()
     await set_quota(tokens_a_day=5)
-    await start(ben, session.pk)
+    await start(runner, session.pk)
     await append(session, "e1")
 
     def finish() -> None:
@@ -143,44 +135,44 @@ async def test_run_charges_its_tokens_and_cost(ben, runtime, agents_dir):
     await units_of_work.write(finish)
     used = await sync_to_async(counters.usage_today)("runner")
     assert used[""] == used["weather"] == counters.Usage(1, 5, 5.0)
-    assert "quota of 5 tokens" in (await start(ben, session.pk)).json()["detail"]
+    assert "quota of 5 tokens" in (await start(runner, session.pk)).json()["detail"]
     await set_quota(tokens_a_day=None, cost_a_day=5.0)
-    assert "quota of 5.0 USD" in (await start(ben, session.pk)).json()["detail"]
+    assert "quota of 5.0 USD" in (await start(runner, session.pk)).json()["detail"]
 
 
-async def test_eval_runs_count_and_get_what_is_left(ben, runtime, agents_dir):
+async def test_eval_runs_count_and_get_what_is_left(runner, runtime, agents_dir):
     document = builders.evalset(builders.case("a", builders.turn("hi", "hello")))
     builders.write(agents_dir / "weather", "set.evalset.json", document)
     await set_quota(tokens_a_day=100, cost_a_day=2.0, runs_at_once=1)
     await sync_to_async(counters.add_usage)("runner", "weather", tokens=30, cost=0.5)
     order = {"app": "weather", "evalset": "set", "limits": {"tokens": 500}}
-    ordered = (await ben.post("/api/v1/evals/runs", json=order)).json()
+    ordered = (await runner.post("/api/v1/evals/runs", json=order)).json()
     limits = Limits.read(json.dumps(ordered["limits"]))
     assert (limits.tokens, limits.quota_tokens, limits.quota_cost) == (500, 70, 1.5)
     assert limits.describe_reached(0, Spending(70)).startswith(
         "Today's quota of tokens is used up: 70 were left"
     )
     assert "rest of today's quota, 1.5 USD" in limits.describe_reached(0, Spending(1, 1.6, "USD"))
-    assert (await ben.post("/api/v1/evals/runs", json=order)).status_code == 429
+    assert (await runner.post("/api/v1/evals/runs", json=order)).status_code == 429
     session = await create()
-    assert (await start(ben, session.pk)).status_code == 429
+    assert (await start(runner, session.pk)).status_code == 429
     assert await sync_to_async(EvalRun.objects.count)() == 1
 
 
-async def test_quota_of_a_user_replaces_that_of_everybody(ben, runtime):
+async def test_quota_of_a_user_replaces_that_of_everybody(runner, runtime):
     session = await create()
     await set_quota(runs_a_day=0)
     await set_quota("runner", runs_a_day=1)
-    assert (await start(ben, session.pk)).status_code == 202
-    assert (await start(ben, session.pk)).status_code == 429
+    assert (await start(runner, session.pk)).status_code == 202
+    assert (await start(runner, session.pk)).status_code == 429
     await set_quota("runner", runs_a_day=None)
-    assert (await start(ben, session.pk)).status_code == 202
+    assert (await start(runner, session.pk)).status_code == 202
 
 
-async def test_simultaneous_requests_do_not_share_the_last_place(ben, runtime):
+async def test_simultaneous_requests_do_not_share_the_last_place(runner, runtime):
     session = await create()
     await set_quota(runs_a_day=3, runs_at_once=3)
-    answers = await asyncio.gather(*(start(ben, session.pk) for _ in range(8)))
+    answers = await asyncio.gather(*(start(runner, session.pk) for _ in range(8)))
     assert sorted(answer.status_code for answer in answers) == [202] * 3 + [429] * 5
 
 
@@ -229,19 +221,22 @@ def test_invalid_quotas_are_refused():
         quotas.remove_quota("", "")
 
 
-async def test_account_page_and_api_show_what_is_used(ben, runtime):
+async def test_account_page_and_api_show_what_is_used(runner, runtime):
     session = await create()
     await set_quota(runs_at_once=3, tokens_a_day=1000)
     await set_quota("runner", "weather", runs_a_day=2)
-    await start(ben, session.pk)
+    await start(runner, session.pk)
     await sync_to_async(counters.add_usage)("runner", "weather", tokens=30, cost=0.5)
-    mine = (await ben.get("/api/v1/quotas/mine")).json()["quotas"]
+    mine = (await runner.get("/api/v1/quotas/mine")).json()["quotas"]
     assert [(each["app"], each["active"], each["runs"], each["tokens"], each["cost"]) for each in mine] == [
         ("", 1, 1, 30, 0.5),
         ("weather", 1, 1, 30, 0.5),
     ]
     rows = (
-        parse((await ben.get("/account/")).content).one("table", class_="table-stack").one("tbody").all("tr")
+        parse((await runner.get("/account/")).content)
+        .one("table", class_="table-stack")
+        .one("tbody")
+        .all("tr")
     )
     assert [[cell.text for cell in row.all("td")] for row in rows] == [
         ["1 of 3", "1", "30 of 1,000", "0.50 USD"],

@@ -17,7 +17,7 @@ from sessions_app.errors import BadInput, DevUIError
 
 CONCURRENCY = 8
 
-EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - names under which no other host can reach this one
+EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - no other host can reach this one by them
 
 SWEEP_S = 5.0
 """Seconds between two checks for runs whose worker is gone. With many hosts, others wait for them."""
@@ -42,7 +42,10 @@ class Command(BaseCommand):
             "agents_dir", help="Folder whose subfolders are agents, or the folder of one agent."
         )
         parser.add_argument(
-            "--concurrency", type=int, default=CONCURRENCY, help=f"Runs at once. Default: {CONCURRENCY}."
+            "--concurrency",
+            type=int,
+            default=CONCURRENCY,
+            help=f"Conversation runs and attempts of eval runs at once. Default: {CONCURRENCY}.",
         )
         parser.add_argument(
             "--queues",

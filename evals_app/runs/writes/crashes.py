@@ -87,16 +87,16 @@ def continue_without_process(runtime_id: str, death: ProcessDeath) -> list[str]:
             _end_as_fault(alone, Failure(ENDED_PROCESS, _describe_death(alone, death)))
         for run in runs:
             _reset_in_flight(run, runtime_id, death)
-        going_on = [run.pk for run in own if _requeue_or_finish(run)]
+        requeued_ids = [run.pk for run in own if _requeue_or_finish(run)]
         change_notification.notify_after_commit()
-    return going_on
+    return requeued_ids
 
 
 def _lock_runs_of(runtime_id: str) -> list[EvalRun]:
     """Return the active runs of a process, and those of its attempts in flight, under their locks."""
     in_flight = EvalAttempt.objects.filter(runtime_id=runtime_id, status=Status.RUNNING)
-    concerned = Q(runtime_id=runtime_id) | Q(pk__in=in_flight.values("run_id"))
-    active = EvalRun.objects.select_for_update().filter(concerned, status__in=EvalRun.ACTIVE)
+    is_affected = Q(runtime_id=runtime_id) | Q(pk__in=in_flight.values("run_id"))
+    active = EvalRun.objects.select_for_update().filter(is_affected, status__in=EvalRun.ACTIVE)
     return list(active.order_by("pk"))
 
 

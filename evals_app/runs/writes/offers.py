@@ -35,31 +35,31 @@ def offer_attempts(run: EvalRun, defer: DeferAttempts) -> bool:
     Returns:
         False if all attempts have ended.
     """
-    waiting, started = _count_open(run.pk)
-    if waiting and started < run.parallelism:
+    not_offered, offered = _count_open(run.pk)
+    if not_offered and offered < run.parallelism:
         with transaction.atomic():
             is_current = EvalRun.objects.select_for_update().filter(
                 pk=run.pk, status=EvalRun.Status.RUNNING, started_at=run.started_at
             )
             if is_current.exists():
                 _offer(run, defer)
-    return bool(waiting or started)
+    return bool(not_offered or offered)
 
 
 def _offer(run: EvalRun, defer: DeferAttempts) -> None:
-    _, started = _count_open(run.pk)
-    waiting = run.attempts.filter(NOT_OFFERED).order_by("tries", "case_index", "repetition")
-    pks = list(waiting.values_list("pk", flat=True)[: max(run.parallelism - started, 0)])
+    _, offered = _count_open(run.pk)
+    candidates = run.attempts.filter(NOT_OFFERED).order_by("tries", "case_index", "repetition")
+    pks = list(candidates.values_list("pk", flat=True)[: max(run.parallelism - offered, 0)])
     if pks:
         EvalAttempt.objects.filter(pk__in=pks).update(runtime_id=QUEUE_ID)
         defer(pks)
 
 
 def _count_open(run_id: str) -> tuple[int, int]:
-    """Return the number of attempts that wait, and of those that are offered or running."""
+    """Return the number of pending attempts that are not offered, and of those that are offered or running."""
     open_attempts = EvalAttempt.objects.filter(run_id=run_id, status__in=OPEN_STATUSES)
-    counts = open_attempts.aggregate(all=Count("pk"), waiting=Count("pk", filter=NOT_OFFERED))
-    return counts["waiting"], counts["all"] - counts["waiting"]
+    counts = open_attempts.aggregate(all=Count("pk"), not_offered=Count("pk", filter=NOT_OFFERED))
+    return counts["not_offered"], counts["all"] - counts["not_offered"]
 
 
 def withdraw_offers(run_id: str) -> None:
