@@ -19,7 +19,7 @@ from sessions_app.runs.runtime_client import NOBODY, Sender, close_reason
 LIVE_PATH = "/run_live"
 
 sender: ContextVar[Sender] = ContextVar("sender", default=NOBODY)
-"""Who sends the current request."""
+"""The sender of the current request."""
 
 log = logging.getLogger(__name__)
 

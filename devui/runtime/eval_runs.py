@@ -55,7 +55,7 @@ class EvalRuns:
         await self._process_attempts().prepare(eval_run_id)
 
     async def execute_attempt(self, attempt_pk: int) -> None:
-        """Execute an offered attempt in the background; return when it has ended, or is another process's."""
+        """Execute an offered attempt in the background; return when it has ended, or another process has taken it."""
         executing = self._tasks.start(self._process_attempts().execute(attempt_pk))
         executing.add_done_callback(lambda _: self._on_left())
         await asyncio.shield(executing)

@@ -100,7 +100,9 @@ class TeamProcesses:
                 status = process.poll()
                 if status is not None and not process.has_ended:
                     process.has_ended = True
-                    self._write_line(f"{process.name} has ended with status {status}; the others go on.")
+                    self._write_line(
+                        f"{process.name} has ended with status {status}; the others keep running."
+                    )
             if all(process.has_ended for process in self._processes):
                 return
             time.sleep(POLL_S)

@@ -25,7 +25,7 @@ from sessions_app.runs import processes
 REFUSAL_STATUS = 2
 """Exit status of `manage.py runtime` when its configuration cannot be used."""
 
-WEB_VARIABLES = (
+SERVER_VARIABLES = (
     "DEVUI_SECRET_KEY",
     "DEVUI_USERS",
     "DEVUI_USER_HEADER",
@@ -33,7 +33,7 @@ WEB_VARIABLES = (
     "DEVUI_AGENT_USER",
     "DEVUI_AGENT_DATABASE_URL",
 )
-"""Beginnings of the variables that only the web process uses."""
+"""Prefixes of the variables that only the server uses: agents do not get them."""
 
 REFUSAL_PREFIX = "CommandError: "
 """Beginning of the output line with the reason."""
@@ -263,4 +263,4 @@ async def _start_process(
 
 def _inherited_environment() -> dict[str, str]:
     """Return the environment without the variables of the web process."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(WEB_VARIABLES)}
+    return {name: value for name, value in os.environ.items() if not name.startswith(SERVER_VARIABLES)}

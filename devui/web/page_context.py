@@ -29,7 +29,7 @@ NAVIGATION = (
 WORKERS = ("workers", "Workers", "w", "workers")
 """The navigation item of a server whose agents run on workers."""
 
-APPLESS = frozenset({"agents", "workers"})
+WITHOUT_APP_FILTER = frozenset({"agents", "workers"})
 """Navigation items whose pages have no filter by app."""
 
 
@@ -65,7 +65,7 @@ class Shell:
                 "label": label,
                 "key": key,
                 "href": reverse(route),
-                "by_app": name not in APPLESS,
+                "by_app": name not in WITHOUT_APP_FILTER,
                 "current": name == self.place,
             }
             for name, label, key, route in navigation()

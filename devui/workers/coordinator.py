@@ -56,9 +56,9 @@ class RunCoordinator:
             child = await self._prepare()
             if child is None:
                 return
-            with child.hold():  # replaced by newer code, it goes on until the run has ended
+            with child.hold():  # newer code does not replace it before the run has ended
                 ending = await self._offer_attempts()
-        except ServerStopping:  # another worker goes on
+        except ServerStopping:  # another worker will coordinate the run
             return
         except Exception as error:
             log.log(logging.WARNING if isinstance(error, DevUIError) else logging.ERROR, "%s", error)

@@ -229,7 +229,7 @@ class Engine:
         """Let a process here execute an offered attempt, and wait for its end.
 
         Raises:
-            Undelivered: this worker does not have the code of the attempt any more, or the process ended.
+            Undelivered: this worker has other code now, or the process ended.
             DevUIError: no process could load the agent, or the store failed.
         """
         attempt = await units_of_work.read(offers.find_offered_attempt, attempt_pk)

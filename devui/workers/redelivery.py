@@ -1,8 +1,7 @@
 """Requeue runs and attempts whose worker is gone or whose job is lost.
 
-Rows decide: a run that waits gets a new job, a conversation run that was in progress has crashed, and an eval run goes
-on with the attempts that have not ended. Attempts in flight on living workers go on. Several workers may look at the
-same time.
+Rows decide: a run that waits gets a new job, a conversation run in progress crashes, and an eval run continues with the
+attempts that have not ended, while living workers keep executing theirs. Several workers may do this at the same time.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ UNFINISHED_JOBS = ("todo", "doing")
 GONE = crashes.ProcessDeath("Its worker is gone.", by_itself=False)
 
 OF_WORKERS = Q(runtime__server__isnull=False) | Q(runtime__app_name=processes.SERVER_APP)
-"""Eval runs of workers and of their processes: others of them go on with these runs."""
+"""Eval runs of workers and of their processes. They do not crash: other workers continue them."""
 
 _offer_timer = ChangeTimer()
 """Tries of the attempts in the queue, by primary key."""

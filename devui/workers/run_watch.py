@@ -40,7 +40,7 @@ class RunWatch:
         self._has_news = asyncio.Event()
 
     async def wait_until_gone(self, run_id: str) -> None:
-        """Return when a run of this worker has ended, or is not this worker's any more."""
+        """Return when a run of this worker has ended, or another worker has taken it."""
         end = self._ends[run_id] = asyncio.Event()
         self._has_news.set()
         try:

@@ -31,7 +31,7 @@ PerMinute = Annotated[int, Field(ge=1, le=MAX_PER_MINUTE, strict=True)]
 
 
 class RateLimit(ModelPattern):
-    """Most requests and tokens a minute of each model that matches a pattern; None: no limit."""
+    """Maximum requests and tokens a minute of each model that matches a pattern; None: no limit."""
 
     requests_per_minute: PerMinute | None = None
     tokens_per_minute: PerMinute | None = None

@@ -1,7 +1,7 @@
 """Requests and tokens of a model in the last minute, by seconds. Pure.
 
-No minute, wherever it begins, has more than the limit: a service may count in any minutes. A token bucket that holds
-the requests of a minute would allow twice as many.
+No span of 60 seconds exceeds the limit, whenever it begins, because services count in minutes of their own. A token
+bucket that holds the requests of a minute would allow twice as many.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MINUTE_S = 60
 
 
 class Slot(NamedTuple):
-    """What was used in the second that begins at `second` (epoch)."""
+    """Requests and tokens in the second that begins at `second` (epoch)."""
 
     second: int
     requests: int

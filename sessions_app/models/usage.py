@@ -28,7 +28,7 @@ class SessionUsage(models.Model):
 
 
 class PersonUsage(models.Model):
-    """What a person has used on a day in one app or, with an empty `app_name`, in all apps together."""
+    """Runs, tokens and cost of a person on a day in one app or, with an empty `app_name`, in all apps together."""
 
     person = models.TextField()
     day = models.IntegerField(help_text="UTC; days since the epoch.")

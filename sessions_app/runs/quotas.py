@@ -27,7 +27,7 @@ RETRY_S = 10
 
 
 class Usage(NamedTuple):
-    """What a person has used today, in one app or in all."""
+    """Runs, tokens and cost of a person today, in one app or in all apps together."""
 
     runs: int = 0
     tokens: int = 0
@@ -49,7 +49,7 @@ class QuotaUse:
 
 @dataclass(frozen=True, slots=True)
 class Remainder:
-    """What is left of a person's quotas of today; None: no such quota."""
+    """Tokens and cost that a person's quotas leave for today; None: no such quota."""
 
     tokens: int | None = None
     cost: float | None = None

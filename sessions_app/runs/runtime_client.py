@@ -41,7 +41,7 @@ REASON_BYTES = 123
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Who sends a request to a runtime: the name of a person, or empty without users, and the person's quotas."""
+    """The sender of a request to a runtime: name and quotas of a person; without users the name is empty."""
 
     person: str = ""
     limits: Sequence[RunLimits] = ()

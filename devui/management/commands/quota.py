@@ -28,7 +28,7 @@ class Command(UserCommand):
             ("--tokens-a-day", "N", "tokens a day"),
             ("--cost-a-day", "AMOUNT", "cost a day, in the currency of prices.toml"),
         ):
-            parser.add_argument(option, metavar=metavar, help=f"Most {what}; none: no limit.")
+            parser.add_argument(option, metavar=metavar, help=f"Maximum of {what}; none: no limit.")
         parser.add_argument("--remove", action="store_true", help="Remove the quota of this user and app.")
 
     def change_users(self, options: dict[str, Any]) -> None:

@@ -25,10 +25,10 @@ from sessions_app.errors import DevUIError
 T = TypeVar("T")
 
 MAX_ATTEMPTS = 5
-"""Most attempts of an address within `WINDOW_S`."""
+"""Maximum attempts of an address within `WINDOW_S`."""
 
 MAX_USER_ATTEMPTS = 20
-"""Most attempts on a user within `WINDOW_S`, from all addresses."""
+"""Maximum attempts on a user within `WINDOW_S`, from all addresses."""
 
 RETRY_S = 5
 """Seconds after which to try again when too many attempts wait."""
@@ -53,7 +53,7 @@ class PasswordThrottle:
 
     Attributes:
         clock: returns the time in seconds.
-        max_addresses: most addresses and users that are remembered; who tried longest ago is forgotten first.
+        max_addresses: maximum addresses and users remembered; the one with the oldest attempt is forgotten first.
     """
 
     clock: Callable[[], float] = time.monotonic

@@ -103,7 +103,7 @@ def _lock_runs_of(runtime_id: str) -> list[EvalRun]:
 def continue_without_coordinator(run_id: str, started_at: float | None = None) -> bool:
     """Make a run pending, because its coordinator gives it up or is gone; return False if the run has ended.
 
-    Its attempts in flight go on in their processes.
+    Its attempts in flight continue in their processes.
 
     Args:
         started_at: the claim of the coordinator. If another one has claimed the run, nothing changes. None: any claim.
