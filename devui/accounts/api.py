@@ -14,6 +14,7 @@ from devui.accounts.models import Quota, Token
 from devui.accounts.roles import Role
 from sessions_app.errors import BadInput
 from sessions_app.http import person_name
+from sessions_app.ids import StorableText
 from sessions_app.runs.quotas import QuotaUse
 from sessions_app.store import units_of_work
 
@@ -26,7 +27,7 @@ class TokenIn(Schema):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str = Field(min_length=1, max_length=100)
+    name: StorableText = Field(min_length=1, max_length=100)
     role: Literal["reader", "runner", "admin"] = Field(description="At most the role of its user.")
     days: int | None = Field(default=90, ge=1, le=3650, description="Days until it expires; null: never.")
 

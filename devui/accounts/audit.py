@@ -17,13 +17,17 @@ from django.db.models import QuerySet
 from devui.accounts import targets
 from devui.accounts.models import AuditEntry
 from devui.accounts.roles import AccessRule
+from sessions_app import scopes
 
 REFUSED_STATUSES = frozenset({401, 403, 429})
 SIGN_IN, WRONG_PASSWORD = "sign-in", 422
 """Action of signing in, and the status with which a wrong password is refused."""
 
 MAX_TEXT = 1_000
-"""Characters of an object's id that are stored."""
+"""Characters of an object's id, and of an app, that are stored."""
+
+MAX_NAME = 200
+"""Characters of a person's name that are stored."""
 
 FIELDS = ("at", "person", "token", "action", "kind", "object_id", "app", "address", "outcome", "status")
 """Fields of an exported entry."""
@@ -54,12 +58,12 @@ def record_request(request: AuditedRequest) -> None:
     ids = {name: value for name, value in request.kwargs.items() if name not in {"app_name", "app"}}
     AuditEntry.objects.create(
         at=time.time(),
-        person=request.person,
+        person=scopes.clean_text(request.person)[:MAX_NAME],
         token=request.token,
         action=request.rule.action,
         kind=request.rule.kind,
-        object_id=("/".join(map(str, ids.values())) or request.objects)[:MAX_TEXT],
-        app=request.app or targets.app_of(request.route, request.kwargs),
+        object_id=_clean("/".join(map(str, ids.values())) or request.objects),
+        app=_clean(request.app or targets.app_of(request.route, request.kwargs)),
         address=request.address,
         status=request.status,
         outcome=_outcome(request.rule, request.status),
@@ -77,6 +81,11 @@ def record_command(action: str, kind: str, object_id: str = "") -> None:
         status=200,
         outcome=AuditEntry.Outcome.DONE,
     )
+
+
+def _clean(text: str) -> str:
+    """Return a text that the log can hold: requests that are refused may name anything."""
+    return scopes.clean_text(text)[:MAX_TEXT]
 
 
 def _system_user() -> str:

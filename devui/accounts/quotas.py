@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from django.db import transaction
 
 from devui.accounts.models import Quota
 from sessions_app.errors import BadInput, NotFound
+from sessions_app.ids import check_id, is_storable
 from sessions_app.runs import quotas
 from sessions_app.runs.quotas import QuotaUse
 from sessions_app.runs.run_limits import RunLimits
@@ -56,10 +56,11 @@ def set_quota(person: str, app: str, limits: Mapping[str, Any]) -> None:
 
     Raises:
         NotFound: there is no such user.
-        BadInput: a limit is negative, not finite or too large.
+        BadInput: a limit is negative, not finite or too large, or the name of the app cannot be stored.
     """
     _check_limits(limits)
-    if person and not User.objects.filter(username=person).exists():
+    check_id("app", app)
+    if person and not (is_storable(person) and User.objects.filter(username=person).exists()):
         raise NotFound(f"There is no user {person!r}.", hint="An empty name sets the quota of every user.")
     with transaction.atomic():
         Quota.objects.update_or_create(person=person, app=app, defaults=limits)
@@ -94,7 +95,7 @@ def describe_limits(quota: Quota) -> str:
 def _check_limits(limits: Mapping[str, Any]) -> None:
     for name, value in limits.items():
         largest = MAX_RUNS if name.startswith("runs") else MAX_AMOUNT
-        if value is not None and not (math.isfinite(value) and 0 <= value <= largest):
+        if value is not None and not 0 <= value <= largest:  # also refuses NaN
             raise BadInput(
                 f"{name} is {value}, which is not from 0 to {largest:,}.", hint="Leave it out for no limit."
             )

@@ -125,6 +125,12 @@ async def test_odd_ids_do_not_break_the_response(web):
     web.cookies.update(await sync_to_async(cookie_of)("admin"))
     answer = await web.post(f"/sessions/id/{10**30}/delete/", headers=BROWSER)
     assert answer.status_code in {400, 404}
+    await sync_to_async(users.create_user)("limited", Role.RUNNER, apps=["weather"])
+    web.cookies.update(await sync_to_async(cookie_of)("limited"))
+    for app in ("a\x00b", "\ud800", "x" * 2_000):
+        body = json.dumps({"appName": app, "userId": "u", "sessionId": "s", "newMessage": {}})
+        await web.post("/run", content=body, headers={**BROWSER, "Content-Type": "application/json"})
+    assert [app for *_, app, _ in (await entries())[1:]] == ["a\ufffdb", "\ufffd", "x" * audit.MAX_TEXT]
 
 
 def test_commands_are_recorded_with_the_system_user(monkeypatch):

@@ -212,7 +212,12 @@ def test_runs_without_person_take_no_query(django_assert_num_queries):
 
 
 def test_invalid_quotas_are_refused():
-    for limits in ({"runs_a_day": -1}, {"cost_a_day": float("nan")}, {"runs_at_once": 2**40}):
+    for limits in (
+        {"runs_a_day": -1},
+        {"cost_a_day": float("nan")},
+        {"runs_at_once": 2**40},
+        {"tokens_a_day": 10**400},
+    ):
         with pytest.raises(BadInput, match="is not from 0"):
             quotas.set_quota("", "", limits)
     with pytest.raises(NotFound, match="no user 'nobody'"):
@@ -255,6 +260,11 @@ async def test_admin_changes_quotas_over_the_api(web):
     assert (await web.get("/api/v1/quotas")).json() == {"quotas": [{**quota, "cost_a_day": 1.5}]}
     assert (await web.put("/api/v1/quotas", json={"runs_a_day": -1})).status_code == 422
     assert (await web.put("/api/v1/quotas", json={"person": "nobody", "runs_a_day": 1})).status_code == 404
+    for app in ("a\x00b", "\ud800", "x" * 1_000):
+        odd = json.dumps({"app": app, "runs_a_day": 1})
+        answer = await web.put("/api/v1/quotas", content=odd, headers={"Content-Type": "application/json"})
+        assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
+    assert (await web.put("/api/v1/quotas", json={"person": "a\x00b", "runs_a_day": 1})).status_code == 404
     assert (await web.delete("/api/v1/quotas?app=weather")).status_code == 204
     assert (await web.delete("/api/v1/quotas?app=weather")).status_code == 404
     web.cookies.update(await sync_to_async(cookie_of)("runner"))

@@ -258,6 +258,9 @@ async def test_only_admin_is_not_demoted_by_groups(web, provider, settings):
         ({"email": None}, 403, "Example did not send your email."),
         ({"email": "ann lee"}, 400, "'ann lee' is not a name for a user."),
         ({"email": "Reader"}, 409, "There is a user 'Reader' already."),
+        ({"email": "ann\x00@example.com"}, 502, "The provider sent a name of the person that is not valid."),
+        ({"email": "ann\n@example.com"}, 502, "The provider sent a name of the person that is not valid."),
+        ({"email": "a" * 300}, 400, "is not a name for a user."),
         ({"sub": "1\x00"}, 502, "The provider sent an id of the person that is not valid."),
         ({"sub": 7}, 502, "The provider sent an "),
         ({"sub": None}, 502, "The provider sent an ID token that is not valid"),
@@ -269,6 +272,7 @@ async def test_person_without_a_proper_name_is_refused(web, provider, claims, st
     assert answer.status_code == status
     assert message in failure_of(answer)
     await assert_nobody_signed_in(web)
+    assert len(await entries()) == 1
 
 
 @pytest.mark.parametrize(

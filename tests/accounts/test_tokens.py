@@ -127,6 +127,8 @@ async def test_api_creates_lists_and_revokes_tokens(web):
     assert "token" not in listed[0]
     too_much = await web.post("/api/v1/tokens", json={"name": "more", "role": "runner"}, headers=new)
     assert (too_much.status_code, too_much.json()["hint"]) == (400, "Your role is reader.")
+    odd = await web.post("/api/v1/tokens", json={"name": "a\x00", "role": "reader"}, headers=new)
+    assert odd.status_code == 422
     path = f"/api/v1/tokens/{made.json()['id']}"
     assert [(await web.delete(path, headers=header)).status_code for _ in range(2)] == [204, 404]
     assert (await web.get("/api/v1/tokens", headers=new)).status_code == 401

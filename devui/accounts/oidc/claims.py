@@ -79,12 +79,14 @@ def identity_of(provider: OidcProvider, claims: dict[str, Any]) -> OidcIdentity:
     """Return the person with these claims.
 
     Raises:
-        ProviderFault: the id of the person is not valid.
+        ProviderFault: the id or the name of the person is not valid.
         SignInRefused: the person has no name, or an email address that is not verified.
     """
     subject, name = claims["sub"], claims.get(provider.name_claim)
     if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT or not subject.isprintable():
         raise ProviderFault("The provider sent an id of the person that is not valid.")
+    if isinstance(name, str) and not name.isprintable():
+        raise ProviderFault("The provider sent a name of the person that is not valid.")
     if not isinstance(name, str) or not name:
         raise SignInRefused(
             f"{provider.label} did not send your {provider.name_claim}.",
