@@ -39,6 +39,11 @@ FIRST_WAIT_S = 1.0
 MAX_WAIT_S = 30.0
 """Maximum seconds of a wait, unless the service asks for more."""
 
+MAX_REQUESTED_S = 3_600.0
+"""Maximum seconds that a service can request. All processes wait, so a single wrong response would stop a model for
+ever; one that means more is asked again each hour.
+"""
+
 JITTER = 0.25
 """Maximum share that is added to a wait at random, so that attempts do not retry all at once."""
 
@@ -283,12 +288,13 @@ def _requested_wait(error: BaseException) -> float | None:
 
 
 def _parse_retry_after(value: str) -> float:
-    """Return the seconds of a number or until an HTTP date.
+    """Return the seconds of a number or until an HTTP date, at most `MAX_REQUESTED_S`.
 
     Raises:
         ValueError: the value is neither; NaN and Infinity are refused, too.
     """
     with suppress(ValueError):
         if math.isfinite(seconds := float(value)):
-            return max(seconds, 0.0)
-    return max((parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds(), 0.0)
+            return min(max(seconds, 0.0), MAX_REQUESTED_S)
+    seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
+    return min(max(seconds, 0.0), MAX_REQUESTED_S)

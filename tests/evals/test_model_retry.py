@@ -462,6 +462,16 @@ def test_a_wait_is_as_long_as_the_service_asks_else_ever_longer():
     assert model_retry.seconds_before_retry(dated, 1) == 3.0
 
 
+@pytest.mark.parametrize("requested", ["1e9", "1e308", "Fri, 31 Dec 9999 23:59:59 GMT"])
+def test_a_service_holds_a_model_for_at_most_an_hour(requested):
+    assert model_retry.seconds_before_retry(client_error(429, {"Retry-After": requested}), 1) == 3_600.0
+
+
+@pytest.mark.parametrize("requested", ["-5", "Thu, 01 Jan 1970 00:00:00 GMT"])
+def test_a_requested_wait_in_the_past_is_ignored(requested):
+    assert model_retry.seconds_before_retry(client_error(429, {"Retry-After": requested}), 3) == 4.0
+
+
 @pytest.mark.parametrize("expected", ["nan", "-NaN", "inf", "Infinity", "1e999"])
 def test_a_requested_wait_that_is_no_number_is_ignored(expected):
     assert model_retry.seconds_before_retry(client_error(429, {"Retry-After": expected}), 3) == 4.0
