@@ -95,3 +95,15 @@ class WorkerEndpoint:
             f"The worker at {self._worker.address} on host {self._worker.host}, or its process, does not answer.",
             hint="Try again. The worker's log has the reason.",
         )
+
+
+async def accepts_connections(address: str) -> bool:
+    """Tell whether a process listens on an address, host:port."""
+    host, _, port = address.rpartition(":")
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    except OSError:
+        return False
+    writer.close()
+    return True

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from devui.supervisor import http_calls
 from devui.supervisor.frame_feeds import FrameFeeds
 from devui.workers import waiting
-from devui.workers.endpoint import END, WorkerEndpoint
+from devui.workers.endpoint import END, WorkerEndpoint, accepts_connections
 from devui.workers.imports import WorkerImports
 from devui.workers.queues import ProcrastinateQueue, keep_queue_alive
 from devui.workers.registry import WorkerFacts, living_workers
@@ -80,15 +80,23 @@ class WorkerRuntimes:
         Raises:
             RuntimeUnavailable: no worker has the app.
         """
-        self.endpoint(app_name)
+        self._workers_with(app_name)
         return WorkerClient(self, self._feeds, app_name)
 
-    def endpoint(self, app_name: str) -> WorkerEndpoint:
-        """Return a worker's process of an app.
+    async def find_endpoint(self, app_name: str) -> WorkerEndpoint:
+        """Return a worker's process of an app. A worker that accepts no connection has just died: others come first.
 
         Raises:
             RuntimeUnavailable: no worker has the app.
         """
+        *others, last = self._workers_with(app_name)
+        for worker in others:
+            if await accepts_connections(worker.address):
+                return WorkerEndpoint.of_app(worker, app_name)
+        return WorkerEndpoint.of_app(last, app_name)
+
+    def _workers_with(self, app_name: str) -> list[WorkerFacts]:
+        """Return the workers that can take requests of an app, in any order: it spreads them."""
         capable = [worker for worker in self._workers if app_name in worker.apps]
         if not capable:
             raise RuntimeUnavailable(
@@ -96,7 +104,7 @@ class WorkerRuntimes:
                 hint="Start one whose agents folder has it: python manage.py worker AGENTS_DIR.",
             )
         ready = [worker for worker in capable if not worker.is_draining] or capable
-        return WorkerEndpoint.of_app(random.choice(ready), app_name)  # noqa: S311 - spreads requests
+        return random.sample(ready, len(ready))
 
     async def end_process(self, runtime_id: str, why: str) -> bool:
         """End a process that does not react, at its worker. Return False if no living worker has it."""
@@ -169,18 +177,19 @@ class WorkerClient:
         self, method: str, path: str, *, headers: Mapping[str, str], content: bytes
     ) -> AsyncIterator[httpx.Response]:
         """Send a request to ADK's server in a worker's process and stream the response."""
-        async with http_calls.open_stream(self._peer(), method, path, headers, content) as response:
+        peer = await self._find_peer()
+        async with http_calls.open_stream(peer, method, path, headers, content) as response:
             yield response
 
     @asynccontextmanager
     async def open_socket(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[RuntimeSocket]:
         """Open a socket to ADK's server in a worker's process."""
-        async with http_calls.open_socket(self._peer(), path, headers) as opened:
+        async with http_calls.open_socket(await self._find_peer(), path, headers) as opened:
             yield opened
 
     async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Call a `/devui/…` endpoint of a worker's process and return its JSON."""
-        return await http_calls.call(self._peer(), method, path, body)
+        return await http_calls.call(await self._find_peer(), method, path, body)
 
-    def _peer(self) -> WorkerEndpoint:
-        return self._runtimes.endpoint(self._app_name)
+    async def _find_peer(self) -> WorkerEndpoint:
+        return await self._runtimes.find_endpoint(self._app_name)
