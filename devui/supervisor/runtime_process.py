@@ -35,6 +35,9 @@ SERVER_VARIABLES = (
 )
 """Prefixes of the variables that only the server uses: agents do not get them."""
 
+STORE_PASSWORD = "PGPASSWORD"  # noqa: S105 - the name of a variable
+"""Variable with the server's password of the store, if DATABASE_URL has none. Agents of another user do not get it."""
+
 REFUSAL_PREFIX = "CommandError: "
 """Beginning of the output line with the reason."""
 
@@ -254,13 +257,14 @@ async def _start_process(
         stderr=output,
         pass_fds=(listening, life),
         start_new_session=True,
-        env={**_inherited_environment(), **variables},
+        env={**_inherited_environment(user), **variables},
         user=user.uid if user else None,
         group=user.group if user else None,
         extra_groups=user.groups if user else None,
     )
 
 
-def _inherited_environment() -> dict[str, str]:
+def _inherited_environment(user: AgentUser | None) -> dict[str, str]:
     """Return the environment without the variables of the web process."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(SERVER_VARIABLES)}
+    secrets_of_server = (*SERVER_VARIABLES, STORE_PASSWORD) if user else SERVER_VARIABLES
+    return {name: value for name, value in os.environ.items() if not name.startswith(secrets_of_server)}

@@ -39,7 +39,8 @@ from google.genai import types
 
 def tell_user() -> dict:
     """Return who runs this."""
-    return {"user": os.getuid(), "groups": os.getgroups(), "home": os.environ["HOME"]}
+    password = os.environ.get("PGPASSWORD")
+    return {"user": os.getuid(), "groups": os.getgroups(), "home": os.environ["HOME"], "password": password}
 
 
 def read_file(path: str) -> str:
@@ -140,7 +141,7 @@ def web(folder: Path, database: tuple[str, str]) -> Iterator[Web]:
         process = forked_processes.Popen(
             command,
             cwd=ROOT,
-            env=environment(folder, database),
+            env=environment(folder, database, PGPASSWORD="of the server"),
             stdout=output,
             stderr=subprocess.STDOUT,
             text=True,
@@ -178,6 +179,7 @@ def test_agents_of_another_user_work_and_reach_nothing_of_the_server(web, folder
     who = answer(web, session, "tell_user {}")
     assert who["user"] != 0
     assert 0 not in who["groups"]
+    assert who["password"] is None
 
     secret = folder / "data" / SECRET
     assert answer(web, session, f'read_file {{"path": "{secret}"}}') == "PermissionError"
