@@ -31,6 +31,9 @@ def create_user(
         AlreadyExists: the name is taken.
     """
     user = User(username=name)
+    plain_name = User.normalize_username(name)
+    if plain_name != name:  # letters of full width, for example, look like others
+        raise BadInput(f"{name!r} is not a name for a user.", hint=f"Write it {plain_name!r}.")
     try:
         user.clean_fields(exclude=["password"])
     except ValidationError as error:

@@ -257,6 +257,7 @@ async def test_only_admin_is_not_demoted_by_groups(web, provider, settings):
         ({"email_verified": None}, 403, "Example has not verified your email address."),
         ({"email": None}, 403, "Example did not send your email."),
         ({"email": "ann lee"}, 400, "'ann lee' is not a name for a user."),
+        ({"email": "\uff52eader"}, 400, "'\uff52eader' is not a name for a user."),
         ({"email": "Reader"}, 409, "There is a user 'Reader' already."),
         ({"email": "ann\x00@example.com"}, 502, "The provider sent a name of the person that is not valid."),
         ({"email": "ann\n@example.com"}, 502, "The provider sent a name of the person that is not valid."),
