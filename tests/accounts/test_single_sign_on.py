@@ -358,6 +358,16 @@ async def test_provider_that_answers_nonsense_signs_nobody_in(web, provider, mon
     await assert_nobody_signed_in(web)
 
 
+async def test_huge_answer_is_not_read(web, provider):
+    async def answer(request):
+        return Response(b" " * 3_000_000)
+
+    provider.broken["/.well-known/openid-configuration"] = answer
+    response = await web.get("/login/sso/", headers={"Accept": "text/html"})
+    assert response.status_code == 502
+    assert "answered more than 1,048,576 bytes" in failure_of(response)
+
+
 @pytest.mark.parametrize("answer", [no_json, wrong_shape, nothing_inside, fails, hangs])
 async def test_provider_that_does_not_describe_itself_is_named(web, provider, monkeypatch, answer):
     monkeypatch.setattr(client, "TIMEOUT_S", 0.3)

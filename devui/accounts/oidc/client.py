@@ -6,6 +6,7 @@ Nothing of a provider is cached: sign-ins are rare, and its keys and addresses m
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -24,6 +25,9 @@ log = logging.getLogger(__name__)
 
 TIMEOUT_S = 10.0
 """Seconds for each response of the provider."""
+
+MAX_BODY = 1024 * 1024
+"""Bytes of a response of the provider."""
 
 MAX_TEXT = 200
 """Characters of a provider's error that are shown."""
@@ -142,13 +146,12 @@ async def warn_of_faults(provider: OidcProvider) -> None:
 async def _fetch(http: httpx.AsyncClient, method: str, url: str, **arguments: Any) -> dict[str, Any]:
     """Send a request to the provider and return the JSON object of its response."""
     try:
-        async with asyncio.timeout(TIMEOUT_S):
-            response = await http.request(method, url, **arguments)
+        async with asyncio.timeout(TIMEOUT_S), http.stream(method, url, **arguments) as response:
+            content = _json_of(await _read_body(url, response))
     except (TimeoutError, httpx.TimeoutException) as error:
         raise ProviderFault(f"{url} did not answer within {TIMEOUT_S:.0f} s.") from error
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
         raise ProviderFault(f"{url} cannot be reached: {error}.") from error
-    content = _json_of(response)
     if not response.is_success:
         reason = f": {str(content['error'])[:MAX_TEXT]}" if content and "error" in content else ""
         raise ProviderFault(f"{url} answered {response.status_code}{reason}.")
@@ -157,9 +160,18 @@ async def _fetch(http: httpx.AsyncClient, method: str, url: str, **arguments: An
     return content
 
 
-def _json_of(response: httpx.Response) -> dict[str, Any] | None:
+async def _read_body(url: str, response: httpx.Response) -> bytes:
+    body = bytearray()
+    async for part in response.aiter_bytes():
+        body += part
+        if len(body) > MAX_BODY:
+            raise ProviderFault(f"{url} answered more than {MAX_BODY:,} bytes.")
+    return bytes(body)
+
+
+def _json_of(body: bytes) -> dict[str, Any] | None:
     try:
-        content = response.json()
+        content = json.loads(body)
     except (ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) else None
