@@ -58,15 +58,15 @@ async def test_queued_run_is_delivered_after_its_request_ended(monkeypatch):
     written = threading.Event()
     write_row = lifecycle.create_run
 
-    def slowly(*arguments: Any, run_id: str) -> Run:
+    def slowly(*arguments: Any, **options: Any) -> Run:
         assert written.wait(60)
-        return write_row(*arguments, run_id=run_id)
+        return write_row(*arguments, **options)
 
     monkeypatch.setattr(lifecycle, "create_run", slowly)
     value = Given()
     runs.register(value)
     try:
-        await cancel_while_writing(asyncio.create_task(dispatch.start_run(session, {})), written)
+        await cancel_while_writing(asyncio.create_task(dispatch.start_run(session, {}, person="")), written)
         async with asyncio.timeout(60):
             await value.took.wait()
     finally:
