@@ -23,6 +23,9 @@ pytest_plugins = [
 CLIENTS = {"async_client", "client", "get", "web"}
 """Fixtures that ask for pages and the API: what they get is made of rows, whatever database has read them."""
 
+TEAMS = "tests/workers/"
+"""Tests that start teams of web processes and workers."""
+
 SQL_FOLDERS = ("tests/sessions/", "tests/search/", "tests/trends/")
 """Tests of what the store's SQL does, which differs between databases."""
 
@@ -42,7 +45,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what touches the store; skip what takes long, and say so: `make soak` runs it."""
+    """Mark what touches the store; skip what takes long, and say so: `make soak` runs it.
+
+    The tests of teams come first: they run one after the other, and take longer than any other group.
+    """
+    items.sort(key=lambda item: not item.nodeid.startswith(TEAMS))
     for item in items:
         if "django_db_setup" in getattr(item, "fixturenames", ()) or item.get_closest_marker("django_db"):
             item.add_marker("store")
@@ -60,7 +67,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give a worker whole files, whose tests share processes and browsers, and `tests/e2e` as one, for its server.
+    """Give a worker whole files, whose tests share processes and browsers, and two folders as one.
+
+    The tests of `tests/e2e` share a server. Those of `tests/workers` start teams: each has half of the connections that
+    PostgreSQL allows by default.
 
     xdist's own groups are not heard with pytest 9.2 (pytest-xdist issue 1386).
     """
@@ -68,7 +78,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "e2e" if nodeid.startswith("tests/e2e/") else super()._split_scope(nodeid)
+            folder = next((folder for folder in ("tests/e2e/", TEAMS) if nodeid.startswith(folder)), None)
+            return folder or super()._split_scope(nodeid)
 
     return Scheduling(config, log)
 
