@@ -42,7 +42,7 @@ def test_drained_worker_of_another_host_finishes_its_run_and_ends(team):
     answer = httpx.post(f"{web.url}/api/v1/workers/{id_of(web, worker)}/drain", trust_env=False)
     assert answer.status_code == 204
     assert statuses(web) == {"draining": 1}
-    worker.first_line("A person drains this worker")
+    worker.first_line("A person has requested to drain this worker")
     late = web.run(web.session(), "say late")
     assert worker.process.wait(PATIENCE_S) == 0
     assert web.status(run_id) == "done"
@@ -67,7 +67,7 @@ def test_removed_worker_that_does_not_answer_is_replaced_and_ends_when_it_wakes(
     assert (facts["status"], facts["counts"]["passed"]) == ("done", CASES)
     paused.process.send_signal(signal.SIGCONT)
     assert paused.process.wait(PATIENCE_S) == 0
-    assert "A person has removed this worker" in paused.log.read_text()
+    assert "This worker ends: a person has removed it" in paused.log.read_text()
     assert statuses(web) == {"alive": 1}
     assert remove(web, worker_id) == 404
 
