@@ -204,6 +204,11 @@ def rule_of(request: HttpRequest) -> AccessRule:
     return rule or AccessRule(Role.READER)
 
 
+def note_sign_in(request: HttpRequest, name: str) -> None:
+    """Set the name with which the audit log lists a request that signs in; empty: the sender has given none."""
+    request.devui_signs_in = name or "(no name)"  # type: ignore[attr-defined]  # Django's requests have no such field
+
+
 async def _record_action(request: HttpRequest, status: int) -> None:
     """Write the audit entry of a request."""
     rule, person = rule_of(request), person_of(request)

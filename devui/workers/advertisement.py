@@ -19,7 +19,7 @@ from sessions_app.store import change_notification
 
 
 class Instruction(Enum):
-    """What a worker has to do: take runs, or what a person has requested on its page or by the API."""
+    """The instruction in the row of a worker. People set `DRAIN` and `END` on the page of workers or by the API."""
 
     TAKE_RUNS = auto()
     DRAIN = auto()

@@ -13,7 +13,7 @@ from sessions_app.runs import processes
 
 @dataclass(frozen=True, slots=True)
 class WorkerFacts:
-    """What the row of a worker says about it.
+    """A worker as its row describes it.
 
     Attributes:
         apps: app → hash of its code.

@@ -23,7 +23,7 @@ CODE_LENGTH = 7
 
 @dataclass(frozen=True, slots=True)
 class WaitReason:
-    """Why a run or attempt waits: a code for programs, and a sentence for people."""
+    """The reason for which a run or attempt waits: a code for programs, and a sentence for people."""
 
     code: str
     text: str

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RunContext:
-    """What the attempts of a run share in this process.
+    """A run and the objects that its attempts share in this process.
 
     Attributes:
         tries: starts and ends them, by the plan of the run.

@@ -156,7 +156,7 @@ def test_documented_commands_restore_everything(cluster: Cluster, tmp_path: Path
         demo = len(re.findall(r'"app"', (ROOT / "examples/demo.json").read_text()))
         wait_for(lambda: len(sessions(client)) > demo / 2, tmp_path / "log")
     with deployment.serve() as client:  # nothing is written any more
-        before, kept = sessions(client), content(client, artifact)
+        sessions_before, content_before = sessions(client), content(client, artifact)
         for command in BACKUP:
             deployment.run(command)
     counts = deployment.counts()
@@ -172,7 +172,7 @@ def test_documented_commands_restore_everything(cluster: Cluster, tmp_path: Path
     assert shlex.split(start)[:3] == ["docker", "compose", "up"]
     with deployment.serve() as client:
         assert client.get("/ready").json()["status"] == "ready"
-        assert [row["key"] for row in sessions(client)] == [row["key"] for row in before]
-        assert content(client, artifact) == kept == CONTENT
+        assert [row["key"] for row in sessions(client)] == [row["key"] for row in sessions_before]
+        assert content(client, artifact) == content_before == CONTENT
     with psycopg.connect(deployment.url) as connection, pytest.raises(psycopg.Error, match="append-only"):
         connection.execute("DELETE FROM accounts_auditentry")

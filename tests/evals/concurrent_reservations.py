@@ -34,8 +34,8 @@ def count_admitted(requests: int, limit: int) -> int:
     from evals_app.rates import model_rates
     from evals_app.rates.rate_limits import RateLimit
 
-    asked = RateLimit(model="m", requests_per_minute=limit)
-    replies = [model_rates.reserve("m", asked) for _ in range(requests)]
+    rate_limit = RateLimit(model="m", requests_per_minute=limit)
+    replies = [model_rates.reserve("m", rate_limit) for _ in range(requests)]
     return sum(isinstance(reply, model_rates.Reservation) for reply in replies)
 
 

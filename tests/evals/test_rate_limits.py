@@ -290,12 +290,12 @@ async def test_invalid_file_of_limits_fails_the_run_with_its_place(play, folder)
 async def test_requested_wait_holds_for_the_other_attempts(play, monkeypatch):
     """The first attempt is refused; the second asks when that wait is over, and never meets a refusal."""
     monkeypatch.setattr(random, "random", lambda: 0.0)
-    asked = []
+    call_times = []
 
     class Refuses(Counted):
         async def generate_content_async(self, llm_request, stream=False):
-            asked.append(time.monotonic())
-            if len(asked) == 1:
+            call_times.append(time.monotonic())
+            if len(call_times) == 1:
                 raise client_error(429, {"Retry-After": "1"})
             await asyncio.sleep(0.01)
             async for response in super().generate_content_async(llm_request, stream):
@@ -303,7 +303,7 @@ async def test_requested_wait_holds_for_the_other_attempts(play, monkeypatch):
 
     run = await play(THREE, agent(Refuses(model="refuses", asked=[])), parallelism=2)
     assert run.passed == 3
-    early = [at - asked[0] for at in asked[1:] if at - asked[0] < 0.9]
+    early = [at - call_times[0] for at in call_times[1:] if at - call_times[0] < 0.9]
     assert len(early) <= 1, "only a call that was under way with the first one"
 
 

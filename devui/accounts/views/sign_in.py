@@ -33,7 +33,7 @@ async def sign_in(request: HttpRequest) -> HttpResponse:
         request.POST.get("name", "").strip()[:MAX_NAME].replace("\x00", "\ufffd")
     )  # PostgreSQL stores no NUL
     verify = partial(logins.check_password, name, request.POST.get("password", "")[:MAX_PASSWORD])
-    request.devui_signs_in = name or "(no name)"  # type: ignore[attr-defined]  # read by the guard
+    guard.note_sign_in(request, name)
     try:
         user = await throttling.throttle.attempt(verify, request.META.get("REMOTE_ADDR", ""), name)
     except TooManyAttempts as error:

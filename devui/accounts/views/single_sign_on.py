@@ -82,13 +82,13 @@ async def _sign_in(request: HttpRequest, provider: OidcProvider, sign_in: SignIn
     """Return the cookie of a new login of the person whom the provider names."""
     address = request.META.get("REMOTE_ADDR", "")
     throttling.throttle.count(address)
-    request.devui_signs_in = "(no name)"  # type: ignore[attr-defined]  # read by the guard
+    guard.note_sign_in(request, "")
     code = client.require_code(provider, request.GET.dict())
     async with ProviderClient.open(provider) as oidc:
         identity = await oidc.fetch_identity(sign_in, code, _callback_url(request))
-    request.devui_signs_in = identity.name  # type: ignore[attr-defined]  # as above
+    guard.note_sign_in(request, identity.name)
     user = await units_of_work.write(linked_users.sign_in_identity, provider, identity)
-    request.devui_signs_in = user.username  # type: ignore[attr-defined]  # as above
+    guard.note_sign_in(request, user.username)
     throttling.throttle.forget(address)
     return await units_of_work.write(logins.start_login, user)
 

@@ -44,7 +44,7 @@ class LoginUnreadable(DevUIError):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What is stored of the login. `token` is empty if programs have none."""
+    """The stored password, key and token of the login with one password. The token is empty if programs have none."""
 
     password: str
     key: str
