@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from typing import IO, Any
+from dataclasses import dataclass
+from typing import IO, Any, cast
 
 from django import http
 from django.shortcuts import render
@@ -14,14 +15,17 @@ from django.utils.module_loading import import_string
 from django_htmx.middleware import HtmxDetails
 
 __all__ = [
+    "Access",
     "HttpRequest",
     "LazyRoute",
+    "access_of",
     "download",
     "download_page",
     "json_text",
     "person_name",
     "redirect_to",
     "render_partial",
+    "set_access",
     "wants_partial",
 ]
 
@@ -29,10 +33,30 @@ CHUNK = 256 * 1024
 """Bytes of a file that are sent at a time."""
 
 
+@dataclass(slots=True)
+class Access:
+    """What the guard of the login knows about a request.
+
+    Attributes:
+        is_authenticated: whether its sender has logged in; false where no login is set up.
+        person_name: name of its sender; empty without users.
+        has_account: whether its sender is a user.
+    """
+
+    is_authenticated: bool = False
+    person_name: str = ""
+    has_account: bool = False
+
+    def role_in(self, app: str) -> str:
+        """Return the name of the role of the sender in an app; empty without users."""
+        return ""
+
+
 class HttpRequest(http.HttpRequest):
-    """A request that passed `HtmxMiddleware`."""
+    """A request that passed `HtmxMiddleware` and the guard of the login."""
 
     htmx: HtmxDetails
+    devui_access: Access
 
 
 def _not_imported(request: http.HttpRequest, **_: Any) -> http.HttpResponse:
@@ -61,10 +85,20 @@ class LazyRoute(URLPattern):
         self.callback = import_string(self.lookup_str)
 
 
+def access_of(request: http.HttpRequest) -> Access:
+    """Return the access of a request; projects that mount DevUI have a login of their own instead."""
+    access: Access | None = getattr(request, "devui_access", None)
+    return access or Access()
+
+
+def set_access(request: http.HttpRequest, access: Access) -> None:
+    """Set the access of a request."""
+    cast(HttpRequest, request).devui_access = access
+
+
 def person_name(request: http.HttpRequest) -> str:
     """Return the name of the person who sends a request; empty without users."""
-    person = getattr(request, "devui_person", None)
-    return "" if person is None else str(person.name)
+    return access_of(request).person_name
 
 
 def wants_partial(request: http.HttpRequest, target: str) -> bool:

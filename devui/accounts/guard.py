@@ -7,7 +7,7 @@ import logging
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 from urllib.parse import parse_qsl
@@ -26,6 +26,7 @@ from devui.accounts.audit import AuditedRequest
 from devui.accounts.logins import Person
 from devui.accounts.roles import (
     APP_FIELDS,
+    READ,
     SOCKETS,
     TARGET_APP_FIELDS,
     AccessRule,
@@ -42,6 +43,8 @@ from devui.web.middleware import GetResponse, Middleware
 from devui.web.origins import AsgiApp, AsgiScope
 from devui.web.proxies import header_of_trusted_proxy
 from sessions_app.errors import DevUIError, Forbidden
+from sessions_app.http import Access, access_of, set_access
+from sessions_app.http import HttpRequest as DevUIRequest
 from sessions_app.store import units_of_work
 
 log = logging.getLogger(__name__)
@@ -64,6 +67,37 @@ NO_USERS = Problem(
     "no_users",
     "On the server's machine, create one: `python manage.py createuser NAME --role admin`.",
 )
+
+
+@dataclass(slots=True)
+class UserAccess(Access):
+    """The access of a request with users.
+
+    Attributes:
+        person: its sender; None if unknown.
+        match: what its address resolves to; None if no page has the address.
+        rule: the rule for it.
+        objects, app: ids of the objects, and the app, that its body names; for the audit log.
+        sign_in_name: the name with which the audit log lists it if it signs in.
+    """
+
+    person: Person | None = None
+    match: ResolverMatch | None = None
+    rule: AccessRule = READ
+    objects: str = ""
+    app: str = ""
+    sign_in_name: str = ""
+
+    @classmethod
+    def of(cls, person: Person | None) -> UserAccess:
+        """Return the access of a sender."""
+        if person is None:
+            return cls()
+        return cls(True, person.name, person.user is not None, person)
+
+    def role_in(self, app: str) -> str:
+        """Return the name of the role of the sender in an app."""
+        return self.person.role_in(app).label if self.person else ""
 
 
 class UserRequired(Middleware):
@@ -96,22 +130,22 @@ class UserRequired(Middleware):
         self, request: HttpRequest, view: Any, args: Any, kwargs: dict[str, Any]
     ) -> HttpResponseBase | None:
         """Refuse a form whose role depends on one of its fields."""
-        rule, person = rule_of(request), person_of(request)
-        match: ResolverMatch | None = getattr(request, "devui_route", None)
+        access = _access_of(request)
+        rule, person, match = access.rule, access.person, access.match
         if person is None or match is None:
             return None
         key = f"{request.method} {match.route}"
         if field := APP_FIELDS.get(key):
-            request.devui_app = app = targets.app_in_body(request, match.route, field)  # type: ignore[attr-defined]  # for the audit
-            return _role_refusal(request, person, rule, app)
+            access.app = targets.app_in_body(request, match.route, field)
+            return _role_refusal(request, person, rule, access.app)
         if field := TARGET_APP_FIELDS.get(key):
             target = targets.app_in_body(request, match.route, field)
             return _role_refusal(request, person, rule, target) if target else None
         if not rule.form_field:
             return None
-        request.devui_rule = rule = rule.of_form(request.POST.dict())  # type: ignore[attr-defined]  # see `rule_of`
-        request.devui_objects = ", ".join(request.POST.getlist("session"))  # type: ignore[attr-defined]  # for the audit
-        return _role_refusal(request, person, rule)
+        access.rule = rule.of_form(request.POST.dict())
+        access.objects = ", ".join(request.POST.getlist("session"))
+        return _role_refusal(request, person, access.rule)
 
     async def _refusal(self, request: HttpRequest) -> HttpResponseBase | None:
         is_file = request.path.startswith(settings.STATIC_URL)
@@ -120,12 +154,13 @@ class UserRequired(Middleware):
         person = await _find_person(
             cast(ASGIRequest, request).scope, request.COOKIES, request.headers.get("Authorization", "")
         )
-        request.devui_login = request.devui_person = person  # type: ignore[attr-defined]  # see `person_of`
+        access = UserAccess.of(person)
+        set_access(request, access)
         if person is not None and person.unrecorded_use is not None:
             await units_of_work.write(personal_tokens.record_use, person.unrecorded_use)
         match = None if is_file else _find_route(request)
         rule = find_rule(request.method or "", match.route) if match else None
-        request.devui_route, request.devui_rule = match, rule  # type: ignore[attr-defined]  # see `rule_of`
+        access.match, access.rule = match, rule or READ
         if person is None and match is not None and is_public(request.method or "", match.route):
             return None
         if person is None:
@@ -164,8 +199,7 @@ class UserSockets(GuardedSockets):
 
 def person_of(request: HttpRequest) -> Person | None:
     """Return the sender of a request; None if unknown."""
-    person: Person | None = getattr(request, "devui_person", None)
-    return person
+    return _access_of(request).person
 
 
 def user_of(request: HttpRequest) -> User:
@@ -198,24 +232,25 @@ def expiry_of(request: HttpRequest) -> float | None:
     return person.expires_at if person else None
 
 
-def rule_of(request: HttpRequest) -> AccessRule:
-    """Return the rule of a request; if it has none, one that reads."""
-    rule: AccessRule | None = getattr(request, "devui_rule", None)
-    return rule or AccessRule(Role.READER)
-
-
 def note_sign_in(request: HttpRequest, name: str) -> None:
     """Set the name with which the audit log lists a request that signs in; empty: the sender has given none."""
-    request.devui_signs_in = name or "(no name)"  # type: ignore[attr-defined]  # Django's requests have no such field
+    _access_of(request).sign_in_name = name or "(no name)"
+
+
+def _access_of(request: HttpRequest) -> UserAccess:
+    access = access_of(request)
+    return access if isinstance(access, UserAccess) else UserAccess()
 
 
 async def _record_action(request: HttpRequest, status: int) -> None:
     """Write the audit entry of a request."""
-    rule, person = rule_of(request), person_of(request)
-    name = person.name if person else getattr(request, "devui_signs_in", "")
-    if not rule.action or not name or (rule.action == EXPORT and request.method in BODILESS_METHODS):
+    access = _access_of(request)
+    rule, person, match = access.rule, access.person, access.match
+    name = access.person_name or access.sign_in_name
+    if match is None or not rule.action or not name:
         return
-    match: ResolverMatch = request.devui_route  # type: ignore[attr-defined]  # set by `_refusal`
+    if rule.action == EXPORT and request.method in BODILESS_METHODS:
+        return
     audited = AuditedRequest(
         rule,
         name,
@@ -224,8 +259,8 @@ async def _record_action(request: HttpRequest, status: int) -> None:
         token=person.token if person else "",
         route=match.route,
         kwargs=match.kwargs,
-        objects=getattr(request, "devui_objects", ""),
-        app=getattr(request, "devui_app", ""),
+        objects=access.objects,
+        app=access.app,
     )
     try:
         await units_of_work.write(audit.record_request, audited)
@@ -252,7 +287,7 @@ def _role_refusal(
 ) -> HttpResponseBase | None:
     if rule is not None and person.role_in(app) >= rule.role:
         return None
-    request.htmx = HtmxDetails(request)  # type: ignore[attr-defined]  # its middleware has not run yet
+    cast(DevUIRequest, request).htmx = HtmxDetails(request)  # its middleware has not run yet
     return error_responses.problem_response(request, _refused(person, rule, app))
 
 

@@ -12,6 +12,7 @@ from django.urls import reverse
 from devui.web.agent_evalsets import AgentEvalset, evalsets_of
 from devui.web.mount_path import path_below_mount
 from sessions_app.agents.folder import configured_folder
+from sessions_app.http import Access, access_of
 
 NAVIGATION = (
     ("agents", "Agents", "a", "home"),
@@ -79,19 +80,14 @@ class Shell:
         return evalsets_of(folder, self.app)[self.app] if is_in_folder else []
 
     @property
-    def has_login(self) -> bool:
-        """Tell whether the user has signed in, and so can sign out."""
-        return getattr(self._request, "devui_login", None) is not None
-
-    @property
-    def person(self) -> Any:
-        """The user who asks for the page; None without users."""
-        return getattr(self._request, "devui_person", None)
+    def access(self) -> Access:
+        """The login of the page's user."""
+        return access_of(self._request)
 
     @property
     def role(self) -> str:
         """The user's role in the app of the page; empty without users."""
-        return self.person.role_in(self.app).label if self.person else ""
+        return self.access.role_in(self.app)
 
 
 def shell(request: HttpRequest) -> dict[str, Any]:

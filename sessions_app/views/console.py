@@ -10,7 +10,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_POST, require_safe
 
 from sessions_app.errors import AgentNotLoaded, NotFound, RuntimeUnavailable, SessionMissing
-from sessions_app.http import person_name, render_partial
+from sessions_app.http import access_of, person_name, render_partial
 from sessions_app.lookup import find_run, find_session
 from sessions_app.models import AgentSession
 from sessions_app.paths import session_url
@@ -123,7 +123,7 @@ async def call(request: HttpRequest, pk: int) -> HttpResponse:
     errors = {name: error for name, error in draft.errors.items() if not (name == "message" and names)}
     if errors:
         return _render_errors(request, session, replace(draft, errors=errors))
-    with_token = getattr(request, "devui_login", None) is not None
+    with_token = access_of(request).is_authenticated
     call = request_snippets.RequestSnippet.of(
         session, draft, names, request.build_absolute_uri("/"), with_token=with_token
     )

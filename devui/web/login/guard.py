@@ -25,6 +25,7 @@ from devui.web.login.credentials_file import Credentials, LoginUnreadable
 from devui.web.login.sockets import GuardedSockets
 from devui.web.middleware import Middleware
 from devui.web.origins import AsgiScope
+from sessions_app.http import Access, access_of, set_access
 
 PUBLIC_FILES = (
     "favicon.svg",
@@ -78,7 +79,7 @@ class LoginRequired(Middleware):
 
     def after(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         """Send `Cache-Control: no-store` with authenticated responses that set none themselves."""
-        if getattr(request, "devui_login", None) is not None:
+        if access_of(request).is_authenticated:
             keep_out_of_caches(response)
         return response
 
@@ -104,7 +105,7 @@ def keep_out_of_caches(response: HttpResponseBase) -> None:
 def _is_authenticated(request: HttpRequest, login: Credentials) -> bool:
     if not authentication.is_authenticated(login, request.COOKIES, request.headers.get("Authorization", "")):
         return False
-    request.devui_login = login  # type: ignore[attr-defined]  # read by the frame of pages
+    set_access(request, Access(is_authenticated=True))
     return True
 
 
