@@ -22,6 +22,7 @@ __all__ = [
     "download",
     "download_page",
     "json_text",
+    "note_object",
     "person_name",
     "redirect_to",
     "render_partial",
@@ -41,11 +42,14 @@ class Access:
         is_authenticated: whether its sender has logged in; false where no login is set up.
         person_name: name of its sender; empty without users.
         has_account: whether its sender is a user.
+        objects, app: ids of its objects, and their app, for the audit log if its address does not name them.
     """
 
     is_authenticated: bool = False
     person_name: str = ""
     has_account: bool = False
+    objects: str = ""
+    app: str = ""
 
     def role_in(self, app: str) -> str:
         """Return the name of the role of the sender in an app; empty without users."""
@@ -99,6 +103,13 @@ def set_access(request: http.HttpRequest, access: Access) -> None:
 def person_name(request: http.HttpRequest) -> str:
     """Return the name of the person who sends a request; empty without users."""
     return access_of(request).person_name
+
+
+def note_object(request: http.HttpRequest, *ids: object, app: str = "") -> None:
+    """Set the object of a request for the audit log if its address does not name it; `app`: if that does not either."""
+    access = access_of(request)
+    access.objects = "/".join(map(str, ids))
+    access.app = app or access.app
 
 
 def wants_partial(request: http.HttpRequest, target: str) -> bool:

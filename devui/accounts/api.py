@@ -13,7 +13,7 @@ from devui.accounts import guard, personal_tokens, quotas
 from devui.accounts.models import Quota, Token
 from devui.accounts.roles import Role
 from sessions_app.errors import BadInput
-from sessions_app.http import person_name
+from sessions_app.http import note_object, person_name
 from sessions_app.ids import StorableText
 from sessions_app.runs.quotas import QuotaUse
 from sessions_app.store import units_of_work
@@ -72,6 +72,7 @@ async def create_token(request: HttpRequest, body: TokenIn) -> Status[NewTokenOu
         AlreadyExists: the user has a token of this name.
     """
     user = await units_of_work.read(guard.user_of, request)
+    note_object(request, body.name)
     role, max_role = Role.of(body.role), guard.highest_role(request)
     if role > max_role:
         raise BadInput(f"A token cannot have the role {body.role}.", hint=f"Your role is {max_role.label}.")
@@ -89,7 +90,7 @@ async def revoke_token(request: HttpRequest, token: int) -> Status[None]:
         NotFound: you have no such token.
     """
     user = await units_of_work.read(guard.user_of, request)
-    await units_of_work.write(personal_tokens.revoke_token, user, token)
+    note_object(request, await units_of_work.write(personal_tokens.revoke_token, user, token))
     return Status(204, None)
 
 
@@ -157,6 +158,7 @@ async def set_quota(request: HttpRequest, body: QuotaIn) -> QuotasOut:
         BadInput: a limit is out of range.
     """
     limits = body.dict(include=set(quotas.LIMITS), exclude_unset=True)
+    note_object(request, quotas.describe_change(body.person, body.app, limits), app=body.app)
     await units_of_work.write(quotas.set_quota, body.person, body.app, limits)
     return await list_quotas(request)
 
@@ -168,6 +170,7 @@ async def remove_quota(request: HttpRequest, person: str = "", app: str = "") ->
     Raises:
         NotFound: there is none.
     """
+    note_object(request, quotas.describe_change(person, app), app=app)
     await units_of_work.write(quotas.remove_quota, person, app)
     return Status(204, None)
 

@@ -39,7 +39,7 @@ class AuditedRequest:
 
     Attributes:
         route, kwargs: what its address resolves to.
-        objects, app: ids of the objects, and the app, that its body names instead.
+        objects, app: ids of the objects, and the app, that its view names instead.
     """
 
     rule: AccessRule
@@ -62,7 +62,7 @@ def record_request(request: AuditedRequest) -> None:
         token=request.token,
         action=request.rule.action,
         kind=request.rule.kind,
-        object_id=_clean("/".join(map(str, ids.values())) or request.objects),
+        object_id=_clean(request.objects or "/".join(map(str, ids.values()))),
         app=_clean(request.app or targets.app_of(request.route, request.kwargs)),
         address=request.address,
         status=request.status,

@@ -77,15 +77,12 @@ class UserAccess(Access):
         person: its sender; None if unknown.
         match: what its address resolves to; None if no page has the address.
         rule: the rule for it.
-        objects, app: ids of the objects, and the app, that its body names; for the audit log.
         sign_in_name: the name with which the audit log lists it if it signs in.
     """
 
     person: Person | None = None
     match: ResolverMatch | None = None
     rule: AccessRule = READ
-    objects: str = ""
-    app: str = ""
     sign_in_name: str = ""
 
     @classmethod
@@ -93,7 +90,7 @@ class UserAccess(Access):
         """Return the access of a sender."""
         if person is None:
             return cls()
-        return cls(True, person.name, person.user is not None, person)
+        return cls(True, person.name, person.user is not None, person=person)
 
     def role_in(self, app: str) -> str:
         """Return the name of the role of the sender in an app."""
@@ -129,17 +126,23 @@ class UserRequired(Middleware):
     async def process_view(
         self, request: HttpRequest, view: Any, args: Any, kwargs: dict[str, Any]
     ) -> HttpResponseBase | None:
-        """Refuse a form whose role depends on one of its fields."""
+        """Refuse a request whose role depends on its body."""
+        try:
+            return await self._refusal_by_body(request)
+        except DevUIError as error:
+            return error_responses.problem_response(request, error_responses.problem_of(error))
+
+    async def _refusal_by_body(self, request: HttpRequest) -> HttpResponseBase | None:
         access = _access_of(request)
         rule, person, match = access.rule, access.person, access.match
         if person is None or match is None:
             return None
         key = f"{request.method} {match.route}"
         if field := APP_FIELDS.get(key):
-            access.app = targets.app_in_body(request, match.route, field)
+            access.app = await units_of_work.read(targets.app_in_body, request, match.route, field)
             return _role_refusal(request, person, rule, access.app)
         if field := TARGET_APP_FIELDS.get(key):
-            target = targets.app_in_body(request, match.route, field)
+            target = await units_of_work.read(targets.app_in_body, request, match.route, field)
             return _role_refusal(request, person, rule, target) if target else None
         if not rule.form_field:
             return None

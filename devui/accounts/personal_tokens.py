@@ -77,12 +77,14 @@ def find_by_name(user: User, name: str) -> Token:
     return token
 
 
-def revoke_token(user: User, pk: int) -> None:
-    """Revoke a token of a user.
+def revoke_token(user: User, pk: int) -> str:
+    """Revoke a token of a user, and return its name.
 
     Raises:
         NotFound: the user has no such token.
     """
-    deleted, _ = Token.objects.filter(user=user, pk=pk).delete()
-    if not deleted:
+    token = Token.objects.filter(user=user, pk=pk).first()
+    if token is None:
         raise NotFound("You have no such token.", hint="It was revoked already.")
+    token.delete()
+    return token.name

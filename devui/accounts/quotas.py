@@ -85,6 +85,12 @@ def describe(person: str, app: str) -> str:
     return f"{person or 'every user'} in {app or 'all apps'}"
 
 
+def describe_change(person: str, app: str, limits: Mapping[str, Any] | None = None) -> str:
+    """Return a change of a quota for the audit log. `limits`: the new ones; None: it is removed."""
+    changes = [f"{name}={'none' if value is None else value}" for name, value in (limits or {}).items()]
+    return f"{describe(person, app)}: {'removed' if limits is None else ', '.join(changes)}"
+
+
 def describe_limits(quota: Quota) -> str:
     """Return the limits of a quota in words."""
     limits = {name: getattr(quota, name) for name in LIMITS}

@@ -224,8 +224,13 @@ RULES: dict[str, AccessRule] = {
 }
 """Rules by method and route, of requests that write, that export, or that need more than a reader."""
 
-APP_FIELDS = {"POST sessions/new/": "app", "POST run": "appName", "POST run_sse": "appName"}
-"""Fields of forms and JSON bodies that name the app, of requests whose address does not."""
+APP_FIELDS = {
+    "POST sessions/new/": "app",
+    "POST api/v1/runs": "session",
+    "POST run": "appName",
+    "POST run_sse": "appName",
+}
+"""Fields of forms and JSON bodies that name the app or a session of it, of requests whose address does not."""
 
 TARGET_APP_FIELDS = {
     "POST sessions/id/<int:pk>/fork/": "app",

@@ -19,6 +19,9 @@ JSON_ROUTES = ("api/", "run")
 OF_SESSIONS = ("sessions/id/", "runs/", "evals/replay/")
 """Beginnings of the routes whose `pk` is that of a session."""
 
+SESSION_FIELD = "session"
+"""Field of JSON bodies with the key of a session."""
+
 MAX_KEY = 2**63 - 1
 
 
@@ -39,15 +42,20 @@ def app_of(route: str, kwargs: Mapping[str, Any]) -> str:
 
 
 def app_in_body(request: HttpRequest, route: str, field: str) -> str:
-    """Return the app that a field of the body of a request names; empty if it names none."""
+    """Return the app that a field of the body of a request names, or that of its session; empty if it names none."""
     if not route.startswith(JSON_ROUTES):
         return str(request.POST.get(field, ""))
     try:
         body = json.loads(request.body)
     except (ValueError, RecursionError):  # the view refuses it
         return ""
+    if not isinstance(body, dict):
+        return ""
+    if field == SESSION_FIELD:
+        key = body.get(field)
+        return app_of("", {"session": key}) if isinstance(key, int) else ""
     # as the view of these paths does; a program may send ADK's other spelling
-    return str(body.get(field, body.get("app_name")) or "") if isinstance(body, dict) else ""
+    return str(body.get(field, body.get("app_name")) or "")
 
 
 def apps_in_query(query_string: bytes) -> list[str]:

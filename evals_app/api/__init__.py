@@ -21,7 +21,7 @@ from evals_app.metrics.catalog import all_metrics, describe
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import deletion, dispatch, run_form, run_orders
 from sessions_app.api.schemas import REFUSALS, Problem
-from sessions_app.http import json_text, person_name
+from sessions_app.http import json_text, note_object, person_name
 from sessions_app.ids import StorableText
 from sessions_app.store import pagination, units_of_work
 
@@ -146,8 +146,10 @@ def list_metrics(request: HttpRequest) -> list[dict[str, Any]]:
 @router.post("/runs", response={202: dict[str, Any], **REFUSALS})
 async def start_run(request: HttpRequest, body: RunIn) -> Status[dict[str, Any]]:
     """Start a run. Its status shows the progress."""
+    note_object(request, body.evalset, app=body.app)
     await units_of_work.write(library.refresh_known, body.app)
     run = await dispatch.create_and_deliver(partial(_order, body, person_name(request)))
+    note_object(request, body.evalset, run.pk)
     return await accepted_response(run)
 
 

@@ -30,7 +30,7 @@ from evals_app.runs import dispatch, run_form, run_orders
 from sessions_app import redaction, scopes
 from sessions_app.api import request_bodies
 from sessions_app.errors import BadInput, SessionMissing
-from sessions_app.http import json_text, person_name
+from sessions_app.http import json_text, note_object, person_name
 from sessions_app.ids import is_storable
 from sessions_app.models import AgentSession
 from sessions_app.state import history
@@ -107,6 +107,7 @@ async def list_evalsets(request: HttpRequest, app_name: str) -> dict[str, list[s
 async def create_evalset(request: HttpRequest, app_name: str) -> HttpResponseBase:
     """Create an evalset as a file in the agent's folder."""
     evalset_body = request_bodies.validate(request_bodies.parse(request), NewSetBody).eval_set
+    note_object(request, evalset_body.eval_set_id)
     cases = [case.model_dump(mode="json", exclude_unset=True) for case in evalset_body.eval_cases]
     evalset = await units_of_work.write(
         file_changes.create_evalset, app_name, evalset_body.eval_set_id, cases

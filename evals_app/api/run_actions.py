@@ -19,7 +19,7 @@ from evals_app.runs.replayed_sessions import order_replay
 from evals_app.runs.writes import runs
 from evals_app.runs.writes.attempts import request_cancel_attempt
 from sessions_app.api.schemas import REFUSALS
-from sessions_app.http import person_name
+from sessions_app.http import note_object, person_name
 from sessions_app.lookup import find_session
 from sessions_app.store import retry, units_of_work
 
@@ -138,6 +138,7 @@ async def cancel_attempt(request: HttpRequest, run_id: RunId, attempt: int) -> S
 async def replay_session(request: HttpRequest, body: ReplayIn) -> Status[dict[str, Any]]:
     """Replay a session: send its user messages to the current agent, from the session's initial state."""
     session = await units_of_work.read(find_session, body.session)
+    note_object(request, session.pk, app=session.app_name)
     conversation = await session_cases.fetch_conversation(session)
     run = await dispatch.create_and_deliver(
         partial(order_replay, session, conversation, body.models, body.tools, person=person_name(request))

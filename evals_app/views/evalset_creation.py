@@ -18,6 +18,7 @@ from evals_app.models import EvalSet
 from evals_app.views.case_editor import change_context, evalset_url
 from evals_app.views.evalsets import runnable_apps
 from sessions_app.errors import BadInput, DevUIError
+from sessions_app.http import note_object
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession
 from sessions_app.store import units_of_work
@@ -44,6 +45,7 @@ async def new(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return await units_of_work.read(_new, request, request.GET)
     post = request.POST
+    note_object(request, post.get("id", "").strip(), app=post.get("app", ""))
     about = {"description": description} if (description := post.get("description", "").strip()) else {}
     try:
         evalset = await units_of_work.write(
@@ -68,6 +70,7 @@ async def upload(request: HttpRequest) -> HttpResponse:
         return await units_of_work.read(_upload, request, request.GET, [], [])
     app_name = request.POST.get("app", "")
     files = [(file.name or "", file.read(uploads.MAX_BYTES + 1)) for file in request.FILES.getlist("file")]
+    note_object(request, ", ".join(name for name, _ in files[:MOST_FILES]), app=app_name)
     done, refused = await _put_files(app_name, files[:MOST_FILES])
     if not files or len(files) > MOST_FILES:
         what = f"{len(files)} files at once are too many." if files else "No file was chosen."
@@ -177,6 +180,7 @@ async def record(request: HttpRequest) -> HttpResponse:
     wish = CasesRequest.of(fields, is_form=request.method == "POST")
     sources = await units_of_work.read(_sources, wish)
     app_name = sources[0].session.app_name
+    note_object(request, wish.target or wish.new_id, app=app_name)
     await units_of_work.write(library.refresh_known, app_name)
     if request.method != "POST" or fields.get("action") == "choose":
         return await units_of_work.read(_record, request, wish, sources)

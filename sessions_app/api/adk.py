@@ -20,7 +20,7 @@ from sessions_app import scopes
 from sessions_app.agents.folder import initial_state_of
 from sessions_app.api import app_details, proxy, quota_check, request_bodies, snapshots
 from sessions_app.errors import BadInput, SessionMissing
-from sessions_app.http import json_text, person_name
+from sessions_app.http import json_text, note_object, person_name
 from sessions_app.ids import SessionKey
 from sessions_app.paths import upstream_path
 from sessions_app.runs import lifecycle
@@ -34,6 +34,9 @@ SESSION = SESSIONS + "/{seg:session_id}"
 
 REFUSAL = "Session initialization event"
 """Prefix of ADK's error for an event with actions; ADK checks the events' validity first."""
+
+SESSION_FIELDS = (("userId", "user_id"), ("sessionId", "session_id"))
+"""Fields of a run's body that name its session, in both spellings."""
 
 router = Router()
 
@@ -92,6 +95,8 @@ async def create_session(request: HttpRequest, app_name: str, user_id: str) -> H
     new_session = (
         request_bodies.validate_optional(body, request_bodies.CreateSession) or request_bodies.CreateSession()
     )
+    if session_id := (new_session.session_id or "").strip():
+        note_object(request, user_id, session_id)
     if new_session.events or storage_location.session_service_of(app_name):
         await asyncio.to_thread(request_bodies.refuse_deep_nesting, body)
         response = await proxy.forward(request, app_name, upstream_path(app_name, user_id))
@@ -273,9 +278,12 @@ def _app_to_run(request: HttpRequest) -> str:
         BadInput: no app is named and there is no default; worded as ADK's server words it.
     """
     body = request_bodies.parse(request)
-    requested_app = body.get("appName", body.get("app_name")) if isinstance(body, dict) else None
-    if requested_app and isinstance(requested_app, str):
-        return requested_app
+    if isinstance(body, dict):
+        ids = [body.get(name, body.get(other, "")) for name, other in SESSION_FIELDS]
+        requested_app = body.get("appName", body.get("app_name"))
+        note_object(request, *ids)
+        if requested_app and isinstance(requested_app, str):
+            return requested_app
     run_body = request_bodies.validate(body, request_bodies.RunTarget)
     app_name = run_body.app_name or os.environ.get("ADK_DEFAULT_APP_NAME")
     if not app_name:
@@ -283,4 +291,5 @@ def _app_to_run(request: HttpRequest) -> str:
             "app_name is required when ADK_DEFAULT_APP_NAME is not set",
             hint="Add `appName` to the body; GET /list-apps names the apps.",
         )
+    note_object(request, run_body.user_id, run_body.session_id, app=app_name)
     return app_name

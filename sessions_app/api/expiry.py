@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, Strict
 from sessions_app import expiry
 from sessions_app.api.schemas import Problem, SessionOut
 from sessions_app.errors import NotFound
+from sessions_app.http import note_object
 from sessions_app.presentation import durations
 from sessions_app.sessions import active_session, app_settings, overview
 from sessions_app.store import retry, units_of_work
@@ -85,6 +86,7 @@ async def get_or_create_session(request: HttpRequest, body: ActiveIn) -> Status[
     session, created = await units_of_work.write(
         active_session.get_or_create, body.app, body.user, _seconds(body.ttl), state=body.state
     )
+    note_object(request, session.pk, app=body.app)
     session_out = await retry.read(SessionOut.of, session)
     return Status(201 if created else 200, ActiveOut(created=created, session=session_out))
 

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 
 from sessions_app.api.schemas import REFUSALS, Problem
 from sessions_app.forms.lists import MAX_SESSIONS_PER_ACTION
-from sessions_app.http import download, download_page
+from sessions_app.http import download, download_page, note_object
 from sessions_app.ids import RowKey
 from sessions_app.lookup import find_session
 from sessions_app.sessions import deletion
@@ -74,6 +74,7 @@ class Deletions(Schema):
 @router.get("/sessions/export", response={200: None, 404: Problem, 422: Problem}, tags=["sessions"])
 async def export_sessions(request: HttpRequest, session: Keys) -> StreamingHttpResponse:
     """Return the sessions as `manage.py export_sessions` writes them (JSON Lines), without credentials."""
+    note_object(request, ", ".join(map(str, session)))
     file = await units_of_work.read(exports.open_export, exports.ExportFilter(pks=tuple(session)))
     return download(file, "sessions.jsonl", exports.CONTENT_TYPE)
 
@@ -90,6 +91,7 @@ async def export_session(request: HttpRequest, session: int) -> HttpResponse:
 @router.post("/sessions/delete", response={200: Deleted, **REFUSALS}, tags=["sessions"])
 async def delete_sessions(request: HttpRequest, body: Sessions) -> Deleted:
     """Delete sessions; the deletion can be undone. Sessions with an active run are skipped; 409 if all have one."""
+    note_object(request, ", ".join(map(str, body.sessions)))
     result = await units_of_work.write(deletion.delete, body.sessions)
     return Deleted(deletion=DeletionOut.of(result.batch) if result.batch else None, skipped=result.skipped)
 

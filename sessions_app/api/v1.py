@@ -28,7 +28,7 @@ from sessions_app.api.schemas import (
     SessionOut,
     SessionPage,
 )
-from sessions_app.http import json_text, person_name
+from sessions_app.http import json_text, note_object, person_name
 from sessions_app.lookup import find_run, find_session
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.runs import dispatch, lifecycle
@@ -135,7 +135,9 @@ async def list_runs(
 )
 async def create_run(request: HttpRequest, body: NewRun) -> Status[RunOut]:
     """Send a message to an agent. The run continues in the background; its events appear in the session."""
+    note_object(request, body.session)
     run = await dispatch.start_run_now(body.session, body.request(), "api", person=person_name(request))
+    note_object(request, body.session, run.pk)
     return Status(202, await retry.read(_read_run, run.id))
 
 

@@ -46,6 +46,11 @@ class FileKey(NamedTuple):
         """The name that agents use for the file."""
         return self.filename if self.session_id else USER_PREFIX + self.filename
 
+    @property
+    def path(self) -> list[str]:
+        """The owner within the app, and the name that agents use."""
+        return [part for part in (self.user_id, self.session_id, self.name) if part]
+
 
 @dataclass(frozen=True, slots=True)
 class VersionMetadata:

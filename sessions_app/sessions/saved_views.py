@@ -77,10 +77,13 @@ def rename(pk: int, name: str) -> SavedView:
         return _save_row(view)
 
 
-def delete(pk: int) -> bool:
-    """Delete a view; return whether it existed."""
-    removed, _ = SavedView.objects.filter(pk=pk).delete()
-    return bool(removed)
+def delete(pk: int) -> str:
+    """Delete a view; return its name, empty if there was none."""
+    view = SavedView.objects.filter(pk=pk).first()
+    if view is None:
+        return ""
+    view.delete()
+    return view.name
 
 
 def _save_row(view: SavedView) -> SavedView:

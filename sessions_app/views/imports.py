@@ -8,6 +8,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from sessions_app.agents.folder import configured_folder
 from sessions_app.errors import NotFound
+from sessions_app.http import note_object
 from sessions_app.models import ImportSource
 from sessions_app.transfer.writers import jobs
 from sessions_app.transfer.writers.discovery import AgentData, find_all_agent_data
@@ -34,6 +35,7 @@ def start(request: HttpRequest) -> HttpResponse:
         raise NotFound(
             f"The folder of agent {app_name!r} holds no sessions of `adk web`.", hint="Reload the page."
         )
+    note_object(request, store.location, app=app_name)
     jobs.current_jobs().start(store.location, store.app_name)
     return _render_offers(request)
 
@@ -43,6 +45,7 @@ def dismiss(request: HttpRequest) -> HttpResponse:
     """Remove the report of an ended import."""
     for store in _list_stores():
         if store.app_name == request.POST.get("app", ""):
+            note_object(request, store.location, app=store.app_name)
             jobs.current_jobs().forget(store.location)
     return _render_offers(request)
 

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from sessions_app.errors import BadInput, DevUIError
 from sessions_app.external import resources
 from sessions_app.forms.query import OwnerQuery, SessionIdsForm
-from sessions_app.http import render_partial
+from sessions_app.http import note_object, render_partial
 from sessions_app.ids import ID_BYTES
 from sessions_app.memory import memory_entries, memory_list
 from sessions_app.sessions import overview, storage_location
@@ -61,13 +61,13 @@ async def add(request: HttpRequest) -> HttpResponse:
     """Have the app's runtime add a session to its user's memory. The form shows errors."""
     form = SessionIdsForm(request.POST)
     try:
-        return await _add_session(form)
+        return await _add_session(request, form)
     except DevUIError as error:
         context = await units_of_work.read(_error_context, form, error)
         return render(request, LIST, context, status=error.status)
 
 
-async def _add_session(form: SessionIdsForm) -> HttpResponse:
+async def _add_session(request: HttpRequest, form: SessionIdsForm) -> HttpResponse:
     """Add the session that the form names.
 
     Raises:
@@ -76,6 +76,7 @@ async def _add_session(form: SessionIdsForm) -> HttpResponse:
     if not await sync_to_async(form.is_valid)():
         raise BadInput("No session is named.", hint="Name the app, the user and the session id.")
     ids = form.cleaned_data
+    note_object(request, ids["user"], ids["session"], app=ids["app"])
     before = await units_of_work.read(_count_entries, ids)
     await resources.add_to_memory(**ids)
     after = await retry.read(_count_entries, ids)
@@ -101,6 +102,7 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
     owner = {"app": entry.app_name, "user": entry.user_id, "realm": entry.realm}
     back = _url("memory", owner)
     if request.method == "POST":
+        note_object(request, entry.user_id, entry.entry_id, app=entry.app_name)
         memory_entries.remove_entry(
             memory_entries.make_owner(entry.realm, entry.app_name, entry.user_id), entry.entry_id
         )

@@ -12,7 +12,7 @@ from sessions_app.agents.folder import initial_state_of
 from sessions_app.errors import AlreadyExists, BadInput, RuntimeUnavailable
 from sessions_app.external import session_creation
 from sessions_app.forms.sessions import NewSessionForm
-from sessions_app.http import redirect_to, render_partial, wants_partial
+from sessions_app.http import note_object, redirect_to, render_partial, wants_partial
 from sessions_app.ids import is_storable
 from sessions_app.models import AgentSession
 from sessions_app.paths import session_url
@@ -34,9 +34,12 @@ def new(request: HttpRequest) -> HttpResponse:
         return render(request, f"{PAGE}#facts", {**_facts(**initial), "form": form})
     if form.is_valid():
         try:
-            return redirect_to(request, session_url(_open_session(form.cleaned_data)))
+            session = _open_session(form.cleaned_data)
         except (AlreadyExists, BadInput, RuntimeUnavailable) as error:
             form.add_error(None, f"{error.message} {error.hint}")
+        else:
+            note_object(request, session.pk)
+            return redirect_to(request, session_url(session))
     facts = _facts(form["app"].value() or "", form["user"].value() or "")
     context = {"form": form, "apps": overview.app_names(), **facts}
     status = 422 if form.is_bound else 200

@@ -19,7 +19,14 @@ from sessions_app import realms
 from sessions_app.errors import AlreadyExists, BadInput
 from sessions_app.forms.lists import SavedViewForm, SessionActionForm
 from sessions_app.forms.sessions import SessionTitleForm
-from sessions_app.http import download, download_page, person_name, redirect_to, render_partial
+from sessions_app.http import (
+    download,
+    download_page,
+    note_object,
+    person_name,
+    redirect_to,
+    render_partial,
+)
 from sessions_app.lookup import find_session
 from sessions_app.sessions import deletion, labels, saved_views
 from sessions_app.transfer import exports, html_page
@@ -123,6 +130,7 @@ def view_list(request: HttpRequest) -> HttpResponse:
     problem = None
     if form.is_valid():
         values = form.cleaned_data
+        note_object(request, values["name"])
         try:
             view = saved_views.save(values["name"], values["query"], replace=values["replace"])
         except (AlreadyExists, BadInput) as error:
@@ -141,9 +149,10 @@ def change_view(request: HttpRequest, pk: int) -> HttpResponse:
         AlreadyExists: the name is taken.
     """
     if "delete" in request.POST:
-        saved_views.delete(pk)
+        name = saved_views.delete(pk)
     else:
-        saved_views.rename(pk, request.POST.get("name", ""))
+        name = saved_views.rename(pk, request.POST.get("name", "")).name
+    note_object(request, name or pk)
     return _go_to_list(request, saved_views.search_parameters(request.POST.get("query", "")))
 
 

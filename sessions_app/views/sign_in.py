@@ -16,7 +16,7 @@ from django.views.decorators.http import require_safe
 
 from sessions_app.errors import BadInput, DevUIError, NotFound
 from sessions_app.forms.query import QueryForm
-from sessions_app.http import person_name
+from sessions_app.http import note_object, person_name
 from sessions_app.lookup import find_session
 from sessions_app.paths import session_url
 from sessions_app.realms import refuse_read_only
@@ -86,6 +86,7 @@ async def end(request: HttpRequest) -> HttpResponse:
             hint="Sign in again from the question in the session.",
         ) from error
     session = await units_of_work.read(find_session, sign_in["session"])
+    note_object(request, session.pk, app=session.app_name)
     try:
         question = await _find_open_question(session.pk, sign_in["call"])
         credential_request = question.credential or credential_requests.parse_request({})

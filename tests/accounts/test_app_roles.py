@@ -38,6 +38,7 @@ async def test_role_applies_to_objects_of_its_app(web, app, is_allowed):
         ("POST", f"/sessions/id/{pk}/rename/", {"data": {"title": "x"}}),
         ("PATCH", f"/api/v1/sessions/{pk}", {"json": {"title": "x"}}),
         ("POST", f"/apps/{app}/users/ann/sessions", {"json": {}}),
+        ("POST", "/api/v1/runs", {"json": {"session": pk, "message": "x"}}),
         ("POST", "/run", {"json": {"appName": app}}),
         ("POST", "/run_sse", {"json": {"app_name": app}}),
         ("POST", "/run", {"json": {"appName": app, "app_name": "weather"}}),

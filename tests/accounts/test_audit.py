@@ -6,6 +6,7 @@ import asyncio
 import csv
 import io
 import json
+import re
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -21,9 +22,11 @@ from devui.accounts.roles import Role
 from devui.web.login.throttling import MAX_ATTEMPTS
 from sessions_app.errors import Forbidden
 from sessions_app.ids import SessionKey
-from sessions_app.sessions import writes
+from sessions_app.models import AgentSession, Run
+from sessions_app.sessions import saved_views, writes
 from sessions_app.store import units_of_work
 from tests.accounts.conftest import BROWSER, cookie_of, sign_in
+from tests.api.builders import create
 from tests.pages.html import parse
 
 pytestmark = pytest.mark.usefixtures("people", "agents_dir")
@@ -98,6 +101,151 @@ async def test_form_decides_the_verb_and_names_its_objects(web):
     assert await entries() == [
         ("runner", "label", "session", "7, 8", "", "done"),
         ("runner", "delete", "session", "7, 8", "", "refused"),
+    ]
+
+
+MESSAGE = {"parts": [{"text": "hello"}]}
+ADK_RUN = {"appName": "weather", "userId": "ann", "sessionId": "s1", "newMessage": MESSAGE}
+ADK_SESSION = "/apps/weather/users/ann/sessions"
+SET = {"person": "runner", "app": "weather", "runs_a_day": 2, "cost_a_day": None}
+FILE = {"file": ("notes.txt", b"hello", "text/plain")}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "entry"),
+    [
+        (
+            "POST",
+            "/api/v1/runs",
+            {"json": {"session": "PK", "message": "hi"}},
+            ("run", "session", "PK/RUN", "weather"),
+        ),
+        ("POST", "/run", {"json": ADK_RUN}, ("run", "session", "ann/s1", "weather")),
+        ("POST", "/run_sse", {"json": ADK_RUN}, ("run", "session", "ann/s1", "weather")),
+        ("POST", ADK_SESSION, {"json": {"sessionId": "s2"}}, ("create", "session", "ann/s2", "weather")),
+        (
+            "POST",
+            "/api/v1/sessions/active",
+            {"json": {"app": "weather", "user": "ann"}},
+            ("create", "session", "PK", "weather"),
+        ),
+        (
+            "POST",
+            "/api/v1/sessions/delete",
+            {"json": {"sessions": ["PK", 99]}},
+            ("delete", "session", "PK, 99", ""),
+        ),
+        ("GET", "/api/v1/sessions/export?session=PK", {}, ("export", "session", "PK", "")),
+        (
+            "POST",
+            "/sessions/new/",
+            {"data": {"app": "weather", "user": "ann", "how": "new", "session_id": "s3"}},
+            ("create", "session", "NEW", "weather"),
+        ),
+        (
+            "POST",
+            "/sessions/views/",
+            {"data": {"name": "mine", "query": "q=x"}},
+            ("edit", "saved view", "mine", ""),
+        ),
+        (
+            "POST",
+            "/artifacts/upload/",
+            {"data": {"app": "weather", "user": "ann", "session": "s1"}, "files": FILE},
+            ("create", "artifact", "ann/s1/notes.txt", "weather"),
+        ),
+        (
+            "POST",
+            "/artifacts/upload/",
+            {"data": {"app": "weather", "user": "ann"}, "files": FILE},
+            ("create", "artifact", "ann/user:notes.txt", "weather"),
+        ),
+        (
+            "POST",
+            "/memory/add/",
+            {"data": {"app": "weather", "user": "ann", "session": "s1"}},
+            ("create", "memory", "ann/s1", "weather"),
+        ),
+        (
+            "POST",
+            "/evals/new/",
+            {"data": {"app": "weather", "id": "mine"}},
+            ("edit", "evalset", "mine", "weather"),
+        ),
+        (
+            "POST",
+            "/evals/upload/",
+            {"data": {"app": "weather"}, "files": FILE},
+            ("edit", "evalset", "notes.txt", "weather"),
+        ),
+        (
+            "POST",
+            "/evals/record/",
+            {"data": {"session": "PK", "new_id": "mine"}},
+            ("edit", "evalset", "mine", "weather"),
+        ),
+        (
+            "POST",
+            "/dev/apps/weather/eval-sets",
+            {"json": {"evalSet": {"eval_set_id": "mine"}}},
+            ("edit", "evalset", "mine", "weather"),
+        ),
+        (
+            "POST",
+            "/api/v1/evals/runs",
+            {"json": {"app": "weather", "evalset": "set"}},
+            ("run", "evals", "set", "weather"),
+        ),
+        ("POST", "/api/v1/evals/replays", {"json": {"session": "PK"}}, ("run", "evals", "PK", "weather")),
+        ("POST", "/api/v1/tokens", {"json": {"name": "ci", "role": "reader"}}, ("create", "token", "ci", "")),
+        (
+            "POST",
+            "/account/tokens/",
+            {"data": {"name": "ci", "role": "1", "days": "30"}},
+            ("create", "token", "ci", ""),
+        ),
+        (
+            "PUT",
+            "/api/v1/quotas",
+            {"json": SET},
+            ("edit", "quota", "runner in weather: runs_a_day=2, cost_a_day=none", "weather"),
+        ),
+        (
+            "DELETE",
+            "/api/v1/quotas?app=weather",
+            {},
+            ("delete", "quota", "every user in weather: removed", "weather"),
+        ),
+    ],
+)
+async def test_entry_names_the_object_of_requests_whose_address_does_not(
+    web, runtime, method, path, body, entry
+):
+    session = await create()
+    web.cookies.update(await sync_to_async(cookie_of)("admin"))
+    sent = (
+        json.loads(json.dumps(body, default=str).replace('"PK"', str(session.pk)))
+        if "files" not in body
+        else body
+    )
+    await web.request(method, path.replace("PK", str(session.pk)), headers=BROWSER, **sent)
+    run = await sync_to_async(Run.objects.first)()
+    newest = await sync_to_async(AgentSession.objects.order_by("-pk").first)()
+    names = {"PK": session.pk, "RUN": run and run.pk, "NEW": newest.pk}
+    object_id = re.sub("PK|RUN|NEW", lambda name: str(names[name[0]]), entry[2])
+    [(person, *recorded, _)] = await entries()
+    assert (person, *recorded) == ("admin", entry[0], entry[1], object_id, entry[3])
+
+
+async def test_entry_of_a_removed_token_or_view_keeps_its_name(web):
+    await sign_in(web, "admin")
+    token = (await web.post("/api/v1/tokens", json={"name": "ci", "role": "reader"}, headers=BROWSER)).json()
+    await web.post(f"/account/tokens/{token['id']}/revoke/", headers=BROWSER)
+    view = await sync_to_async(saved_views.save)("mine", "q=x")
+    await web.post(f"/sessions/views/{view.pk}/", data={"delete": "1"}, headers=BROWSER)
+    assert [entry[1:4] for entry in (await entries())[2:]] == [
+        ("revoke", "token", "ci"),
+        ("edit", "saved view", "mine"),
     ]
 
 

@@ -17,7 +17,7 @@ from devui.accounts.forms import TokenForm
 from devui.web.login import throttling
 from devui.web.login.views import set_cookie
 from sessions_app.errors import AlreadyExists, Forbidden
-from sessions_app.http import wants_partial
+from sessions_app.http import note_object, wants_partial
 from sessions_app.prices import current_prices
 from sessions_app.store import units_of_work
 
@@ -63,6 +63,7 @@ async def create_token(request: HttpRequest) -> HttpResponse:
     text = ""
     if form.is_valid():
         values = form.cleaned_data
+        note_object(request, values["name"])
         try:
             text, _ = await units_of_work.write(
                 personal_tokens.create_token,
@@ -87,7 +88,7 @@ async def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
         NotFound: the user has no such token.
     """
     user = await units_of_work.read(guard.user_of, request)
-    await units_of_work.write(personal_tokens.revoke_token, user, pk)
+    note_object(request, await units_of_work.write(personal_tokens.revoke_token, user, pk))
     if not request.headers.get("HX-Request"):
         return HttpResponseRedirect(reverse("account"), status=303)
     return await units_of_work.read(

@@ -52,11 +52,10 @@ class Command(UserCommand):
         """Return the change for the audit log; empty if quotas are only shown."""
         from devui.accounts import quotas
 
-        changes = [f"{name}={options[name]}" for name in quotas.LIMITS if options[name] is not None]
-        if not changes and not options["remove"]:
+        limits = {name: options[name] for name in quotas.LIMITS if options[name] is not None}
+        if not limits and not options["remove"]:
             return ""
-        change = "removed" if options["remove"] else ", ".join(changes)
-        return f"{quotas.describe(options['name'], options['app'])}: {change}"
+        return quotas.describe_change(options["name"], options["app"], None if options["remove"] else limits)
 
 
 def _number(name: str, text: str) -> float | int | None:

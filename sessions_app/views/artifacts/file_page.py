@@ -17,7 +17,7 @@ from sessions_app.artifacts import artifact_list, artifact_versions
 from sessions_app.artifacts.artifact_versions import FileKey
 from sessions_app.errors import ContentMissing
 from sessions_app.forms.query import QueryForm
-from sessions_app.http import render_partial
+from sessions_app.http import note_object, render_partial
 from sessions_app.lookup import find_session
 from sessions_app.models import Artifact
 from sessions_app.presentation import file_type, value_diff
@@ -124,6 +124,7 @@ def delete(request: HttpRequest) -> HttpResponse:
     newest = artifact_versions.require_version(key)
     artifact_versions.refuse_read_only(key.realm)
     if request.method == "POST":
+        note_object(request, *key.path, app=key.app_name)
         if hashes := artifact_versions.delete_file(key):
             artifact_versions.remove_unused_content(hashes)
         return redirect(list_url("artifacts", key_parameters(key)))

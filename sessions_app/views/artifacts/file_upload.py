@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods
 from sessions_app.artifacts import artifact_versions, content_files
 from sessions_app.artifacts.artifact_versions import FileKey
 from sessions_app.errors import BadInput
-from sessions_app.http import render_partial
+from sessions_app.http import note_object, render_partial
 from sessions_app.ids import ID_BYTES
 from sessions_app.models import AgentSession, Artifact
 from sessions_app.presentation import file_type
@@ -81,6 +81,7 @@ def upload(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _render_form(request, form, fields)
     key: FileKey = form.cleaned_data["key"]
+    note_object(request, *key.path, app=key.app_name)
     storage_location.refuse_artifact(key.app_name)
     artifact_versions.refuse_read_only(key.realm)
     saved = _save(key, form.cleaned_data["file"])
