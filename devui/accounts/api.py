@@ -95,7 +95,7 @@ async def revoke_token(request: HttpRequest, token: int) -> Status[None]:
 
 
 class LimitsOut(Schema):
-    """Limits of a quota; null: no limit."""
+    """Limits of a quota; null: no limit, or in a user's quota the limit of every user."""
 
     runs_at_once: int | None = Field(default=None, ge=0, description="Runs and eval runs that are active.")
     runs_a_day: int | None = Field(default=None, ge=0, description="Runs and eval runs a day, in UTC.")
@@ -108,7 +108,7 @@ class QuotaIn(LimitsOut):
 
     model_config = ConfigDict(extra="forbid")
 
-    person: str = Field(default="", max_length=150, description="Name; empty: every user without one.")
+    person: str = Field(default="", max_length=150, description="Name; empty: every user.")
     app: str = Field(default="", description="App; empty: all apps together.")
 
 
@@ -151,7 +151,7 @@ async def list_quotas(request: HttpRequest) -> QuotasOut:
 
 @quota_router.put("", response=QuotasOut)
 async def set_quota(request: HttpRequest, body: QuotaIn) -> QuotasOut:
-    """Set a quota. Limits that the body does not name stay; null removes one.
+    """Set a quota. Limits that the body does not name stay; null removes one. Without any limit it is removed.
 
     Raises:
         NotFound: there is no such user.

@@ -77,7 +77,7 @@ class Token(models.Model):
 class Quota(models.Model):
     """Limits of the runs of each user, in one app or, with an empty `app`, in all apps together. Null: no limit.
 
-    The row of a user replaces the one of everybody with the same app.
+    The limits that the row of a user sets replace those of the row of everybody with the same app.
     """
 
     person = models.CharField(max_length=150, default="", blank=True, help_text="Name; empty: every user.")

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -27,13 +28,12 @@ MAX_AMOUNT = 2**53
 def find_limits(person: str, app_name: str | None = None) -> list[RunLimits]:
     """Return the limits of a person in each app (or only `app_name`), and in all apps together. One query.
 
-    A quota of the person replaces that of every user with the same app.
+    Limits of the person replace those of every user with the same app.
     """
-    rows = Quota.objects.filter(person__in=("", person)).order_by("app", "person")
+    rows = Quota.objects.filter(person__in=("", person))
     if app_name is not None:
         rows = rows.filter(app__in=("", app_name))
-    applying = {row.app: row for row in rows}
-    return [RunLimits(app, **{name: getattr(row, name) for name in LIMITS}) for app, row in applying.items()]
+    return _combine(rows)
 
 
 def find_quota_uses(person: str) -> list[QuotaUse]:
@@ -47,12 +47,12 @@ def list_quotas() -> list[Quota]:
 
 
 def set_quota(person: str, app: str, limits: Mapping[str, Any]) -> None:
-    """Set limits of a quota; others stay. A quota of every user without any limit is removed.
+    """Set limits of a quota; others stay. A quota without any limit is removed.
 
     Args:
-        person: name of the user; empty: every user without a quota of their own.
+        person: name of the user; empty: every user.
         app: name of the app; empty: all apps together.
-        limits: new values by their names in `LIMITS`; None: no limit.
+        limits: new values by their names in `LIMITS`; None: no limit, or for a user the limit of every user.
 
     Raises:
         NotFound: there is no such user.
@@ -64,7 +64,7 @@ def set_quota(person: str, app: str, limits: Mapping[str, Any]) -> None:
         raise NotFound(f"There is no user {person!r}.", hint="An empty name sets the quota of every user.")
     with transaction.atomic():
         Quota.objects.update_or_create(person=person, app=app, defaults=limits)
-        Quota.objects.filter(person="", **dict.fromkeys(LIMITS)).delete()
+        Quota.objects.filter(**dict.fromkeys(LIMITS)).delete()
 
 
 def remove_quota(person: str, app: str) -> None:
@@ -96,6 +96,15 @@ def describe_limits(quota: Quota) -> str:
     limits = {name: getattr(quota, name) for name in LIMITS}
     words = [f"{value:,} {name.replace('_', ' ')}" for name, value in limits.items() if value is not None]
     return ", ".join(words) or "no limit"
+
+
+def _combine(quotas: Iterable[Quota]) -> list[RunLimits]:
+    """Return the limits of a user in each app, from the quotas of every user and the user's own."""
+    limits: dict[str, RunLimits] = {}
+    for quota in sorted(quotas, key=lambda quota: (quota.app, quota.person)):
+        own = {name: value for name in LIMITS if (value := getattr(quota, name)) is not None}
+        limits[quota.app] = replace(limits.get(quota.app, RunLimits(quota.app)), **own)
+    return list(limits.values())
 
 
 def _check_limits(limits: Mapping[str, Any]) -> None:

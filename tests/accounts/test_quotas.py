@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from threading import Barrier
 from types import SimpleNamespace
 from typing import Any
@@ -13,12 +14,13 @@ from typing import Any
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
+from django.apps import apps
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import close_old_connections, connection, transaction
 
 from devui.accounts import quotas
-from devui.accounts.models import AuditEntry
+from devui.accounts.models import AuditEntry, Quota
 from evals_app.models import EvalRun
 from evals_app.runs.limits import Limits, Spending
 from sessions_app.api import live
@@ -27,7 +29,7 @@ from sessions_app.ids import SessionKey
 from sessions_app.models import Event, PersonUsage, Run
 from sessions_app.runs import lifecycle
 from sessions_app.runs import quotas as counters
-from sessions_app.runs.run_limits import QuotaUsedUp
+from sessions_app.runs.run_limits import QuotaUsedUp, RunLimits
 from sessions_app.sessions import writes
 from sessions_app.store import units_of_work
 from tests.accounts.conftest import BROWSER, cookie_of
@@ -159,14 +161,44 @@ async def test_eval_runs_count_and_get_what_is_left(runner, runtime, agents_dir)
     assert await sync_to_async(EvalRun.objects.count)() == 1
 
 
-async def test_quota_of_a_user_replaces_that_of_everybody(runner, runtime):
+async def test_limits_of_a_user_replace_those_of_everybody(runner, runtime):
     session = await create()
     await set_quota(runs_a_day=0)
     await set_quota("runner", runs_a_day=1)
     assert (await start(runner, session.pk)).status_code == 202
     assert (await start(runner, session.pk)).status_code == 429
-    await set_quota("runner", runs_a_day=None)
+    await set_quota("runner", runs_a_day=2)
     assert (await start(runner, session.pk)).status_code == 202
+    await set_quota("runner", runs_a_day=None)
+    assert "quota of 0 runs" in (await start(runner, session.pk)).json()["detail"]
+
+
+def test_limits_a_user_has_not_set_are_those_of_everybody():
+    quotas.set_quota("", "", {"runs_at_once": 3, "tokens_a_day": 100})
+    quotas.set_quota("", "weather", {"runs_a_day": 5})
+    quotas.set_quota("runner", "", {"tokens_a_day": 500, "cost_a_day": 2.0})
+    quotas.set_quota("runner", "writer", {"runs_a_day": 0})
+    assert quotas.find_limits("runner") == [
+        RunLimits("", runs_at_once=3, tokens_a_day=500, cost_a_day=2.0),
+        RunLimits("weather", runs_a_day=5),
+        RunLimits("writer", runs_a_day=0),
+    ]
+    assert quotas.find_limits("reader", "writer") == [RunLimits("", runs_at_once=3, tokens_a_day=100)]
+    quotas.set_quota("runner", "writer", {"runs_a_day": None})
+    assert [quota.app for quota in quotas.list_quotas() if quota.person] == [""]
+
+
+def test_migration_keeps_who_was_exempt():
+    migration = import_module("devui.accounts.migrations.0006_own_limits")
+    Quota.objects.create(runs_a_day=5)
+    Quota.objects.create(person="runner", tokens_a_day=7)
+    Quota.objects.create(person="admin", app="weather")
+    migration.keep_exemptions(apps, None)
+    general, exempt, own = Quota.objects.order_by("person", "app")
+    assert general.tokens_a_day is None
+    assert quotas.describe_limits(own) == "2,147,483,647 runs a day, 7 tokens a day"
+    assert (exempt.runs_at_once, exempt.tokens_a_day) == (2**31 - 1, 2**53)
+    quotas.set_quota("admin", "weather", {name: getattr(exempt, name) for name in quotas.LIMITS})
 
 
 async def test_simultaneous_requests_do_not_share_the_last_place(runner, runtime):
@@ -282,7 +314,8 @@ def test_command_shows_sets_and_removes_quotas():
     )
     run("runner", "--app", "weather", "--tokens-a-day", "2000")
     assert "runner in weather: 2,000 tokens a day\n" in run()
-    assert "runner in weather: no limit" in run("runner", "--app", "weather", "--tokens-a-day", "none")
+    run("runner", "--app", "weather", "--runs-a-day", "4")
+    assert "runner in weather: 4 runs a day" in run("runner", "--app", "weather", "--tokens-a-day", "none")
     assert "weather" not in run("runner", "--app", "weather", "--remove")
     for arguments, message in (
         (["--runs-a-day", "many"], "--runs-a-day is 'many', which is not a number"),
@@ -294,4 +327,4 @@ def test_command_shows_sets_and_removes_quotas():
         assert refused.value.returncode == 2
     entries = AuditEntry.objects.order_by("pk").values_list("action", "kind", "object_id")
     assert entries[0] == ("edit", "quota", "every user in all apps: runs_at_once=3, cost_a_day=2.5")
-    assert len(entries) == 4
+    assert len(entries) == 5

@@ -13,8 +13,8 @@ class Command(UserCommand):
     """Show or change quotas, with DEVUI_USERS=1. Running servers apply them at once."""
 
     help = (
-        "Limit the runs of each user. Without a name the quota is that of every user who has none of their own;"
-        " without limits all quotas are shown. A day begins at 00:00 UTC."
+        "Limit the runs of each user. Without a name the quota applies to every user; the limits of a user's own quota"
+        " replace these. Without limits all quotas are shown. A day begins at 00:00 UTC."
     )
     action, kind = "edit", "quota"
 
@@ -28,7 +28,7 @@ class Command(UserCommand):
             ("--tokens-a-day", "N", "tokens a day"),
             ("--cost-a-day", "AMOUNT", "cost a day, in the currency of prices.toml"),
         ):
-            parser.add_argument(option, metavar=metavar, help=f"Maximum of {what}; none: no limit.")
+            parser.add_argument(option, metavar=metavar, help=f"Maximum of {what}; none: remove this limit.")
         parser.add_argument("--remove", action="store_true", help="Remove the quota of this user and app.")
 
     def change_users(self, options: dict[str, Any]) -> None:
