@@ -1,4 +1,4 @@
-"""Forms of the account and audit pages."""
+"""Forms of the pages of account, users and audit log."""
 
 from __future__ import annotations
 
@@ -26,6 +26,23 @@ class TokenForm(forms.Form):
         super().__init__(*args, **kwargs)
         choices = [(role.value, role.label) for role in Role if role <= max_role]
         self.fields["role"].choices = choices  # type: ignore[attr-defined]  # it is a field with choices
+
+
+class RoleForm(forms.Form):
+    """A role, in every app or, if `apps` names any, only in these."""
+
+    role = forms.TypedChoiceField(choices=Role.choices, coerce=lambda value: Role(int(value)), label="Role")
+    apps = forms.CharField(required=False, max_length=2_000, label="Apps")
+
+    def clean_apps(self) -> list[str]:
+        """Return the names, which commas separate."""
+        return [name.strip() for name in self.cleaned_data["apps"].split(",") if name.strip()]
+
+
+class NewUserForm(RoleForm):
+    """A new user."""
+
+    name = forms.CharField(max_length=150, label="Name")
 
 
 class AuditQuery(PageQuery):

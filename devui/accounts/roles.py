@@ -87,6 +87,15 @@ ACTION = AccessRule(
     },
 )
 
+CHANGE_USER = AccessRule(
+    Role.ADMIN,
+    "edit",
+    "user",
+    form_field="action",
+    variants={
+        name: AccessRule(Role.ADMIN, name, "user") for name in ("password", "disable", "enable", "unlink")
+    },
+)
 DRAIN, REMOVE = AccessRule(Role.ADMIN, "drain", "worker"), AccessRule(Role.ADMIN, "remove", "worker")
 
 _SESSION = "apps/<seg:app_name>/users/<seg:user_id>/sessions/<seg:session_id>"
@@ -105,6 +114,10 @@ RULES: dict[str, AccessRule] = {
     "GET api/v1/quotas": AccessRule(Role.ADMIN),
     "PUT api/v1/quotas": AccessRule(Role.ADMIN, "edit", "quota"),
     "DELETE api/v1/quotas": AccessRule(Role.ADMIN, "delete", "quota"),
+    "GET users/": AccessRule(Role.ADMIN),
+    "POST users/": AccessRule(Role.ADMIN, "create", "user"),
+    "GET users/<str:name>/": AccessRule(Role.ADMIN),
+    "POST users/<str:name>/": CHANGE_USER,
     "GET audit/": AccessRule(Role.ADMIN),
     "GET audit/export/": AccessRule(Role.ADMIN, "export", "audit log"),
     # sessions

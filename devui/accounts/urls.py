@@ -1,8 +1,8 @@
-"""URLs of sign-in, account and audit log."""
+"""URLs of sign-in, account, users and audit log."""
 
 from django.urls import path
 
-from devui.accounts.views import account, audit_log, sign_in
+from devui.accounts.views import account, audit_log, sign_in, user_pages
 from sessions_app.http import LazyRoute
 
 urlpatterns = [
@@ -16,6 +16,8 @@ urlpatterns = [
     path("account/password/", account.change_password, name="account-password"),
     path("account/tokens/", account.create_token, name="tokens"),
     path("account/tokens/<int:pk>/revoke/", account.revoke_token, name="token-revoke"),
+    path("users/", user_pages.list_users, name="users"),
+    path("users/<str:name>/", user_pages.show_user, name="user"),
     path("audit/", audit_log.audit_log, name="audit"),
     path("audit/export/", audit_log.export, name="audit-export"),
 ]

@@ -1,0 +1,107 @@
+"""The pages of users: the list, in which admins create them, and the page of one, on which admins change it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from devui.accounts import guard, users
+from devui.accounts.forms import NewUserForm, RoleForm
+from devui.accounts.roles import Role
+from sessions_app.errors import BadInput, DevUIError
+from sessions_app.http import note_object
+from sessions_app.store import units_of_work
+
+LIST, PAGE = "devui/accounts/users.html", "devui/accounts/user.html"
+MAX_LISTED = 1_000
+METHODS = ["GET", "HEAD", "POST"]
+
+
+@require_http_methods(METHODS)
+async def list_users(request: HttpRequest) -> HttpResponse:
+    """List the users; on POST create one, and show its generated password this once."""
+    if request.method != "POST":
+        return await units_of_work.read(_list_page, request, NewUserForm(initial={"role": Role.READER.value}))
+    form, password = NewUserForm(request.POST), ""
+    if form.is_valid():
+        values = form.cleaned_data
+        note_object(request, values["name"])
+        try:
+            password = await units_of_work.write(
+                users.create_user, values["name"], values["role"], "", values["apps"]
+            )
+        except DevUIError as error:
+            form.add_error("name", f"{error.message} {error.hint}")
+    if not password:
+        return await units_of_work.read(_list_page, request, form, status=422)
+    return await units_of_work.read(_user_page, request, values["name"], password=password, is_new=True)
+
+
+@require_http_methods(METHODS)
+async def show_user(request: HttpRequest, name: str) -> HttpResponse:
+    """Show a user; on POST change the role, set a generated password, disable, enable or unlink the user.
+
+    Raises:
+        NotFound: there is no such user.
+        BadInput: the form names no known action, or nobody else is an admin.
+    """
+    if request.method != "POST":
+        return await units_of_work.read(_user_page, request, name)
+    user = await units_of_work.read(users.find_user, name)
+    action = request.POST.get("action", "")
+    form = RoleForm(request.POST)
+    if action == "role":
+        if not await _has_set_role(user, form):
+            return await units_of_work.read(_user_page, request, name, form, status=422)
+    elif action == "password":
+        password = await units_of_work.write(users.set_password, user)
+        return await units_of_work.read(_user_page, request, name, password=password)
+    elif action in {"disable", "enable"}:
+        await units_of_work.write(users.set_active, user, is_active=action == "enable")
+    elif action == "unlink":
+        await units_of_work.write(users.unlink_oidc_account, user)
+    else:
+        raise BadInput(
+            f"The action {action!r} is unknown.", hint="Use role, password, disable, enable or unlink."
+        )
+    return HttpResponseRedirect(reverse("user", kwargs={"name": name}), status=303)
+
+
+async def _has_set_role(user: User, form: RoleForm) -> bool:
+    """Set the role that a form names. Return False, with the reason in the form, if it is refused."""
+    if form.is_valid():
+        try:
+            await units_of_work.write(
+                users.set_role, user, form.cleaned_data["role"], form.cleaned_data["apps"]
+            )
+        except BadInput as error:
+            form.add_error("role", f"{error.message} {error.hint}")
+    return not form.errors
+
+
+def _list_page(request: HttpRequest, form: NewUserForm, status: int = 200) -> HttpResponse:
+    rows = User.objects.order_by("username").prefetch_related("memberships", "oidc_accounts")
+    context = {"users": rows[:MAX_LISTED], "count": User.objects.count(), "form": form}
+    return render(request, LIST, context, status=status)
+
+
+def _user_page(
+    request: HttpRequest, name: str, form: RoleForm | None = None, *, status: int = 200, **more: Any
+) -> HttpResponse:
+    user = users.find_user(name)
+    roles = list(user.memberships.order_by("app"))
+    person = guard.person_of(request)
+    context = {
+        "user": user,
+        "roles": roles,
+        "is_linked": user.oidc_accounts.exists(),
+        "is_self": person is not None and person.user == user.pk,
+        "form": form or RoleForm(initial={"role": roles[0].role if roles else Role.READER.value}),
+        **more,
+    }
+    return render(request, PAGE, context, status=status)

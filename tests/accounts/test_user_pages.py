@@ -1,0 +1,142 @@
+"""The pages on which admins create and change users."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from asgiref.sync import sync_to_async
+
+from devui.accounts import users
+from devui.accounts.models import AuditEntry, Login, Membership
+from devui.accounts.roles import Role
+from devui.asgi import application
+from tests.accounts.conftest import BROWSER, PASSWORD, cookie_of, sign_in
+from tests.pages.html import parse
+from tests.web import over
+
+pytestmark = pytest.mark.usefixtures("people", "agents_dir")
+
+
+@pytest_asyncio.fixture
+async def admin(web):
+    """A browser in which the admin has signed in."""
+    web.cookies.update(await sync_to_async(cookie_of)("admin"))
+    web.headers.update(BROWSER)
+    return web
+
+
+async def status_of_sign_in(name: str, password: str = PASSWORD) -> int:
+    """Return the status of a sign-in in another browser."""
+    async with over(application) as other:
+        return (await sign_in(other, name, password)).status_code
+
+
+def shown_password(text: str) -> str:
+    found = re.search(r'id="new-password">([^<]+)<', text)
+    assert found
+    return found[1]
+
+
+@sync_to_async
+def roles_of(name: str) -> list[tuple[str, str]]:
+    rows = Membership.objects.filter(user__username=name).order_by("app")
+    return [(row.app, row.get_role_display()) for row in rows]
+
+
+@sync_to_async
+def audited() -> list[tuple[Any, ...]]:
+    return list(AuditEntry.objects.order_by("pk").values_list("person", "action", "kind", "object_id"))
+
+
+async def test_created_user_signs_in_with_the_password_that_is_shown_once(admin):
+    answer = await admin.post("/users/", data={"name": "ann", "role": Role.RUNNER.value})
+    password = shown_password(answer.text)
+    assert await roles_of("ann") == [("", "runner")]
+    assert "new-password" not in (await admin.get("/users/ann/")).text
+    assert await status_of_sign_in("ann", password) == 303
+
+
+async def test_role_can_be_limited_to_apps_and_widened_again(admin):
+    await admin.post("/users/", data={"name": "ann", "role": Role.RUNNER.value, "apps": "weather, talker,"})
+    assert await roles_of("ann") == [("", "reader"), ("talker", "runner"), ("weather", "runner")]
+    answer = await admin.post("/users/ann/", data={"action": "role", "role": Role.ADMIN.value, "apps": ""})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/users/ann/")
+    assert await roles_of("ann") == [("", "admin")]
+
+
+async def test_new_password_ends_the_logins_of_the_user(admin):
+    await sync_to_async(cookie_of)("reader")
+    answer = await admin.post("/users/reader/", data={"action": "password"})
+    assert not await Login.objects.filter(user__username="reader").aexists()
+    assert await status_of_sign_in("reader", PASSWORD) == 422
+    assert await status_of_sign_in("reader", shown_password(answer.text)) == 303
+
+
+async def test_disabled_user_cannot_sign_in_until_enabled(admin):
+    await admin.post("/users/reader/", data={"action": "disable"})
+    assert "disabled" in (await admin.get("/users/")).text
+    assert await status_of_sign_in("reader") == 422
+    await admin.post("/users/reader/", data={"action": "enable"})
+    assert await status_of_sign_in("reader") == 303
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        ({"name": "READER", "role": "1"}, "There is a user 'READER' already"),
+        ({"name": "a b", "role": "1"}, "'a b' is not a name for a user"),
+        ({"name": "", "role": "1"}, "This field is required"),
+        ({"name": "ann", "role": "9"}, "Select a valid choice"),
+    ],
+)
+async def test_refused_user_is_explained_beside_the_form(admin, form, message):
+    answer = await admin.post("/users/", data=form)
+    assert answer.status_code == 422
+    assert message in " ".join(parse(answer.text).text.split())
+    assert await sync_to_async(users.User.objects.count)() == len(Role)
+
+
+@pytest.mark.parametrize(
+    "form", [{"action": "role", "role": "1"}, {"action": "disable"}, {"action": "explode"}, {}]
+)
+async def test_only_admin_is_kept_and_unknown_actions_are_refused(admin, form):
+    answer = await admin.post("/users/admin/", data=form)
+    assert answer.status_code in {400, 422}
+    assert await roles_of("admin") == [("", "admin")]
+    assert (await admin.get("/users/")).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/users/", "/users/reader/"])
+async def test_only_admins_see_and_change_users(runner, path):
+    for answer in (
+        await runner.get(path),
+        await runner.post(path, data={"action": "role", "role": "3", "name": "x"}),
+    ):
+        assert answer.status_code == 403
+    assert await roles_of("reader") == [("", "reader")]
+
+
+async def test_unknown_user_is_not_found(admin):
+    assert (await admin.get("/users/nobody/")).status_code == 404
+    assert (await admin.post("/users/nobody/", data={"action": "disable"})).status_code == 404
+
+
+async def test_list_shows_roles_in_single_apps(admin):
+    await sync_to_async(users.create_user)("ann", Role.RUNNER, PASSWORD, ["weather"])
+    table = parse((await admin.get("/users/")).text).all("table")[0]
+    assert "ann reader, runner in weather" in table.text
+
+
+async def test_changes_are_in_the_audit_log(admin):
+    await admin.post("/users/", data={"name": "ann", "role": "1"})
+    for form in ({"action": "role", "role": "2"}, {"action": "password"}, {"action": "disable"}):
+        await admin.post("/users/ann/", data=form)
+    assert await audited() == [
+        ("admin", "create", "user", "ann"),
+        ("admin", "edit", "user", "ann"),
+        ("admin", "password", "user", "ann"),
+        ("admin", "disable", "user", "ann"),
+    ]
