@@ -56,7 +56,7 @@ def sort_columns(sql: str) -> str:
 
 
 def migrate_one_by_one(*targets: tuple[str, str]) -> Any:
-    """Apply all migrations but squashed ones, or those up to some; return the state of the models there.
+    """Apply all migrations but squashed ones, of some apps up to the given ones; return the state of the models there.
 
     A DevUI that knew no squashed migration left such stores.
     """
@@ -71,7 +71,7 @@ def migrate_one_by_one(*targets: tuple[str, str]) -> Any:
     executor.loader.replacements = {}
     graph = executor.loader.graph
     leaves = [leaf for app in APPS for leaf in graph.leaf_nodes(app) if not graph.nodes[leaf].replaces]
-    wanted = list(targets) or leaves
+    wanted = [*targets, *(leaf for leaf in leaves if leaf[0] not in dict(targets))]
     executor.migrate(wanted)
     return executor.loader.project_state(wanted)
 

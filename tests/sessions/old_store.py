@@ -1,8 +1,9 @@
 """Creates a store of an earlier version with rows in every table, migrates it, and prints its rows.
 
-python -m tests.sessions.old_store DATABASE_URL SESSIONS_MIGRATION EVALS_MIGRATION [SESSIONS_SQUASH]
+python -m tests.sessions.old_store DATABASE_URL APP.MIGRATION … [SESSIONS_SQUASH]
 
-The migrations are the last ones that the version had. It created the store with the squash, which later versions lack.
+The migrations are the last ones that the version had; of an app that is not named, all. It created the store with the
+squash, which later versions lack. The environment has the apps: those of users with DEVUI_USERS=1.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ VALUES = {
     "FloatField": lambda row: 1_700_000_000.123456 + row,
     "BigIntegerField": lambda row: 2**53 + row,
     "IntegerField": lambda row: 2**30 + row,
+    "SmallIntegerField": lambda row: 2**14 + row,
     "BooleanField": lambda row: True,
     "BinaryField": lambda row: bytes(range(256)),
 }
@@ -31,7 +33,14 @@ RECOUNTED = frozenset({"sessions_app_agentsession.error_count"})
 """Columns that a migration derives anew from the rows."""
 
 
-def main(url: str, sessions: str, evals: str, *squashes: str) -> dict[str, Any]:
+RENAMED = {"accounts_auditentry.verb": "action"}
+"""Columns that have another name today."""
+
+NOT_OURS = frozenset({"procrastinate"})
+"""Apps whose rows their library writes and migrates."""
+
+
+def main(url: str, *targets: str) -> dict[str, Any]:
     """Return how many tables were filled, which values were lost or not set, and how many rows today's models read."""
     devui.setup(url, migrate=False)
     from django.apps import apps
@@ -40,19 +49,22 @@ def main(url: str, sessions: str, evals: str, *squashes: str) -> dict[str, Any]:
 
     from sessions_app.store.schema import APPS, ensure_schema
 
-    earlier = migrate_one_by_one(*zip(APPS, (sessions, evals), strict=True))
-    for squash in squashes:
+    named = dict(target.split(".") for target in targets if "." in target)
+    earlier = migrate_one_by_one(*named.items())
+    for squash in (target for target in targets if "." not in target):
         MigrationRecorder(connection).record_applied("sessions_app", squash)
-    models = [model for app in APPS for model in earlier.apps.get_app_config(app).get_models()]
+    ours = [app for app in APPS if app not in NOT_OURS]
+    models = [model for app in ours for model in earlier.apps.get_app_config(app).get_models()]
     tables = fill(models)
     before = rows_of(tables)
     ensure_schema()
-    today = [model for app in APPS for model in apps.get_app_config(app).get_models()]
+    today = [model for app in ours for model in apps.get_app_config(app).get_models()]
     after = rows_of(tables)
     return {
         "tables": len(models),
         "lost": lost_rows(before, after),
         "without default": columns_without_default(after),
+        "protected": protected_statements(),
         "readable": sum(len(list(model._default_manager.all())) for model in today),
     }
 
@@ -129,8 +141,30 @@ def lost_rows(before: Rows, after: Rows) -> list[str]:
         f"{table}: {row}"
         for table, rows in before.items()
         for row in rows
-        if not any(row.items() <= new.items() for new in after[table])
+        if not any(with_todays_names(table, row).items() <= new.items() for new in after[table])
     ]
+
+
+def with_todays_names(table: str, row: dict[str, str]) -> dict[str, str]:
+    """Return a row with the names that its columns have today."""
+    return {RENAMED.get(f"{table}.{name}", name): value for name, value in row.items()}
+
+
+def protected_statements() -> list[str]:
+    """Return the statements that the audit log refuses; none if the store has no users."""
+    from django.conf import settings
+    from django.db import DatabaseError, connection, transaction
+
+    protected = []
+    for statement in ("UPDATE accounts_auditentry SET action = ''", "DELETE FROM accounts_auditentry"):
+        try:
+            with transaction.atomic(), connection.cursor() as cursor:
+                if settings.DEVUI_USERS:
+                    cursor.execute(statement)
+        except DatabaseError as error:
+            if "append-only" in str(error):
+                protected.append(statement.split()[0])
+    return protected
 
 
 def columns_without_default(rows: Rows) -> list[str]:

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
@@ -83,11 +83,29 @@ EARLIER = {
 def test_an_earlier_store_is_migrated_without_losing_a_row_or_a_value(
     empty_store: str, migrations: tuple[str, ...]
 ):
-    report = told_by("tests.sessions.old_store", empty_store, *migrations)
+    sessions, evals, *squashes = migrations
+    targets = [f"sessions_app.{sessions}", f"evals_app.{evals}", *squashes]
+    report = told_by("tests.sessions.old_store", empty_store, *targets)
     assert report["lost"] == []
     assert report["without default"] == []
     assert report["tables"] > 20
     assert report["readable"] >= 2 * 20
+
+
+def test_earlier_store_of_users_and_workers_is_migrated_and_its_audit_log_stays_append_only(empty_store: str):
+    targets = [
+        "sessions_app.0028_index_of_trends",
+        "evals_app.0009_plain_help_texts",
+        "accounts.0002_tokens_and_audit",
+    ]
+    environment = {"DEVUI_USERS": "1", "DEVUI_SECRET_KEY": "a secret of the tests"}
+    if connection.vendor == "postgresql":
+        targets.append("devui_workers.0001_initial")
+        environment["DEVUI_ENGINE"] = "procrastinate"
+    report = told_by("tests.sessions.old_store", empty_store, *targets, environment=environment)
+    assert report["lost"] == []
+    assert report["without default"] == []
+    assert report["protected"] == ["UPDATE", "DELETE"]
 
 
 def test_squashed_migrations_make_the_same_schema(empty_stores: Callable[[], str]):
@@ -127,9 +145,10 @@ def test_recorded_store_of_older_version_opens_completely(tmp_path: Path, versio
     assert report["told"] == recorded
 
 
-def told_by(module: str, *arguments: str) -> Any:
-    """Return what a program says, as JSON."""
-    done = forked_processes.run([sys.executable, "-m", module, *arguments], cwd=ROOT)
+def told_by(module: str, *arguments: str, environment: Mapping[str, str] | None = None) -> Any:
+    """Return what a program says, as JSON. `environment`: further variables."""
+    variables = {**os.environ, **(environment or {})}
+    done = forked_processes.run([sys.executable, "-m", module, *arguments], cwd=ROOT, env=variables)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
