@@ -35,7 +35,7 @@ def instructions(name: str) -> list[str]:
 
 def commands() -> list[list[str]]:
     """Return the commands of the page that call Docker, as lists of words."""
-    blocks = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^ *```sh\n(.*?)^ *```", PAGE, re.MULTILINE | re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
     return [
         shlex.split(line.partition(" > ")[0].partition(" < ")[0])
