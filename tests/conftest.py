@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,19 +30,37 @@ TEAMS = "tests/workers/"
 SQL_FOLDERS = ("tests/sessions/", "tests/search/", "tests/trends/")
 """Tests of what the store's SQL does, which differs between databases."""
 
+ALL_SOAK = re.compile(r"^pytestmark = .*\bmark\.soak\b", re.MULTILINE)
+"""Line of a module of which every test takes long."""
+
 settings.register_profile("steady", deadline=None, derandomize=True, database=None)
 settings.load_profile("steady")  # every run tries the same examples
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep the tests' store apart from a developer's own, whatever DATABASE_URL says."""
+    """Keep the tests' store apart from a developer's own, whatever DATABASE_URL says.
+
+    Garbage is not collected until all tests are known: nearly all that is made until then stays.
+    """
     os.environ.pop("DEVUI_AGENTS_DIR", None)
+    gc.disable()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no module whose tests would all be left out as `soak`: each of the workers would import it."""
+    is_left_out = (
+        "not soak" in config.option.markexpr
+        and collection_path.suffix == ".py"
+        and ALL_SOAK.search(collection_path.read_text())
+    )
+    return True if is_left_out else None
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Let no collection of garbage look at the tests and the modules, which live to the end: an eighth of all time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -8,9 +8,9 @@ import math
 import random
 
 import pytest
+import scipy  # imports its modules when they are used
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from evals_app.analysis.change_tests import (
     OutcomeTable,
@@ -31,7 +31,7 @@ def tables(draw, most=12):
 def scipy_distribution(table):
     """Return scipy's distribution of the passes now."""
     passes = table.passed + table.earlier_passed
-    return stats.hypergeom(table.total + table.earlier_total, passes, table.total)
+    return scipy.stats.hypergeom(table.total + table.earlier_total, passes, table.total)
 
 
 @functools.cache
@@ -50,9 +50,11 @@ def test_test_of_one_case_equals_fishers_exact_test_of_scipy(table):
         [table.passed, table.total - table.passed],
         [table.earlier_passed, table.earlier_total - table.earlier_passed],
     ]
-    assert probability_of_fewer(table) == pytest.approx(stats.fisher_exact(counts, alternative="less").pvalue)
+    assert probability_of_fewer(table) == pytest.approx(
+        scipy.stats.fisher_exact(counts, alternative="less").pvalue
+    )
     assert probability_of_fewer(table.mirror) == pytest.approx(
-        stats.fisher_exact(counts, alternative="greater").pvalue
+        scipy.stats.fisher_exact(counts, alternative="greater").pvalue
     )
 
 
@@ -116,7 +118,7 @@ def test_sum_of_many_cases_agrees_with_the_normal_distribution():
     mean = sum(scipy_distribution(table).mean() for table in cases)
     deviation = sum(scipy_distribution(table).var() for table in cases) ** 0.5
     observed = sum(table.passed for table in cases)
-    expected = stats.norm.cdf((observed + 0.5 - mean) / deviation)
+    expected = scipy.stats.norm.cdf((observed + 0.5 - mean) / deviation)
     assert probability_of_fewer_in_all(cases) == pytest.approx(expected, abs=1e-3)
 
 

@@ -7,9 +7,9 @@ import math
 import random
 
 import pytest
+import scipy  # imports its modules when they are used
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from evals_app.analysis.statistics import (
     MAX_EXACT_SIGNS,
@@ -96,7 +96,7 @@ SCORES = st.floats(-1, 1, allow_nan=False, allow_subnormal=False)
 @settings(max_examples=20)
 def test_permutation_test_of_scores_equals_that_of_scipy(differences):
     assume(all(differences))
-    expected = stats.permutation_test(
+    expected = scipy.stats.permutation_test(
         (differences,),
         lambda values, axis: values.sum(axis),
         permutation_type="samples",
@@ -113,7 +113,7 @@ def test_permutation_test_of_many_repetitions_equals_scipy(repetitions):
         rates = [(draw.randint(0, repetitions), draw.randint(0, repetitions)) for _ in range(9)]
         differences = [after / repetitions - before / repetitions for before, after in rates]
         moved = [after - before for before, after in rates if after != before]
-        expected = stats.permutation_test(
+        expected = scipy.stats.permutation_test(
             (moved,),
             lambda values, axis: values.sum(axis),
             permutation_type="samples",
@@ -126,7 +126,7 @@ def test_permutation_test_of_many_repetitions_equals_scipy(repetitions):
 def test_sampled_permutation_test_is_repeatable_and_near_scipy():
     draw = random.Random(3)
     differences = [draw.gauss(0.02, 0.1) for _ in range(60)]
-    expected = stats.permutation_test(
+    expected = scipy.stats.permutation_test(
         (differences,),
         lambda values, axis: values.sum(axis),
         permutation_type="samples",

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 
 import pytest
-from scipy import stats
+import scipy  # imports its modules when they are used
 
 from sessions_app.trends import histogram, statistics
 from sessions_app.trends.statistics import Estimate, difference, mean_of_groups, wilson
@@ -30,7 +30,7 @@ def test_difference_of_rates_is_newcombe_s_method_10(after, before, low, high):
 
 
 def test_quantiles_of_student_s_t():
-    exact = [stats.t.ppf(0.975, degrees) for degrees in range(1, statistics.MAX_GROUPS)]
+    exact = [scipy.stats.t.ppf(0.975, degrees) for degrees in range(1, statistics.MAX_GROUPS)]
     assert list(statistics._T) == pytest.approx(exact, abs=5e-4)
 
 

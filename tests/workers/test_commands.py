@@ -9,7 +9,8 @@ import sys
 import psycopg
 import pytest
 
-from tests.runtime.web_command import PATIENCE_S, ROOT
+from tests import forked_processes
+from tests.runtime.web_command import ROOT
 from tests.workers.conftest import agents_of_team
 from tests.workers.team import POSTGRES, own_database, team_environment
 
@@ -26,13 +27,10 @@ assert not {"devui.workers", "procrastinate.contrib.django"} & set(settings.INST
 
 def devui(database: str, folder, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
-    return subprocess.run(
+    return forked_processes.run(
         [sys.executable, "-m", "devui", *command],
         env={**team_environment(database, folder), **environment},
-        capture_output=True,
-        text=True,
         cwd=ROOT,
-        timeout=PATIENCE_S,
     )
 
 
