@@ -102,7 +102,7 @@ TRUST_RUNS ?= 40
 
 .PHONY: trust
 trust: $(VENV)/.dev ## show by simulation how often comparisons of eval runs are wrong, beside the targets
-	$(BIN)/python -m tests.trust --draws $(TRUST_DRAWS) --engine-runs $(TRUST_RUNS)
+	$(BIN)/python -m tests.trust --draws $(TRUST_DRAWS) --real-runs $(TRUST_RUNS)
 
 .PHONY: screenshots
 screenshots: $(VENV)/.dev ## take the README's pictures from the server of `make run`

@@ -17,13 +17,13 @@ ROOT = Path(__file__).resolve().parent.parent
 APPS = ("sessions_app", "evals_app", "devui")
 """The Django apps, the lowest first: each imports only itself and those before it."""
 
-RUNTIME_PACKAGES = ("sessions_app/adk/", "evals_app/engine/", "devui/runtime/")
+RUNTIME_PACKAGES = ("sessions_app/adk/", "evals_app/execution/", "devui/runtime/")
 
 ENTRY_POINTS_THAT_MEET = {
     ("urls", "views"),  # what a table of addresses is for
-    ("management", "engine"),  # the command line runs evals in its own process
+    ("management", "execution"),  # the command line runs evals in its own process
     ("management", "adk"),  # and hands sessions over to memory
-    ("engine", "adk"),  # attempts run on the store's services, seen by the recorder
+    ("execution", "adk"),  # attempts run on the store's services, seen by the recorder
 }
 
 ParsedModule = tuple[str, ast.Module]

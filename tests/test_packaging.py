@@ -157,7 +157,7 @@ def test_wheel_runs_with_the_locked_versions_on_every_python(wheel, tmp_path, py
     locked = ["--constraints", ROOT / "requirements-dev.lock"]
     run(tmp_path, *uv, "pip", "install", "--python", "venv/bin/python", *locked, wheel)
     assert "run_evals" in run(tmp_path, "venv/bin/devui", "--help")
-    modules = "devui.asgi, sessions_app.adk, evals_app.engine, devui.testing.plugin"
+    modules = "devui.asgi, sessions_app.adk, evals_app.execution, devui.testing.plugin"
     run(tmp_path, "venv/bin/python", "-c", f"import devui; devui.setup(); import {modules}")
 
 

@@ -1,6 +1,6 @@
-"""The eval runs of this process, and its attempts of runs that workers coordinate. `evals_app.engine` executes them.
+"""The eval runs of this process, and its attempts of runs that workers coordinate. `evals_app.execution` executes them.
 
-To cancel them, their rows are marked; the engine polls the rows.
+To cancel them, their rows are marked; the execution polls the rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sessions_app.runs.background import BackgroundTasks
 from sessions_app.store import units_of_work
 
 if TYPE_CHECKING:
-    from evals_app.engine.process_attempts import ProcessAttempts
+    from evals_app.execution.process_attempts import ProcessAttempts
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class EvalRuns:
 
     def _process_attempts(self) -> ProcessAttempts:
         if self._attempts is None:
-            from evals_app.engine.process_attempts import ProcessAttempts
+            from evals_app.execution.process_attempts import ProcessAttempts
 
             self._attempts = ProcessAttempts(self._source, self._runtime_id)
         return self._attempts
@@ -93,7 +93,7 @@ class EvalRuns:
         Raises:
             SessionMissing: there is no such session.
         """
-        from evals_app.engine.conversations import conversation_of
+        from evals_app.execution.conversations import conversation_of
 
         session = await sessions.get_session(
             app_name=self._source.app_name, user_id=user_id, session_id=session_id
@@ -103,7 +103,7 @@ class EvalRuns:
         return conversation_of(session.events)
 
     async def _carry_out(self, eval_run_id: str, cancelled: asyncio.Event) -> None:
-        from evals_app.engine.execution import execute_run
+        from evals_app.execution.run_execution import execute_run
 
         try:
             await execute_run(

@@ -49,7 +49,7 @@ def _stop_with_suite(suite: TextIO) -> None:
 
 
 def _reply_to(request: Mapping[str, Any]) -> Mapping[str, Any]:
-    from evals_app.engine.local_runner import quiet_logging
+    from evals_app.execution.local_runner import quiet_logging
     from sessions_app.errors import DevUIError
 
     try:
@@ -74,8 +74,8 @@ def _list_cases(request: Mapping[str, Any]) -> Mapping[str, Any]:
 def _run(request: Mapping[str, Any]) -> Mapping[str, Any]:
     """Run an evalset as `run_evals` does, and return the run with its attempts."""
     from evals_app.cli.terminal import Console
-    from evals_app.engine.child_processes import StoppedBySignal, execute_in_children
-    from evals_app.engine.local_runner import cancel_runs, own_new_runs
+    from evals_app.execution.child_processes import StoppedBySignal, execute_in_children
+    from evals_app.execution.local_runner import cancel_runs, own_new_runs
     from evals_app.runs import folder_orders
     from sessions_app.store.schema import ensure_schema
 

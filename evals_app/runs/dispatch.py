@@ -26,7 +26,7 @@ MAX_PROCESSES = 3
 """Processes that may end before they take a run; another run's agent may be what ends them."""
 
 CANCEL_GRACE_S = 8.0
-"""Seconds that a process has to stop a run (the engine gives agents 5 of them) before it is ended."""
+"""Seconds that a process has to stop a run (`execution.executor` gives agents 5 of them) before it is ended."""
 
 log = logging.getLogger(__name__)
 

@@ -215,7 +215,7 @@ def _require_resumable(run: EvalRun, agents: AgentsFolder | None) -> None:
     Raises:
         EvalRunActive: the run has not ended.
         BadInput: another program executed it.
-        HasChanged: its agent's code has changed; the engine compares ADK and the models, too.
+        HasChanged: its agent's code has changed; the execution compares ADK and the models, too.
     """
     if run.active:
         raise EvalRunActive(f"Eval run {run.id!r} is {run.status}.", hint="Wait for its end, or cancel it.")

@@ -11,7 +11,7 @@ import pytest
 from django.test import AsyncClient
 from google.adk.agents.base_agent import BaseAgent
 
-from evals_app.engine.execution import execute_run
+from evals_app.execution.run_execution import execute_run
 from evals_app.files import library
 from evals_app.metrics.config import RunConfig
 from evals_app.models import EvalRun
@@ -31,7 +31,7 @@ Play = Callable[..., Awaitable[EvalRun]]
 
 @pytest.fixture
 def store(transactional_db: None) -> Iterator[None]:
-    """A store emptied after the test: the engine works in other threads, so nothing can be rolled back."""
+    """A store emptied after the test: attempts run in other threads, so nothing can be rolled back."""
     yield
     finish_threads()
 

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from evals_app.analysis import case_matrix, trends
-from evals_app.engine.execution import execute_run
+from evals_app.execution.run_execution import execute_run
 from evals_app.models import EvalRun
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.runs import runtime_client as runs

@@ -137,7 +137,7 @@ import devui
 devui.setup(migrate=False)
 from pathlib import Path
 from evals_app.runs import folder_orders
-from evals_app.engine.local_runner import own_new_runs
+from evals_app.execution.local_runner import own_new_runs
 agents, app_name = folder_orders.agent_at(Path(sys.argv[1]))
 with own_new_runs(app_name):
     folder_orders.order_from_folder(agents, app_name, folder_orders.EvalsetRequest("s", ()))

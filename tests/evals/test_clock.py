@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 from django.db import connection
 
-from evals_app.engine.execution import execute_run
+from evals_app.execution.run_execution import execute_run
 from evals_app.files import library
 from evals_app.metrics.config import RunConfig
 from evals_app.models import EvalRun

@@ -6,7 +6,7 @@ import pytest
 from google.adk.evaluation import eval_config, metric_info_providers
 from google.adk.evaluation.eval_metrics import MetricInfoProvider, PrebuiltMetrics, ToolTrajectoryCriterion
 
-from evals_app.engine.evaluators import describe_metrics
+from evals_app.execution.evaluators import describe_metrics
 from evals_app.files import BadFile
 from evals_app.metrics import catalog
 from evals_app.metrics import config as configs

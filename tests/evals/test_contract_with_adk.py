@@ -1,4 +1,4 @@
-"""Private names of ADK that the engine uses exist and accept the engine's arguments."""
+"""Private names of ADK that the execution of evals uses exist and accept its arguments."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from google.adk.evaluation.simulation.user_simulator_provider import UserSimulat
 
 from evals_app import files as evalsets
 from evals_app.cases.case_forms import RUBRIC_TYPES
-from evals_app.engine import _adk
-from evals_app.engine.evaluators import evaluator_class, evaluator_of, metrics_of, missing_requirement
+from evals_app.execution import _adk
+from evals_app.execution.evaluators import evaluator_class, evaluator_of, metrics_of, missing_requirement
 from evals_app.metrics import catalog
 from evals_app.metrics.metric import MetricKind
 from sessions_app.scopes import EVALUATION_KEY
@@ -100,7 +100,7 @@ def test_the_evaluators_are_those_of_adks_registry():
     """The registry itself needs pandas: its source is read."""
     import google.adk.evaluation as package
 
-    from evals_app.engine.evaluators import _EVALUATORS
+    from evals_app.execution.evaluators import _EVALUATORS
 
     registered = Path(package.__path__[0], "metric_evaluator_registry.py").read_text(encoding="utf-8")
     for name, place in _EVALUATORS.items():

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from evals_app.engine.admission import AttemptAdmission
-from evals_app.engine.executor import AttemptExecutor
+from evals_app.execution.admission import AttemptAdmission
+from evals_app.execution.executor import AttemptExecutor
 
 pytestmark = pytest.mark.anywhere
 

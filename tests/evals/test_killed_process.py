@@ -143,7 +143,7 @@ def test_interrupted_run_reports_results_and_how_to_resume(store, gate, sent, co
     assert not RuntimeProcess.objects.filter(stopped_at=None).exists()
 
 
-def test_the_engine_of_a_command_that_is_killed_ends_with_it(store, gate):
+def test_child_process_of_a_killed_command_ends_with_it(store, gate):
     process = forked_processes.Popen(
         run_evals_argv(gate, "s", "--metrics=response_match_score"), cwd=ROOT, env=environment()
     )
@@ -203,7 +203,7 @@ def test_agent_that_never_ends_does_not_block_the_command(store, gate):
     assert "AttemptTooLong" in done.stdout
 
 
-def test_signal_to_engine_process_only_is_reported(store, gate):
+def test_signal_to_child_process_only_is_reported(store, gate):
     write(gate, "s.evalset.json", evalset(*[case(word, turn(word, word)) for word in ("go", "terminate")]))
     done = forked_processes.run(
         run_evals_argv(gate, "s", "--metrics=response_match_score", "--parallelism=1"),

@@ -11,7 +11,7 @@ import pytest
 
 from evals_app.analysis import case_matrix
 from evals_app.analysis.exports import run_json
-from evals_app.engine.attempt_tries import MAX_LOST_TRIES
+from evals_app.execution.attempt_tries import MAX_LOST_TRIES
 from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun

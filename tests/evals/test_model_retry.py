@@ -23,8 +23,8 @@ from google.genai import errors, types
 
 from evals_app.analysis import baselines, case_matrix, repetitions, trends
 from evals_app.analysis.ci_gate import Gate
-from evals_app.engine import _adk, model_retry
-from evals_app.engine.model_retry import RetriedCall, Retries, is_temporary
+from evals_app.execution import _adk, model_retry
+from evals_app.execution.model_retry import RetriedCall, Retries, is_temporary
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.attempt_status import JUDGE_TOO_LONG, MODEL_UNAVAILABLE
 from evals_app.runs.limits import Limits

@@ -9,7 +9,7 @@ from google.adk.agents.llm_agent import LlmAgent
 from google.adk.tools.agent_tool import AgentTool
 
 from evals_app.analysis.attempt_detail import detail
-from evals_app.engine.nested_calls import read_nested_calls
+from evals_app.execution.nested_calls import read_nested_calls
 from evals_app.metrics.catalog import INCLUDE_NESTED
 from evals_app.metrics.criterion_options import value_of
 from evals_app.runs.replay.policy import ReplayPolicy

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from google.adk.evaluation.eval_metrics import EvalMetric
 
-from evals_app.engine.evaluators import MetricUnavailable, evaluator_of
+from evals_app.execution.evaluators import MetricUnavailable, evaluator_of
 from evals_app.management.commands.run_evals import _criterion
 from evals_app.metrics import catalog
 from evals_app.metrics import config as configs

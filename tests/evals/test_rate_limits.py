@@ -17,8 +17,8 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals_app.engine import rate_limiter
-from evals_app.engine.rate_limiter import RateLimiter
+from evals_app.execution import rate_limiter
+from evals_app.execution.rate_limiter import RateLimiter
 from evals_app.models import EvalAttempt, EvalRun, ModelRate
 from evals_app.rates import model_rates
 from evals_app.rates.model_rates import Hold, Reservation
@@ -308,7 +308,7 @@ async def test_requested_wait_holds_for_the_other_attempts(play, monkeypatch):
 
 
 async def test_wait_longer_than_the_time_for_retries_is_not_awaited(store):
-    from evals_app.engine.model_retry import RetriedCall, Retries
+    from evals_app.execution.model_retry import RetriedCall, Retries
 
     await units_of_work.write(model_rates.note_back_off, "m", 300.0, "m could not be asked: 429", None)
 

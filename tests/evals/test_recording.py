@@ -7,7 +7,7 @@ import json
 import pytest
 from google.genai import types
 
-from evals_app.engine.conversations import conversation_of
+from evals_app.execution.conversations import conversation_of
 from sessions_app.adk import DjangoSessionService
 from sessions_app.branches.rewind import rewind
 from sessions_app.ids import SessionKey

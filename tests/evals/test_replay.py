@@ -12,8 +12,8 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
 
-from evals_app.engine.replay.recording import ToolResult
-from evals_app.engine.replay.tool_results import NotRecorded, RecordedResults
+from evals_app.execution.replay.recording import ToolResult
+from evals_app.execution.replay.tool_results import NotRecorded, RecordedResults
 from evals_app.metrics.invocations import tool_calls
 from evals_app.models import EvalAttempt
 from evals_app.runs.replay.policy import ReplayPolicy

@@ -9,7 +9,7 @@ from google.adk.apps import App
 from google.adk.runners import Runner
 from google.genai import types
 
-from evals_app.engine.conversations import conversation_of
+from evals_app.execution.conversations import conversation_of
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from sessions_app.adk import DjangoSessionService, Recorder
 from sessions_app.models import AgentSession

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from evals_app.analysis import case_matrix, repetitions, run_summary, trends
-from evals_app.engine.execution import execute_run
+from evals_app.execution.run_execution import execute_run
 from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun

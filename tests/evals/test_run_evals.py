@@ -11,7 +11,7 @@ import pytest
 from django.core.management import CommandError
 
 from evals_app.cli import results
-from evals_app.engine.local_runner import quiet_logging
+from evals_app.execution.local_runner import quiet_logging
 from evals_app.management.commands.run_evals import EvalsetArgument
 from evals_app.models import EvalRun
 from sessions_app.models import RuntimeProcess

@@ -10,7 +10,7 @@ from google.adk.evaluation import eval_metrics
 from google.adk.evaluation.simulation.llm_backed_user_simulator import LlmBackedUserSimulatorConfig
 from google.genai.types import GenerateContentConfig
 
-from evals_app.engine.evaluators import evaluator_class
+from evals_app.execution.evaluators import evaluator_class
 from evals_app.metrics import config, criterion_options
 from evals_app.metrics.catalog import ADK_METRICS, INCLUDE_NESTED, missing_requirement
 from evals_app.metrics.config import RunConfig

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from evals_app.engine.agent_source import FolderAgent
-from evals_app.engine.execution import execute_run
+from evals_app.execution.agent_source import FolderAgent
+from evals_app.execution.run_execution import execute_run
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import folder_orders
 from evals_app.runs.folder_orders import EvalsetRequest

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 
-from tests.trust import engine
+from tests.trust import real_runs
 from tests.trust.tables import (
     DROP_ROWS,
     FALSE_ALARM_ROWS,
@@ -30,7 +30,7 @@ def main() -> int:
     parser.add_argument(
         "--draws", type=int, default=400, help="simulated pairs of runs a cell (default: 400)"
     )
-    parser.add_argument("--engine-runs", type=int, default=20, help="runs of the real engine (default: 20)")
+    parser.add_argument("--real-runs", type=int, default=20, help="runs of the command line (default: 20)")
     options = parser.parse_args()
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         work = partial(compute, draws=options.draws)
@@ -45,7 +45,7 @@ def main() -> int:
     met &= _print(
         f"A planted drop is found, % (target; {SLACK:.0f} points less are accepted)", DROP_ROWS, drops
     )
-    met &= _run_engine(options.engine_runs)
+    met &= _count_real_failures(options.real_runs)
     print("All targets are met." if met else "A target is missed (marked with !).")
     return 0 if met else 1
 
@@ -66,15 +66,13 @@ def _cell_text(cell: Cell) -> str:
     return f"{cell.percent:.1f}{target}{'' if cell.met else '!'}"
 
 
-def _run_engine(runs: int) -> bool:
-    """Run the real engine without a change; the gate may fail as often as five percent of so many runs make likely."""
-    print(
-        f"\nReal engine and command line: 20 cases at {engine.RATE}, {engine.REPETITIONS} repetitions, gate fails"
-    )
+def _count_real_failures(runs: int) -> bool:
+    """Run the command line without a change; the gate may fail as often as five percent of so many runs make likely."""
+    print(f"\nReal runs: 20 cases at {real_runs.RATE}, {real_runs.REPETITIONS} repetitions, gate fails")
     sys.stdout.flush()
     with ThreadPoolExecutor() as pool:
-        same_code = pool.submit(engine.count_false_alarms, runs // 2, same_code=True)
-        other_code = pool.submit(engine.count_false_alarms, runs, same_code=False)
+        same_code = pool.submit(real_runs.count_false_alarms, runs // 2, same_code=True)
+        other_code = pool.submit(real_runs.count_false_alarms, runs, same_code=False)
         failed_same, compared_same = same_code.result()
         print(f"{'same code (0)':{WIDTH}}{failed_same:>6} of {compared_same}", flush=True)
         failed, compared = other_code.result()

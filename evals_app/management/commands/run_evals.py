@@ -19,8 +19,14 @@ from evals_app.cli import plans, results
 from evals_app.cli.results import COULD_NOT_RUN, Add
 from evals_app.cli.terminal import Console
 from evals_app.cli.terminal_text import Output
-from evals_app.engine.child_processes import StoppedBySignal, execute_in_children
-from evals_app.engine.local_runner import cancel_runs, execute_runs, own_new_runs, quiet_logging, run_in_loop
+from evals_app.execution.child_processes import StoppedBySignal, execute_in_children
+from evals_app.execution.local_runner import (
+    cancel_runs,
+    execute_runs,
+    own_new_runs,
+    quiet_logging,
+    run_in_loop,
+)
 from evals_app.models import EvalRun
 from evals_app.runs import folder_orders, rerun, run_orders
 from evals_app.runs.folder_orders import EvalsetRequest

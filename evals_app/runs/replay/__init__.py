@@ -1,1 +1,1 @@
-"""Replay of recordings in runs: policy, recorded runs, comparison. `engine.replay` executes it."""
+"""Replay of recordings in runs: policy, recorded runs, comparison. `evals_app.execution.replay` executes it."""

@@ -44,7 +44,7 @@ SERVER_GONE = Q(runtime__server__stopped_at__isnull=False) | Q(
 """Runs of a server that has ended, or of a process that it started."""
 
 FAULT_HANDLER_STATUS = 1
-"""Exit status of a process that Python's fault handler ends (`engine/watchdog`)."""
+"""Exit status of a process that Python's fault handler ends (`execution/watchdog`)."""
 
 Status = EvalAttempt.Status
 

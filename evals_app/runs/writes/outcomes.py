@@ -1,4 +1,4 @@
-"""Data classes in which the engine reports the results of attempts and runs."""
+"""Data classes in which the execution reports the results of attempts and runs."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 
-from evals_app.engine.attempt import interrupted_outcome
+from evals_app.execution.attempt import interrupted_outcome
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status
 from evals_app.runs.limits import Limits

@@ -26,8 +26,8 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 from google.genai import types
 
-from evals_app.engine import _adk
-from evals_app.engine.rate_limiter import RateLimiter
+from evals_app.execution import _adk
+from evals_app.execution.rate_limiter import RateLimiter
 from evals_app.rates.model_rates import Hold, Reservation
 
 RETRIED_STATUSES = frozenset((408, 429, 500, 502, 503, 504))

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from google.adk.apps.app import App
 
-from evals_app.engine import executor
-from evals_app.engine.execution import execute_run
+from evals_app.execution import executor
+from evals_app.execution.run_execution import execute_run
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import rerun
 from evals_app.runs.writes import runs

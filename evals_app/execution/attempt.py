@@ -25,12 +25,12 @@ from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
 from google.adk.sessions.session import Session
 from typing_extensions import override
 
-from evals_app.engine import _adk, nested_calls, reached_states, scoring
-from evals_app.engine.evaluators import MetricUnavailable, evaluator_class
-from evals_app.engine.judge_models import ModelLog, sum_tokens
-from evals_app.engine.model_retry import Retries, RetryPlugin
-from evals_app.engine.rate_limiter import RateLimiter
-from evals_app.engine.replay import NotRecorded, ReplayPlugin, create_replay
+from evals_app.execution import _adk, nested_calls, reached_states, scoring
+from evals_app.execution.evaluators import MetricUnavailable, evaluator_class
+from evals_app.execution.judge_models import ModelLog, sum_tokens
+from evals_app.execution.model_retry import Retries, RetryPlugin
+from evals_app.execution.rate_limiter import RateLimiter
+from evals_app.execution.replay import NotRecorded, ReplayPlugin, create_replay
 from evals_app.files.schema import DEFAULT_USER
 from evals_app.metrics.catalog import ADK_METRICS
 from evals_app.metrics.invocations import NestedCalls

@@ -9,7 +9,7 @@ from typing import Protocol
 from google.adk.apps.app import App
 from google.adk.cli.service_registry import load_services_module
 
-from evals_app.engine._adk import Agent, load_agent
+from evals_app.execution._adk import Agent, load_agent
 from evals_app.runs.writes.outcomes import RunFacts
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.agents.revisions import git_revision

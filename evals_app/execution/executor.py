@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from evals_app.engine.admission import PROCESS_ADMISSION, AttemptAdmission
+from evals_app.execution.admission import PROCESS_ADMISSION, AttemptAdmission
 
 CANCEL_GRACE_S = 5.0
 """Seconds that cancelled attempts have to end."""

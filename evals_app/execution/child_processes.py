@@ -21,7 +21,7 @@ from typing import NoReturn
 
 from django.db import connections
 
-from evals_app.engine.local_runner import (
+from evals_app.execution.local_runner import (
     RunListener,
     continue_after_death,
     execute_runs,

@@ -10,11 +10,11 @@ from functools import partial
 
 from google.adk.evaluation.eval_set import EvalSet
 
-from evals_app.engine import evaluators
-from evals_app.engine.agent_source import AgentSource, collect_facts
-from evals_app.engine.attempt import RunPlan, failure_from, run_attempt, warm_up
-from evals_app.engine.attempt_tries import ProgressCallback
-from evals_app.engine.run_monitor import RunMonitor
+from evals_app.execution import evaluators
+from evals_app.execution.agent_source import AgentSource, collect_facts
+from evals_app.execution.attempt import RunPlan, failure_from, run_attempt, warm_up
+from evals_app.execution.attempt_tries import ProgressCallback
+from evals_app.execution.run_monitor import RunMonitor
 from evals_app.files.library import store_metrics
 from evals_app.models import EvalRun
 from evals_app.rates.rate_limits import find_rate_limits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evals_app.engine.replay.recording import ToolResult
+from evals_app.execution.replay.recording import ToolResult
 from evals_app.metrics.expected_state import json_equal
 
 MAX_LISTED_CALLS = 5

@@ -100,8 +100,8 @@ async def execute_runs(
 ) -> list[EvalRun]:
     """Execute pending runs of an agent one after the other; return them as they ended."""
     _load_engine()
-    from evals_app.engine.agent_source import FolderAgent
-    from evals_app.engine.execution import execute_run
+    from evals_app.execution.agent_source import FolderAgent
+    from evals_app.execution.run_execution import execute_run
 
     source = FolderAgent(agents, app_name)
     ended = []
@@ -171,7 +171,7 @@ def _load_engine() -> None:
     """
     gc.disable()
     try:
-        from evals_app.engine.attempt import warm_up
+        from evals_app.execution.attempt import warm_up
 
         warm_up(())
     finally:

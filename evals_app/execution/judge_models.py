@@ -14,8 +14,8 @@ from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 
-from evals_app.engine import _adk
-from evals_app.engine.model_retry import RetriedCall, Retries
+from evals_app.execution import _adk
+from evals_app.execution.model_retry import RetriedCall, Retries
 from sessions_app.prices import KINDS, add_tokens, call_tokens
 
 Tokens = dict[str, int]

@@ -1,4 +1,4 @@
-"""Runs of the real engine and command line with an agent that fails at random, without any change between runs."""
+"""Real runs of the command line with an agent that fails at random, without any change between runs."""
 
 from __future__ import annotations
 

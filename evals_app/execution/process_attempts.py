@@ -10,12 +10,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 
-from evals_app.engine.agent_source import AgentSource
-from evals_app.engine.attempt import failure_from, run_attempt
-from evals_app.engine.attempt_tries import AttemptTries
-from evals_app.engine.execution import load_plan, prepare_plan
-from evals_app.engine.executor import AttemptExecutor
-from evals_app.engine.watchdog import Watchdog
+from evals_app.execution.agent_source import AgentSource
+from evals_app.execution.attempt import failure_from, run_attempt
+from evals_app.execution.attempt_tries import AttemptTries
+from evals_app.execution.executor import AttemptExecutor
+from evals_app.execution.run_execution import load_plan, prepare_plan
+from evals_app.execution.watchdog import Watchdog
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.attempt_status import must_run_alone
 from evals_app.runs.writes import offers, runs

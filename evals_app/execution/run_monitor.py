@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from evals_app.engine.attempt import OUTBOX_WAIT_S
-from evals_app.engine.attempt_tries import AttemptTries, ProgressCallback, RunAttempt
-from evals_app.engine.executor import AttemptExecutor
-from evals_app.engine.watchdog import Watchdog
+from evals_app.execution.attempt import OUTBOX_WAIT_S
+from evals_app.execution.attempt_tries import AttemptTries, ProgressCallback, RunAttempt
+from evals_app.execution.executor import AttemptExecutor
+from evals_app.execution.watchdog import Watchdog
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status
 from evals_app.runs.run_control import RunControl, RunEnding, RunSnapshot

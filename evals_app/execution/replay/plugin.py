@@ -21,11 +21,11 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from evals_app.engine import _adk
-from evals_app.engine.model_retry import join_responses
-from evals_app.engine.replay import recording
-from evals_app.engine.replay.recording import RecordedCall, Recording, ToolResult
-from evals_app.engine.replay.tool_results import NotRecorded, RecordedResults, call_text
+from evals_app.execution import _adk
+from evals_app.execution.model_retry import join_responses
+from evals_app.execution.replay import recording
+from evals_app.execution.replay.recording import RecordedCall, Recording, ToolResult
+from evals_app.execution.replay.tool_results import NotRecorded, RecordedResults, call_text
 from evals_app.models import EvalAttempt
 from evals_app.runs.replay.policy import FAIL, LIVE, RECORDED, ReplayPolicy
 from evals_app.runs.replay.recorded_runs import recorded_session

@@ -15,10 +15,10 @@ from google.adk.evaluation.evaluator import EvaluationResult, PerInvocationResul
 from google.genai.types import Content, FunctionCall
 from pydantic import BaseModel
 
-from evals_app.engine.evaluators import MetricUnavailable, evaluator_of
-from evals_app.engine.judge_logs import collect_warnings
-from evals_app.engine.judge_models import ModelLog, Tokens, sum_tokens
-from evals_app.engine.model_retry import Retries
+from evals_app.execution.evaluators import MetricUnavailable, evaluator_of
+from evals_app.execution.judge_logs import collect_warnings
+from evals_app.execution.judge_models import ModelLog, Tokens, sum_tokens
+from evals_app.execution.model_retry import Retries
 from evals_app.metrics.catalog import ADK_METRICS, INCLUDE_NESTED, own_metrics
 from evals_app.metrics.criterion_options import value_of
 from evals_app.metrics.invocations import NESTED_CALLS, NestedCalls

@@ -106,7 +106,7 @@ def evaluator_class(name: str) -> type[Evaluator]:
         MetricUnavailable: packages that it needs are not installed.
         KeyError: the metric is unknown.
     """
-    from evals_app.engine import _adk
+    from evals_app.execution import _adk
 
     if name in _adk.EFFICIENCY:
         return _adk.EFFICIENCY[name]
@@ -125,7 +125,7 @@ def evaluator_of(metric: EvalMetric) -> Evaluator:
     Raises:
         MetricUnavailable: the metric cannot run here.
     """
-    from evals_app.engine import _adk
+    from evals_app.execution import _adk
 
     if metric.custom_function_path:
         try:
