@@ -15,7 +15,7 @@ from devui.accounts.roles import Role
 from sessions_app.errors import BadInput
 from sessions_app.http import note_object, person_name
 from sessions_app.ids import StorableText
-from sessions_app.runs.quotas import QuotaUse
+from sessions_app.runs.quota_enforcement import QuotaUse
 from sessions_app.store import units_of_work
 
 router = Router(tags=["tokens"])

@@ -1,6 +1,6 @@
 """Quotas of users: how many runs they may start, and how much they may spend.
 
-`sessions_app.runs.quotas` counts and enforces them.
+`sessions_app.runs.quota_enforcement` counts and enforces them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from django.db import transaction
 from devui.accounts.models import Quota
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.ids import check_id, is_storable
-from sessions_app.runs import quotas
-from sessions_app.runs.quotas import QuotaUse
-from sessions_app.runs.run_limits import RunLimits
+from sessions_app.runs import quota_enforcement
+from sessions_app.runs.quota_enforcement import QuotaUse
+from sessions_app.runs.quota_limits import QuotaLimits
 
 LIMITS = ("runs_at_once", "runs_a_day", "tokens_a_day", "cost_a_day")
 MAX_RUNS = 2**31 - 1
@@ -25,7 +25,7 @@ MAX_AMOUNT = 2**53
 """Largest limits of runs, and of tokens and cost."""
 
 
-def find_limits(person: str, app_name: str | None = None) -> list[RunLimits]:
+def find_limits(person: str, app_name: str | None = None) -> list[QuotaLimits]:
     """Return the limits of a person in each app (or only `app_name`), and in all apps together. One query.
 
     Limits of the person replace those of every user with the same app.
@@ -38,7 +38,7 @@ def find_limits(person: str, app_name: str | None = None) -> list[RunLimits]:
 
 def find_quota_uses(person: str) -> list[QuotaUse]:
     """Return the quotas that apply to a person with what is used of them; first that of all apps together."""
-    return quotas.compare_usage(person, find_limits(person), quotas.usage_today(person))
+    return quota_enforcement.compare_usage(person, find_limits(person), quota_enforcement.usage_today(person))
 
 
 def list_quotas() -> list[Quota]:
@@ -98,12 +98,12 @@ def describe_limits(quota: Quota) -> str:
     return ", ".join(words) or "no limit"
 
 
-def _combine(quotas: Iterable[Quota]) -> list[RunLimits]:
+def _combine(quotas: Iterable[Quota]) -> list[QuotaLimits]:
     """Return the limits of a user in each app, from the quotas of every user and the user's own."""
-    limits: dict[str, RunLimits] = {}
+    limits: dict[str, QuotaLimits] = {}
     for quota in sorted(quotas, key=lambda quota: (quota.app, quota.person)):
         own = {name: value for name in LIMITS if (value := getattr(quota, name)) is not None}
-        limits[quota.app] = replace(limits.get(quota.app, RunLimits(quota.app)), **own)
+        limits[quota.app] = replace(limits.get(quota.app, QuotaLimits(quota.app)), **own)
     return list(limits.values())
 
 

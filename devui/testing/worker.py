@@ -107,7 +107,7 @@ def _run_json(run: EvalRun) -> Mapping[str, Any]:
 
 def _evalset_request(request: Mapping[str, Any]) -> EvalsetRequest:
     from evals_app.runs.folder_orders import EvalsetRequest
-    from evals_app.runs.limits import Limits
+    from evals_app.runs.limits import EvalRunLimits
 
     config = request["config"]
     return EvalsetRequest(
@@ -119,7 +119,7 @@ def _evalset_request(request: Mapping[str, Any]) -> EvalsetRequest:
         settings=config if isinstance(config, dict) else None,
         num_runs=request["num_runs"],
         parallelism=request["parallelism"],
-        limits=Limits.of(request["limits"]),
+        limits=EvalRunLimits.of(request["limits"]),
         source="pytest",
     )
 

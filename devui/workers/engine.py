@@ -30,7 +30,7 @@ from devui.workers.queues import (
     attempt_queue,
     queues_of,
 )
-from devui.workers.run_watch import RunWatch
+from devui.workers.run_watch import WorkerRunWatch
 from devui.workers.supervisor import WorkerSupervisor
 from evals_app.runs.writes import offers, runs
 from sessions_app.errors import DevUIError, RuntimeUnavailable, ServerStopping, StoreFault
@@ -70,7 +70,7 @@ class Engine:
     wait for each other's attempts; there are at most as many as slots.
     """
 
-    def __init__(self, supervisor: WorkerSupervisor, watch: RunWatch, concurrency: int) -> None:
+    def __init__(self, supervisor: WorkerSupervisor, watch: WorkerRunWatch, concurrency: int) -> None:
         self._supervisor = supervisor
         self._watch = watch
         self._concurrency = concurrency

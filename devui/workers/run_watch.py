@@ -27,7 +27,7 @@ Cancel = Callable[[str, str], Awaitable[None]]
 """Cancels a run (app, run id) and returns when its row has the end."""
 
 
-class RunWatch:
+class WorkerRunWatch:
     """The runs of one worker, which is the server `server_id` in the rows of its processes."""
 
     def __init__(self, server_id: str, cancel: Cancel) -> None:

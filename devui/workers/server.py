@@ -24,7 +24,7 @@ from devui.workers.advertisement import (
 from devui.workers.background_work import BackgroundWork
 from devui.workers.engine import Engine
 from devui.workers.listener import WorkerListener
-from devui.workers.run_watch import RunWatch
+from devui.workers.run_watch import WorkerRunWatch
 from devui.workers.supervisor import WorkerSupervisor
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.errors import SchemaTooNew, StoreFault
@@ -79,7 +79,7 @@ class WorkerServer:
         self._folder = folder
         self._options = options
         self._listener = listener
-        self._watch = RunWatch(supervisor.id, self._cancel_run)
+        self._watch = WorkerRunWatch(supervisor.id, self._cancel_run)
         self._background_work = BackgroundWork(supervisor.id)
         self._engine = Engine(supervisor, self._watch, options.concurrency)
         self._stop_requests = 0

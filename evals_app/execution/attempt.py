@@ -71,7 +71,7 @@ class RunPlan:
     """Data that all attempts of a run share.
 
     Attributes:
-        retry_seconds: how long a model call is retried (`limits.Limits`).
+        retry_seconds: how long a model call is retried (`limits.EvalRunLimits`).
         rate_limits: of model calls.
         waiting: called when an attempt begins to wait for a model, and when it continues.
     """

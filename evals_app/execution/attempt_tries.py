@@ -10,7 +10,7 @@ from functools import partial
 from evals_app.execution.attempt import interrupted_outcome
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status
-from evals_app.runs.limits import Limits
+from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.writes import attempts, crashes
 from evals_app.runs.writes.outcomes import Failure, Outcome
 from sessions_app import prices
@@ -46,7 +46,7 @@ class AttemptTries:
         offered: bool = False,
     ) -> None:
         """Prepare tries of a run. `offered`: start only attempts that are offered (`runs.writes.offers`)."""
-        self.limits = Limits.read(run.limits)
+        self.limits = EvalRunLimits.read(run.limits)
         self.runtime_id = runtime_id
         self._run_attempt = run_attempt
         self._watch = watch

@@ -18,7 +18,7 @@ from evals_app.execution.run_monitor import RunMonitor
 from evals_app.files.library import store_metrics
 from evals_app.models import EvalRun
 from evals_app.rates.rate_limits import find_rate_limits
-from evals_app.runs.limits import Limits
+from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.replay.policy import ReplayPolicy
 from evals_app.runs.rerun import HasChanged
 from evals_app.runs.writes import runs
@@ -114,7 +114,7 @@ def load_plan(run: EvalRun, agent_source: AgentSource, progress: ProgressCallbac
         metrics=evaluators.metrics_of(config),
         cases=EvalSet.model_validate_json(run.version.content).eval_cases,
         policy=ReplayPolicy.of(run.policy),
-        retry_seconds=Limits.read(run.limits).retry_seconds,
+        retry_seconds=EvalRunLimits.read(run.limits).retry_seconds,
         rate_limits=find_rate_limits([folder.path, folder.root]),
         waiting=(lambda attempt: progress(attempt, None)) if progress else None,
     )

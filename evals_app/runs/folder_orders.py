@@ -12,7 +12,7 @@ from evals_app.files import library
 from evals_app.metrics import config as configs
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import run_orders
-from evals_app.runs.limits import Limits
+from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.run_orders import DEFAULT_PARALLELISM, RunOrder
 from evals_app.runs.shards import Shard
 from evals_app.runs.writes import runs
@@ -43,7 +43,7 @@ class EvalsetRequest:
     settings: Mapping[str, Any] | None = None
     num_runs: int = 1
     parallelism: int = DEFAULT_PARALLELISM
-    limits: Limits = Limits()  # noqa: RUF009 - it is frozen
+    limits: EvalRunLimits = EvalRunLimits()  # noqa: RUF009 - it is frozen
     policy: Mapping[str, Any] = field(default_factory=dict)
     source: str = "command"
     shard: Shard | None = None

@@ -31,7 +31,7 @@ QUOTAS = frozenset({"quota_tokens", "quota_cost"})
 
 
 @dataclass(frozen=True)
-class Spending:
+class EvalSpending:
     """Tokens and cost of a run's attempts since its limits count.
 
     Attributes:
@@ -46,7 +46,7 @@ class Spending:
 
 
 @dataclass(frozen=True)
-class Limits:
+class EvalRunLimits:
     """Limits of a run; None: no limit.
 
     Attributes:
@@ -89,7 +89,7 @@ class Limits:
         values = {limit.name: getattr(self, limit.name) for limit in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
-    def describe_reached(self, seconds: float, spending: Spending) -> str:
+    def describe_reached(self, seconds: float, spending: EvalSpending) -> str:
         """Return a sentence on the limit that a run has reached; "" for none."""
         if self.seconds is not None and seconds >= self.seconds:
             return f"The limit of {self.seconds:g} seconds was reached."
@@ -110,7 +110,7 @@ class Limits:
         """Tell whether the cost is limited."""
         return self.cost is not None or self.quota_cost is not None
 
-    def _describe_reached_cost(self, spending: Spending) -> str:
+    def _describe_reached_cost(self, spending: EvalSpending) -> str:
         currency = spending.currency
         if self.quota_cost is not None and (self.cost is None or self.quota_cost < self.cost):
             limit = f"The rest of today's quota, {self.quota_cost:.4g} {currency},"
@@ -120,7 +120,7 @@ class Limits:
         return ""
 
 
-def _describe_reached_cost(limit: str, cost: float, spending: Spending) -> str:
+def _describe_reached_cost(limit: str, cost: float, spending: EvalSpending) -> str:
     """Return a sentence on a limit of the cost that is reached or cannot be enforced; "" for neither."""
     if spending.cost is None:
         if not spending.unpriced:

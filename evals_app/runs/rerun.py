@@ -11,7 +11,7 @@ from django.db.models import Q
 
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status
-from evals_app.runs.limits import QUOTAS, Limits
+from evals_app.runs.limits import QUOTAS, EvalRunLimits
 from evals_app.runs.writes import resumption, runs
 from sessions_app.agents.folder import AgentsFolder, configured_folder
 from sessions_app.errors import BadInput, DevUIError, NotFound
@@ -174,7 +174,7 @@ def _order_like(run: EvalRun, source: str, person: str) -> runs.NewRun:
         shard=run.shard,
         num_runs=run.num_runs,
         parallelism=run.parallelism,
-        limits=replace(Limits.read(run.limits), **dict.fromkeys(QUOTAS)).as_json(),
+        limits=replace(EvalRunLimits.read(run.limits), **dict.fromkeys(QUOTAS)).as_json(),
         policy=json.loads(run.policy),
         prices=json.loads(run.prices),
         warnings=json.loads(run.warnings),

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs.limits import STEP_S, Limits, Spending
+from evals_app.runs.limits import STEP_S, EvalRunLimits, EvalSpending
 from evals_app.runs.spending import spending_since
 from evals_app.runs.writes import runs
 from sessions_app import prices
@@ -43,7 +43,7 @@ class RunSnapshot:
     stop: bool
     parallelism: int
     running: Sequence[EvalAttempt]
-    spending: Spending
+    spending: EvalSpending
 
 
 class RunControl:
@@ -55,7 +55,7 @@ class RunControl:
     """
 
     def __init__(self, run: EvalRun, watch: Stopwatch) -> None:
-        self.limits = Limits.read(run.limits)
+        self.limits = EvalRunLimits.read(run.limits)
         self.store_back_at = 0.0
         self._run = run
         self._watch = watch
@@ -114,7 +114,7 @@ _SNAPSHOT_COLUMNS = ("realm", "tries", "started_at", "cancel_requested_at", "wai
 """Columns that are read of attempts in flight."""
 
 
-def _read_snapshot(claimed: EvalRun, limits: Limits, costs: Prices) -> RunSnapshot:
+def _read_snapshot(claimed: EvalRun, limits: EvalRunLimits, costs: Prices) -> RunSnapshot:
     columns = ("status", "started_at", "cancel_requested_at", "parallelism")
     run = EvalRun.objects.only(*columns).filter(pk=claimed.pk).first()
     is_owned = run is not None and (run.status, run.started_at) == (
@@ -122,7 +122,7 @@ def _read_snapshot(claimed: EvalRun, limits: Limits, costs: Prices) -> RunSnapsh
         claimed.started_at,
     )
     if run is None or not is_owned or run.cancel_requested_at is not None:
-        return RunSnapshot(True, 1, (), Spending())
+        return RunSnapshot(True, 1, (), EvalSpending())
     in_flight = run.attempts.filter(status=EvalAttempt.Status.RUNNING)
     running = list(in_flight.only(*_SNAPSHOT_COLUMNS))
     since = claimed.limits_from or 0.0

@@ -19,7 +19,7 @@ from evals_app.metrics.criterion_options import Criterion, Option, Widget
 from evals_app.metrics.metric import Metric, MetricKind
 from evals_app.metrics.own import OwnMetric
 from evals_app.models import EvalRun, EvalSet, KnownMetric
-from evals_app.runs.limits import Limits
+from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.replay.policy import LIVE, MODEL_CHOICES, TOOL_CHOICES, ReplayPolicy
 from evals_app.runs.run_orders import DEFAULT_PARALLELISM, RunOrder
 from sessions_app.agents.folder import configured_folder
@@ -78,7 +78,7 @@ class RunForm:
     judge_model: str = ""
     judge_samples: str = ""
     cases: frozenset[str] = field(default_factory=frozenset)
-    limits: Mapping[str, Any] = field(default_factory=lambda: Limits().as_json())
+    limits: Mapping[str, Any] = field(default_factory=lambda: EvalRunLimits().as_json())
     models: ClassVar = MODEL_CHOICES
     tools: ClassVar = TOOL_CHOICES
 
@@ -195,7 +195,7 @@ def order_from_form(posted: QueryDict, config: RunConfig) -> RunOrder:
         case_ids=posted.getlist("case"),
         num_runs=_number(posted, "num_runs", 1),
         parallelism=_number(posted, "parallelism", DEFAULT_PARALLELISM),
-        limits=Limits.of(_limits(posted)),
+        limits=EvalRunLimits.of(_limits(posted)),
         policy=ReplayPolicy.chosen(
             posted.get("replay_models", ""), posted.get("replay_tools", ""), run=posted.get("replay_run", "")
         ).as_json(),
@@ -224,7 +224,7 @@ def order_from_json(config: RunConfig, body: Mapping[str, Any]) -> RunOrder:
         case_ids=body.get("cases") or (),
         num_runs=body.get("num_runs", 1),
         parallelism=body.get("parallelism", DEFAULT_PARALLELISM),
-        limits=Limits.of(body.get("limits") or {}),
+        limits=EvalRunLimits.of(body.get("limits") or {}),
         policy=ReplayPolicy.chosen(
             replay.get("models", ""), replay.get("tools", ""), run=replay.get("run", "")
         ).as_json(),

@@ -10,7 +10,7 @@ from typing import Any
 from evals_app.files import library
 from evals_app.metrics import config as configs
 from evals_app.models import EvalRun, EvalSet
-from evals_app.runs.limits import MAX_PARALLELISM, Limits
+from evals_app.runs.limits import MAX_PARALLELISM, EvalRunLimits
 from evals_app.runs.replay import recorded_runs
 from evals_app.runs.shards import Shard
 from evals_app.runs.writes import runs
@@ -36,7 +36,7 @@ class RunOrder:
     case_ids: Sequence[str] = ()
     num_runs: int = 1
     parallelism: int = DEFAULT_PARALLELISM
-    limits: Limits = Limits()  # noqa: RUF009 - it is frozen
+    limits: EvalRunLimits = EvalRunLimits()  # noqa: RUF009 - it is frozen
     policy: Mapping[str, Any] = field(default_factory=dict)
     prices: Prices | None = None
     source: str = "page"

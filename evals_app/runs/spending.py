@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import Sum
 
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs.limits import Limits, Spending
+from evals_app.runs.limits import EvalRunLimits, EvalSpending
 from sessions_app.models import AgentSession, ModelCall
 from sessions_app.prices import CALL_COLUMNS, Prices, add_tokens, call_tokens
 
@@ -19,11 +19,11 @@ UNPRICED_SAMPLE = 20
 
 
 def spending_since(
-    run: EvalRun, running: Sequence[EvalAttempt], since: float, limits: Limits, costs: Prices
-) -> Spending:
+    run: EvalRun, running: Sequence[EvalAttempt], since: float, limits: EvalRunLimits, costs: Prices
+) -> EvalSpending:
     """Return the spending since a time; it is read only if a limit depends on it."""
     if not limits.has_tokens and not limits.has_cost:
-        return Spending()
+        return EvalSpending()
     ended = run.attempts.filter(started_at__gte=since).exclude(status=EvalAttempt.Status.RUNNING)
     sums = ended.aggregate(tokens=Sum("total_tokens"), cost=Sum("cost"))
     realms = [attempt.realm for attempt in running]
@@ -31,17 +31,17 @@ def spending_since(
     tries = _earlier_tries(run, since)
     tokens = (sums["tokens"] or 0) + (in_flight or 0) + sum(item["total_tokens"] for item in tries)
     if not limits.has_cost:
-        return Spending(tokens)
+        return EvalSpending(tokens)
     usage = _usage_in(realms)
     unknown_costs = ended.filter(cost=None, total_tokens__gt=0)
     unknown = list(unknown_costs.values_list("by_model", flat=True)[:UNPRICED_SAMPLE])
     models = {model for by_model in unknown for model in json.loads(by_model)}
     unpriced = costs.find_unpriced(sorted(models | usage.keys()))
     if unpriced or unknown or any(item["total_tokens"] and item["cost"] is None for item in tries):
-        return Spending(tokens, None, costs.currency, tuple(unpriced))
+        return EvalSpending(tokens, None, costs.currency, tuple(unpriced))
     now = costs.cost(usage, time.time()) if usage else 0.0
     cost = (sums["cost"] or 0.0) + (now or 0.0) + sum(item["cost"] or 0.0 for item in tries)
-    return Spending(tokens, cost, costs.currency)
+    return EvalSpending(tokens, cost, costs.currency)
 
 
 def _earlier_tries(run: EvalRun, since: float) -> list[dict[str, Any]]:

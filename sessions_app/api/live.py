@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 
 from sessions_app.api import quota_check
 from sessions_app.errors import BadInput, DevUIError, NotFound, SessionMissing
-from sessions_app.runs.run_limits import QuotaUsedUp
+from sessions_app.runs.quota_limits import QuotaUsedUp
 from sessions_app.runs.runtime_client import RuntimeSocket, close_reason, provider
 
 PROTOCOL_ERROR = 1002

@@ -5,7 +5,7 @@ The runtime counts the run, and may have begun its response by then.
 
 from __future__ import annotations
 
-from sessions_app.runs import quotas
+from sessions_app.runs import quota_enforcement
 from sessions_app.runs.runtime_client import NOBODY, Sender
 from sessions_app.store import units_of_work
 
@@ -20,6 +20,6 @@ async def require_quota_left(person: str, app_name: str) -> Sender:
 
 
 def _require_left(person: str, app_name: str) -> Sender:
-    limits = quotas.limits_of(person, app_name)
-    quotas.check_quotas(person, limits)
+    limits = quota_enforcement.limits_of(person, app_name)
+    quota_enforcement.check_quotas(person, limits)
     return Sender(person, limits)

@@ -23,8 +23,8 @@ from sessions_app.errors import InvocationFinished, SessionBusy
 from sessions_app.lookup import session_missing
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.redaction import REQUEST_CREDENTIAL, redact
-from sessions_app.runs import job_queue, processes, quotas
-from sessions_app.runs.run_limits import RunLimits
+from sessions_app.runs import job_queue, processes, quota_enforcement
+from sessions_app.runs.quota_limits import QuotaLimits
 from sessions_app.runs.run_usage import spending_of_run
 from sessions_app.scopes import clean_error, clean_text
 from sessions_app.search import index_backlog
@@ -55,7 +55,7 @@ def create_run(
     runtime_id: str | None = None,
     *,
     person: str = "",
-    limits: Sequence[RunLimits] | None = None,
+    limits: Sequence[QuotaLimits] | None = None,
     run_id: str = "",
 ) -> Run:
     """Queue a run on a session.
@@ -86,7 +86,7 @@ def create_run(
             created_at=_next_created_at(session_pk),
         )
         if person:
-            quotas.admit_run(person, run.session.app_name, limits)
+            quota_enforcement.admit_run(person, run.session.app_name, limits)
         if runtime_id is None and (queue := job_queue.current_queue()):
             queue.defer_run(run.pk, run.session.app_name, session_pk)
         change_notification.notify_after_commit()
@@ -218,7 +218,9 @@ def _charge(run: Run) -> None:
     """Count what an ended run has spent for the quotas of its person."""
     if run.person:
         tokens, cost = spending_of_run(run)
-        quotas.add_usage(run.person, run.session.app_name, tokens=tokens, cost=cost.amount if cost else 0.0)
+        quota_enforcement.add_usage(
+            run.person, run.session.app_name, tokens=tokens, cost=cost.amount if cost else 0.0
+        )
 
 
 def end_queued(run_id: str, status: str, error_type: str = "", error: str = "") -> bool:

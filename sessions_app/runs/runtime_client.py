@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import quote, unquote
 
 from sessions_app.errors import RuntimeUnavailable
-from sessions_app.runs.run_limits import RunLimits
+from sessions_app.runs.quota_limits import QuotaLimits
 
 if TYPE_CHECKING:
     import httpx
@@ -44,14 +44,14 @@ class Sender:
     """The sender of a request to a runtime: name and quotas of a person; without users the name is empty."""
 
     person: str = ""
-    limits: Sequence[RunLimits] = ()
+    limits: Sequence[QuotaLimits] = ()
 
     @classmethod
     def of(cls, headers: Mapping[str, str]) -> Self:
         """Return the sender that the headers of a request name."""
         values = {name.lower(): value for name, value in headers.items()}
         limits = json.loads(values.get(LIMITS_HEADER.lower(), "[]"))
-        return cls(unquote(values.get(PERSON_HEADER.lower(), "")), [RunLimits(**each) for each in limits])
+        return cls(unquote(values.get(PERSON_HEADER.lower(), "")), [QuotaLimits(**each) for each in limits])
 
     def headers(self) -> dict[str, str]:
         """Return the headers that name the sender to a runtime."""

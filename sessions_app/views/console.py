@@ -28,7 +28,7 @@ from sessions_app.runs import (
 from sessions_app.runs.credential_requests import InvalidAnswer
 from sessions_app.runs.message_draft import MessageDraft
 from sessions_app.runs.questions import find_question
-from sessions_app.runs.run_limits import QuotaUsedUp
+from sessions_app.runs.quota_limits import QuotaUsedUp
 from sessions_app.store import units_of_work
 
 PAGE = "devui/sessions/console/message.html"

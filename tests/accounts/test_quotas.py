@@ -22,14 +22,13 @@ from django.db import close_old_connections, connection, transaction
 from devui.accounts import quotas
 from devui.accounts.models import AuditEntry, Quota
 from evals_app.models import EvalRun
-from evals_app.runs.limits import Limits, Spending
+from evals_app.runs.limits import EvalRunLimits, EvalSpending
 from sessions_app.api import live
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.ids import SessionKey
 from sessions_app.models import Event, PersonUsage, Run
-from sessions_app.runs import lifecycle
-from sessions_app.runs import quotas as counters
-from sessions_app.runs.run_limits import QuotaUsedUp, RunLimits
+from sessions_app.runs import lifecycle, quota_enforcement
+from sessions_app.runs.quota_limits import QuotaLimits, QuotaUsedUp
 from sessions_app.sessions import writes
 from sessions_app.store import units_of_work
 from tests.accounts.conftest import BROWSER, cookie_of
@@ -70,12 +69,12 @@ async def test_run_above_the_runs_a_day_is_refused_until_midnight(runner, runtim
     session = await create()
     await set_quota(runs_a_day=1)
     await start(runner, session.pk)
-    monkeypatch.setattr(counters, "time", SimpleNamespace(time=lambda: 1000 * 86_400 - 60.0))
+    monkeypatch.setattr(quota_enforcement, "time", SimpleNamespace(time=lambda: 1000 * 86_400 - 60.0))
     await start(runner, session.pk)
     refused = await start(runner, session.pk)
     assert (refused.status_code, refused.headers["Retry-After"]) == (429, "60")
     assert "today's quota of 1 runs." in refused.json()["detail"]
-    monkeypatch.setattr(counters, "time", SimpleNamespace(time=lambda: 1000 * 86_400 + 1.0))
+    monkeypatch.setattr(quota_enforcement, "time", SimpleNamespace(time=lambda: 1000 * 86_400 + 1.0))
     assert (await start(runner, session.pk)).status_code == 202
     counted = await sync_to_async(
         lambda: list(PersonUsage.objects.filter(app_name="").values_list("runs", flat=True))
@@ -135,8 +134,8 @@ async def test_run_charges_its_tokens_and_cost(runner, runtime, agents_dir):
         lifecycle.finish(Run.objects.get().pk, Run.Status.DONE)
 
     await units_of_work.write(finish)
-    used = await sync_to_async(counters.usage_today)("runner")
-    assert used[""] == used["weather"] == counters.Usage(1, 5, 5.0)
+    used = await sync_to_async(quota_enforcement.usage_today)("runner")
+    assert used[""] == used["weather"] == quota_enforcement.DayUsage(1, 5, 5.0)
     assert "quota of 5 tokens" in (await start(runner, session.pk)).json()["detail"]
     await set_quota(tokens_a_day=None, cost_a_day=5.0)
     assert "quota of 5.0 USD" in (await start(runner, session.pk)).json()["detail"]
@@ -146,15 +145,15 @@ async def test_eval_runs_count_and_get_what_is_left(runner, runtime, agents_dir)
     document = builders.evalset(builders.case("a", builders.turn("hi", "hello")))
     builders.write(agents_dir / "weather", "set.evalset.json", document)
     await set_quota(tokens_a_day=100, cost_a_day=2.0, runs_at_once=1)
-    await sync_to_async(counters.add_usage)("runner", "weather", tokens=30, cost=0.5)
+    await sync_to_async(quota_enforcement.add_usage)("runner", "weather", tokens=30, cost=0.5)
     order = {"app": "weather", "evalset": "set", "limits": {"tokens": 500}}
     ordered = (await runner.post("/api/v1/evals/runs", json=order)).json()
-    limits = Limits.read(json.dumps(ordered["limits"]))
+    limits = EvalRunLimits.read(json.dumps(ordered["limits"]))
     assert (limits.tokens, limits.quota_tokens, limits.quota_cost) == (500, 70, 1.5)
-    assert limits.describe_reached(0, Spending(70)).startswith(
+    assert limits.describe_reached(0, EvalSpending(70)).startswith(
         "Today's quota of tokens is used up: 70 were left"
     )
-    assert "rest of today's quota, 1.5 USD" in limits.describe_reached(0, Spending(1, 1.6, "USD"))
+    assert "rest of today's quota, 1.5 USD" in limits.describe_reached(0, EvalSpending(1, 1.6, "USD"))
     assert (await runner.post("/api/v1/evals/runs", json=order)).status_code == 429
     session = await create()
     assert (await start(runner, session.pk)).status_code == 429
@@ -179,11 +178,11 @@ def test_limits_a_user_has_not_set_are_those_of_everybody():
     quotas.set_quota("runner", "", {"tokens_a_day": 500, "cost_a_day": 2.0})
     quotas.set_quota("runner", "writer", {"runs_a_day": 0})
     assert quotas.find_limits("runner") == [
-        RunLimits("", runs_at_once=3, tokens_a_day=500, cost_a_day=2.0),
-        RunLimits("weather", runs_a_day=5),
-        RunLimits("writer", runs_a_day=0),
+        QuotaLimits("", runs_at_once=3, tokens_a_day=500, cost_a_day=2.0),
+        QuotaLimits("weather", runs_a_day=5),
+        QuotaLimits("writer", runs_a_day=0),
     ]
-    assert quotas.find_limits("reader", "writer") == [RunLimits("", runs_at_once=3, tokens_a_day=100)]
+    assert quotas.find_limits("reader", "writer") == [QuotaLimits("", runs_at_once=3, tokens_a_day=100)]
     quotas.set_quota("runner", "writer", {"runs_a_day": None})
     assert [quota.app for quota in quotas.list_quotas() if quota.person] == [""]
 
@@ -235,12 +234,12 @@ def test_admission_takes_few_queries(django_assert_num_queries, limits, queries)
     quotas.set_quota("", "", limits)
     quotas.set_quota("runner", "weather", {"runs_a_day": 5})
     with transaction.atomic(), django_assert_num_queries(queries + 2):  # and a savepoint
-        counters.admit_run("runner", "weather")
+        quota_enforcement.admit_run("runner", "weather")
 
 
 def test_runs_without_person_take_no_query(django_assert_num_queries):
     with django_assert_num_queries(0):
-        counters.admit_run("", "weather")
+        quota_enforcement.admit_run("", "weather")
 
 
 def test_invalid_quotas_are_refused():
@@ -263,7 +262,7 @@ async def test_account_page_and_api_show_what_is_used(runner, runtime):
     await set_quota(runs_at_once=3, tokens_a_day=1000)
     await set_quota("runner", "weather", runs_a_day=2)
     await start(runner, session.pk)
-    await sync_to_async(counters.add_usage)("runner", "weather", tokens=30, cost=0.5)
+    await sync_to_async(quota_enforcement.add_usage)("runner", "weather", tokens=30, cost=0.5)
     mine = (await runner.get("/api/v1/quotas/mine")).json()["quotas"]
     assert [(each["app"], each["active"], each["runs"], each["tokens"], each["cost"]) for each in mine] == [
         ("", 1, 1, 30, 0.5),

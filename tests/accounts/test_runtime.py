@@ -10,8 +10,8 @@ import pytest_asyncio
 from asgiref.sync import sync_to_async
 
 from devui.supervisor import Supervisor
-from sessions_app.runs import quotas
-from sessions_app.runs.run_limits import RunLimits
+from sessions_app.runs import quota_enforcement
+from sessions_app.runs.quota_limits import QuotaLimits
 from sessions_app.runs.runtime_client import Sender
 from sessions_app.store import units_of_work
 from tests import forked_processes
@@ -21,7 +21,7 @@ from tests.store import store_url
 
 pytestmark = pytest.mark.usefixtures("people")
 
-ZOE = Sender("Zoë", [RunLimits("parrot", runs_a_day=2)])
+ZOE = Sender("Zoë", [QuotaLimits("parrot", runs_a_day=2)])
 
 
 @pytest_asyncio.fixture
@@ -46,7 +46,7 @@ async def test_runtime_stores_and_counts_the_person_that_the_web_process_names(s
         run = await ended_run()
         assert run.person == "Zoë", path
         await units_of_work.write(run.delete)
-        assert (await sync_to_async(quotas.usage_today)("Zoë"))["parrot"].runs == number
+        assert (await sync_to_async(quota_enforcement.usage_today)("Zoë"))["parrot"].runs == number
     status, headers, body = await send(supervisor, "s1")
     assert (status, body["code"]) == (429, "quota_used_up")
     assert int(headers["retry-after"]) > 0

@@ -13,7 +13,7 @@ from evals_app.files import library
 from evals_app.metrics.config import RunConfig
 from evals_app.models import EvalRun
 from evals_app.runs import rerun, run_orders
-from evals_app.runs.limits import Limits
+from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.progress import elapsed_seconds
 from evals_app.runs.run_orders import RunOrder
 from evals_app.runs.spending import spending_since
@@ -47,7 +47,7 @@ async def test_durations_ignore_clock_changes(play, clock, step):
             await asyncio.sleep(1.2)  # the run is looked at every second
         return "fine"
 
-    run = await play(TWO, answer, parallelism=1, limits=Limits(seconds=600, attempt_seconds=300))
+    run = await play(TWO, answer, parallelism=1, limits=EvalRunLimits(seconds=600, attempt_seconds=300))
 
     attempts = await units_of_work.read(lambda: list(run.attempts.all()))
     assert (run.status, run.passed, run.stopped_because) == ("done", 2, "")
@@ -60,7 +60,7 @@ async def test_durations_ignore_clock_changes(play, clock, step):
     assert all(0 <= call.finished_at - call.started_at < 300 for call in calls)
 
 
-@pytest.mark.parametrize("limits", [Limits(seconds=0.5), Limits(attempt_seconds=0.5)])
+@pytest.mark.parametrize("limits", [EvalRunLimits(seconds=0.5), EvalRunLimits(attempt_seconds=0.5)])
 async def test_limits_are_reached_though_the_clock_is_set_back(play, clock, limits):
     async def answer(ctx, text):
         clock.step(-3600)
@@ -93,7 +93,7 @@ def interrupted_run(folder, clock, limits, seconds, step):
 
 @pytest.mark.parametrize("step", STEPS_S)
 def test_run_continues_from_seconds_spent_after_process_death(store, folder, clock, step):
-    run, attempt = interrupted_run(folder, clock, Limits(seconds=600), 40.0, step)
+    run, attempt = interrupted_run(folder, clock, EvalRunLimits(seconds=600), 40.0, step)
     began, ended = attempt.started_at, attempt.started_at + 39.5
     assert (run.limits_seconds, run.spent_seconds, elapsed_seconds(run)) == pytest.approx((40, 40, 40))
     [earlier] = run.attempts.first().earlier_tries
@@ -118,7 +118,7 @@ async def test_limit_of_seconds_counts_time_of_dead_process(store, folder, clock
         return "fine"
 
     run, _ = await units_of_work.write(
-        interrupted_run, folder, clock, Limits(seconds=600, attempt_seconds=300), spent, step
+        interrupted_run, folder, clock, EvalRunLimits(seconds=600, attempt_seconds=300), spent, step
     )
     source = agents.Source(agents.Scripted(name="counter", answer=answer), folder=folder)
     async with asyncio.timeout(60):
@@ -131,7 +131,7 @@ async def test_limit_of_seconds_counts_time_of_dead_process(store, folder, clock
 
 @pytest.mark.parametrize("step", STEPS_S)
 def test_tokens_count_from_last_resume_despite_clock_changes(store, folder, clock, step):
-    limits = Limits(tokens=100)
+    limits = EvalRunLimits(tokens=100)
     run, attempt = interrupted_run(folder, clock, limits, 40.0, step)
     run = runs.claim_run(run.pk, PROCESS)
     attempt = start_attempt(attempt.pk, run.started_at + 1)
@@ -160,7 +160,7 @@ def test_tokens_count_from_last_resume_despite_clock_changes(store, folder, cloc
     ],
 )
 def test_migration_fills_seconds_that_count_for_limits(store, folder, clock, columns, seconds):
-    run, _ = interrupted_run(folder, clock, Limits(seconds=600), 40.0, 0.0)
+    run, _ = interrupted_run(folder, clock, EvalRunLimits(seconds=600), 40.0, 0.0)
     rows = EvalRun.objects.filter(pk=run.pk)
     rows.update(limits_seconds=0.0, limits_from=100.0, **columns)
     migration = import_module("evals_app.migrations.0007_run_time_by_the_clock_of_its_process")

@@ -16,7 +16,7 @@ from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status, dispatch, rerun, run_control, run_orders
-from evals_app.runs.limits import Limits
+from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.run_orders import RunOrder
 from evals_app.runs.writes import attempts, crashes, resumption, runs
 from sessions_app.errors import StoreUnavailable
@@ -136,7 +136,7 @@ async def test_run_survives_temporary_loss_of_the_store(play, monkeypatch):
         run_control, "_read_snapshot", lambda *given: looks.append(given) or read_snapshot(*given)
     )
     many = evalset(*(case(f"case {number}", turn("go", "fine")) for number in range(10)))
-    run = await play(many, fine, parallelism=1, limits=Limits(tokens=1_000_000))
+    run = await play(many, fine, parallelism=1, limits=EvalRunLimits(tokens=1_000_000))
     assert (run.status, run.passed) == (EvalRun.Status.DONE, 10)
     assert len(looks) > 3
 

@@ -27,7 +27,7 @@ from evals_app.execution import _adk, model_retry
 from evals_app.execution.model_retry import RetriedCall, Retries, is_temporary
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.attempt_status import JUDGE_TOO_LONG, MODEL_UNAVAILABLE
-from evals_app.runs.limits import Limits
+from evals_app.runs.limits import EvalRunLimits
 from sessions_app.models import ModelCall
 from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.anywhere
 
 Status = EvalAttempt.Status
 
-BRIEFLY = Limits(retry_seconds=0.3)
+BRIEFLY = EvalRunLimits(retry_seconds=0.3)
 SAID = {"candidates": [{"content": {"role": "model", "parts": [{"text": "fine"}]}, "finishReason": "STOP"}]}
 CALLED = {
     "candidates": [
@@ -194,7 +194,7 @@ async def test_error_after_refusal_is_the_reported_one(play):
 
 async def test_retries_can_be_disabled(play):
     model = Fails(model="fails", left=[client_error(429)])
-    attempt = await attempt_of(await play(ONE, agent(model), limits=Limits(retry_seconds=0)))
+    attempt = await attempt_of(await play(ONE, agent(model), limits=EvalRunLimits(retry_seconds=0)))
     assert (attempt.error_type, model.request_count) == (MODEL_UNAVAILABLE, 1)
 
 
@@ -300,7 +300,7 @@ async def test_a_cancelled_run_waits_no_longer(play):
 
 async def test_an_attempt_that_ends_while_it_waits_has_no_outcome(play):
     model = Fails(model="fails", left=[client_error(429, {"Retry-After": "100"})])
-    attempt = await attempt_of(await play(ONE, agent(model), limits=Limits(attempt_seconds=2)))
+    attempt = await attempt_of(await play(ONE, agent(model), limits=EvalRunLimits(attempt_seconds=2)))
     assert attempt.error_type == MODEL_UNAVAILABLE
     assert "could not be asked: 429" in attempt.error
     assert "within 2 seconds" in attempt.error
@@ -311,7 +311,7 @@ async def test_attempt_with_refused_judge_has_no_outcome(play):
         "criteria": {"mine": 0.5},
         "custom_metrics": {"mine": {"code_config": {"name": "tests.evals.own_metrics.hangs"}}},
     }
-    attempt = await attempt_of(await play(ONE, talks, config, limits=Limits(attempt_seconds=0.2)))
+    attempt = await attempt_of(await play(ONE, talks, config, limits=EvalRunLimits(attempt_seconds=0.2)))
     assert attempt.error_type == JUDGE_TOO_LONG
     assert attempt.error.endswith("The agent had answered: mine was judging it.")
 

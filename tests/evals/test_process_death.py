@@ -12,7 +12,7 @@ from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status, dispatch, rerun, run_orders
-from evals_app.runs.limits import Limits
+from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.run_orders import RunOrder
 from evals_app.runs.writes import attempts, crashes, notes
 from evals_app.runs.writes.crashes import ProcessDeath
@@ -143,7 +143,7 @@ def test_timeout_at_process_death_ignores_clock_changes(
     order, monkeypatch, tmp_path, how, may_be_too_long, step
 ):
     clock = Clock(monkeypatch, tmp_path / "shift")
-    run = order(limits=Limits(attempt_seconds=5))
+    run = order(limits=EvalRunLimits(attempt_seconds=5))
     begin(run, "a")
     crashes.continue_without_process(PROCESS, DIED)
     begin(run, "a")

@@ -247,12 +247,12 @@ async def test_failed_call_counts_as_request_without_tokens(play, folder):
 
 
 async def test_wait_for_a_limit_does_not_count_as_time_of_retries(play, folder, quick_minute):
-    from evals_app.runs.limits import Limits
+    from evals_app.runs.limits import EvalRunLimits
 
     write_limit(folder, requests_per_minute=1)
     model = Fails(model="counted", left=[client_error(429), client_error(429)], says="fine")
     one = evalset(case("a", turn("go", "fine")))
-    run = await play(one, agent(model), limits=Limits(retry_seconds=1))
+    run = await play(one, agent(model), limits=EvalRunLimits(retry_seconds=1))
     assert (run.passed, model.request_count) == (1, 3)
 
 

@@ -13,7 +13,7 @@ from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import progress, rerun, run_orders
-from evals_app.runs.limits import Limits
+from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.rerun import EvalRunActive, HasChanged
 from evals_app.runs.spending import spending_since
 from evals_app.runs.writes import crashes, runs
@@ -199,7 +199,7 @@ async def test_a_run_is_repeated_exactly(play, folder):
         case_ids=["c2", "c0"],
         num_runs=2,
         parallelism=3,
-        limits=Limits(tokens=5),
+        limits=EvalRunLimits(tokens=5),
     )
     second = await go_on(
         await units_of_work.write(rerun.repeat, first), folder, lambda ctx, user_text: "fine"
@@ -274,7 +274,7 @@ async def test_an_agent_that_hangs_ends_with_its_time_and_the_others_go_on(play)
         three("hang", "go"),
         answer,
         parallelism=1,
-        limits=Limits(attempt_seconds=0.2),
+        limits=EvalRunLimits(attempt_seconds=0.2),
         progress=lambda attempt, outcome: messages.append((attempt.case_id, outcome and outcome.status)),
     )
     attempts = await units_of_work.read(by_case, run)
@@ -290,7 +290,7 @@ async def test_a_metric_that_hangs_is_named_and_not_the_agent(play):
         "criteria": {"mine": 0.5},
         "custom_metrics": {"mine": {"code_config": {"name": "tests.evals.own_metrics.hangs"}}},
     }
-    run = await play(three("go"), lambda ctx, text: "fine", config, limits=Limits(attempt_seconds=2.0))
+    run = await play(three("go"), lambda ctx, text: "fine", config, limits=EvalRunLimits(attempt_seconds=2.0))
     attempts = await units_of_work.read(by_case, run)
     assert (run.status, run.errors) == ("done", 1)
     assert attempts["c0"].error.endswith("The agent had answered: mine was judging it.")
@@ -326,7 +326,7 @@ async def test_run_stops_at_time_limit_and_marks_remaining_attempts(play):
         await asyncio.sleep(3600 if text == "hang" else 0)
         return "fine"
 
-    run = await play(three("go", "hang", "go"), answer, parallelism=1, limits=Limits(seconds=0.3))
+    run = await play(three("go", "hang", "go"), answer, parallelism=1, limits=EvalRunLimits(seconds=0.3))
     attempts = await units_of_work.read(by_case, run)
     assert (run.status, run.passed, run.cancelled) == ("stopped", 1, 2)
     assert run.stopped_because == "The limit of 0.3 seconds was reached."
@@ -347,7 +347,7 @@ async def test_run_stops_at_token_limit_and_resume_resets_it(play, folder):
         event.usage_metadata = agents.tokens(10)
         return event
 
-    run = await play(three("a", "b", "c"), answer, parallelism=1, limits=Limits(tokens=15))
+    run = await play(three("a", "b", "c"), answer, parallelism=1, limits=EvalRunLimits(tokens=15))
     assert (run.status, run.passed, run.cancelled) == ("stopped", 2, 1)
     assert run.stopped_because == "The limit of 15 tokens was reached: 20 were spent."
     is_first_run = False
@@ -362,7 +362,7 @@ async def test_cost_limit_that_cannot_be_checked_stops_the_run(play):
         event.usage_metadata = agents.tokens(10)
         return event
 
-    run = await play(three("a", "b"), answer, parallelism=1, limits=Limits(cost=1.0))
+    run = await play(three("a", "b"), answer, parallelism=1, limits=EvalRunLimits(cost=1.0))
     assert run.status == "stopped"
     why = "The limit of 1 USD cannot be enforced: an unrecorded model used tokens."
     assert run.stopped_because == why
@@ -395,7 +395,7 @@ async def test_calls_of_attempts_in_flight_count_by_their_prices(play):
             thought_tokens=100_000,
         )
         run = attempt.run
-        return spending_since(run, [attempt], 0.0, Limits(cost=5.0), PRICED)
+        return spending_since(run, [attempt], 0.0, EvalRunLimits(cost=5.0), PRICED)
 
     async def look():
         await in_flight.wait()
@@ -411,12 +411,12 @@ async def test_calls_of_attempts_in_flight_count_by_their_prices(play):
     await looking
     assert [(spent.cost, spent.unpriced) for spent in calls] == [(6.0, ()), (None, ("other",))]
     assert (
-        Limits(cost=5.0).describe_reached(1.0, calls[0])
+        EvalRunLimits(cost=5.0).describe_reached(1.0, calls[0])
         == "The limit of 5 EUR was reached: the attempts cost 6 EUR."
     )
-    assert Limits(cost=7.0).describe_reached(1.0, calls[0]) == ""
+    assert EvalRunLimits(cost=7.0).describe_reached(1.0, calls[0]) == ""
     unpriced = "The limit of 5 EUR cannot be enforced: there is no price for other."
-    assert Limits(cost=5.0).describe_reached(1.0, calls[1]) == unpriced
+    assert EvalRunLimits(cost=5.0).describe_reached(1.0, calls[1]) == unpriced
 
 
 @pytest.fixture
@@ -475,7 +475,7 @@ def test_usage_of_interrupted_attempt_is_known_by_model(in_flight, ended):
     )
     assert (in_flight.cost, in_flight.model_seconds) == (5.0, 2.0)
     assert list(json.loads(in_flight.by_model)) == ["priced"]
-    spent = spending_since(in_flight.run, [], 0.0, Limits(cost=100.0), PRICED)
+    spent = spending_since(in_flight.run, [], 0.0, EvalRunLimits(cost=100.0), PRICED)
     assert (spent.cost, spent.tokens) == (5.0, 1_000_000)
     assert run_summary.summary(in_flight.run).usage.cost == 5.0
 
@@ -494,7 +494,7 @@ def test_usage_of_tries_in_dead_processes_counts_towards_limits(in_flight):
     assert crashes.continue_without_process("p" * 32, crashes.ProcessDeath("exit status 3")) == [
         in_flight.run_id
     ]
-    limits = Limits(tokens=1, cost=1.0)
+    limits = EvalRunLimits(tokens=1, cost=1.0)
     spent = spending_since(in_flight.run, [], in_flight.started_at - 1.0, limits, PRICED)
     assert (spent.tokens, spent.cost) == (1_000_000, 5.0)
     assert spending_since(in_flight.run, [], in_flight.started_at + 1.0, limits, PRICED).tokens == 0
@@ -521,14 +521,14 @@ def test_remaining_time_is_estimated_from_ended_attempts():
 )
 def test_invalid_limits_are_refused(value, message):
     with pytest.raises(BadInput, match=message):
-        Limits.of(value)
+        EvalRunLimits.of(value)
 
 
 def test_limits_are_parsed_as_written():
-    limits = Limits.of({"seconds": "90", "tokens": "1000", "cost": "", "attempt_seconds": None})
-    assert limits == Limits(90.0, 1000, None, None) == Limits.read(json.dumps(limits.as_json()))
-    assert Limits().as_json() == {"attempt_seconds": 1800.0, "retry_seconds": 120.0}
-    assert Limits.of({"retry_seconds": "0"}).retry_seconds == 0
+    limits = EvalRunLimits.of({"seconds": "90", "tokens": "1000", "cost": "", "attempt_seconds": None})
+    assert limits == EvalRunLimits(90.0, 1000, None, None) == EvalRunLimits.read(json.dumps(limits.as_json()))
+    assert EvalRunLimits().as_json() == {"attempt_seconds": 1800.0, "retry_seconds": 120.0}
+    assert EvalRunLimits.of({"retry_seconds": "0"}).retry_seconds == 0
 
 
 async def test_events_of_a_try_that_was_left_behind_stay_in_its_own_world(play, folder, crashed_run):

@@ -30,7 +30,7 @@ from evals_app.execution.local_runner import (
 from evals_app.models import EvalRun
 from evals_app.runs import folder_orders, rerun, run_orders
 from evals_app.runs.folder_orders import EvalsetRequest
-from evals_app.runs.limits import Limits
+from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.replay.policy import LIVE, MODEL_CHOICES, TOOL_CHOICES
 from evals_app.runs.shards import Shard
 from sessions_app.agents.folder import AgentsFolder
@@ -258,7 +258,7 @@ def _evalset_request(argument: EvalsetArgument, options: dict[str, Any]) -> Eval
         config=options["config"],
         num_runs=_or(options["num_runs"], 1),
         parallelism=_or(options["parallelism"], run_orders.DEFAULT_PARALLELISM),
-        limits=Limits.of(dict(options["limit"])),
+        limits=EvalRunLimits.of(dict(options["limit"])),
         policy={
             "models": options["replay_models"] or LIVE,
             "tools": options["replay_tools"] or LIVE,

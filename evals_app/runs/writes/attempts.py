@@ -11,7 +11,7 @@ from evals_app.runs.writes.failure_causes import cause_of
 from evals_app.runs.writes.outcomes import Failure, Outcome, Score
 from evals_app.runs.writes.revisions import count_attempt_end, next_revision_of
 from sessions_app import scopes
-from sessions_app.runs import quotas
+from sessions_app.runs import quota_enforcement
 from sessions_app.runs.job_queue import QUEUE_ID
 from sessions_app.store import change_notification
 from sessions_app.traces import records as traces
@@ -187,7 +187,9 @@ def charge_spending(attempt: EvalAttempt) -> None:
     """Count what an ended try of an attempt has spent for the quotas of the run's person."""
     run = attempt.run
     if run.person:
-        quotas.add_usage(run.person, run.app_name, tokens=attempt.total_tokens, cost=attempt.cost or 0.0)
+        quota_enforcement.add_usage(
+            run.person, run.app_name, tokens=attempt.total_tokens, cost=attempt.cost or 0.0
+        )
 
 
 def close_traces(attempt: EvalAttempt) -> None:

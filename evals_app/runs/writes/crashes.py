@@ -12,7 +12,7 @@ from django.db.models import F, Q
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status
 from evals_app.runs.attempt_status import ENDED_PROCESS, JUDGE_ENDED_PROCESS, PROCESS_GONE
-from evals_app.runs.limits import Limits
+from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.writes.attempts import (
     OPEN_STATUSES,
     charge_spending,
@@ -135,7 +135,7 @@ def _describe_death(alone: EvalAttempt, death: ProcessDeath) -> str:
     status hints at the fault handler: the attempt's duration is known only to the clock of the dead process.
     """
     why = f"The process ended with {death.how}.\nCase {alone.case_id!r} ran alone in it."
-    longest = Limits.read(alone.run.limits).attempt_seconds
+    longest = EvalRunLimits.read(alone.run.limits).attempt_seconds
     if longest is None or death.how != processes.describe_exit(FAULT_HANDLER_STATUS):
         return why
     return (

@@ -13,13 +13,13 @@ from django.db import transaction
 from django.db.models import F, Max
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
-from evals_app.runs.limits import Limits
+from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.writes.attempts import charge_spending, set_spending
 from evals_app.runs.writes.model_usage import spending_of
 from evals_app.runs.writes.outcomes import Failure, RunFacts
 from evals_app.runs.writes.revisions import COUNT_COLUMNS, next_revision
 from sessions_app import realms, scopes
-from sessions_app.runs import job_queue, processes, quotas
+from sessions_app.runs import job_queue, processes, quota_enforcement
 from sessions_app.store import change_notification
 from sessions_app.traces import records as traces
 
@@ -35,7 +35,7 @@ class NewRun:
         cases: (position in the evalset, id) of each case to run.
         case_ids: the requested ids; empty: all.
         shard: the part of the requested cases, such as 2/4; empty: all.
-        limits: see `limits.Limits`.
+        limits: see `limits.EvalRunLimits`.
         policy: replay policy of models and tools.
         prices: price table for costs.
         person: name of the person who orders it; empty: unknown.
@@ -118,8 +118,8 @@ def apply_quotas(run: EvalRun) -> None:
     """
     if not run.person:
         return
-    remainder = quotas.admit_run(run.person, run.app_name)
-    limits = replace(Limits.read(run.limits), quota_tokens=remainder.tokens, quota_cost=remainder.cost)
+    remainder = quota_enforcement.admit_run(run.person, run.app_name)
+    limits = replace(EvalRunLimits.read(run.limits), quota_tokens=remainder.tokens, quota_cost=remainder.cost)
     text = scopes.dumps(limits.as_json())
     if text != run.limits:
         run.limits = text

@@ -15,7 +15,7 @@ class QuotaUsedUp(DevUIError):
 
 
 @dataclass(frozen=True, slots=True)
-class RunLimits:
+class QuotaLimits:
     """Limits of a person's runs; None: no limit.
 
     Attributes:

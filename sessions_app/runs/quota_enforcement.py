@@ -19,14 +19,14 @@ from django.db import connection, transaction
 from sessions_app.models import PersonUsage
 from sessions_app.prices import current_prices
 from sessions_app.runs.active_runs import find_active_apps
-from sessions_app.runs.run_limits import QuotaUsedUp, RunLimits
+from sessions_app.runs.quota_limits import QuotaLimits, QuotaUsedUp
 
 DAY_S = 86_400
 RETRY_S = 10
 """Seconds after which to try again if too many runs are active."""
 
 
-class Usage(NamedTuple):
+class DayUsage(NamedTuple):
     """Runs, tokens and cost of a person today, in one app or in all apps together."""
 
     runs: int = 0
@@ -42,8 +42,8 @@ class QuotaUse:
         active: runs and eval runs that are active now, if they are limited.
     """
 
-    limits: RunLimits
-    used: Usage
+    limits: QuotaLimits
+    used: DayUsage
     active: int
 
 
@@ -55,7 +55,7 @@ class Remainder:
     cost: float | None = None
 
 
-FindLimits = Callable[[str, str], Sequence[RunLimits]]
+FindLimits = Callable[[str, str], Sequence[QuotaLimits]]
 
 _find_limits: FindLimits | None = None
 
@@ -66,12 +66,12 @@ def register_limit_finder(find_limits: FindLimits | None) -> None:
     _find_limits = find_limits
 
 
-def limits_of(person: str, app_name: str) -> Sequence[RunLimits]:
+def limits_of(person: str, app_name: str) -> Sequence[QuotaLimits]:
     """Return the limits of a person's runs in an app. One query; none without users."""
     return _find_limits(person, app_name) if person and _find_limits is not None else ()
 
 
-def admit_run(person: str, app_name: str, limits: Sequence[RunLimits] | None = None) -> Remainder:
+def admit_run(person: str, app_name: str, limits: Sequence[QuotaLimits] | None = None) -> Remainder:
     """Count a run whose row the current transaction has created, and return what it may spend.
 
     One query besides `limits_of`, and one more if active runs are limited; none without a person.
@@ -95,7 +95,7 @@ def admit_run(person: str, app_name: str, limits: Sequence[RunLimits] | None = N
     )
 
 
-def check_quotas(person: str, limits: Sequence[RunLimits]) -> None:
+def check_quotas(person: str, limits: Sequence[QuotaLimits]) -> None:
     """Check whether a run would be admitted now, without counting it. At most two queries.
 
     Raises:
@@ -108,7 +108,7 @@ def check_quotas(person: str, limits: Sequence[RunLimits]) -> None:
 
 def add_usage(
     person: str, app_name: str, *, runs: int = 0, tokens: int = 0, cost: float = 0.0
-) -> dict[str, Usage]:
+) -> dict[str, DayUsage]:
     """Add to the counters of a person, and return those of the app and of all apps. One query."""
     table = PersonUsage._meta.db_table
     row = "(%s, %s, %s, %s, %s, %s)"
@@ -120,21 +120,21 @@ def add_usage(
             f" cost = {table}.cost + excluded.cost RETURNING app_name, runs, tokens, cost",
             [*(person, today(), "", runs, tokens, cost), *(person, today(), app_name, runs, tokens, cost)],
         )
-        return {app: Usage(*used) for app, *used in cursor.fetchall()}
+        return {app: DayUsage(*used) for app, *used in cursor.fetchall()}
 
 
-def usage_today(person: str) -> dict[str, Usage]:
+def usage_today(person: str) -> dict[str, DayUsage]:
     """Return what a person has used today, by app; the empty app is all apps together. One query."""
     rows = PersonUsage.objects.filter(person=person, day=today())
-    return {app: Usage(*used) for app, *used in rows.values_list("app_name", *Usage._fields)}
+    return {app: DayUsage(*used) for app, *used in rows.values_list("app_name", *DayUsage._fields)}
 
 
-def compare_usage(person: str, limits: Sequence[RunLimits], used: Mapping[str, Usage]) -> list[QuotaUse]:
+def compare_usage(person: str, limits: Sequence[QuotaLimits], used: Mapping[str, DayUsage]) -> list[QuotaUse]:
     """Return each limit with what a person has used of it. One query if active runs are limited."""
     is_limited = any(each.runs_at_once is not None for each in limits)
     apps = find_active_apps(person) if is_limited else []
     return [
-        QuotaUse(each, used.get(each.app, Usage()), apps.count(each.app) if each.app else len(apps))
+        QuotaUse(each, used.get(each.app, DayUsage()), apps.count(each.app) if each.app else len(apps))
         for each in limits
     ]
 
