@@ -11,14 +11,14 @@ from django.core.asgi import get_asgi_application
 
 django_application = get_asgi_application()
 
-from channels.routing import ProtocolTypeRouter  # noqa: E402 - after Django is set up
-from django.conf import settings  # noqa: E402 - after Django is set up
-from django.utils.module_loading import import_string  # noqa: E402 - after Django is set up
+from channels.routing import ProtocolTypeRouter
+from django.conf import settings
+from django.utils.module_loading import import_string
 
-from devui.web.body_admission import BodyAdmission  # noqa: E402 - after Django is set up
-from devui.web.origins import SameOriginSockets  # noqa: E402 - after Django is set up
-from devui.web.proxies import ForwardedClients  # noqa: E402 - after Django is set up
-from sessions_app.paths import RawPathSegments  # noqa: E402 - after Django is set up
+from devui.web.body_admission import BodyAdmission
+from devui.web.origins import SameOriginSockets
+from devui.web.proxies import ForwardedClients
+from sessions_app.paths import RawPathSegments
 
 
 async def serve_socket(scope: dict[str, Any], receive: Any, send: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 
@@ -24,8 +24,8 @@ class TokenForm(forms.Form):
 
     def __init__(self, *args: Any, max_role: Role, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        choices = [(role.value, role.label) for role in Role if role <= max_role]
-        self.fields["role"].choices = choices  # type: ignore[attr-defined]  # it is a field with choices
+        field = cast(forms.TypedChoiceField, self.fields["role"])
+        field.choices = [(role.value, role.label) for role in Role if role <= max_role]
 
 
 class RoleForm(forms.Form):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from devui.config import hosts
 from devui.config.environment import read_list, read_secret, read_text
 
 DISCOVERY_PATH = "/.well-known/openid-configuration"
@@ -92,14 +92,7 @@ def is_safe_url(url: str) -> bool:
         is_valid = bool(host) and (parts.port or 1) > 0 and not (parts.query or parts.fragment)
     except ValueError:
         return False
-    return is_valid and (parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(host)))
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return is_valid and (parts.scheme == "https" or (parts.scheme == "http" and hosts.is_loopback(host)))
 
 
 def _read_group_roles(name: str) -> dict[str, str]:

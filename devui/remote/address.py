@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
+from devui.config import hosts
 from sessions_app.errors import BadInput
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
@@ -49,8 +50,8 @@ class RemoteAddress:
             raise _bad(name, "its URL does not begin with http://HOST or https://HOST")
         if parts.query or parts.fragment:
             raise _bad(name, "its URL has a query or a fragment")
-        url_host = f"[{host}]" if ":" in host else host
-        place = f"{parts.scheme}://{url_host}{f':{port}' if port is not None else ''}{parts.path.rstrip('/')}"
+        port_text = f":{port}" if port is not None else ""
+        place = f"{parts.scheme}://{hosts.in_brackets(host)}{port_text}{parts.path.rstrip('/')}"
         account = None
         if parts.username is not None:
             account = unquote(parts.username), unquote(parts.password or "")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import gc
-import ipaddress
 import signal
 import socket
 from collections.abc import Callable, Coroutine
@@ -18,6 +17,7 @@ import uvicorn
 from django.conf import settings
 from django.db import connection
 
+from devui.config import hosts
 from devui.serving.deferred_imports import import_after_first_page
 from devui.web.idle_connections import TimedHTTPProtocol
 from sessions_app.errors import BadInput
@@ -57,7 +57,7 @@ def open_listener(
     Raises:
         BadInput: the host is not a loopback address and no login is set up, or the port is not available.
     """
-    if not has_login and not is_loopback(host):
+    if not has_login and not hosts.is_loopback(host):
         raise BadInput(
             f"--host {host} would let anybody on the network run your agents: no login is set up.",
             hint=f"{_login_hint()} Or serve on 127.0.0.1 and connect through a tunnel:"
@@ -87,16 +87,6 @@ def _login_hint() -> str:
     if settings.DEVUI_USERS:
         return "Create an admin with `python manage.py createuser NAME --role admin`."
     return "Set up a login with `python manage.py login`."
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether a host can be reached only from this machine."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def prepare_store() -> None:

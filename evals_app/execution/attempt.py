@@ -82,7 +82,7 @@ class RunPlan:
     config: EvalConfig
     metrics: Sequence[EvalMetric]
     cases: Sequence[EvalCase]
-    policy: ReplayPolicy = ReplayPolicy()  # noqa: RUF009 - it is frozen
+    policy: ReplayPolicy = ReplayPolicy()
     retry_seconds: float | None = RETRY_SECONDS
     rate_limits: RateLimits = NO_LIMITS
     waiting: Callable[[EvalAttempt], None] | None = None

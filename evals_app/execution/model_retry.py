@@ -18,6 +18,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import Any
 
 import httpx
 from google.adk.agents.callback_context import CallbackContext
@@ -275,13 +276,16 @@ def seconds_before_retry(error: BaseException, calls: int) -> float:
 
 def _requested_wait(error: BaseException) -> float | None:
     """Return the wait that a service requests by `Retry-After`, or by `RetryInfo` in the body of Google's APIs."""
-    headers = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None)
+    headers: Any = getattr(getattr(error, "response", None), "headers", None) or getattr(
+        error, "headers", None
+    )
     with suppress(AttributeError, TypeError, ValueError):
-        values = {str(name).lower(): str(value) for name, value in headers.items()}  # type: ignore[union-attr]
+        values = {str(name).lower(): str(value) for name, value in headers.items()}
         if retry_after := values.get("retry-after"):
             return _parse_retry_after(retry_after)
     with suppress(AttributeError, KeyError, TypeError, ValueError):
-        for detail in error.details["error"]["details"]:  # type: ignore[attr-defined]
+        details: Any = getattr(error, "details", None)
+        for detail in details["error"]["details"]:
             if isinstance(detail, Mapping) and str(detail.get("@type", "")).endswith("RetryInfo"):
                 return _parse_retry_after(str(detail["retryDelay"]).removesuffix("s"))
     return None

@@ -43,7 +43,7 @@ class EvalsetRequest:
     settings: Mapping[str, Any] | None = None
     num_runs: int = 1
     parallelism: int = DEFAULT_PARALLELISM
-    limits: EvalRunLimits = EvalRunLimits()  # noqa: RUF009 - it is frozen
+    limits: EvalRunLimits = EvalRunLimits()
     policy: Mapping[str, Any] = field(default_factory=dict)
     source: str = "command"
     shard: Shard | None = None

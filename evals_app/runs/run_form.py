@@ -71,7 +71,7 @@ class RunForm:
 
     offers: list[MetricField]
     simulator: list[OptionField] = field(default_factory=list)
-    policy: ReplayPolicy = ReplayPolicy()  # noqa: RUF009 - it is frozen
+    policy: ReplayPolicy = ReplayPolicy()
     runs: Sequence[EvalRun] = ()
     num_runs: int = 1
     parallelism: int = DEFAULT_PARALLELISM

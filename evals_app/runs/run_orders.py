@@ -36,7 +36,7 @@ class RunOrder:
     case_ids: Sequence[str] = ()
     num_runs: int = 1
     parallelism: int = DEFAULT_PARALLELISM
-    limits: EvalRunLimits = EvalRunLimits()  # noqa: RUF009 - it is frozen
+    limits: EvalRunLimits = EvalRunLimits()
     policy: Mapping[str, Any] = field(default_factory=dict)
     prices: Prices | None = None
     source: str = "page"

@@ -44,7 +44,7 @@ ADVANCE_SESSION = (
 
 _ADVANCE_TYPES = ("bigint", "float8", "bigint", "bigint", "text", "text", "bigint")
 ADVANCE_SESSIONS = (
-    "UPDATE sessions_app_agentsession s SET revision = s.revision + 1, last_seq = n.seq, updated_at = n.updated_at,"  # noqa: S608
+    "UPDATE sessions_app_agentsession s SET revision = s.revision + 1, last_seq = n.seq, updated_at = n.updated_at,"  # noqa: S608 - our own table
     " error_count = s.error_count + n.errors, total_tokens = s.total_tokens + n.tokens,"
     " first_text = CASE WHEN s.first_text = '' THEN n.first_text ELSE s.first_text END,"
     " last_text = coalesce(n.last_text, s.last_text)"

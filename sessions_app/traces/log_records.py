@@ -52,7 +52,7 @@ class NewLogRecord(NamedTuple):
 
 
 _COLUMNS = f"sessions_app_logrecord (session_id, {', '.join(NewLogRecord._fields)})"
-_INSERT = f"INSERT INTO {_COLUMNS} VALUES (%s, {', '.join(['%s'] * len(NewLogRecord._fields))})"  # noqa: S608
+_INSERT = f"INSERT INTO {_COLUMNS} VALUES (%s, {', '.join(['%s'] * len(NewLogRecord._fields))})"  # noqa: S608 - our own table
 _COPY = f"COPY {_COLUMNS} FROM STDIN"
 
 USER = "user"

@@ -81,7 +81,7 @@ class Source:
     agent: BaseAgent
     app_name: str = "counter"
     code_version: str = "v1"
-    folder: AgentsFolder = AgentsFolder(Path("/nowhere"), Path("/nowhere"), "counter")  # noqa: RUF009 - it is frozen
+    folder: AgentsFolder = AgentsFolder(Path("/nowhere"), Path("/nowhere"), "counter")
 
     def load(self) -> tuple[BaseAgent, None]:
         return self.agent, None

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from devui.config import environment
+from devui.config import environment, hosts
 from devui.serving import flags
 from devui.web import origins
 from devui.web.login import credentials_file
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from devui.serving.server import ServedRuntimes
 
 log = logging.getLogger(__name__)
-
-EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - names that a browser cannot ask for
 
 
 class Command(BaseCommand):
@@ -93,7 +91,7 @@ class Command(BaseCommand):
             self._has_users() if settings.DEVUI_USERS else credentials_file.read_credentials() is not None
         )
         listener = server.open_listener(options["host"], options["port"], has_login=has_login)
-        if not server.is_loopback(options["host"]):
+        if not hosts.is_loopback(options["host"]):
             self._open_to_network(options["host"])
         server.prepare_store()
         settings.DEVUI_AGENTS_DIR = str(sources.folder.path) if sources.folder else ""
@@ -132,8 +130,8 @@ class Command(BaseCommand):
     def _open_to_network(self, host: str) -> None:
         """Require the login from now on, and print the remaining risks."""
         settings.DEVUI_LOGIN_REQUIRED = True
-        if host not in EVERY_ADDRESS:
-            settings.ALLOWED_HOSTS.append(f"[{host}]" if ":" in host else host)
+        if host not in hosts.EVERY_ADDRESS:
+            settings.ALLOWED_HOSTS.append(hosts.in_brackets(host))
         self.stderr.write(
             f"--host {host}: the password and all other data are sent as plain HTTP: use a proxy with TLS, or a"
             f" trusted network. The server answers to {', '.join(settings.ALLOWED_HOSTS)}; DEVUI_ALLOWED_HOSTS"
@@ -141,8 +139,9 @@ class Command(BaseCommand):
         )
 
     def _print_address(self, host: str, port: int, description: str) -> None:
-        url_host = f"[{host}]" if ":" in host else host
-        self.stdout.write(f"DevUI serves {description} on http://{url_host}:{port}/ (Ctrl-C ends it)")
+        self.stdout.write(
+            f"DevUI serves {description} on http://{hosts.in_brackets(host)}:{port}/ (Ctrl-C ends it)"
+        )
         self.stdout.flush()
 
 

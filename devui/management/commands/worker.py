@@ -10,14 +10,12 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from devui.config import environment
+from devui.config import environment, hosts
 from devui.serving import flags
 from sessions_app.agents.folder import open_folder_with_agents
 from sessions_app.errors import BadInput, DevUIError
 
 CONCURRENCY = 8
-
-EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - no other host can reach this one by them
 
 SWEEP_S = 5.0
 """Seconds between two checks for runs whose worker is gone. With many hosts, others wait for them."""
@@ -127,22 +125,16 @@ def _advertised_address(value: str | None) -> str:
     if not value:
         return ""
     host, port = _address("advertise", value)
-    if host in EVERY_ADDRESS or not 0 < port <= MAX_PORT:
+    if host in hosts.EVERY_ADDRESS or not 0 < port <= MAX_PORT:
         raise BadInput(
             f"--advertise {value!r} is no address that web processes can use.",
             hint="Name a host and the port that leads to this worker: --advertise worker-1.example.com:8100.",
         )
-    return f"{_in_brackets(host)}:{port}"
+    return f"{hosts.in_brackets(host)}:{port}"
 
 
 def _reachable_name(host: str) -> str:
-    if host in EVERY_ADDRESS:
-        return socket.gethostname()
-    return _in_brackets(host)
-
-
-def _in_brackets(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+    return socket.gethostname() if host in hosts.EVERY_ADDRESS else hosts.in_brackets(host)
 
 
 def _concurrency(value: int) -> int:

@@ -53,7 +53,7 @@ class StoredArtifact:
 class ArtifactFolder:
     """Reader of the folder `artifacts`, of the users that a filter matches."""
 
-    def __init__(self, root: Path, source_filter: SourceFilter = SourceFilter()) -> None:  # noqa: B008 - frozen
+    def __init__(self, root: Path, source_filter: SourceFilter = SourceFilter()) -> None:
         self.location = str(root.resolve())
         self._root = root
         self._filter = source_filter

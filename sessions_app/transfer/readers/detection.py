@@ -33,7 +33,7 @@ ARTIFACTS_FOLDER = "artifacts"
 log = logging.getLogger(__name__)
 
 
-def open_source(location: str, source_filter: SourceFilter = SourceFilter(), zone: tzinfo = UTC) -> Source:  # noqa: B008 - frozen
+def open_source(location: str, source_filter: SourceFilter = SourceFilter(), zone: tzinfo = UTC) -> Source:
     """Open a file, a folder with `.adk/session.db`, or a database URL for reading.
 
     Args:

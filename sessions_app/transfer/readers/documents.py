@@ -36,7 +36,7 @@ class SessionDocument(Source):
         self,
         sessions: Iterable[Any],
         location: str,
-        source_filter: SourceFilter = SourceFilter(),  # noqa: B008 - frozen
+        source_filter: SourceFilter = SourceFilter(),
         *,
         format: str = "session JSON",
         fingerprint: str = "",

@@ -21,7 +21,7 @@ from sessions_app.transfer.writers.session_import import Progress, import_sessio
 def import_location(
     location: str,
     *,
-    source_filter: SourceFilter = SourceFilter(),  # noqa: B008 - frozen
+    source_filter: SourceFilter = SourceFilter(),
     zone: tzinfo = UTC,
     agent: str = "",
     dry_run: bool = False,
