@@ -1,4 +1,7 @@
-"""Exit with 0 if the DevUI process on a port of this machine answers, also if it asks for a login.
+"""Exit with 0 if the DevUI process on a port of this machine answers, also if it refuses the host or asks for a token.
+
+A web process refuses hosts that DEVUI_ALLOWED_HOSTS does not name, and a worker wants a token. It does not ask whether
+the store answers: a restart of the container would not help.
 
 python healthcheck.py 8000
 """

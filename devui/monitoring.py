@@ -15,7 +15,8 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
 from evals_app.models import EvalAttempt, EvalRun
-from sessions_app.errors import NotFound
+from sessions_app.errors import DevUIError, NotFound
+from sessions_app.http import access_of
 from sessions_app.models import Run, RuntimeProcess
 from sessions_app.search import index_backlog
 from sessions_app.store.schema import require_current_schema
@@ -31,14 +32,21 @@ except ImportError:
 def ready(request: HttpRequest) -> JsonResponse:
     """Report that the store answers and has the tables of this code, and with an engine the number of its workers.
 
-    A web process without workers is ready: runs wait until one starts.
+    A web process without workers is ready: runs wait until one starts. A stranger, such as the probe of a load
+    balancer, learns only whether the server is ready.
 
     Raises:
         StoreFault: the store does not answer or lacks migrations.
         SchemaTooNew: a newer DevUI wrote it.
     """
-    require_current_schema()
-    engine = {"engine": _engine_state()} if _has_engine() else {}
+    is_stranger = access_of(request).is_stranger
+    try:
+        require_current_schema()
+        engine = {"engine": _engine_state()} if _has_engine() and not is_stranger else {}
+    except DevUIError:
+        if is_stranger:
+            return JsonResponse({"status": "not ready"}, status=503)
+        raise
     return JsonResponse({"status": "ready", **engine})
 
 

@@ -42,6 +42,7 @@ class Access:
         is_authenticated: whether its sender has logged in; false where no login is set up.
         person_name: name of its sender; empty without users.
         has_account: whether its sender is a user.
+        is_stranger: whether a login is set up and its sender has none.
         objects, app: ids of its objects, and their app, for the audit log if its address does not name them.
     """
 
@@ -50,6 +51,7 @@ class Access:
     has_account: bool = False
     objects: str = ""
     app: str = ""
+    is_stranger: bool = False
 
     def role_in(self, app: str) -> str:
         """Return the name of the role of the sender in an app; empty without users."""

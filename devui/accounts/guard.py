@@ -89,7 +89,7 @@ class UserAccess(Access):
     def of(cls, person: Person | None) -> UserAccess:
         """Return the access of a sender."""
         if person is None:
-            return cls()
+            return cls(is_stranger=True)
         return cls(True, person.name, person.user is not None, person=person)
 
     def role_in(self, app: str) -> str:

@@ -257,6 +257,8 @@ PUBLIC_RULES = {
     "POST login/": SIGN_IN,
     "GET login/sso/": READ,
     "GET login/sso/callback/": SIGN_IN,
+    "GET health": READ,
+    "GET ready": READ,
 }
 """Rules of requests that need no login."""
 

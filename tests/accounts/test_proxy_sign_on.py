@@ -14,7 +14,7 @@ from tests.web import over
 pytestmark = pytest.mark.usefixtures("people")
 
 HEADER = "X-Forwarded-User"
-INSIDE = "/health"
+INSIDE = "/version"
 
 
 @pytest.fixture(autouse=True)

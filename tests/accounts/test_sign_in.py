@@ -9,17 +9,19 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 
+from devui import monitoring
 from devui.accounts import logins, personal_tokens, users
 from devui.accounts.models import Login
 from devui.accounts.roles import Role
 from devui.web.login import credentials_file, throttling
 from devui.web.login.throttling import MAX_ATTEMPTS
-from tests.accounts.conftest import BROWSER, PASSWORD, sign_in
+from sessions_app.errors import StoreUnavailable
+from tests.accounts.conftest import BROWSER, PASSWORD, cookie_of, sign_in
 from tests.pages.html import parse
 
 pytestmark = pytest.mark.usefixtures("people")
 
-INSIDE = "/health"
+INSIDE = "/version"
 
 
 async def test_every_page_needs_a_user(web):
@@ -27,6 +29,25 @@ async def test_every_page_needs_a_user(web):
     assert (browser.status_code, browser.headers["location"]) == (303, "/login/?next=%2Fsessions%2F%3Fq%3Da")
     program = await web.get(INSIDE)
     assert (program.status_code, program.json()["code"]) == (401, "login_required")
+
+
+async def test_probe_without_login_learns_only_whether_the_server_works(web, monkeypatch):
+    assert (await web.get("/health")).json() == {"status": "ok"}
+    ready = await web.get("/ready")
+    assert (ready.status_code, ready.json()) == (200, {"status": "ready"})
+
+    def fail() -> None:
+        raise StoreUnavailable("The store 'secret' does not answer.", hint="Start it.")
+
+    monkeypatch.setattr(monitoring, "require_current_schema", fail)
+    refused = await web.get("/ready")
+    assert (refused.status_code, refused.json()) == (503, {"status": "not ready"})
+    web.cookies.update(await sync_to_async(cookie_of)("reader"))
+    own = await web.get("/ready")
+    assert (own.status_code, own.json()["code"]) == (503, "store_unavailable")
+    web.cookies.clear()
+    assert (await web.get("/metrics", headers={"Sec-Fetch-Mode": "cors"})).status_code == 401
+    assert (await web.post("/health")).status_code == 401
 
 
 async def test_form_sent_after_the_login_ended_gets_the_form_for_users(web):

@@ -30,7 +30,7 @@ from tests.web import serve
 
 pytestmark = pytest.mark.usefixtures("people")
 
-INSIDE = "/health"
+INSIDE = "/version"
 FOREIGN = {"Accept": "text/html", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
 
 

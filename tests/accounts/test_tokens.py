@@ -15,7 +15,7 @@ from tests.pages.html import parse
 
 pytestmark = pytest.mark.usefixtures("people")
 
-INSIDE = "/health"
+INSIDE = "/version"
 
 
 @sync_to_async

@@ -10,7 +10,9 @@ import pytest
 from django.conf import settings as configured
 from django.templatetags.static import static
 
+from devui import monitoring
 from devui.web.login import authentication, credentials_file, guard
+from sessions_app.errors import StoreUnavailable
 from sessions_app.ids import SessionKey
 from sessions_app.sessions import writes
 from sessions_app.store import units_of_work
@@ -20,7 +22,7 @@ from tests.security.routes import addresses
 from tests.settable_clock import Clock
 
 EVIL = "http://evil.example"
-INSIDE = "/health"
+INSIDE = "/version"
 OPEN = {"/login/"}
 
 
@@ -36,11 +38,30 @@ async def test_login_is_not_required_until_set_up(web, data):
 
 async def test_every_address_requires_the_login(web, login):
     for address in set(addresses()) - OPEN:
-        for method in ("GET", "POST", "DELETE"):
+        for method in ("POST", "DELETE") if address in guard.PROBES else ("GET", "POST", "DELETE"):
             answer = await web.request(method, address, headers={"Accept": "application/json"})
             assert answer.status_code == 401, (method, address)
             assert answer.headers["www-authenticate"].startswith("Bearer")
             assert answer.json()["code"] == "login_required"
+
+
+async def test_probe_without_login_learns_only_whether_the_server_works(web, login, monkeypatch):
+    alive = await web.get("/health")
+    assert (alive.status_code, alive.json()) == (200, {"status": "ok"})
+    monkeypatch.setattr(monitoring, "require_current_schema", lambda: None)
+    ready = await web.get("/ready")
+    assert (ready.status_code, ready.json()) == (200, {"status": "ready"})
+
+    def fail() -> None:
+        raise StoreUnavailable("The store 'secret' does not answer.", hint="Start it.")
+
+    monkeypatch.setattr(monitoring, "require_current_schema", fail)
+    refused = await web.get("/ready")
+    assert (refused.status_code, refused.json()) == (503, {"status": "not ready"})
+    own = await web.get("/ready", headers=bearer(credentials_file.replace_token()))
+    assert (own.status_code, own.json()["code"]) == (503, "store_unavailable")
+    assert (await web.get("/health", headers={"Host": "evil.example"})).status_code == 403
+    assert (await web.get("/metrics", headers={"Accept": "text/plain"})).status_code == 401
 
 
 @pytest.mark.parametrize(

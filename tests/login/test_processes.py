@@ -61,7 +61,7 @@ def clients(addresses: tuple[str, str], login: credentials_file.Credentials) -> 
 
 
 def status(client: httpx.Client) -> int:
-    return client.get("/health").status_code
+    return client.get("/version").status_code
 
 
 @pytest.mark.parametrize("here", [0, 1])

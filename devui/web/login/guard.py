@@ -23,7 +23,7 @@ from devui.web import error_responses
 from devui.web.login import authentication, credentials_file
 from devui.web.login.credentials_file import Credentials, LoginUnreadable
 from devui.web.login.sockets import GuardedSockets
-from devui.web.middleware import Middleware
+from devui.web.middleware import SAFE_METHODS, Middleware
 from devui.web.origins import AsgiScope
 from sessions_app.http import Access, access_of, set_access
 
@@ -39,6 +39,9 @@ PUBLIC_FILES = (
     "css/pages/login.css",
 )
 """Files of the sign-in page."""
+
+PROBES = frozenset({"/health", "/ready"})
+"""Paths that load balancers and containers probe without a login. Strangers learn only whether the server works."""
 
 FORM = "devui/login.html"
 
@@ -71,7 +74,10 @@ class LoginRequired(Middleware):
             login = credentials_file.read_credentials()
             if login is None:
                 return error_responses.bare_response(request, NO_LOGIN) if is_login_required() else None
-            if _is_authenticated(request, login) or is_public(request):
+            if _is_authenticated(request, login):
+                return None
+            if is_public(request):
+                set_access(request, Access(is_stranger=True))
                 return None
         except LoginUnreadable as error:
             return error_responses.bare_response(request, error_responses.problem_of(error))
@@ -132,7 +138,9 @@ def credentials_of(scope: Mapping[str, Any]) -> tuple[dict[str, str], str]:
 
 
 def is_public(request: HttpRequest) -> bool:
-    """Tell whether a request needs no login: for the sign-in page, or for one of its files."""
+    """Tell whether a request needs no login: for the sign-in page, for one of its files, or of a probe."""
+    if request.path_info in PROBES:
+        return request.method in SAFE_METHODS
     return request.path in {reverse("devui-login"), *(static(f"devui/{name}") for name in PUBLIC_FILES)}
 
 

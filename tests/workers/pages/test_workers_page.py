@@ -233,6 +233,8 @@ async def test_metrics_and_readiness_know_the_workers(web, add_worker):
     assert 'devui_worker_slots{state="free"} 4.0' in text
     ready = (await open_as(web, "reader", "/ready")).json()
     assert ready == {"status": "ready", "engine": {"name": "procrastinate", "alive": 1, "draining": 1}}
+    web.cookies.clear()
+    assert (await web.get("/ready")).json() == {"status": "ready"}
 
 
 def test_table_of_roles_names_only_requests_that_exist():
