@@ -1,8 +1,9 @@
 """Rows of runtime processes, and the check whether a process is alive.
 
-On the same host a process is alive if its pid exists and has the `identity` stored in the row: pids are reused, and the
-identity does not change when the clock is set. On another host only the heartbeat counts: a process is gone if no new
-heartbeat was seen for a while, measured by the monotonic clock. Times of two hosts are never compared.
+A process of the same host is gone if its pid does not exist or has another `identity` than the row: pids are reused,
+and the identity does not change when the clock is set. A process of another host is gone if no new heartbeat was seen
+for a while, measured by the monotonic clock: times of two hosts are never compared. With DEVUI_ENGINE this holds for
+all processes, so that workers continue the work of a paused one. Without, a process in a debugger keeps its runs.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 import time
 from pathlib import Path
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, OuterRef
 
@@ -24,7 +26,7 @@ HEARTBEAT_S = 5.0
 """Seconds between two heartbeats."""
 
 SILENCE_S = 30.0
-"""Seconds without a heartbeat after which a process on another host counts as gone."""
+"""Seconds without a heartbeat after which a process counts as gone."""
 
 POLL_S = 0.5
 """Seconds between two checks for a heartbeat."""
@@ -41,8 +43,8 @@ PLATFORM: str = sys.platform
 SERVER_APP = ""
 """`app_name` of a server's row: a server starts runtimes and runs no agent itself."""
 
-_heartbeats = ChangeTimer()
-"""Heartbeats of processes on other hosts, by process id."""
+_heartbeats = ChangeTimer(max_gap_s=SILENCE_S / 2)
+"""Heartbeats of processes, by process id. While the store is away nobody can write one."""
 
 _own_id: str | None = None
 
@@ -123,7 +125,7 @@ def mark_gone_stopped() -> None:
 
 
 def confirm_alive(process: RuntimeProcess) -> bool:
-    """Return whether a process is alive. On another host, wait up to `SILENCE_S` for a heartbeat."""
+    """Return whether a process is alive. If its heartbeat decides, wait up to `SILENCE_S` for one."""
     while (alive := is_alive(process)) and _needs_heartbeat(process):
         heard_at = process.heartbeat_at
         time.sleep(POLL_S)
@@ -135,9 +137,11 @@ def confirm_alive(process: RuntimeProcess) -> bool:
 
 def is_alive(process: RuntimeProcess) -> bool:
     """Tell whether a process that is not marked as stopped is alive."""
+    if process.host == socket.gethostname() and not _has_pid(process):
+        return False
     if _needs_heartbeat(process):
         return _heartbeats.seconds_unchanged(process.pk, process.heartbeat_at) < SILENCE_S
-    return bool(process.pid_identity) and identity(process.pid) == process.pid_identity
+    return True
 
 
 def describe_exit(code: int) -> str:
@@ -151,7 +155,11 @@ def describe_exit(code: int) -> str:
 
 
 def _needs_heartbeat(process: RuntimeProcess) -> bool:
-    return process.host != socket.gethostname()
+    return process.host != socket.gethostname() or bool(getattr(settings, "DEVUI_ENGINE", ""))
+
+
+def _has_pid(process: RuntimeProcess) -> bool:
+    return bool(process.pid_identity) and identity(process.pid) == process.pid_identity
 
 
 def identity(pid: int) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Mapping
 
@@ -37,16 +38,23 @@ class ChangeTimer:
     For values that other processes write: times of different processes are never compared.
     """
 
-    def __init__(self) -> None:
-        self._last_values: dict[str, tuple[object, float]] = {}
+    def __init__(self, max_gap_s: float = math.inf) -> None:
+        """Create a timer.
+
+        Args:
+            max_gap_s: seconds between two readings of a value after which the count begins anew: this process was
+                paused or could not read, so it does not know whether the value changed in time.
+        """
+        self._max_gap_s = max_gap_s
+        self._last_values: dict[str, tuple[object, float, float]] = {}
 
     def seconds_unchanged(self, name: str, value: object) -> float:
         """Record the current value of a name; return the seconds since it last changed."""
         now = time.monotonic()
-        last_value, since = self._last_values.get(name, (None, now))
-        if name not in self._last_values or last_value != value:
-            self._last_values[name] = value, now
-            return 0.0
+        last_value, since, read_at = self._last_values.get(name, (value, now, now))
+        if last_value != value or now - read_at > self._max_gap_s:
+            since = now
+        self._last_values[name] = value, since, now
         return now - since
 
     def keep_only(self, names: Collection[str]) -> None:

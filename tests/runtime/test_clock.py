@@ -81,25 +81,57 @@ def test_start_time_of_ps_distinguishes_processes(monkeypatch):
     assert processes.identity(2**22 + 1) is None
 
 
-@pytest.mark.parametrize("step", STEPS_S)
-def test_process_on_another_host_is_alive_despite_clock_changes(session, clock, monkeypatch, step):
+@pytest.fixture(params=["on another host", "with an engine"])
+def watched(request, session, monkeypatch, settings):
+    """A process whose heartbeat decides whether it is alive, and its run."""
     runtime = new_process()
     run = new_run(session)
     lifecycle.claim(run.pk, runtime.pk, "v1")
-    RuntimeProcess.objects.update(host=socket.gethostname() + "-other", pid=1)
-    passed = 0.0
-    steady = time.monotonic
-    monkeypatch.setattr(time, "monotonic", lambda: steady() + passed)
+    if request.param == "with an engine":
+        settings.DEVUI_ENGINE = "procrastinate"
+    else:
+        RuntimeProcess.objects.update(host=socket.gethostname() + "-other", pid=1)
+    return runtime, run
 
+
+@pytest.fixture
+def passing(monkeypatch):
+    """Lets seconds of the monotonic clock pass."""
+    passed, steady = [0.0], time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: steady() + sum(passed))
+    return passed.append
+
+
+@pytest.mark.parametrize("step", STEPS_S)
+def test_process_with_heartbeats_is_alive_despite_clock_changes(watched, clock, passing, step):
+    runtime, run = watched
     assert lifecycle.crash_orphans() == []
     clock.step(step)
-    passed = processes.SILENCE_S / 2
+    passing(processes.SILENCE_S * 0.4)
     assert lifecycle.crash_orphans() == []
     processes.record_heartbeat(runtime.pk)
-    passed *= 2
-    assert lifecycle.crash_orphans() == [], "it beat half of that time ago"
-    passed += processes.SILENCE_S
+    for _ in range(3):
+        assert lifecycle.crash_orphans() == [], "it beat a while ago"
+        passing(processes.SILENCE_S * 0.4)
     assert lifecycle.crash_orphans() == [run.pk]
+
+
+def test_time_in_which_nobody_could_read_heartbeats_is_no_silence(watched, passing):
+    """As while PostgreSQL is down, or the reader is paused."""
+    assert lifecycle.crash_orphans() == []
+    passing(processes.SILENCE_S * 2)
+    assert lifecycle.crash_orphans() == []
+    passing(processes.SILENCE_S * 0.4)
+    assert lifecycle.crash_orphans() == []
+
+
+def test_silent_process_of_this_host_is_alive_without_an_engine(session, passing):
+    """As in a debugger."""
+    run = new_run(session)
+    lifecycle.claim(run.pk, new_process().pk, "v1")
+    for _ in range(4):
+        assert lifecycle.crash_orphans() == []
+        passing(processes.SILENCE_S * 0.4)
 
 
 def test_whether_a_process_on_another_host_lives_is_waited_for(session, monkeypatch):

@@ -25,6 +25,10 @@ def talk(web):
     return session
 
 
+def statuses_of_workers(web):
+    return sorted(worker["status"] for worker in web.get("/api/v1/workers")["workers"])
+
+
 def await_cursors(team, session):
     wait_for(lambda: team.rows(CURSORS.format(session))[0], lambda row: row[0] == row[1] == row[2])
 
@@ -62,3 +66,19 @@ def test_another_worker_continues_the_background_work_of_a_killed_one(team):
     oldest.end(signal.SIGKILL)
     team.rows(FORGET.format(session))
     await_cursors(team, session)
+
+
+def test_another_worker_continues_the_background_work_of_a_paused_one(team):
+    web = team.start_web()
+    oldest = team.start_worker()
+    team.await_workers(1)
+    team.start_worker()
+    team.await_workers(2)
+    session = talk(web)
+    await_cursors(team, session)
+    oldest.process.send_signal(signal.SIGSTOP)
+    team.rows(FORGET.format(session))
+    await_cursors(team, session)
+    assert statuses_of_workers(web) == ["alive", "gone"]
+    oldest.process.send_signal(signal.SIGCONT)
+    wait_for(lambda: statuses_of_workers(web), lambda current: current == ["alive", "alive"])
