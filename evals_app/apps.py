@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig
 
-from sessions_app.runs.active_runs import active_apps
+from sessions_app.runs.active_runs import active_runs
 from sessions_app.transfer.folder_importer import FolderImporter, folder_importers
 
 if TYPE_CHECKING:
@@ -28,14 +28,14 @@ class EvalsConfig(AppConfig):
     def ready(self) -> None:
         """Register the importer of the eval results that `adk web` left in agents' folders, and active eval runs."""
         folder_importers.append(FolderImporter("eval results", _find_sources, _import_data))
-        active_apps.append(_apps_of_active_runs)
+        active_runs.append(_active_runs)
 
 
-def _apps_of_active_runs(person: str) -> QuerySet[Any]:
+def _active_runs() -> QuerySet[Any]:
     from evals_app.models import EvalRun
 
-    runs = EvalRun.objects.filter(person=person, status__in=EvalRun.ACTIVE)
-    return runs.order_by().values_list("app_name", flat=True)
+    runs = EvalRun.objects.filter(status__in=EvalRun.ACTIVE)
+    return runs.order_by().values_list("person", "app_name")
 
 
 def _find_sources(agent_folder: Path) -> dict[str, str]:

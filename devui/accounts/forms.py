@@ -1,4 +1,4 @@
-"""Forms of the pages of account, users and audit log."""
+"""Forms of the pages of account, users, quotas and audit log."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any, cast
 
 from django import forms
 
+from devui.accounts.quotas import LIMITS, MAX_AMOUNT, MAX_RUNS
 from devui.accounts.roles import Role
 from sessions_app.forms.query import PageQuery
+from sessions_app.ids import ID_BYTES
 
 DAYS = [("30", "in 30 days"), ("90", "in 90 days"), ("365", "in a year"), ("", "never")]
 
@@ -43,6 +45,29 @@ class NewUserForm(RoleForm):
     """A new user."""
 
     name = forms.CharField(max_length=150, label="Name")
+
+
+class QuotaForm(forms.Form):
+    """A quota. Without `person` and `app` it changes the limits of one that exists."""
+
+    person = forms.CharField(required=False, max_length=150, label="User")
+    app = forms.CharField(required=False, strip=False, max_length=ID_BYTES, label="App")
+    runs_at_once = forms.IntegerField(required=False, min_value=0, max_value=MAX_RUNS, label="Active runs")
+    runs_a_day = forms.IntegerField(required=False, min_value=0, max_value=MAX_RUNS, label="Runs a day")
+    tokens_a_day = forms.IntegerField(required=False, min_value=0, max_value=MAX_AMOUNT, label="Tokens a day")
+    cost_a_day = forms.FloatField(required=False, min_value=0, max_value=MAX_AMOUNT, label="Cost a day")
+
+    @property
+    def limits(self) -> dict[str, float | int | None]:
+        """The limits by their names; None: no limit."""
+        return {name: self.cleaned_data[name] for name in LIMITS}
+
+    def clean(self) -> dict[str, Any]:
+        """Require a limit."""
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        if not self.errors and all(cleaned[name] is None for name in LIMITS):
+            raise forms.ValidationError("Set at least one limit. To lift all limits, remove the quota.")
+        return cleaned
 
 
 class AuditQuery(PageQuery):

@@ -13,9 +13,10 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from devui.accounts.models import Quota
-from sessions_app.errors import BadInput, NotFound
+from sessions_app.errors import AlreadyExists, BadInput, NotFound
 from sessions_app.ids import check_id, is_storable
 from sessions_app.runs import quota_enforcement
+from sessions_app.runs.active_runs import find_active_apps_by_person
 from sessions_app.runs.quota_enforcement import QuotaUse
 from sessions_app.runs.quota_limits import QuotaLimits
 
@@ -41,9 +42,54 @@ def find_quota_uses(person: str) -> list[QuotaUse]:
     return quota_enforcement.compare_usage(person, find_limits(person), quota_enforcement.usage_today(person))
 
 
+def find_uses_by_person() -> list[tuple[str, list[QuotaUse]]]:
+    """Return what each person has used today of each quota, those who have used most first. Three queries.
+
+    Lists all persons who have used something today or have a quota of their own, each with a first entry for all apps.
+    """
+    rows = list_quotas()
+    usages, active = quota_enforcement.usages_today(), find_active_apps_by_person()
+    persons = {*usages, *active, *(row.person for row in rows if row.person)}
+    uses = []
+    for person in persons:
+        limits = _combine(row for row in rows if row.person in ("", person))
+        if not limits or limits[0].app:
+            limits.insert(0, QuotaLimits())
+        matched = quota_enforcement.match_usage(limits, usages.get(person, {}), active.get(person, []))
+        uses.append((person, matched))
+    return sorted(uses, key=lambda each: (*(-amount for amount in reversed(each[1][0].used)), each[0]))
+
+
 def list_quotas() -> list[Quota]:
     """Return all quotas; first those that apply to every user."""
     return list(Quota.objects.order_by("person", "app"))
+
+
+def find_quota(pk: int) -> Quota:
+    """Return a quota.
+
+    Raises:
+        NotFound: there is none.
+    """
+    quota = Quota.objects.filter(pk=pk).first()
+    if quota is None:
+        raise NotFound("There is no such quota.", hint="It was removed. Load the page again.")
+    return quota
+
+
+def create_quota(person: str, app: str, limits: Mapping[str, Any]) -> None:
+    """Create a quota; see `set_quota`.
+
+    Raises:
+        AlreadyExists: there is one.
+        NotFound, BadInput: see `set_quota`.
+    """
+    with transaction.atomic():
+        if Quota.objects.filter(person=person, app=app).exists():
+            raise AlreadyExists(
+                f"There is a quota of {describe(person, app)} already.", hint="Change that one instead."
+            )
+        set_quota(person, app, limits)
 
 
 def set_quota(person: str, app: str, limits: Mapping[str, Any]) -> None:

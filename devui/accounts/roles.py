@@ -96,6 +96,7 @@ CHANGE_USER = AccessRule(
         name: AccessRule(Role.ADMIN, name, "user") for name in ("password", "disable", "enable", "unlink")
     },
 )
+QUOTA = AccessRule(Role.ADMIN, "edit", "quota")
 DRAIN, REMOVE = AccessRule(Role.ADMIN, "drain", "worker"), AccessRule(Role.ADMIN, "remove", "worker")
 
 _SESSION = "apps/<seg:app_name>/users/<seg:user_id>/sessions/<seg:session_id>"
@@ -111,8 +112,14 @@ RULES: dict[str, AccessRule] = {
     "POST api/v1/tokens": AccessRule(Role.READER, "create", "token"),
     "DELETE api/v1/tokens/<int:token>": AccessRule(Role.READER, "revoke", "token"),
     "POST account/tokens/<int:pk>/revoke/": AccessRule(Role.READER, "revoke", "token"),
+    "GET quotas/": AccessRule(Role.ADMIN),
+    "GET quotas/new/": AccessRule(Role.ADMIN),
+    "POST quotas/new/": QUOTA,
+    "GET quotas/<int:pk>/": AccessRule(Role.ADMIN),
+    "POST quotas/<int:pk>/": QUOTA,
+    "POST quotas/<int:pk>/remove/": AccessRule(Role.ADMIN, "delete", "quota"),
     "GET api/v1/quotas": AccessRule(Role.ADMIN),
-    "PUT api/v1/quotas": AccessRule(Role.ADMIN, "edit", "quota"),
+    "PUT api/v1/quotas": QUOTA,
     "DELETE api/v1/quotas": AccessRule(Role.ADMIN, "delete", "quota"),
     "GET users/": AccessRule(Role.ADMIN),
     "POST users/": AccessRule(Role.ADMIN, "create", "user"),

@@ -1,4 +1,4 @@
-"""URLs of sign-in, account, users and audit log."""
+"""URLs of sign-in, account, users, quotas and audit log."""
 
 from django.urls import path
 
@@ -18,6 +18,10 @@ urlpatterns = [
     path("account/tokens/<int:pk>/revoke/", account.revoke_token, name="token-revoke"),
     path("users/", user_pages.list_users, name="users"),
     path("users/<str:name>/", user_pages.show_user, name="user"),
+    LazyRoute("quotas/", "devui.accounts.views.quota_list.quota_list", name="quotas"),
+    LazyRoute("quotas/new/", "devui.accounts.views.quota_list.new", name="quota-new"),
+    LazyRoute("quotas/<int:pk>/", "devui.accounts.views.quota_list.change", name="quota"),
+    LazyRoute("quotas/<int:pk>/remove/", "devui.accounts.views.quota_list.remove", name="quota-remove"),
     path("audit/", audit_log.audit_log, name="audit"),
     path("audit/export/", audit_log.export, name="audit-export"),
 ]

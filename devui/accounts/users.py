@@ -70,6 +70,11 @@ def find_user(name: str) -> User:
     return user
 
 
+def list_names() -> list[str]:
+    """Return the names of all users, sorted."""
+    return list(User.objects.order_by("username").values_list("username", flat=True))
+
+
 def set_role(user: User, role: Role, apps: Sequence[str] = ()) -> None:
     """Set a user's role in the given apps; without apps, set it everywhere and remove single-app roles.
 

@@ -8,23 +8,32 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from django.db.models import QuerySet
 
-ActiveApps = Callable[[str], "QuerySet[Any]"]
+FindActiveRuns = Callable[[], "QuerySet[Any]"]
 
-active_apps: list[ActiveApps] = []
-"""Each returns the app of every active run of a person, as a query of one column."""
+active_runs: list[FindActiveRuns] = []
+"""Each returns the person and the app of every active run of a kind, as a query of these two columns."""
 
 
-def _apps_of_runs(person: str) -> QuerySet[Any]:
+def _active_runs() -> QuerySet[Any]:
     from sessions_app.models import Run
 
-    runs = Run.objects.filter(person=person, status__in=Run.ACTIVE)
-    return runs.order_by().values_list("session__app_name", flat=True)
+    runs = Run.objects.filter(status__in=Run.ACTIVE)
+    return runs.order_by().values_list("person", "session__app_name")
 
 
-active_apps.append(_apps_of_runs)
+active_runs.append(_active_runs)
 
 
 def find_active_apps(person: str) -> list[str]:
     """Return the app of each active run of a person. One query."""
-    first, *others = (find(person) for find in active_apps)
-    return list(first.union(*others, all=True))
+    first, *others = (find().filter(person=person) for find in active_runs)
+    return [app for _, app in first.union(*others, all=True)]
+
+
+def find_active_apps_by_person() -> dict[str, list[str]]:
+    """Return the apps of the active runs of each person. One query."""
+    first, *others = (find().exclude(person="") for find in active_runs)
+    apps: dict[str, list[str]] = {}
+    for person, app in first.union(*others, all=True):
+        apps.setdefault(person, []).append(app)
+    return apps

@@ -129,12 +129,31 @@ def usage_today(person: str) -> dict[str, DayUsage]:
     return {app: DayUsage(*used) for app, *used in rows.values_list("app_name", *DayUsage._fields)}
 
 
+def usages_today() -> dict[str, dict[str, DayUsage]]:
+    """Return what each person has used today, by person and app. One query."""
+    usages: dict[str, dict[str, DayUsage]] = {}
+    rows = PersonUsage.objects.filter(day=today())
+    for person, app, *used in rows.values_list("person", "app_name", *DayUsage._fields):
+        usages.setdefault(person, {})[app] = DayUsage(*used)
+    return usages
+
+
 def compare_usage(person: str, limits: Sequence[QuotaLimits], used: Mapping[str, DayUsage]) -> list[QuotaUse]:
     """Return each limit with what a person has used of it. One query if active runs are limited."""
     is_limited = any(each.runs_at_once is not None for each in limits)
-    apps = find_active_apps(person) if is_limited else []
+    return match_usage(limits, used, find_active_apps(person) if is_limited else [])
+
+
+def match_usage(
+    limits: Sequence[QuotaLimits], used: Mapping[str, DayUsage], active_apps: Sequence[str]
+) -> list[QuotaUse]:
+    """Return each limit with what is used of it. `active_apps`: the app of each active run."""
     return [
-        QuotaUse(each, used.get(each.app, DayUsage()), apps.count(each.app) if each.app else len(apps))
+        QuotaUse(
+            each,
+            used.get(each.app, DayUsage()),
+            active_apps.count(each.app) if each.app else len(active_apps),
+        )
         for each in limits
     ]
 

@@ -63,7 +63,10 @@ def icon_link(icon: str, label: str, url: str, *, dialog: bool = False, **how: A
 
 @register.simple_tag
 def icon_button(icon: str, label: str, **how: Any) -> SafeString:
-    """`{% icon_button "pause" "Pause" title="Pause live updates" %}`: a button for scripts; see `icon_link`."""
+    """`{% icon_button "pause" "Pause" title="Pause live updates" %}`: a button for scripts; see `icon_link`.
+
+    With `type="submit"` it submits its form.
+    """
     return _control("button", icon, label, {"type": "button"}, **how)
 
 

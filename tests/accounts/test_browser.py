@@ -18,7 +18,7 @@ from tests.e2e.axe import CONTRAST_RULES, WCAG_RULES, violations
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("agents_dir", "people")]
 
-PLACES = ("/account/", "/users/", "/users/reader/", "/audit/")
+PLACES = ("/account/", "/users/", "/users/reader/", "/quotas/", "/quotas/new/", "/audit/")
 
 
 @pytest.fixture(autouse=True)
