@@ -440,7 +440,7 @@ def queries(read):
 
 
 def test_reading_a_run_asks_as_often_for_many_cases_as_for_few():
-    few, many = [str(number) for number in range(3)], [str(number) for number in range(40)]
+    few, many = [str(number) for number in range(3)], [str(number) for number in range(12)]
     counts = []
     for names in (few, many):
         of = stored_runs.version(cases(*names), f"of {len(names)}")

@@ -149,6 +149,7 @@ async def test_eval_run_of_killed_process_waits_only_for_a_stopping_server(
     assert (await reload(run)).status == status
 
 
+@pytest.mark.soak
 async def test_pending_eval_run_of_killed_server_moves_to_running_server(store, echo):
     async with serving(echo.parent, sweep=0.05):
         run = await order(echo)

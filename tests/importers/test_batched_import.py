@@ -102,14 +102,17 @@ def everything() -> list[Any]:
     ]
 
 
-def test_killed_import_is_completed_by_the_next_at_any_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.soak)])
+def test_killed_import_is_completed_by_the_next_at_any_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+):
     path = differing(tmp_path)
     transactions = act_between_transactions(monkeypatch, lambda number: None)
     import_location(str(path))
     whole, last = everything(), len(transactions)
     assert last > 15
 
-    for at in range(last):
+    for at in range(0, last, step):
         empty_store()
 
         def kill(number: int, at: int = at) -> None:

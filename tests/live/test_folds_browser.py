@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from tests.live.windows import event, seqs
 from tests.timeline.story import START, Story
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("store")]
+pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]
 
 
 def tell_rewound_turn(story: Story, texts: int = 3) -> None:

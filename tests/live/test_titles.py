@@ -24,6 +24,7 @@ async def test_page_receives_title_and_deletion(story):
 
 
 @pytest.mark.browser
+@pytest.mark.soak
 @pytest.mark.usefixtures("store")
 def test_renamed_session_is_renamed_in_other_windows(open_page, story):
     story.asks("Weather?")

@@ -167,6 +167,7 @@ async def test_agent_that_writes_code_while_loading_runs(supervise, agents_dir: 
     assert [(run.status, run.code_version) for run in runs] == [(Run.Status.DONE, version)] * 2
 
 
+@pytest.mark.soak
 async def test_a_run_that_waits_for_its_turn_begins_with_the_code_of_then(supervise, agents_dir: Path):
     source = agents_dir / "talker" / "agent.py"
     async with supervise() as stage:

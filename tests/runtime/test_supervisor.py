@@ -169,6 +169,7 @@ async def test_run_behind_one_of_old_code_waits_for_it(own: Stage, agents_dir):
     assert second.started_at >= first.finished_at
 
 
+@pytest.mark.soak
 async def test_a_repaired_agent_works_without_a_restart(own: Stage, agents_dir):
     session = await own.session("broken")
     assert (await own.run(session, "say hi")).status == Status.FAILED
@@ -181,6 +182,7 @@ async def test_a_repaired_agent_works_without_a_restart(own: Stage, agents_dir):
     assert (card.status, card.error) == (AgentCard.Status.READY, "{}")
 
 
+@pytest.mark.soak
 async def test_a_save_starts_the_new_process_before_anybody_asks(own: Stage, agents_dir):
     await own.health("talker")
     started = RuntimeProcess.objects.exclude(server=None)

@@ -65,7 +65,10 @@ def walk_pages(wanted: listing.SessionFilter) -> tuple[list[list[int]], list[lis
             return pages, answers_given
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.anywhere) for seed in (1, 2, 3))])
+OTHER_SEEDS = [pytest.param(seed, marks=[pytest.mark.anywhere, pytest.mark.soak]) for seed in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("seed", [0, *OTHER_SEEDS])
 def test_windowed_rows_equal_one_complete_query(seed: int):
     make(40, Random(seed))
     for text in QUERIES:

@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 
 
 @pytest.mark.browser
+@pytest.mark.soak
 def test_the_docs_of_the_api_load_nothing_from_outside_and_break_no_rule(store, open_window, server):
     page = open_window(server).new_page()
     complaints: list[str] = []

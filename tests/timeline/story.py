@@ -10,12 +10,14 @@ from sessions_app.events.attribution import Writer
 from sessions_app.models import AgentSession, Event
 from sessions_app.sessions import writes
 from sessions_app.sessions.writes import SessionKey
-from sessions_app.state.diff.points import FEW_KEYS
 
 START = 1_700_000_000.0
 
+LARGE = 101
+"""Keys of a scope that is read as a large one in tests with `low_key_limit`."""
 
-def many_keys(prefix: str = "", number: int = FEW_KEYS + 1) -> dict[str, int]:
+
+def many_keys(prefix: str = "", number: int = LARGE) -> dict[str, int]:
     """Return the values of so many keys of a scope that it is read as a large one. They sort behind all others."""
     return {f"{prefix}z{at:04}": at for at in range(number)}
 

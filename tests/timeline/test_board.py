@@ -322,6 +322,7 @@ def test_reader_with_outdated_board_gets_all_of_it(session_story):
     assert not [entry for entry in news.entries if entry.same]
 
 
+@pytest.mark.usefixtures("low_key_limit")
 @pytest.mark.parametrize("others", [{}, many_keys()], ids=["few keys", "very many keys"])
 def test_hidden_keys_are_counted_at_any_number(session_story, others):
     written = {f"k{number}": number for number in range(9)} | {"user:unit": "C"}
@@ -341,6 +342,7 @@ def test_hidden_keys_are_counted_at_any_number(session_story, others):
         ]
 
 
+@pytest.mark.usefixtures("low_key_limit")
 @pytest.mark.parametrize("others", [{}, many_keys()], ids=["few keys", "very many keys"])
 def test_keys_are_found_by_part_of_their_name(session_story, others):
     written = {"unit_price": 1, "a%b": 1, "a_b": 1, "temp:unit": 1}

@@ -165,6 +165,7 @@ def test_invalid_point_in_time_is_an_error_page(moved_story, client: Client, que
     assert client.get(f"/sessions/id/{moved_story.pk}/?{query}").status_code == status
 
 
+@pytest.mark.usefixtures("low_key_limit")
 @pytest.mark.parametrize("others", [{}, many_keys("app:")], ids=["few keys", "very many keys"])
 def test_very_many_differences_are_read_page_by_page(db, get, others):
     story = Story("pages", others)
@@ -226,6 +227,7 @@ def test_text_that_becomes_a_number_shows_its_quotes():
     assert [line.text for line in value_diff.diff_lines('"1"', "1")] == ['"1"', "1"]
 
 
+@pytest.mark.usefixtures("low_key_limit")
 @pytest.mark.parametrize("others", [{}, many_keys()], ids=["few keys", "very many keys"])
 def test_of_many_keys_that_differ_some_are_shown_and_all_are_counted(db, others):
     story = Story(initial={"k0": 0, "k1": "as before", **others})
@@ -242,6 +244,7 @@ def test_the_state_now_is_compared_with_an_event_on_the_page(get: Get, moved_sto
     assert "The state now compared with" in page.one("section", "difference").text
 
 
+@pytest.mark.usefixtures("low_key_limit")
 @pytest.mark.parametrize("others", [{}, many_keys("user:")], ids=["few keys", "very many keys"])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.anywhere) for seed in (1, 2))])
 def test_shared_key_counts_agree_with_naive_comparison(db, others, seed):
@@ -286,6 +289,7 @@ def plainly(session: AgentSession, event: Event | None = None) -> dict[str, str 
     return {scopes.PREFIX[scope] + row.key: row.value for scope, rows in state.scopes() for row in rows}
 
 
+@pytest.mark.usefixtures("low_key_limit")
 def test_counting_many_changed_keys_needs_constant_queries(db, django_assert_num_queries):
     story = Story("s1", many_keys("user:"))
     story.says("a", delta={"user:k0": 0, "user:k1": 1})

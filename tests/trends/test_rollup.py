@@ -72,7 +72,7 @@ def test_calls_of_an_invocation_are_counted_by_model_tool_agent_user_and_code():
     )
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 6))])
 def test_totals_of_random_rows_are_those_of_a_direct_count(seed, monkeypatch):
     chance = random.Random(seed)
     expected: defaultdict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
