@@ -155,7 +155,7 @@ def _has_engine() -> bool:
 
 
 def _engine_state() -> dict[str, Any]:
-    from devui.workers.registry import living_workers
+    from devui.workers.worker_facts import living_workers
 
     workers = living_workers()
     draining = sum(worker.is_draining for worker in workers)

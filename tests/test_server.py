@@ -45,7 +45,7 @@ def test_a_number_that_is_no_port_is_refused(port):
         (["manage.py", "web", "examples/agents"], 130),
         (["manage.py", "run_evals", "examples/agents/weather", "lookups"], 130),
         (["-m", "devui", "runtime", "weather"], 130),
-        (["-m", "devui.testing.worker"], 0),
+        (["-m", "devui.testing.suite_process"], 0),
     ],
     ids=["web", "run_evals", "runtime", "the process of a test suite"],
 )

@@ -109,7 +109,7 @@ class Evaluation:
 def _run_worker(request: Mapping[str, Any]) -> int:
     """Send a request to a new process, and return the exit status of the process."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "devui.testing.worker"],
+        [sys.executable, "-m", "devui.testing.suite_process"],
         stdin=subprocess.PIPE,
         stdout=STDERR,
         stderr=STDERR,

@@ -9,7 +9,7 @@ from ninja import P, PathEx, Router, Schema
 from ninja.responses import Status
 from pydantic import Field
 
-from devui.workers import removal
+from devui.workers import worker_control
 from devui.workers.overview import ListedWorker, WorkerRun, read_overview
 from devui.workers.waiting import WaitingRuns
 from sessions_app.api.schemas import Problem
@@ -99,7 +99,7 @@ async def drain_worker(request: HttpRequest, worker_id: WorkerId) -> Status[None
     Raises:
         NotFound: there is no such worker.
     """
-    await units_of_work.write(removal.drain_worker, worker_id)
+    await units_of_work.write(worker_control.drain_worker, worker_id)
     return Status(204, None)
 
 
@@ -110,7 +110,7 @@ async def remove_worker(request: HttpRequest, worker_id: WorkerId) -> Status[Non
     Raises:
         NotFound: there is no such worker.
     """
-    await units_of_work.write(removal.remove_worker, worker_id)
+    await units_of_work.write(worker_control.remove_worker, worker_id)
     return Status(204, None)
 
 

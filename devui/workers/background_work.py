@@ -6,7 +6,7 @@ once. Two workers may overlap while one takes over from the other: each piece of
 
 from __future__ import annotations
 
-from devui.workers.registry import living_workers
+from devui.workers.worker_facts import living_workers
 from sessions_app.live.indexer import keep_indexed
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.sessions.housekeeping import run_housekeeping

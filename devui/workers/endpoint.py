@@ -12,8 +12,8 @@ from urllib.parse import quote
 from websockets.asyncio.client import connect
 
 from devui.runtime.config import TOKEN_HEADER
-from devui.workers.registry import WorkerFacts
 from devui.workers.tokens import token_of
+from devui.workers.worker_facts import WorkerFacts
 from sessions_app.errors import RuntimeUnavailable
 
 if TYPE_CHECKING:

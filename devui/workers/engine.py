@@ -82,12 +82,12 @@ class Engine:
         self._lost_engine_ids: set[int] = set()
         self._is_draining = False
         self._app = App(connector=DjangoConnector().get_worker_connector())
-        retry = RetryStrategy(wait=RETRY_S)
-        self._app.task(name=RUN_TASK, retry=retry)(self._carry_out_run)
-        self._app.task(name=EVAL_RUN_TASK, retry=retry)(self._coordinate_eval_run)
-        self._app.task(name=IMPORT_TASK, retry=retry)(self._carry_out_import)
-        again = RetryStrategy(wait=REDELIVERY_S)
-        self._app.task(name=ATTEMPT_TASK, retry=again, pass_context=True)(self._carry_out_attempt)
+        after_error = RetryStrategy(wait=RETRY_S)
+        self._app.task(name=RUN_TASK, retry=after_error)(self._carry_out_run)
+        self._app.task(name=EVAL_RUN_TASK, retry=after_error)(self._coordinate_eval_run)
+        self._app.task(name=IMPORT_TASK, retry=after_error)(self._carry_out_import)
+        redelivery_wait = RetryStrategy(wait=REDELIVERY_S)
+        self._app.task(name=ATTEMPT_TASK, retry=redelivery_wait, pass_context=True)(self._carry_out_attempt)
         self._worker = self._new_worker()
 
     @property

@@ -10,10 +10,10 @@ from enum import StrEnum
 
 from django.db.models import Count, Q
 
-from devui.workers import removal
+from devui.workers import worker_control
 from devui.workers.models import Worker
-from devui.workers.registry import WorkerFacts
 from devui.workers.waiting import Capacity, WaitingRuns, read_capacity, read_waiting
+from devui.workers.worker_facts import WorkerFacts
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.rates.model_rates import HeldModel, held_models
 from sessions_app.models import AgentSession, Run
@@ -113,7 +113,7 @@ def find_listed_worker(worker_id: str) -> ListedWorker:
     Raises:
         NotFound: there is no such worker.
     """
-    removal.find_worker(worker_id)
+    worker_control.find_worker(worker_id)
     return next(worker for worker in read_overview().workers if worker.row.pk == worker_id)
 
 

@@ -16,7 +16,7 @@ from devui.workers import waiting
 from devui.workers.endpoint import END, WorkerEndpoint, accepts_connections
 from devui.workers.imports import WorkerImports
 from devui.workers.queues import ProcrastinateQueue, keep_queue_alive
-from devui.workers.registry import WorkerFacts, living_workers
+from devui.workers.worker_facts import WorkerFacts, living_workers
 from sessions_app.errors import DevUIError, RuntimeUnavailable
 from sessions_app.models import Run, RuntimeProcess
 from sessions_app.runs import job_queue, lifecycle, processes

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from devui.workers import removal
+from devui.workers import worker_control
 from devui.workers.overview import WorkerOverview, WorkerStatus, find_listed_worker, read_overview
 from sessions_app.http import render_partial, wants_partial
 
@@ -36,7 +36,7 @@ def drain(request: HttpRequest, worker_id: str) -> HttpResponse:
     Raises:
         NotFound: there is no such worker.
     """
-    removal.drain_worker(worker_id)
+    worker_control.drain_worker(worker_id)
     return redirect("workers")
 
 
@@ -48,7 +48,7 @@ def remove(request: HttpRequest, worker_id: str) -> HttpResponse:
         NotFound: there is no such worker.
     """
     if request.method == "POST":
-        removal.remove_worker(worker_id)
+        worker_control.remove_worker(worker_id)
         return redirect("workers")
     worker = find_listed_worker(worker_id)
     return render_partial(request, REMOVE, {"worker": worker}, partial="question", target="dialog-content")

@@ -11,7 +11,7 @@ from django.db.models import Count, Exists, Min, OuterRef, QuerySet
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from devui.workers.queues import ATTEMPTS, CONVERSATIONS, EVALS
-from devui.workers.registry import WorkerFacts, living_workers
+from devui.workers.worker_facts import WorkerFacts, living_workers
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.writes import offers
 from sessions_app.models import Run

@@ -98,10 +98,7 @@ class RunMonitor:
 
 
 def _pending_attempts(run_id: str) -> list[tuple[int, bool]]:
-    """Return the pending attempts in file order, each with whether it must run alone in its process.
-
-    Attempts that were tried before come last, so that a case whose agent ends its process delays no other.
-    """
+    """Return the pending attempts in their order, each with whether it must run alone in its process."""
     rows = EvalAttempt.objects.filter(run_id=run_id, status=Status.PENDING).only("earlier")
-    ordered = rows.order_by("tries", "case_index", "repetition")
+    ordered = rows.order_by(*attempt_status.EXECUTION_ORDER)
     return [(attempt.pk, attempt_status.must_run_alone(attempt)) for attempt in ordered]

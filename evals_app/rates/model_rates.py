@@ -13,7 +13,6 @@ from evals_app.models import ModelRate
 from evals_app.rates.rate_limits import RateLimit, describe_limit
 from evals_app.rates.sliding_minute import SlidingMinute
 from sessions_app import scopes
-from sessions_app.models import RuntimeProcess
 from sessions_app.store import database_clock
 
 
@@ -45,13 +44,11 @@ class HeldModel:
 
     Attributes:
         until: epoch seconds.
-        process: the process whose call the service refused; None: unknown, or a configured limit is reached.
     """
 
     model: str
     reason: str
     until: float
-    process: RuntimeProcess | None = None
 
 
 def reserve(model: str, limit: RateLimit) -> Reservation | Hold:
@@ -103,10 +100,9 @@ def held_models() -> list[HeldModel]:
     """Return the models that must not be asked now, by name, with the reason."""
     now = database_clock.now()
     held = []
-    for row in ModelRate.objects.select_related("blocked_by").order_by("model"):
+    for row in ModelRate.objects.order_by("model"):
         if hold := _hold_of(row, SlidingMinute.read(row.minute, now), now):
-            process = row.blocked_by if hold.is_back_off else None
-            held.append(HeldModel(row.model, hold.reason, now + hold.seconds, process))
+            held.append(HeldModel(row.model, hold.reason, now + hold.seconds))
     return held
 
 

@@ -10,6 +10,11 @@ from evals_app.models import EvalAttempt, EvalRun
 
 Status = EvalAttempt.Status
 
+EXECUTION_ORDER = ("tries", "case_index", "repetition")
+"""Columns by which attempts begin: those that were tried before are last, so that a case whose agent ends its process
+delays no other.
+"""
+
 PROCESS_GONE = "RuntimeGone"
 """Error type of a run whose process has ended, and of the attempts that were in flight then."""
 

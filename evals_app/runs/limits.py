@@ -1,4 +1,4 @@
-"""Limits of a run: time of the run and of each attempt, tokens and cost of all attempts. Pure.
+"""Limits of an eval run: time of the run and of each attempt, tokens and cost of all attempts. Pure.
 
 They count from the latest start: a run that is resumed would otherwise stop at once.
 """
@@ -24,7 +24,6 @@ RETRY_SECONDS = 120.0
 
 STEP_S = 5.0
 """Seconds between two writes of the time of an active run (`EvalRun.last_step_at`) without a limit of seconds."""
-
 
 QUOTAS = frozenset({"quota_tokens", "quota_cost"})
 """Limits that only a person's quotas set."""
@@ -114,13 +113,13 @@ class EvalRunLimits:
         currency = spending.currency
         if self.quota_cost is not None and (self.cost is None or self.quota_cost < self.cost):
             limit = f"The rest of today's quota, {self.quota_cost:.4g} {currency},"
-            return _describe_reached_cost(limit, self.quota_cost, spending)
+            return _compare_cost(limit, self.quota_cost, spending)
         if self.cost is not None:
-            return _describe_reached_cost(f"The limit of {self.cost:g} {currency}", self.cost, spending)
+            return _compare_cost(f"The limit of {self.cost:g} {currency}", self.cost, spending)
         return ""
 
 
-def _describe_reached_cost(limit: str, cost: float, spending: EvalSpending) -> str:
+def _compare_cost(limit: str, cost: float, spending: EvalSpending) -> str:
     """Return a sentence on a limit of the cost that is reached or cannot be enforced; "" for neither."""
     if spending.cost is None:
         if not spending.unpriced:

@@ -159,10 +159,10 @@ def test_models_that_wait_are_listed_with_reason_and_end(store):
     model_rates.reserve("free", SIX)
     model_rates.note_back_off("refused", 40.0, "refused could not be asked: 429", "w1")
     limited, refused = model_rates.held_models()
-    assert (limited.model, limited.process) == ("limited", None)
+    assert limited.model == "limited"
     assert limited.reason == "The rate limit of limited is reached: 6 requests a minute"
     assert (refused.model, refused.reason) == ("refused", "refused could not be asked: 429")
-    assert refused.process.pk == "w1"
+    assert ModelRate.objects.get(pk="refused").blocked_by_id == "w1"
     assert 39 < refused.until - time.time() <= 40
 
 

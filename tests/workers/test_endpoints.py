@@ -16,7 +16,7 @@ import asyncio, sys
 import django
 django.setup()
 from devui.workers.provider import WorkerRuntimes
-from devui.workers.registry import WorkerFacts
+from devui.workers.worker_facts import WorkerFacts
 
 runtimes = WorkerRuntimes()
 runtimes._workers = [

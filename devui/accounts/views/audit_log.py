@@ -67,7 +67,7 @@ def actions() -> list[str]:
     of_rules = {
         each.action for rule in RULES.values() for each in (rule, *rule.variants.values()) if each.action
     }
-    return sorted({*of_rules, "sign-in", "purge"})
+    return sorted({*of_rules, audit.SIGN_IN, "purge"})
 
 
 def _entries(query: dict[str, Any]) -> QuerySet[AuditEntry]:

@@ -31,7 +31,6 @@ MEASURED_COLUMNS = (
 )
 """Measured fields of an outcome, which are also columns of an attempt."""
 
-
 UNUSED_COLUMNS = ("run__config", "run__policy", "run__prices", "run__warnings", "run__traceback")
 """Large columns of the run of an attempt."""
 

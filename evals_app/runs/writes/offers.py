@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Count, Q
 
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs.attempt_status import PROCESS_GONE
+from evals_app.runs.attempt_status import EXECUTION_ORDER, PROCESS_GONE
 from evals_app.runs.writes.attempts import OPEN_STATUSES, finish_attempt, start_attempt
 from evals_app.runs.writes.outcomes import Failure, Outcome
 from evals_app.runs.writes.runs import last_step
@@ -26,8 +26,6 @@ DeferAttempts = Callable[[Sequence[int]], None]
 
 def offer_attempts(run: EvalRun, defer: DeferAttempts) -> bool:
     """Offer pending attempts until as many are offered or running as the run's parallelism allows.
-
-    Attempts that were tried before come last, so that a case whose agent ends its process delays no other.
 
     Args:
         run: as it was claimed. If another process has claimed it since, nothing changes.
@@ -48,7 +46,7 @@ def offer_attempts(run: EvalRun, defer: DeferAttempts) -> bool:
 
 def _offer(run: EvalRun, defer: DeferAttempts) -> None:
     _, offered = _count_open(run.pk)
-    candidates = run.attempts.filter(NOT_OFFERED).order_by("tries", "case_index", "repetition")
+    candidates = run.attempts.filter(NOT_OFFERED).order_by(*EXECUTION_ORDER)
     pks = list(candidates.values_list("pk", flat=True)[: max(run.parallelism - offered, 0)])
     if pks:
         EvalAttempt.objects.filter(pk__in=pks).update(runtime_id=QUEUE_ID)

@@ -7,8 +7,8 @@ from django.db import connection
 
 from devui.workers import waiting
 from devui.workers.queues import ProcrastinateQueue, keep_queue_alive
-from devui.workers.registry import WorkerFacts
 from devui.workers.waiting import Capacity
+from devui.workers.worker_facts import WorkerFacts
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.progress import progress_of
 from sessions_app.ids import SessionKey

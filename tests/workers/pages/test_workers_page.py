@@ -9,11 +9,11 @@ from asgiref.sync import sync_to_async
 
 from devui.accounts.models import AuditEntry
 from devui.accounts.roles import RULES
-from devui.workers import advertisement, removal
+from devui.workers import advertisement, worker_control
 from devui.workers.advertisement import Instruction
 from devui.workers.models import Worker
 from devui.workers.overview import read_overview
-from devui.workers.registry import living_workers
+from devui.workers.worker_facts import living_workers
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.rates.model_rates import note_back_off
 from sessions_app.errors import NotFound
@@ -118,7 +118,7 @@ async def test_list_is_sent_again_only_when_it_has_changed(web, add_worker):
     assert (await open_as(web, "reader", poll, **headers)).status_code == 204
     await sync_to_async(RuntimeProcess.objects.filter(pk="w1").update)(heartbeat_at=time.time())
     assert (await open_as(web, "reader", poll, **headers)).status_code == 204
-    await sync_to_async(removal.drain_worker)("w1")
+    await sync_to_async(worker_control.drain_worker)("w1")
     assert "draining" in (await open_as(web, "reader", poll, **headers)).text
 
 
@@ -147,7 +147,7 @@ def test_worker_reads_that_it_is_drained(transactional_db, add_worker):
     add_worker("w1")
     facts = {"engine_id": 3, "is_draining": False}
     assert advertisement.advertise("w1", {}, **facts) == Instruction.TAKE_RUNS
-    removal.drain_worker("w1")
+    worker_control.drain_worker("w1")
     assert advertisement.advertise("w1", {}, **facts) == Instruction.DRAIN
     assert Worker.objects.get(pk="w1").is_draining
 
@@ -155,14 +155,14 @@ def test_worker_reads_that_it_is_drained(transactional_db, add_worker):
 def test_removed_worker_is_gone_with_its_processes_and_ends_when_it_wakes(transactional_db, add_worker):
     add_worker("w1")
     run = busy_run("w1")
-    removal.remove_worker("w1")
+    worker_control.remove_worker("w1")
     assert read_overview().workers == living_workers() == []
     lifecycle.crash_orphans()
     assert lifecycle.get_status(run.pk) == Run.Status.CRASHED
     assert advertisement.advertise("w1", {}, engine_id=3, is_draining=False) == Instruction.END
     assert RuntimeProcess.objects.get(pk="w1").stopped_at is not None
     with pytest.raises(NotFound, match="There is no worker 'w1'"):
-        removal.remove_worker("w1")
+        worker_control.remove_worker("w1")
 
 
 def test_worker_whose_row_was_deleted_ends(transactional_db):
