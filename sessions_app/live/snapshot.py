@@ -5,11 +5,11 @@ Each function is one unit of work for `sessions_app.store.units_of_work.read`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.db.models import OuterRef, Subquery
+from django.db.models import OuterRef, QuerySet, Subquery
 from django.template.loader import render_to_string
 
 from sessions_app import realms
@@ -26,6 +26,7 @@ from sessions_app.models import (
     UserScope,
 )
 from sessions_app.presentation import visible_text
+from sessions_app.store.compiled_query import CompiledQuery
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.nested_runs import runs_changed_after
 from sessions_app.timeline.run_marks import RunMark, SessionRuns, read_session_runs
@@ -84,9 +85,10 @@ class EventBatch:
 
 def read_snapshot(session_pk: int) -> Snapshot | None:
     """Return the snapshot of a session; None if it does not exist. Four queries."""
-    row = _session_with_scopes(session_pk)
-    if row is None:
+    rows = _SESSION.rows(session_pk)
+    if not rows:
         return None
+    row = dict(zip(COLUMNS, rows[0], strict=True))
     runs = read_session_runs(session_pk)
     return Snapshot(
         app_name=row["app_name"],
@@ -168,7 +170,24 @@ def pending_html(streams: Iterable[TextStream]) -> str:
     return render_to_string(f"{TIMELINE}#pending", {"streams": list(streams)}).strip()
 
 
-def _session_with_scopes(session_pk: int) -> Mapping[str, Any] | None:
+COLUMNS = (
+    "realm",
+    "app_name",
+    "session_id",
+    "title",
+    "first_text",
+    "last_seq",
+    "user_version",
+    "app_version",
+    "untracked",
+    "nested_changed_at",
+    "problem_count",
+    "newest_problem",
+    "last_record",
+)
+
+
+def _session_with_scopes(session_pk: int) -> QuerySet[AgentSession, tuple[Any, ...]]:
     owner = {"realm": OuterRef("realm"), "app_name": OuterRef("app_name")}
     return (
         realms.exclude_hidden(AgentSession.objects.filter(pk=session_pk))
@@ -192,20 +211,8 @@ def _session_with_scopes(session_pk: int) -> Mapping[str, Any] | None:
                 LogRecord.objects.filter(session=OuterRef("pk")).order_by("-pk").values("pk")[:1]
             ),
         )
-        .values(
-            "realm",
-            "app_name",
-            "session_id",
-            "title",
-            "first_text",
-            "last_seq",
-            "user_version",
-            "app_version",
-            "untracked",
-            "nested_changed_at",
-            "problem_count",
-            "newest_problem",
-            "last_record",
-        )
-        .first()
+        .values_list(*COLUMNS)
     )
+
+
+_SESSION = CompiledQuery(_session_with_scopes, -1)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from zlib import crc32
 
+from django.db.models import QuerySet
+
 from sessions_app.models import AgentSession, Run
 from sessions_app.sessions import listing
+from sessions_app.store.compiled_query import CompiledQuery
 
 MAX_SIBLINGS = 50
 
@@ -18,10 +21,22 @@ def read_siblings(session: AgentSession, text: str = "") -> list[AgentSession]:
 
 def list_mark(realm: str, app_name: str) -> str:
     """Return a text that changes when a sibling is created, changed or renamed, or runs. Two queries."""
-    sessions = AgentSession.objects.filter(realm=realm, app_name=app_name)
-    rows = list(sessions.order_by("-updated_at", "-pk").values_list("pk", "revision", "title")[:MAX_SIBLINGS])
+    rows = _NEWEST.rows(realm, app_name)
     titles = crc32("\n".join(title for _, _, title in rows).encode())
     newest = (*rows[0][:2], titles) if rows else ()
-    active = Run.objects.filter(status__in=Run.ACTIVE, session__app_name=app_name, session__realm=realm)
-    running = active.order_by("created_at").values_list("pk", "status")[:MAX_SIBLINGS]
+    running = _ACTIVE_RUNS.rows(realm, app_name)
     return " ".join(map(str, [*newest, *(part for run in running for part in run)]))
+
+
+def _newest(realm: str, app_name: str) -> QuerySet[AgentSession, tuple[int, int, str]]:
+    sessions = AgentSession.objects.filter(realm=realm, app_name=app_name)
+    return sessions.order_by("-updated_at", "-pk").values_list("pk", "revision", "title")[:MAX_SIBLINGS]
+
+
+def _active_runs(realm: str, app_name: str) -> QuerySet[Run, tuple[str, str]]:
+    active = Run.objects.filter(status__in=Run.ACTIVE, session__app_name=app_name, session__realm=realm)
+    return active.order_by("created_at").values_list("pk", "status")[:MAX_SIBLINGS]
+
+
+_NEWEST = CompiledQuery(_newest, "a realm", "an app")
+_ACTIVE_RUNS = CompiledQuery(_active_runs, "a realm", "an app")

@@ -1,0 +1,27 @@
+"""Queries whose SQL is built once."""
+
+from __future__ import annotations
+
+from sessions_app.models import AgentSession
+from sessions_app.store.compiled_query import CompiledQuery
+from tests.timeline.story import Story
+
+
+def test_query_is_built_once_and_answers_for_all_values(db):
+    for app in ("weather", "50%"):
+        for session in ("s1", "s2"):
+            Story(session, app=app)
+    built = []
+
+    def build(app_name: str, limit: int):
+        built.append(app_name)
+        sessions = AgentSession.objects.filter(app_name=app_name, pk__gt=limit).exclude(title__startswith="%")
+        return sessions.order_by("pk").values_list("app_name", "session_id")
+
+    query = CompiledQuery(build, "an app", -1)
+    first = AgentSession.objects.filter(app_name="50%").order_by("pk")[0].pk
+    assert query.rows("weather", 0) == [("weather", "s1"), ("weather", "s2")]
+    assert query.rows("50%", 0) == [("50%", "s1"), ("50%", "s2")]
+    assert query.rows("50%", first) == [("50%", "s2")]
+    assert query.rows("an app", 0) == []
+    assert len(built) == 1
