@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 
 from devui.supervisor import http_calls
 from sessions_app.errors import DevUIError, RuntimeUnavailable
@@ -14,9 +15,10 @@ from sessions_app.runs.background import BackgroundTasks
 from sessions_app.runs.frame_log import FrameLog
 from sessions_app.runs.runtime_client import Frame
 from sessions_app.store import retry
+from sessions_app.store.change_listener import subscribe
 
-POLL_S = 0.2
-"""Seconds between two reads of the row of a run that no process of this server executes."""
+REST_S = 0.05
+"""Minimum seconds between two reads of the row of a run that nothing streams, however many changes there are."""
 
 FOREIGN_CANCEL_S = 2 * processes.HEARTBEAT_S + 2
 """Seconds for a process of another server to read a cancel request and to end the run."""
@@ -31,18 +33,19 @@ log = logging.getLogger(__name__)
 class FrameFeeds:
     """The feeds of this web process. `find` returns what streams a run whose row was read; None: nothing does."""
 
-    def __init__(self, find: Callable[[Run], http_calls.Peer | None], poll_s: float = POLL_S) -> None:
+    def __init__(self, find: Callable[[Run], http_calls.Peer | None]) -> None:
         self._find = find
-        self._poll_s = poll_s
         self._feeds: dict[str, FrameLog] = {}
         self._tasks = BackgroundTasks()
 
-    def follow(self, run_id: str, after: int = 0) -> AsyncIterator[Frame]:
+    async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[Frame]:
         """Yield a run's frames with n > `after`, stored ones first, until its end."""
         if run_id not in self._feeds:
             self._feeds[run_id] = FrameLog()
             self._tasks.start(self._fill(run_id, self._feeds[run_id]))
-        return self._feeds[run_id].follow(after)
+        async with aclosing(self._feeds[run_id].follow(after)) as frames:
+            async for frame in frames:
+                yield frame
 
     async def await_foreign_cancel(self, run_id: str) -> None:
         """Wait for the end of a run that another server's process has to cancel.
@@ -67,21 +70,31 @@ class FrameFeeds:
         await self._tasks.cancel()
 
     async def _fill(self, run_id: str, frames: FrameLog) -> None:
+        """Add the frames of a run until its end. While nothing streams it, a feed without readers is given up."""
         try:
-            while not frames.has_ended:
-                run = await retry.read(_read_run, run_id)
-                if run is None or run.status not in lifecycle.ACTIVE:
-                    _publish_end(frames, run.status if run else Run.Status.CANCELLED)
-                elif peer := self._find(run):
-                    await self._read(peer, run_id, frames)
-                else:
-                    await asyncio.sleep(self._poll_s)
+            async with subscribe() as changes:
+                while not frames.has_ended:
+                    run = await retry.read(_read_run, run_id)
+                    if run is None or run.status not in lifecycle.ACTIVE:
+                        _publish_end(frames, run.status if run else Run.Status.CANCELLED)
+                    elif peer := self._find(run):
+                        await self._read(peer, run_id, frames)
+                    elif not frames.readers:
+                        self._forget(run_id, frames)
+                        return
+                    else:
+                        await asyncio.sleep(REST_S)
+                        await changes.wait()
         except Exception:
             log.exception("Run %s cannot be watched any more.", run_id)
         finally:
             if not frames.has_ended:
                 _publish_end(frames, Run.Status.RUNNING)
-            asyncio.get_running_loop().call_later(RETAIN_S, self._feeds.pop, run_id, None)
+            asyncio.get_running_loop().call_later(RETAIN_S, self._forget, run_id, frames)
+
+    def _forget(self, run_id: str, frames: FrameLog) -> None:
+        if self._feeds.get(run_id) is frames:
+            del self._feeds[run_id]
 
     async def _read(self, peer: http_calls.Peer, run_id: str, frames: FrameLog) -> None:
         """Read frames until the end, or until the process releases the run or is silent; its row has the status."""
@@ -91,7 +104,7 @@ class FrameFeeds:
                     return
                 frames.add(frame)
         except DevUIError:
-            await asyncio.sleep(self._poll_s)
+            await asyncio.sleep(REST_S)
 
 
 def _publish_end(frames: FrameLog, status: str) -> None:

@@ -30,9 +30,6 @@ from sessions_app.transfer.writers import jobs
 if TYPE_CHECKING:
     import httpx
 
-FIND_RUN_S = 0.05
-"""Seconds between two checks whether a worker has taken a run that a page streams."""
-
 MIN_READ_INTERVAL_S = 0.5
 """Minimum seconds between two reads of the workers, however many changes there are."""
 
@@ -44,7 +41,7 @@ class WorkerRuntimes:
 
     def __init__(self) -> None:
         self._workers: list[WorkerFacts] = []
-        self._feeds = FrameFeeds(self._process_of, FIND_RUN_S)
+        self._feeds = FrameFeeds(self._process_of)
         self._tasks = BackgroundTasks()
 
     async def __aenter__(self) -> Self:

@@ -20,7 +20,10 @@ WAKE_BATCH = 10
 """Listeners woken per turn of the event loop, so that other tasks run in between."""
 
 REST_RATIO = 0.5
-"""Pause after waking the listeners, as a fraction of the time it took. Changes meanwhile come in one view."""
+"""Pause after reading a view and waking the listeners, as a fraction of the time it took.
+
+Changes meanwhile come in one view, so that reading the views of many sessions leaves time for all else.
+"""
 
 View = TypeVar("View")
 P = ParamSpec("P")
@@ -146,21 +149,21 @@ class Broadcast(Generic[View]):
             await self.close()
 
     async def _refresh_once(self) -> float:
-        """Refresh the view and release those who wait for it; return the seconds it took to wake the listeners."""
+        """Refresh the view and release those who wait for it; return the seconds it took."""
+        began = time.monotonic()
         self._refreshes_begun += 1
-        took = await self.refresh()
+        await self.refresh()
         self._refreshes_ended = self._refreshes_begun
         self._refreshed.set()
         self._refreshed = asyncio.Event()
-        return took
+        return time.monotonic() - began
 
-    async def refresh(self) -> float:
-        """Read the view and publish it if it changed; return the seconds it took to wake the listeners."""
+    async def refresh(self) -> None:
+        """Read the view and publish it if it changed."""
         view = await self.read_view()
-        if self.number and view == self.view:
-            return 0.0
-        self.forget()
-        return await self.publish(view)
+        if not self.number or view != self.view:
+            self.forget()
+            await self.publish(view)
 
     async def _wait(self) -> None:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -23,6 +23,7 @@ class RunStreams:
         self.changed = asyncio.Event()
         self._pending: dict[str, StreamingText] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._failed: set[tuple[str, str]] = set()
 
     @property
     def are_open(self) -> bool:
@@ -32,13 +33,15 @@ class RunStreams:
     def follow(self, run: Run | None, last_shown: int) -> None:
         """Follow a run until it ends. Does nothing for None or a run that is already followed.
 
+        If a queued run cannot be followed, because no worker has its agent, a running one is tried once more.
+
         Args:
             last_shown: seq of the last event that pages show.
         """
-        if run is None or run.pk in self._tasks:
+        if run is None or run.pk in self._tasks or (run.pk, run.status) in self._failed:
             return
         self._pending[run.pk] = StreamingText(last_shown)
-        self._tasks[run.pk] = asyncio.create_task(self._read(run.pk), name=f"devui-stream-{run.pk}")
+        self._tasks[run.pk] = asyncio.create_task(self._read(run), name=f"devui-stream-{run.pk}")
 
     def mark_shown(self, events: Iterable[Event]) -> None:
         """Process events that are sent to pages: their text is not streaming any more."""
@@ -57,17 +60,20 @@ class RunStreams:
         if self._tasks:
             await asyncio.wait(self._tasks.values())
 
-    async def _read(self, run_id: str) -> None:
+    async def _read(self, run: Run) -> None:
         """Read a run's stream to its end. If it fails, pages still show the stored events."""
         with suppress(asyncio.CancelledError):
             try:
                 client = await provider().client(self.app_name)
-                async for frame in client.stream(run_id):
-                    if self._pending[run_id].take(frame):
+                async for frame in client.stream(run.pk):
+                    if self._pending[run.pk].take(frame):
                         self.changed.set()
-            except DevUIError as error:
-                log.info("The stream of run %s cannot be followed: %s", run_id, error.message)
-            except Exception:
-                log.exception("The stream of run %s failed", run_id)
-            if self._pending.pop(run_id).streams:
+            except Exception as error:
+                self._failed.add((run.pk, run.status))
+                del self._tasks[run.pk]
+                if isinstance(error, DevUIError):
+                    log.info("The stream of run %s cannot be followed: %s", run.pk, error.message)
+                else:
+                    log.exception("The stream of run %s failed", run.pk)
+            if self._pending.pop(run.pk).streams:
                 self.changed.set()

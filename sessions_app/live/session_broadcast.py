@@ -9,6 +9,7 @@ from sessions_app.live import snapshot as snapshots
 from sessions_app.live.broadcast import Broadcast
 from sessions_app.live.run_streams import RunStreams
 from sessions_app.live.snapshot import EventBatch, Snapshot
+from sessions_app.models import Event
 from sessions_app.store import units_of_work
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.run_marks import RunMark, changed_marks
@@ -43,12 +44,14 @@ class SessionBroadcast(Broadcast[SessionView]):
         self._last_seq = 0
         self._known_runs: dict[str, str] = {}
 
-    async def refresh(self) -> float:
-        """Publish a new snapshot. Streamed text is held back meanwhile: its event may be stored already."""
+    async def refresh(self) -> None:
+        """Publish a new snapshot. Streaming text goes on until everything for it has been read."""
         snapshot = await units_of_work.read(snapshots.read_snapshot, self.session_pk)
+        new_events = await self._prepare(snapshot) if snapshot is not None else []
         async with self._publishing:
-            view = await self._view_of(snapshot)
-            return await self.publish(view) if not self.number or view != self.view else 0.0
+            view = await self._view_of(snapshot, new_events)
+            if not self.number or view != self.view:
+                await self.publish(view)
 
     async def close(self) -> None:
         """Stop following runs."""
@@ -85,41 +88,43 @@ class SessionBroadcast(Broadcast[SessionView]):
         key = ("log", snapshot.last_record, after_pk)
         return await self.read_once(key, snapshots.log_html, self.session_pk, after_pk)
 
-    async def _view_of(self, snapshot: Snapshot | None) -> SessionView:
-        if snapshot is None:
-            return SessionView(None, "", ())
-        is_news = not self.number or snapshot.mark != self.view.mark
-        if is_news:
+    async def _prepare(self, snapshot: Snapshot) -> list[Event]:
+        """Follow the session's run and read ahead; return the new events if text is streaming.
+
+        The run is followed first: reading ahead takes longer than an agent needs for its first words.
+        """
+        streams = self._streams = self._streams or RunStreams(snapshot.app_name)
+        were_open = streams.are_open
+        streams.follow(snapshot.runs.streamed, snapshot.last_seq)
+        if not self.number or snapshot.mark != self.view.mark:
             self.forget()
             await self._read_ahead(snapshot)
-        streams = self._streams = self._streams or self._start_streams(snapshot)
-        if self._last_seq < snapshot.last_seq and streams.are_open:
-            streams.mark_shown(
-                await units_of_work.read(
-                    snapshots.speakers_after, self.session_pk, self._last_seq, snapshot.last_seq
-                )
-            )
+        if not were_open or snapshot.last_seq <= self._last_seq:
+            return []
+        return await units_of_work.read(
+            snapshots.speakers_after, self.session_pk, self._last_seq, snapshot.last_seq
+        )
+
+    async def _view_of(self, snapshot: Snapshot | None, new_events: list[Event]) -> SessionView:
+        if snapshot is None or self._streams is None:
+            return SessionView(None, "", ())
+        self._streams.mark_shown(new_events)
         self._last_seq = snapshot.last_seq
-        streams.follow(snapshot.runs.running, snapshot.last_seq)
-        return SessionView(snapshot, await self._pending(streams), snapshot.mark)
+        self._stream_task = self._stream_task or asyncio.create_task(
+            self._publish_streams(self._streams), name="devui-broadcast-streams"
+        )
+        return SessionView(snapshot, await self._pending(self._streams), snapshot.mark)
 
     async def _read_ahead(self, snapshot: Snapshot) -> None:
         """Read in advance what up-to-date listeners will request."""
         marks, self._known_runs = changed_marks(snapshot.runs.newest, self._known_runs)
         if not self.number:
             return
-        if 0 < self._last_seq < snapshot.last_seq:
+        if self._last_seq < snapshot.last_seq:
             await self.batch(self._last_seq, snapshot.last_seq)
         await self.runs(snapshot)
         if marks:
             await self.marks(marks, snapshot.last_seq)
-
-    def _start_streams(self, snapshot: Snapshot) -> RunStreams:
-        streams = RunStreams(snapshot.app_name)
-        self._stream_task = asyncio.create_task(
-            self._publish_streams(streams), name="devui-broadcast-streams"
-        )
-        return streams
 
     async def _publish_streams(self, streams: RunStreams) -> None:
         """Publish streaming text, at a limited rate."""

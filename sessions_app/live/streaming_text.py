@@ -47,6 +47,8 @@ class StreamingText:
         """Process events that are now on the page; return whether the streams changed."""
         changed = False
         for event in events:
+            if event.seq <= self._last_shown:
+                continue
             self._last_shown = event.seq
             changed |= self._keep([stream for stream in self.streams if not self._is_held(stream, event)])
         return changed

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from itertools import takewhile
 from typing import Any
 
@@ -20,12 +20,18 @@ CHUNK_KEYS = ("author", "branch", "invocation_id", "event_id", "thought")
 
 
 class FrameLog:
-    """Frames with ascending `n`; `Frame` documents their fields."""
+    """Frames with ascending `n`; `Frame` documents their fields.
+
+    Attributes:
+        last: `n` of the last frame.
+        readers: number of those who follow the log now.
+    """
 
     def __init__(self) -> None:
         self._frames: deque[Frame] = deque(maxlen=MAX_FRAMES)
         self._changed = asyncio.Event()
         self.last = 0
+        self.readers = 0
 
     @property
     def has_ended(self) -> bool:
@@ -48,19 +54,23 @@ class FrameLog:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def follow(self, after: int = 0) -> AsyncIterator[Frame]:
+    async def follow(self, after: int = 0) -> AsyncGenerator[Frame, None]:
         """Yield the frames with n > `after`, then new ones, until the end.
 
         Consecutive pending chunks are joined, so a slow reader catches up at once.
         """
-        while True:
-            changed = self._changed
-            for frame in _join_chunks(self._behind(after)):
-                yield frame
-                after = frame["n"]
-                if frame["type"] == "end":
-                    return
-            await changed.wait()
+        self.readers += 1
+        try:
+            while True:
+                changed = self._changed
+                for frame in _join_chunks(self._behind(after)):
+                    yield frame
+                    after = frame["n"]
+                    if frame["type"] == "end":
+                        return
+                await changed.wait()
+        finally:
+            self.readers -= 1
 
     def _behind(self, after: int) -> list[Frame]:
         newest_first = takewhile(lambda frame: frame["n"] > after, reversed(self._frames))

@@ -41,6 +41,14 @@ class SessionRuns:
         return next((run for run in self.active if run.status == Run.Status.RUNNING), None)
 
     @property
+    def streamed(self) -> Run | None:
+        """The run whose text pages show: the running one, or the next one that a worker takes.
+
+        The worker's first text may come before its claim of the run has been read here.
+        """
+        return self.running or (self.active[0] if self.waits_for else None)
+
+    @property
     def mark(self) -> str:
         """A text that changes with what is shown."""
         runs = [*self.active, self.ended] if self.ended else self.active

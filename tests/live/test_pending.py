@@ -90,3 +90,11 @@ def test_cut_off_text_disappears_at_the_end_of_the_run():
 def test_status_change_keeps_pending_text():
     pending = StreamingText()
     assert not pending.take({"n": 1, "type": "status", "status": "running"})
+
+
+def test_events_that_the_page_had_before_leave_the_text_alone():
+    pending = StreamingText(last_shown=6)
+    pending.take(chunk("It is"))
+    assert not pending.mark_shown([event(5), event(6)])
+    assert says(pending) == [("agent", "It is")]
+    assert pending.mark_shown([event(7)])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Iterator
 
 import pytest
 
 from sessions_app.errors import RuntimeUnavailable
+from sessions_app.live import snapshot
 from sessions_app.models import Run
-from sessions_app.runs import lifecycle, runtime_client
+from sessions_app.runs import job_queue, lifecycle, runtime_client
 from sessions_app.store import units_of_work
 from tests.live.conftest import watching
 from tests.live.streaming_runtime import StreamingRuntime, create_claimed_run, is_pending
@@ -104,3 +107,66 @@ async def test_a_runtime_that_cannot_be_reached_is_no_trouble(story, caplog):
         await units_of_work.write(story.says, "hello")
         await page.until_event(1)
     assert "Traceback" not in caplog.text
+
+
+@pytest.fixture
+def workers(store) -> Iterator[None]:
+    """This process leaves its runs to workers."""
+
+    class Jobs:
+        def defer_run(self, run_id: str, app_name: str, session_pk: int) -> None:
+            """Write no job: the test is the worker."""
+
+    job_queue.register(Jobs(), lambda run: "A worker is about to take it.")
+    yield
+    job_queue.register(None)
+
+
+async def test_worker_streams_before_its_claim_is_read_here(workers, story, runtime):
+    await units_of_work.write(lifecycle.create_run, story.pk, {})
+    runtime.publish_text("It is ")
+    async with watching(story.pk) as page:
+        assert "It is" in (await page.until(is_pending))["html"]
+
+
+async def test_queued_run_is_followed_once_a_worker_has_its_agent(workers, story, runtime):
+    class Absent(StreamingRuntime):
+        tries = 0
+
+        async def client(self, app_name: str) -> StreamingRuntime:
+            self.tries += 1
+            raise RuntimeUnavailable("No worker has agent 'weather'.", hint="")
+
+    absent = Absent()
+    runtime_client.register(absent)
+    run = await units_of_work.write(lifecycle.create_run, story.pk, {})
+    async with watching(story.pk) as page:
+        await page.until(lambda message: message["type"] == "run")
+        await units_of_work.write(story.says, "meanwhile")
+        await page.until_event(1)
+        assert absent.tries == 1, "not with each change of the store"
+        runtime_client.register(runtime)
+        await units_of_work.write(lifecycle.claim, run.pk, None, "v1")
+        runtime.publish_text("It is ")
+        assert "It is" in (await page.until(is_pending))["html"]
+
+
+async def test_text_streams_while_an_event_is_rendered(story, runtime, monkeypatch):
+    rendering, rendered = threading.Event(), threading.Event()
+    read = snapshot.read_events_after
+
+    def read_slowly(*args):
+        rendering.set()
+        rendered.wait(60)
+        return read(*args)
+
+    await create_claimed_run(story)
+    async with watching(story.pk) as page:
+        await page.until(lambda message: message["type"] == "run")
+        monkeypatch.setattr(snapshot, "read_events_after", read_slowly)
+        await units_of_work.write(story.says, "Weather?", author="user")
+        await asyncio.to_thread(rendering.wait, 60)
+        runtime.publish_text("It is ")
+        assert "It is" in (await page.until(is_pending))["html"]
+        rendered.set()
+        assert "It is" in (await page.until_event(1))["pending"]
