@@ -75,3 +75,26 @@ def test_overview_counts_an_event_that_the_state_board_saw_first(open_page, sess
     page.route("**/sessions/**", write_between)
     session_story.says("Take an umbrella, too.")
     expect(page.locator("#inspection dt:text-is('events') + dd")).to_have_text("6")
+
+
+def test_overview_counts_events_as_they_come(open_page, story):
+    page = open_page(story)
+    count = page.locator("#inspection dt:text-is('events') + dd")
+    expect(count).to_have_text("0")
+    overviews: list[Route] = []
+
+    def hold_overviews(route: Route) -> None:
+        """Let no overview be loaded."""
+        if route.request.headers.get("hx-target") == "inspection":
+            overviews.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/sessions/**", hold_overviews)
+    story.says("Weather?", author="user")
+    expect(count).to_have_text("1")
+    story.says("It is sunny.")
+    expect(count).to_have_text("2")
+    page.unroute("**/sessions/**")
+    for route in overviews:
+        route.abort()

@@ -154,6 +154,7 @@ function takeEvents({ cursor, last, count, html, pending }) {
     return;
   }
   timeline.hear(last);
+  countEvents();
   if (!html || !isNext || (last - cursor > FAR_BEHIND && wasFollowing)) {
     if (wasFollowing) openEnd();
     else if (!isFiltering()) timeline.count(count);
@@ -173,8 +174,18 @@ const refreshBoard = throttle(400, () => {
   if (document.querySelector(".board")?.dataset.mark !== wantedBoard) selection.refreshBoard();
 });
 
-/** Without a selected event, the inspector shows the whole session, of which little is new. */
-const refreshOverview = throttle(3000, () => selection.selectedSeq() || selection.refreshInspection());
+/** Without a selected event, the inspector shows the whole session, of which little is new but the number of events. */
+const refreshOverview = throttle(3000, async () => {
+  if (selection.selectedSeq()) return;
+  await selection.refreshInspection();
+  countEvents(); // it may have been read before the last event
+});
+
+/** Show the number of events in the overview, if that is what the inspector shows. */
+function countEvents() {
+  const count = document.querySelector("#inspection [data-event-count]");
+  if (count) count.textContent = newestSeq.toLocaleString("en");
+}
 
 const refreshSiblings = throttle(2000, async () => {
   const query = new URLSearchParams(new FormData(search));
