@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from http.cookies import SimpleCookie
+from threading import Barrier
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -14,12 +17,14 @@ import pytest
 import pytest_asyncio
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
+from django.db import connection
 from joserfc.jwk import RSAKey
 from starlette.responses import JSONResponse, Response
 
 from devui.accounts import logins, users
 from devui.accounts.models import AuditEntry, Login, OidcAccount
-from devui.accounts.oidc import client, flow
+from devui.accounts.oidc import client, flow, linked_users
+from devui.accounts.oidc.claims import OidcIdentity
 from devui.accounts.roles import Role
 from devui.config.single_sign_on import OidcProvider
 from devui.web.login.throttling import MAX_ATTEMPTS
@@ -31,6 +36,7 @@ from tests.web import serve
 pytestmark = pytest.mark.usefixtures("people")
 
 INSIDE = "/version"
+PATIENCE_S = 30
 FOREIGN = {"Accept": "text/html", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
 
 
@@ -42,6 +48,30 @@ async def provider(settings):
         provider.issuer = f"http://{address}"
         settings.DEVUI_OIDC = provider.settings
         yield provider
+
+
+def test_simultaneous_first_sign_ins_of_a_person_share_a_user(monkeypatch):
+    if connection.vendor == "sqlite":
+        pytest.skip("SQLite runs transactions that write one after the other.")
+    both, create_user = Barrier(2), users.create_user
+
+    def create_together(*args: Any, **kwargs: Any) -> str:
+        both.wait(PATIENCE_S)
+        return create_user(*args, **kwargs)
+
+    monkeypatch.setattr(users, "create_user", create_together)
+    identity = OidcIdentity("https://provider", "1", "ann@example.com", None)
+
+    def sign_in_once() -> str:
+        try:
+            return linked_users.sign_in_identity(SmallProvider().settings, identity).username
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        names = [signing.result() for signing in [pool.submit(sign_in_once) for _ in range(2)]]
+    assert names == ["ann@example.com"] * 2
+    assert OidcAccount.objects.count() == 1
 
 
 async def begin(web: httpx.AsyncClient, next_path: str = "/") -> str:

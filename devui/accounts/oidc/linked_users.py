@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from devui.accounts import users
 from devui.accounts.models import Membership, OidcAccount
@@ -13,9 +13,9 @@ from devui.accounts.oidc.claims import OidcIdentity
 from devui.accounts.oidc.errors import SignInRefused
 from devui.accounts.roles import Role
 from devui.config.single_sign_on import OidcProvider
+from sessions_app.errors import AlreadyExists
 
 
-@transaction.atomic
 def sign_in_identity(provider: OidcProvider, identity: OidcIdentity) -> User:
     """Return the active user of a person. If roles are set by group, set the user's role.
 
@@ -24,6 +24,18 @@ def sign_in_identity(provider: OidcProvider, identity: OidcIdentity) -> User:
         BadInput: the name is not acceptable, or the role of the only admin would change.
         AlreadyExists: a user has the name with other capital letters.
     """
+    try:
+        return _sign_in(provider, identity)
+    except (
+        IntegrityError,
+        AlreadyExists,
+        SignInRefused,
+    ):  # a simultaneous request may have created the same user
+        return _sign_in(provider, identity)
+
+
+@transaction.atomic
+def _sign_in(provider: OidcProvider, identity: OidcIdentity) -> User:
     role = identity.role or (Role.of(provider.default_role) if provider.default_role else None)
     if provider.group_roles and role is None:
         raise SignInRefused(
