@@ -129,6 +129,11 @@ def usage_today(person: str) -> dict[str, DayUsage]:
     return {app: DayUsage(*used) for app, *used in rows.values_list("app_name", *DayUsage._fields)}
 
 
+def remove_past_usage() -> None:
+    """Delete the counters of days that no host counts on any more; the clocks of hosts may differ."""
+    PersonUsage.objects.filter(day__lt=today() - 1).delete()
+
+
 def usages_today() -> dict[str, dict[str, DayUsage]]:
     """Return what each person has used today, by person and app. One query."""
     usages: dict[str, dict[str, DayUsage]] = {}

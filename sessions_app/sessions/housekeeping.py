@@ -1,4 +1,4 @@
-"""Periodic cleanup: removes expired deleted sessions, and leftover rows of killed forks."""
+"""Periodic cleanup: removes expired deleted sessions, leftover rows of killed forks, and the usage of past days."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 
 from django.db import connections
 
+from sessions_app.runs import quota_enforcement
 from sessions_app.sessions import deletion, purge
 
 INTERVAL_S = 3600.0
@@ -26,8 +27,9 @@ async def run_housekeeping(every_s: float = INTERVAL_S) -> None:
 
 
 def clean_up() -> int:
-    """Purge sessions whose time in the trash is over, in small batches. Return their number."""
+    """Purge sessions whose time in the trash is over, in small batches, and past usage. Return their number."""
     try:
+        quota_enforcement.remove_past_usage()
         purge.remove_abandoned()
         return purge.remove_deleted(time.time() - deletion.UNDO_S).finished
     finally:

@@ -29,7 +29,7 @@ from sessions_app.ids import SessionKey
 from sessions_app.models import Event, PersonUsage, Run
 from sessions_app.runs import lifecycle, quota_enforcement
 from sessions_app.runs.quota_limits import QuotaLimits, QuotaUsedUp
-from sessions_app.sessions import writes
+from sessions_app.sessions import housekeeping, writes
 from sessions_app.store import units_of_work
 from tests.accounts.conftest import BROWSER, cookie_of
 from tests.api.builders import append, create
@@ -255,6 +255,15 @@ def test_invalid_quotas_are_refused():
         quotas.set_quota("nobody", "", {"runs_a_day": 1})
     with pytest.raises(NotFound, match="no quota of every user in all apps"):
         quotas.remove_quota("", "")
+
+
+def test_counters_of_past_days_are_removed(monkeypatch):
+    for day in (1000, 1001, 1002):
+        monkeypatch.setattr(quota_enforcement, "today", lambda day=day: day)
+        quota_enforcement.add_usage("runner", "weather", runs=1)
+    housekeeping.clean_up()
+    assert set(PersonUsage.objects.values_list("day", flat=True)) == {1001, 1002}
+    assert quota_enforcement.usage_today("runner")["weather"].runs == 1
 
 
 async def test_account_page_and_api_show_what_is_used(runner, runtime):
