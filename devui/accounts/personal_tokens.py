@@ -13,8 +13,8 @@ from devui.accounts.roles import Role
 from devui.web.login.credentials_file import TOKEN_PREFIX
 from devui.web.login.digests import digest
 from sessions_app.errors import AlreadyExists, NotFound
+from sessions_app.prices.costs import DAY_S
 
-DAY_S = 24 * 3600
 TOUCH_S = 60.0
 """Seconds after which a use is recorded again."""
 

@@ -150,7 +150,6 @@ ENGINE = "procrastinate"
 ENGINE_APPS = ["procrastinate.contrib.django", "devui.workers"]
 """Django apps of that engine: its tables and those of the workers."""
 
-
 ENGINE_OPTIONS = " -c idle_in_transaction_session_timeout=30s"
 """With that engine, PostgreSQL ends the transaction of a paused process: others wait for its locks. It is as long as a
 process may be silent (`sessions_app.runs.processes.SILENCE_S`).
@@ -160,7 +159,8 @@ process may be silent (`sessions_app.runs.processes.SILENCE_S`).
 def runtime_environment() -> dict[str, str]:
     """Return the variables of runtimes that differ from those of their server: the store's URL, and no engine.
 
-    A runtime does not get the engine's secret. With the engine, its transactions have the engine's limit, too.
+    A runtime takes no jobs, and does not get the secret that an engine needs. If its server has an engine, PostgreSQL
+    ends the transactions of a paused runtime, too (`ENGINE_OPTIONS`).
     """
     url = read_text("DEVUI_AGENT_DATABASE_URL") or read_text("DATABASE_URL")
     if not read_text("DEVUI_ENGINE"):

@@ -97,7 +97,7 @@ class Evaluation:
         """Return the reply of a process to a request. The process ends with this one."""
         with tempfile.TemporaryDirectory(prefix="devui-suite-") as folder:
             reply_file = Path(folder) / "reply.json"
-            code = _run_worker({**self._request, **request, "reply": str(reply_file)})
+            code = _run_process({**self._request, **request, "reply": str(reply_file)})
             if not reply_file.exists():
                 raise Refused(f"The process that evaluates {self.evalset} ended ({code}): see its output.")
             reply = json.loads(reply_file.read_text(encoding="utf-8"))
@@ -106,7 +106,7 @@ class Evaluation:
         return reply
 
 
-def _run_worker(request: Mapping[str, Any]) -> int:
+def _run_process(request: Mapping[str, Any]) -> int:
     """Send a request to a new process, and return the exit status of the process."""
     process = subprocess.Popen(
         [sys.executable, "-m", "devui.testing.suite_process"],
@@ -114,7 +114,7 @@ def _run_worker(request: Mapping[str, Any]) -> int:
         stdout=STDERR,
         stderr=STDERR,
         cwd=plugin.suite_folder(),
-        env=_worker_environment(str(request["agent"])),
+        env=_process_environment(str(request["agent"])),
         process_group=0,  # Ctrl-C reaches the suite only, which ends the process in order
     )
     assert process.stdin is not None  # noqa: S101 - it is a pipe
@@ -128,7 +128,7 @@ def _run_worker(request: Mapping[str, Any]) -> int:
         process.wait()
 
 
-def _worker_environment(agent: str) -> dict[str, str]:
+def _process_environment(agent: str) -> dict[str, str]:
     """Return the environment: the suite's import path, and DevUI's own settings and store."""
     return {
         **os.environ,

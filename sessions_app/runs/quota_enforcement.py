@@ -18,10 +18,10 @@ from django.db import connection, transaction
 
 from sessions_app.models import PersonUsage
 from sessions_app.prices import current_prices
+from sessions_app.prices.costs import DAY_S
 from sessions_app.runs.active_runs import find_active_apps
 from sessions_app.runs.quota_limits import QuotaLimits, QuotaUsedUp
 
-DAY_S = 86_400
 RETRY_S = 10
 """Seconds after which to try again if too many runs are active."""
 
@@ -114,7 +114,7 @@ def add_usage(
     row = "(%s, %s, %s, %s, %s, %s)"
     with connection.cursor() as cursor:
         cursor.execute(
-            f"INSERT INTO {table} (person, day, app_name, runs, tokens, cost) VALUES {row}, {row}"  # noqa: S608 - a table
+            f"INSERT INTO {table} (person, day, app_name, runs, tokens, cost) VALUES {row}, {row}"  # noqa: S608 - our own table
             " ON CONFLICT (person, day, app_name) DO UPDATE SET"
             f" runs = {table}.runs + excluded.runs, tokens = {table}.tokens + excluded.tokens,"
             f" cost = {table}.cost + excluded.cost RETURNING app_name, runs, tokens, cost",
