@@ -6,7 +6,6 @@ or after the first page; see `devui.serving.deferred_imports`.
 
 from __future__ import annotations
 
-import json
 from typing import Any, cast
 
 from django.conf import settings
@@ -43,14 +42,14 @@ class AdkAPI(NinjaAPI):
 
 
 class LocalSwagger(Swagger):
-    """Swagger page with django-ninja's own files; they come from another host unless `ninja` is installed."""
+    """Swagger page in DevUI's theme, with django-ninja's own files of Swagger UI."""
+
+    template = "devui/api_docs.html"
 
     def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
         """Return the page."""
-        page_settings = json.dumps({**self.settings, "url": self.get_openapi_url(api, kwargs)})
-        return render(
-            request, self.template, {"swagger_settings": page_settings, "api": api, "add_csrf": False}
-        )
+        page_settings = {**self.settings, "url": self.get_openapi_url(api, kwargs)}
+        return render(request, self.template, {"swagger_settings": page_settings})
 
 
 adk = AdkAPI(title="ADK's API", urls_namespace=ADK, openapi_url=None, docs_url=None, parser=BodyParser())
