@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from hmac import compare_digest
 from typing import Any
@@ -17,6 +18,7 @@ from devui.runtime.config import TOKEN_HEADER
 from sessions_app.runs.runtime_client import NOBODY, Sender, close_reason
 
 LIVE_PATH = "/run_live"
+NORMAL_CLOSURE = 1000
 
 sender: ContextVar[Sender] = ContextVar("sender", default=NOBODY)
 """The sender of the current request."""
@@ -25,6 +27,14 @@ log = logging.getLogger(__name__)
 
 Scope = dict[str, Any]
 AsgiApp = Callable[[Scope, Any, Any], Awaitable[None]]
+
+
+async def _close_nothing(reason: str) -> None:
+    """Do nothing: the task serves no socket."""
+
+
+hang_up: ContextVar[Callable[[str], Awaitable[None]]] = ContextVar("hang_up", default=_close_nothing)
+"""Closes the live socket that the current task serves, with a reason."""
 
 REFUSAL = {
     "detail": "This process accepts requests only from the DevUI server that started it.",
@@ -75,6 +85,8 @@ class LiveFrameFilter:
     `google/adk/cli/api_server.py`). It would not notice that its client disconnects, and the run would block its
     session for good.
 
+    ADK's server leaves the socket open when the run behind it was cancelled, so the run closes it (`hang_up`).
+
     It closes with the first 123 characters of an error. A close frame carries 123 bytes, so a longer reason in a
     non-Latin script would break the connection. If FastAPI refuses the query, the reason is a list of errors.
     """
@@ -98,6 +110,11 @@ class LiveFrameFilter:
                 message = {**message, "reason": close_reason(str(message.get("reason") or ""))}
             await send(message)
 
+        async def close(reason: str) -> None:
+            with suppress(RuntimeError, OSError):  # it is closed already
+                await short({"type": "websocket.close", "code": NORMAL_CLOSURE, "reason": reason})
+
+        hang_up.set(close)
         await self._app(scope, readable, short)
 
 

@@ -17,7 +17,7 @@ from google.genai import types
 from typing_extensions import override
 
 from devui.runtime._adk import StreamingMode
-from devui.runtime.asgi_middleware import sender
+from devui.runtime.asgi_middleware import hang_up, sender
 from devui.runtime.run_queue import ActiveRun
 from devui.runtime.runs import Runs
 from devui.runtime.sendable_events import to_sendable
@@ -26,6 +26,9 @@ from sessions_app.models import AgentSession, Run
 from sessions_app.runs import background, lifecycle
 from sessions_app.runs.runtime_client import Sender
 from sessions_app.sessions import storage_location
+
+RUN_CANCELLED = "The run was cancelled."
+"""Reason with which a live socket is closed."""
 
 
 class ManagedRunner(Runner):
@@ -85,7 +88,11 @@ class ManagedRunner(Runner):
         run_config: RunConfig | None = None,
         session: Session | None = None,
     ) -> AsyncGenerator[Event, None]:
-        """Run the agent in both directions as ADK does, with a row for the run."""
+        """Run the agent in both directions as ADK does, with a row for the run.
+
+        Cancelling the run closes the socket.
+        """
+        abort = asyncio.Event()
         start = partial(
             super().run_live,
             user_id=user_id,
@@ -95,9 +102,13 @@ class ManagedRunner(Runner):
             session=session,
         )
         session_ids = (session.user_id, session.id) if session else (user_id or "", session_id or "")
-        async with aclosing(self._with_row(*session_ids, {"live": True}, asyncio.Event(), start)) as events:
-            async for event in events:
-                yield to_sendable(event)
+        try:
+            async with aclosing(self._with_row(*session_ids, {"live": True}, abort, start)) as events:
+                async for event in events:
+                    yield to_sendable(event)
+        finally:
+            if abort.is_set():
+                await hang_up.get()(RUN_CANCELLED)
 
     async def run_queued(self, active: ActiveRun, request: dict[str, Any], run_config: RunConfig) -> None:
         """Execute a run that the console has queued. A failure is recorded and raised."""

@@ -15,7 +15,9 @@ from websockets.exceptions import InvalidStatus
 
 from devui.supervisor import Supervisor
 from sessions_app.errors import BadInput
+from sessions_app.models import Run
 from sessions_app.runs import runtime_client as runs
+from sessions_app.store import units_of_work
 from tests import forked_processes
 from tests.api.live_sockets import (
     LIVE_AGENTS,
@@ -90,6 +92,16 @@ async def test_an_agent_that_fails_closes_the_socket_with_its_error(http_client,
     assert code == 1011
     assert "kaput" in reason
     assert (await ended_run()).status == "failed"
+
+
+async def test_cancelling_the_run_closes_the_socket_with_the_reason(http_client, supervisor, dial):
+    async with dial(await new_session(http_client), "&modalities=TEXT") as socket:
+        await socket.send(text_message("hello"))
+        assert await next_agent_text(socket) == "heard hello"
+        run = await units_of_work.read(Run.objects.get)
+        assert (await http_client.post(f"/api/v1/runs/{run.pk}/cancel")).is_success
+        assert await closing_of(socket) == (1000, "The run was cancelled.")
+    assert (await ended_run()).status == "cancelled"
 
 
 async def test_long_error_is_cut_to_fit_the_close_reason(http_client, supervisor, dial):
