@@ -32,7 +32,7 @@ except ImportError:
 def ready(request: HttpRequest) -> JsonResponse:
     """Report that the store answers and has the tables of this code, and with an engine the number of its workers.
 
-    A web process without workers is ready: runs wait until one starts. A stranger, such as the probe of a load
+    A web process without workers is ready: runs that were accepted wait. A stranger, such as the probe of a load
     balancer, learns only whether the server is ready.
 
     Raises:

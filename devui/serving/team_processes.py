@@ -18,6 +18,9 @@ END_S = 10.0
 KILL_S = 5.0
 """Seconds after `END_S` and a second signal, after which processes are killed."""
 
+END_SEQUENCE = ((signal.SIGTERM, END_S), (signal.SIGTERM, KILL_S), (signal.SIGKILL, KILL_S))
+"""Signals that end a process, each with the seconds until the next."""
+
 POLL_S = 0.1
 
 NOT_STARTED = 2
@@ -36,7 +39,7 @@ class ProcessCommand:
 
 
 class TeamProcess:
-    """A child process, whose lines are written with its name."""
+    """A child process, whose lines are written with its name. It ends when the command is killed (`team_member`)."""
 
     def __init__(self, command: ProcessCommand, write_line: Callable[[str], None]) -> None:
         self.name = command.name
@@ -44,8 +47,8 @@ class TeamProcess:
         self.has_ended = False
         self._write_line = write_line
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "devui", *command.arguments],
-            stdin=subprocess.DEVNULL,
+            [sys.executable, "-m", "devui.serving.team_member", *command.arguments],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -110,7 +113,7 @@ class TeamProcesses:
     def end(self) -> None:
         """End all processes. Workers have `END_S` to finish their runs, or until a second signal."""
         self._is_ending = False
-        for number, patience in ((signal.SIGTERM, END_S), (signal.SIGTERM, KILL_S), (signal.SIGKILL, KILL_S)):
+        for number, patience in END_SEQUENCE:
             running = [process for process in self._processes if process.poll() is None]
             for process in running:
                 process.send_signal(number)

@@ -88,7 +88,7 @@ class OwnTeam:
 
     def drop(self) -> None:
         if self.member.process.poll() is None:
-            self.member.end()  # in order: killed, it would leave its processes behind
+            self.member.end()
         print(self.member.log.read_text())
         with psycopg.connect(f"{POSTGRES.rpartition('/')[0]}/postgres", autocommit=True) as admin:
             admin.execute(f'DROP DATABASE IF EXISTS "{self.name}" WITH (FORCE)')
@@ -216,6 +216,22 @@ async def test_team_works_on_while_a_worker_and_a_web_process_are_killed(team):
     pids = [worker["pid"] for worker in ben.get("/api/v1/workers").json()["workers"]]
     assert team.member.end(signal.SIGINT) == 0
     assert not [pid for pid in pids if processes.identity(pid)]
+
+
+def test_killed_command_leaves_no_process_behind(tmp_path):
+    team = OwnTeam(tmp_path, "--webs", "1", "--workers", "1")
+    try:
+        (url,) = team.urls
+        admin = browser(url, "admin", team.admin_password)
+        assert WORDS in stream_conversation(admin)
+        pids = [team.pid_of("team_member web"), team.pid_of("team_member worker")]
+        agents = "SELECT pid FROM sessions_app_runtimeprocess WHERE pid > 0 AND stopped_at IS NULL"
+        pids += [pid for (pid,) in team.rows(agents)]
+        assert len(pids) >= 4
+        team.member.end(signal.SIGKILL)
+        wait_for(lambda: [pid for pid in pids if processes.identity(pid)], lambda living: not living)
+    finally:
+        team.drop()
 
 
 def test_second_start_on_the_same_ports_is_refused_before_anything_starts(team, tmp_path):
