@@ -8,10 +8,10 @@ Standard input is a pipe that the command holds open and never writes to: its en
 from __future__ import annotations
 
 import os
+import runpy
 import threading
 import time
 
-from devui.__main__ import main
 from devui.serving.team_processes import END_SEQUENCE
 
 STDIN = 0
@@ -28,4 +28,4 @@ def _end_with_command() -> None:
 
 if __name__ == "__main__":
     threading.Thread(target=_end_with_command, name="devui-team", daemon=True).start()
-    main()
+    runpy.run_module("devui", run_name="__main__", alter_sys=True)  # as `python -m devui` does
