@@ -172,6 +172,7 @@ async def test_a_provider_that_refuses_is_quoted_and_the_question_stays(stage: S
     assert (await open_question(session)).call_id == question.call_id
 
 
+@pytest.mark.soak
 async def test_questions_survive_a_restart_of_the_agents_process(stage: Stage):
     session = await stage.session("keeper")
     await stage.run(session, 'call ask_boss {"what": "leave"}')

@@ -291,6 +291,7 @@ def test_unreachable_baseline_fails_the_job(tmp_path, forge):
     assert "merged" not in {file.stem for file in tmp_path.rglob("*")}
 
 
+@pytest.mark.soak
 def test_installation_passes_the_arguments_of_pip(tmp_path):
     script(tmp_path, "install.sh", DEVUI_INSTALL="--no-index pip")
     assert "No matching distribution" in script(

@@ -197,6 +197,7 @@ def test_agents_of_another_user_work_and_reach_nothing_of_the_server(web, folder
     assert answer(web, session, 'load_size {"name": "mine.bin"}') == LARGE
 
 
+@pytest.mark.soak
 def test_server_refuses_another_user_that_cannot_work(folder, database):
     agents = copy_of_stage(folder)
     for changed, line in (

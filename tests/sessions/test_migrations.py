@@ -73,10 +73,14 @@ EARLIER = {
     "migrations",
     [
         pytest.param(EARLIER["first"], id="first"),
-        pytest.param(EARLIER["before squashing"], id="before squashing", marks=pytest.mark.anywhere),
         *(
             pytest.param(EARLIER[store], id=store, marks=[pytest.mark.anywhere, pytest.mark.soak])
-            for store in ("partly squashed", "before times of stopwatches", "of an earlier squash")
+            for store in (
+                "before squashing",
+                "partly squashed",
+                "before times of stopwatches",
+                "of an earlier squash",
+            )
         ),
     ],
 )
@@ -108,6 +112,7 @@ def test_earlier_store_of_users_and_workers_is_migrated_and_its_audit_log_stays_
     assert report["protected"] == ["UPDATE", "DELETE"]
 
 
+@pytest.mark.soak
 def test_squashed_migrations_make_the_same_schema(empty_stores: Callable[[], str]):
     one_by_one = told_by("tests.sessions.migrated_schema", empty_stores(), "one-by-one")
     squashed = told_by("tests.sessions.migrated_schema", empty_stores(), "squashed")
@@ -126,7 +131,10 @@ def test_squashed_migrations_are_reversible(empty_store: str):
     }
 
 
-@pytest.mark.parametrize("version", ["before-squashing-3e145a2", "of-an-earlier-squash-39a1529"])
+@pytest.mark.parametrize(
+    "version",
+    [pytest.param("before-squashing-3e145a2", marks=pytest.mark.soak), "of-an-earlier-squash-39a1529"],
+)
 def test_recorded_store_of_older_version_opens_completely(tmp_path: Path, version: str):
     """See tests/data/stores: DevUI created it at that commit."""
     name = f"devui-0.1.0-{version.rpartition('-')[2]}"

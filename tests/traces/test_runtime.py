@@ -35,6 +35,7 @@ def supervisor() -> Supervisor:
     return Supervisor(AGENTS, environment={"DATABASE_URL": store_url()})
 
 
+@pytest.mark.soak
 async def test_traces_outlive_their_runtime(web):
     owner = {"appName": "weather", "userId": "ann", "sessionId": "s1"}
     message = {"role": "user", "parts": [{"text": "What is the weather in Paris?"}]}

@@ -101,6 +101,7 @@ def test_worker_on_a_port_that_is_taken_names_its_option(tmp_path):
     assert ended.stderr.count("\n") == 1
 
 
+@pytest.mark.soak
 def test_worker_refuses_a_store_that_a_newer_version_wrote(tmp_path):
     with own_database() as database:
         assert devui(database, tmp_path, "migrate").returncode == 0

@@ -75,6 +75,7 @@ asyncio.run(main())
 
 
 @pytest.mark.skipif("connection.vendor != 'sqlite'", reason="the server is its own: once is enough")
+@pytest.mark.soak
 def test_database_restart_loses_no_acknowledged_write(cluster: Cluster):
     command = [sys.executable, "-c", LOAD, cluster.url]
     load = forked_processes.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
