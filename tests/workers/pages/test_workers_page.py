@@ -72,6 +72,8 @@ async def test_page_shows_who_does_what_with_which_code(web, add_worker):
     assert rows["worker-w2"].startswith("draining")
     assert rows["worker-w3"].startswith("gone")
     assert page.one("nav", css="places").all("a")[-1].text == "Workers"
+    idle = page.one("tr", id="worker-w2").all("td", data_label="Works on")
+    assert [cell.text for cell in idle] == ["nothing"]
 
 
 def test_attempts_count_at_the_worker_that_executes_them(add_worker, people):
