@@ -27,6 +27,9 @@ CLIENTS = {"async_client", "client", "get", "web"}
 TEAMS = "tests/workers/"
 """Tests that start teams of web processes and workers."""
 
+FIRST = (TEAMS, "tests/test_with_")
+"""Tests that run one after the other and take longer than any file: begun last, they would leave two workers idle."""
+
 SQL_FOLDERS = ("tests/sessions/", "tests/search/", "tests/trends/")
 """Tests of what the store's SQL does, which differs between databases."""
 
@@ -66,9 +69,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what touches the store; skip what takes long, and say so: `make soak` runs it.
 
-    The tests of teams come first: they run one after the other, and take longer than any other group.
+    `FIRST` comes first.
     """
-    items.sort(key=lambda item: not item.nodeid.startswith(TEAMS))
+    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
     for item in items:
         if "django_db_setup" in getattr(item, "fixturenames", ()) or item.get_closest_marker("django_db"):
             item.add_marker("store")

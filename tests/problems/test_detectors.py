@@ -299,8 +299,13 @@ async def test_exception_of_a_model_has_the_cause_that_its_type_shows(store, err
     assert await codes_of(await converse(error)) == [code]
 
 
-@pytest.mark.parametrize(("error", "code"), EXCEPTIONS)
-@pytest.mark.parametrize("plugins", [[], [ReflectAndRetryToolPlugin]])
+@pytest.mark.parametrize(
+    ("plugins", "error", "code"),
+    [
+        *(([], error, code) for error, code in EXCEPTIONS),
+        *(([ReflectAndRetryToolPlugin], error, code) for error, code in EXCEPTIONS[::2]),
+    ],
+)
 async def test_exception_of_a_tool_has_the_cause_that_its_type_shows(store, error, code, plugins):
     def book(city: str) -> dict[str, Any]:
         """Book."""

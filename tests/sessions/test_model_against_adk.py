@@ -7,6 +7,7 @@ import itertools
 import uuid
 from typing import Any
 
+import pytest
 from google.adk.events.event import Event
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.adk.sessions.session import Session
@@ -119,10 +120,14 @@ def fold(scope: Scope, owner: int) -> dict[str, Any]:
     return state
 
 
-def test_any_sequence_of_calls_agrees_with_adks_service(store):
+@pytest.mark.parametrize("examples", [5, pytest.param(15, marks=pytest.mark.soak)])
+def test_any_sequence_of_calls_agrees_with_adks_service(store, examples):
     run_state_machine_as_test(
         Sessions,
         settings=settings(
-            max_examples=15, stateful_step_count=10, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=examples,
+            stateful_step_count=10,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
         ),
     )

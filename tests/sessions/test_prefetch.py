@@ -329,10 +329,14 @@ class Turns(RuleBasedStateMachine):
         self.held.append(prefetched)
 
 
-def test_any_sequence_of_turns_reads_the_same_without_prefetch(store):
+@pytest.mark.parametrize("examples", [5, pytest.param(15, marks=pytest.mark.soak)])
+def test_any_sequence_of_turns_reads_the_same_without_prefetch(store, examples):
     run_state_machine_as_test(
         Turns,
         settings=settings(
-            max_examples=15, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=examples,
+            stateful_step_count=15,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
         ),
     )
