@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from typing_extensions import override
+
 from devui.supervisor import http_calls
 from devui.supervisor.deliveries import Deliveries
 from devui.supervisor.frame_feeds import FrameFeeds
@@ -42,7 +44,33 @@ class SupervisedProcesses(Protocol):
         """End a process that does not react to the cancellation of its run."""
 
 
-class AppClient:
+class PeerClient:
+    """Sends requests to the process of an app. Subclasses find the process."""
+
+    async def _find_peer(self) -> http_calls.Peer:
+        raise NotImplementedError
+
+    @asynccontextmanager
+    async def open(
+        self, method: str, path: str, *, headers: Mapping[str, str], content: bytes
+    ) -> AsyncIterator[httpx.Response]:
+        """Send a request to ADK's server in the process and stream the response."""
+        peer = await self._find_peer()
+        async with http_calls.open_stream(peer, method, path, headers, content) as response:
+            yield response
+
+    @asynccontextmanager
+    async def open_socket(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[RuntimeSocket]:
+        """Open a socket to ADK's server in the process."""
+        async with http_calls.open_socket(await self._find_peer(), path, headers) as socket:
+            yield socket
+
+    async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Call one of the process's `/devui/…` endpoints and return its JSON."""
+        return await http_calls.call(await self._find_peer(), method, path, body)
+
+
+class AppClient(PeerClient):
     """Starts, streams and cancels runs, and forwards requests to ADK's server in the process."""
 
     def __init__(self, processes: SupervisedProcesses, app_name: str) -> None:
@@ -72,26 +100,9 @@ class AppClient:
         """Yield a run's frames with n > `after`, stored ones first, until `end`."""
         return self._processes.feeds.follow(run_id, after)
 
-    @asynccontextmanager
-    async def open(
-        self, method: str, path: str, *, headers: Mapping[str, str], content: bytes
-    ) -> AsyncIterator[httpx.Response]:
-        """Send a request to ADK's server in the process and stream the response."""
-        child = await self._processes.child(self._app_name)
-        async with http_calls.open_stream(child, method, path, headers, content) as response:
-            yield response
-
-    @asynccontextmanager
-    async def open_socket(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[RuntimeSocket]:
-        """Open a socket to ADK's server in the process."""
-        child = await self._processes.child(self._app_name)
-        async with http_calls.open_socket(child, path, headers) as socket:
-            yield socket
-
-    async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Call one of the process's `/devui/…` endpoints and return its JSON."""
-        child = await self._processes.child(self._app_name)
-        return await http_calls.call(child, method, path, body)
+    @override
+    async def _find_peer(self) -> Child:
+        return await self._processes.child(self._app_name)
 
     async def _ends_by_itself(self, child: Child, run_id: str) -> bool:
         try:

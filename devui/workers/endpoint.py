@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import ssl
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from django.conf import settings
 from websockets.asyncio.client import connect
 
 from devui.runtime.config import TOKEN_HEADER
-from devui.workers.tokens import token_of
 from devui.workers.worker_facts import WorkerFacts
 from sessions_app.errors import RuntimeUnavailable
 
@@ -107,3 +108,8 @@ async def accepts_connections(address: str) -> bool:
         return False
     writer.close()
     return True
+
+
+def token_of(worker_id: str) -> str:
+    """Return the token that a worker requires: derived from the secret that web processes and workers share."""
+    return hmac.new(settings.SECRET_KEY.encode(), f"worker:{worker_id}".encode(), "sha256").hexdigest()

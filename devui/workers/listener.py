@@ -13,8 +13,7 @@ from urllib.parse import unquote
 from devui.runtime.config import TOKEN_HEADER
 from devui.supervisor import Supervisor, http_calls
 from devui.supervisor.runtime_process import Child
-from devui.workers.endpoint import APPS, END, PROCESSES
-from devui.workers.tokens import token_of
+from devui.workers.endpoint import APPS, END, PROCESSES, token_of
 from sessions_app.api.live import relay_socket
 from sessions_app.errors import DevUIError, Forbidden, NotFound
 from sessions_app.runs.runtime_client import RuntimeSocket, Sender

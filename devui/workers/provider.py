@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
+
+from typing_extensions import override
 
 from devui.supervisor import http_calls
+from devui.supervisor.client import PeerClient
 from devui.supervisor.frame_feeds import FrameFeeds
 from devui.workers import waiting
 from devui.workers.endpoint import END, WorkerEndpoint, accepts_connections
@@ -22,13 +24,10 @@ from sessions_app.models import Run, RuntimeProcess
 from sessions_app.runs import job_queue, lifecycle, processes
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.runs.job_queue import QUEUE_ID
-from sessions_app.runs.runtime_client import Frame, RuntimeSocket
+from sessions_app.runs.runtime_client import Frame
 from sessions_app.store import units_of_work
 from sessions_app.store.change_listener import subscribe
 from sessions_app.transfer.writers import jobs
-
-if TYPE_CHECKING:
-    import httpx
 
 MIN_READ_INTERVAL_S = 0.5
 """Minimum seconds between two reads of the workers, however many changes there are."""
@@ -147,7 +146,7 @@ class WorkerRuntimes:
                 log.exception("Queued runs cannot be updated; retrying.")
 
 
-class WorkerClient:
+class WorkerClient(PeerClient):
     """Client of one app for pages and API (`sessions_app.runs.runtime_client.RuntimeClient`)."""
 
     def __init__(self, runtimes: WorkerRuntimes, feeds: FrameFeeds, app_name: str) -> None:
@@ -169,24 +168,6 @@ class WorkerClient:
         """Yield a run's frames with n > `after`, stored ones first, until `end`."""
         return self._feeds.follow(run_id, after)
 
-    @asynccontextmanager
-    async def open(
-        self, method: str, path: str, *, headers: Mapping[str, str], content: bytes
-    ) -> AsyncIterator[httpx.Response]:
-        """Send a request to ADK's server in a worker's process and stream the response."""
-        peer = await self._find_peer()
-        async with http_calls.open_stream(peer, method, path, headers, content) as response:
-            yield response
-
-    @asynccontextmanager
-    async def open_socket(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[RuntimeSocket]:
-        """Open a socket to ADK's server in a worker's process."""
-        async with http_calls.open_socket(await self._find_peer(), path, headers) as opened:
-            yield opened
-
-    async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Call a `/devui/…` endpoint of a worker's process and return its JSON."""
-        return await http_calls.call(await self._find_peer(), method, path, body)
-
+    @override
     async def _find_peer(self) -> WorkerEndpoint:
         return await self._runtimes.find_endpoint(self._app_name)
