@@ -1,4 +1,4 @@
-"""ASGI middleware of a runtime: access control, and a filter for ADK's live socket."""
+"""ASGI middleware of a runtime: access control, the status of refused streams, and a filter for ADK's live socket."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from pydantic import ValidationError
 from starlette.datastructures import Headers
 
 from devui.runtime.config import TOKEN_HEADER
+from sessions_app.errors import DevUIError
 from sessions_app.runs.runtime_client import NOBODY, Sender, close_reason
 
 LIVE_PATH = "/run_live"
+STREAM_PATH = "/run_sse"
 NORMAL_CLOSURE = 1000
 
 sender: ContextVar[Sender] = ContextVar("sender", default=NOBODY)
@@ -76,6 +78,68 @@ async def _refuse(send: Any) -> None:
     headers = [(b"content-type", b"application/json")]
     await send({"type": "http.response.start", "status": 403, "headers": headers})
     await send({"type": "http.response.body", "body": json.dumps(REFUSAL).encode()})
+
+
+class HeldResponse:
+    """A streamed response of ADK's server whose head is held until the run is admitted or the first bytes come.
+
+    ADK's server begins to respond before it starts the run. Without this, a refused run would be a frame in a 200.
+    """
+
+    def __init__(self, send: Any) -> None:
+        self._send = send
+        self._head: dict[str, Any] | None = None
+        self._is_refused = False
+        self._is_released = False
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Send a message of ADK's server; hold its head; drop it if the run was refused."""
+        if self._is_refused:
+            return
+        if message["type"] == "http.response.start" and not self._is_released:
+            self._head = message
+            return
+        await self.release()
+        await self._send(message)
+
+    async def release(self) -> None:
+        """Send the head now, and all further messages at once."""
+        self._is_released = True
+        head, self._head = self._head, None
+        if head is not None:
+            await self._send(head)
+
+    async def refuse(self, error: DevUIError) -> None:
+        """Respond with an error instead, unless the head has been sent."""
+        if self._is_released:
+            return
+        self._is_refused = True
+        headers = [(b"content-type", b"application/json")]
+        if error.retry_after:
+            headers.append((b"retry-after", str(error.retry_after).encode()))
+        body = {"detail": error.message, "code": error.code, "hint": error.hint}
+        await self._send({"type": "http.response.start", "status": error.status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": json.dumps(body).encode()})
+
+
+held_response: ContextVar[HeldResponse | None] = ContextVar("held_response", default=None)
+"""The response to the current request, if its head is held."""
+
+
+class StreamHolder:
+    """ASGI middleware that holds the heads of streamed runs; see `HeldResponse`."""
+
+    def __init__(self, app: AsgiApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        """Hold the head of ADK's streamed runs; forward everything else unchanged."""
+        if scope["type"] != "http" or scope["path"] != STREAM_PATH:
+            await self._app(scope, receive, send)
+            return
+        held = HeldResponse(send)
+        held_response.set(held)
+        await self._app(scope, receive, held.send)
 
 
 class LiveFrameFilter:

@@ -16,7 +16,7 @@ import uvicorn
 from django.conf import settings
 
 from devui.runtime import fork_isolation
-from devui.runtime.asgi_middleware import LiveFrameFilter, TokenGuard
+from devui.runtime.asgi_middleware import LiveFrameFilter, StreamHolder, TokenGuard
 from devui.runtime.config import RuntimeConfig
 from devui.runtime.endpoints import add_endpoints
 from devui.runtime.exception_text import shorten_agent_errors
@@ -89,7 +89,7 @@ def _make_server(host: RuntimeHost) -> uvicorn.Server:
     add_endpoints(app, host)
     return uvicorn.Server(
         uvicorn.Config(
-            TokenGuard(LiveFrameFilter(app), host.config.token),
+            TokenGuard(StreamHolder(LiveFrameFilter(app)), host.config.token),
             log_config=None,
             log_level="warning",
             access_log=False,

@@ -17,13 +17,14 @@ from google.genai import types
 from typing_extensions import override
 
 from devui.runtime._adk import StreamingMode
-from devui.runtime.asgi_middleware import hang_up, sender
+from devui.runtime.asgi_middleware import hang_up, held_response, sender
 from devui.runtime.run_queue import ActiveRun
 from devui.runtime.runs import Runs
 from devui.runtime.sendable_events import to_sendable
 from sessions_app.ids import is_storable
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import background, lifecycle
+from sessions_app.runs.quota_limits import QuotaUsedUp
 from sessions_app.runs.runtime_client import Sender
 from sessions_app.sessions import storage_location
 
@@ -139,7 +140,15 @@ class ManagedRunner(Runner):
         await self._runs.copy_session(self.app_name, user_id, session_id)
         session_key = self.app_name, user_id, session_id
         create = partial(_create_run, self._runs, *session_key, request, sender.get())
-        run = await background.create_callers_row(create)
+        held = held_response.get()
+        try:
+            run = await background.create_callers_row(create)
+        except QuotaUsedUp as error:
+            if held is not None:
+                await held.refuse(error)
+            raise
+        if held is not None:
+            await held.release()
         if run is None:
             events = start()  # ADK itself reports the missing session
         else:

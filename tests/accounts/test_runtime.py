@@ -47,17 +47,28 @@ async def test_runtime_stores_and_counts_the_person_that_the_web_process_names(s
         assert run.person == "Zoë", path
         await units_of_work.write(run.delete)
         assert (await sync_to_async(quota_enforcement.usage_today)("Zoë"))["parrot"].runs == number
-    status, headers, body = await send(supervisor, "s1")
-    assert (status, body["code"]) == (429, "quota_used_up")
-    assert int(headers["retry-after"]) > 0
+    for path in ("/run", "/run_sse"):
+        status, headers, body = await send(supervisor, "s1", path)
+        assert (status, json.loads(body)["code"]) == (429, "quota_used_up"), path
+        assert int(headers["retry-after"]) > 0
+    assert (await sync_to_async(quota_enforcement.usage_today)("Zoë"))["parrot"].runs == 2
 
 
-async def send(supervisor: Supervisor, session_id: str) -> tuple[int, dict[str, str], dict[str, str]]:
+async def test_admitted_run_is_streamed(supervisor):
+    await create("s1", app_name="parrot")
+    status, headers, body = await send(supervisor, "s1", "/run_sse")
+    assert (status, headers["content-type"].partition(";")[0]) == (200, "text/event-stream")
+    assert body.startswith("data: {")
+
+
+async def send(
+    supervisor: Supervisor, session_id: str, path: str = "/run"
+) -> tuple[int, dict[str, str], str]:
     """Send a message on ADK's path to the runtime; return status, headers and body."""
     ids = {"appName": "parrot", "userId": "ann", "sessionId": session_id}
     body = json.dumps({**ids, "newMessage": {"role": "user", "parts": [{"text": "hello"}]}}).encode()
     headers = {**ZOE.headers(), "Content-Type": "application/json"}
     client = await supervisor.client("parrot")
-    async with client.open("POST", "/run", headers=headers, content=body) as response:
-        content = json.loads(await response.aread())
-        return response.status_code, dict(response.headers), content
+    async with client.open("POST", path, headers=headers, content=body) as response:
+        content = await response.aread()
+        return response.status_code, dict(response.headers), content.decode()
