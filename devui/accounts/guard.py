@@ -139,11 +139,12 @@ class UserRequired(Middleware):
             return None
         key = f"{request.method} {match.route}"
         if field := APP_FIELDS.get(key):
-            access.app = await units_of_work.read(targets.app_in_body, request, match.route, field)
+            named = await units_of_work.read(targets.app_in_body, request, match.route, field)
+            access.app = named or ""
             return _role_refusal(request, person, rule, access.app)
         if field := TARGET_APP_FIELDS.get(key):
             target = await units_of_work.read(targets.app_in_body, request, match.route, field)
-            return _role_refusal(request, person, rule, target) if target else None
+            return None if target == "" else _role_refusal(request, person, rule, target or "")
         if not rule.form_field:
             return None
         access.rule = rule.of_form(request.POST.dict())

@@ -41,16 +41,19 @@ def app_of(route: str, kwargs: Mapping[str, Any]) -> str:
     return _first(AgentSession.objects.filter(pk=session), "app_name") if session else ""
 
 
-def app_in_body(request: HttpRequest, route: str, field: str) -> str:
-    """Return the app that a field of the body of a request names, or that of its session; empty if it names none."""
+def app_in_body(request: HttpRequest, route: str, field: str) -> str | None:
+    """Return the app that a field of the body of a request names, or that of its session; empty if it names none.
+
+    None if the body cannot be read: that the view could not read it either must not be relied on.
+    """
     if not route.startswith(JSON_ROUTES):
         return str(request.POST.get(field, ""))
     try:
         body = json.loads(request.body)
-    except (ValueError, RecursionError):  # the view refuses it
-        return ""
+    except (ValueError, RecursionError):
+        return None
     if not isinstance(body, dict):
-        return ""
+        return None
     if field == SESSION_FIELD:
         key = body.get(field)
         return app_of("", {"session": key}) if isinstance(key, int) else ""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
-from django.db import models, transaction
+from django.db import IntegrityError, models, transaction
 
 from devui.accounts.models import Login, Membership, OidcAccount
 from devui.accounts.roles import Role
@@ -38,22 +38,27 @@ def create_user(
         user.clean_fields(exclude=["password"])
     except ValidationError as error:
         raise BadInput(f"{name!r} is not a name for a user.", hint=" ".join(error.messages)) from error
-    if User.objects.filter(username__iexact=name).exists():
-        raise AlreadyExists(
-            f"There is a user {name!r} already.", hint=f"To change it: `python manage.py changeuser {name}`."
+    if not name.strip("."):  # browsers remove such parts of a path, so the user would have no page
+        raise BadInput(
+            f"{name!r} is not a name for a user.", hint="Use a letter, a digit or one of @ + - _, too."
         )
+    if User.objects.filter(username__iexact=name).exists():
+        raise _exists(name)
     if has_password:
         password = password or generate_password()
         require_strong_password(password, user)
         user.set_password(password)
     else:
         user.set_unusable_password()
-    with transaction.atomic():
-        user.save()
-        Membership.objects.create(user=user, role=Role.READER if apps else role)
-        Membership.objects.bulk_create(
-            Membership(user=user, app=app, role=role) for app in dict.fromkeys(apps)
-        )
+    try:
+        with transaction.atomic():
+            user.save()
+            Membership.objects.create(user=user, role=Role.READER if apps else role)
+            Membership.objects.bulk_create(
+                Membership(user=user, app=app, role=role) for app in dict.fromkeys(apps)
+            )
+    except IntegrityError as error:  # a simultaneous request has just created it
+        raise _exists(name) from error
     return password
 
 
@@ -98,12 +103,13 @@ def set_active(user: User, *, is_active: bool) -> None:
     Raises:
         BadInput: nobody else is an admin.
     """
-    if not is_active:
-        _require_other_admin(user)
-    user.is_active = is_active
-    user.save(update_fields=["is_active"])
-    if not is_active:
-        Login.objects.filter(user=user).delete()
+    with transaction.atomic():
+        if not is_active:
+            _require_other_admin(user)
+        user.is_active = is_active
+        user.save(update_fields=["is_active"])
+        if not is_active:
+            Login.objects.filter(user=user).delete()
 
 
 def set_password(user: User, password: str = "") -> str:
@@ -156,12 +162,23 @@ def require_strong_password(password: str, user: User) -> None:
         raise BadInput("The password is too weak.", hint=" ".join(error.messages)) from error
 
 
+def _exists(name: str) -> AlreadyExists:
+    return AlreadyExists(
+        f"There is a user {name!r} already.", hint=f"To change it: `python manage.py changeuser {name}`."
+    )
+
+
 def _admins() -> models.QuerySet[Membership]:
     return Membership.objects.filter(app="", role=Role.ADMIN, user__is_active=True)
 
 
 def _require_other_admin(user: User) -> None:
-    if _admins().filter(user=user).exists() and not _admins().exclude(user=user).exists():
+    """Refuse a change of the only admin.
+
+    The lock on all admins and their users makes simultaneous changes wait: two admins could demote each other.
+    """
+    admins = set(_admins().select_for_update().order_by("pk").values_list("user", flat=True))
+    if admins == {user.pk}:
         raise BadInput(
             f"{user.username!r} is the only admin.",
             hint="First make another: `python manage.py createuser NAME --role admin`.",

@@ -79,6 +79,18 @@ async def test_fork_needs_the_role_in_the_app_of_the_fork(web):
         assert answer.status_code == status, answer.text
 
 
+async def test_fork_with_an_unreadable_body_needs_the_role_everywhere(web):
+    web.cookies.update(await cookies_of_weather_runner())
+    pk = await session_of("weather")
+    deep = b'{"title": ' + b"[" * 100_000 + b"]" * 100_000 + b', "title": "", "app": "writer"}'
+    for body in (
+        b"{",
+        deep,
+    ):  # whether a nested body can be read depends on the depth of the stack that reads it
+        refused = await web.post(f"/api/v1/sessions/{pk}/fork", content=body, headers=BROWSER)
+        assert refused.status_code == 403, refused.text
+
+
 async def test_request_without_an_app_needs_the_role_everywhere(web):
     web.cookies.update(await cookies_of_weather_runner())
     pk = await session_of("weather")

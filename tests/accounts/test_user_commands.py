@@ -54,6 +54,7 @@ def test_empty_password_is_generated_and_shown_once(give_input):
         ("reader", PASSWORD, "There is a user 'reader' already"),
         ("READER", PASSWORD, "There is a user 'READER' already"),
         ("a b", PASSWORD, "'a b' is not a name for a user"),
+        ("..", PASSWORD, "'..' is not a name for a user"),
         ("ann", "short", "too weak"),
         ("annabella1", "annabella12", "too similar to the username"),
     ],
