@@ -19,6 +19,7 @@ from devui.web import page_context
 from tests.browser import OpenWindow
 from tests.e2e.axe import CONTRAST_RULES, WCAG_RULES, violations
 from tests.e2e.conftest import LIVE, Server, open_new_session, say
+from tests.e2e.offered_controls import find_refused_controls
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("demo")]
 
@@ -345,7 +346,7 @@ def overflow(page: Page) -> list[str]:
 def test_page_is_accessible_in_both_themes_and_fits_narrow_screen(page: Page, place: Place):
     place.opened(page)
     assert resolve(urlsplit(page.url).path).url_name == place.route
-    violation_list = violations(page, WCAG_RULES)
+    violation_list = violations(page, WCAG_RULES) + find_refused_controls(page)
     light = page.evaluate(PAPER)
     page.evaluate("document.documentElement.dataset.theme = 'dark'")
     expect(page.locator("body")).not_to_have_css("background-color", light)
