@@ -183,7 +183,7 @@ async def run_sse(request: HttpRequest) -> HttpResponseBase:
 
 
 async def _run(request: HttpRequest, path: str) -> HttpResponseBase:
-    """Forward a run. The runtime counts it for the quotas, but may have begun to answer then.
+    """Forward a run if the quotas of its person leave one. The runtime counts it, and refuses it if another took the last.
 
     Raises:
         QuotaUsedUp: a quota of the person is used up.

@@ -1,6 +1,6 @@
-"""Check of quotas before a request is forwarded to a runtime, so that it can still be refused with 429.
+"""Check of quotas before a request is forwarded to a runtime, which counts the run and checks them again.
 
-The runtime counts the run, and may have begun its response by then.
+A request that is refused here starts no process, and `/run_live` is refused before its socket opens.
 """
 
 from __future__ import annotations
