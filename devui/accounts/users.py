@@ -13,6 +13,7 @@ from django.db import IntegrityError, models, transaction
 from devui.accounts.models import Login, Membership, OidcAccount
 from devui.accounts.roles import Role
 from sessions_app.errors import AlreadyExists, BadInput, NotFound
+from sessions_app.ids import check_id
 
 GENERATED_BYTES = 15
 
@@ -27,7 +28,7 @@ def create_user(
         has_password: False if the user can sign in only by single sign-on; then the result is empty.
 
     Raises:
-        BadInput: the name or the password is not acceptable.
+        BadInput: the name, the password or the name of an app is not acceptable.
         AlreadyExists: the name is taken.
     """
     user = User(username=name)
@@ -44,6 +45,7 @@ def create_user(
         )
     if User.objects.filter(username__iexact=name).exists():
         raise _exists(name)
+    _check_apps(apps)
     if has_password:
         password = password or generate_password()
         require_strong_password(password, user)
@@ -84,8 +86,9 @@ def set_role(user: User, role: Role, apps: Sequence[str] = ()) -> None:
     """Set a user's role in the given apps; without apps, set it everywhere and remove single-app roles.
 
     Raises:
-        BadInput: nobody else is an admin.
+        BadInput: nobody else is an admin, or the name of an app is not acceptable.
     """
+    _check_apps(apps)
     with transaction.atomic():
         for app in apps:
             Membership.objects.update_or_create(user=user, app=app, defaults={"role": role})
@@ -160,6 +163,11 @@ def require_strong_password(password: str, user: User) -> None:
         validate_password(password, user)
     except ValidationError as error:
         raise BadInput("The password is too weak.", hint=" ".join(error.messages)) from error
+
+
+def _check_apps(apps: Sequence[str]) -> None:
+    for app in apps:
+        check_id("app", app)
 
 
 def _exists(name: str) -> AlreadyExists:
