@@ -183,7 +183,7 @@ async def run_sse(request: HttpRequest) -> HttpResponseBase:
 
 
 async def _run(request: HttpRequest, path: str) -> HttpResponseBase:
-    """Forward a run if the quotas of its person leave one. The runtime counts it, and refuses it if another took the last.
+    """Forward a run if the quotas of its person allow it. The runtime counts it, and checks them again.
 
     Raises:
         QuotaUsedUp: a quota of the person is used up.
