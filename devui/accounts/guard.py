@@ -61,6 +61,8 @@ BODILESS_METHODS = frozenset({"HEAD", "OPTIONS"})
 CLIENT_LEFT = 499
 """Status in the audit log of a request whose client left before the response: its effects stay."""
 
+UNIDENTIFIED = "The store cannot tell who sends this request."
+
 NO_USERS = Problem(
     503,
     "Nobody can sign in yet: there is no active admin.",
@@ -111,7 +113,13 @@ class UserRequired(Middleware):
         try:
             refusal = await self._refusal(request)
         except DevUIError as error:
-            refusal = error_responses.bare_response(request, error_responses.problem_of(error))
+            problem = error_responses.problem_of(error)
+            if person_of(request) is None:  # a stranger, perhaps: only the log names the store
+                log.error("Nobody can be identified: %s", error.message)
+                problem = replace(
+                    problem, detail=UNIDENTIFIED, hint="The log of the server says why. Try again."
+                )
+            refusal = error_responses.bare_response(request, problem)
         try:
             response = refusal or await self.get_response(request)
         except asyncio.CancelledError:  # the client has left, which undoes nothing

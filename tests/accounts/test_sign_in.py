@@ -50,6 +50,17 @@ async def test_probe_without_login_learns_only_whether_the_server_works(web, mon
     assert (await web.post("/health")).status_code == 401
 
 
+@pytest.mark.parametrize("path", ["/ready", "/health", "/", "/api/v1/runs"])
+async def test_fault_of_the_store_is_not_described_to_strangers(web, monkeypatch, path):
+    def fail(text: str) -> None:
+        raise StoreUnavailable("The store 'secret' does not answer.", hint="Start it.")
+
+    monkeypatch.setattr(logins, "_find_by_token", fail)
+    answer = await web.get(path, headers={"Authorization": "Bearer x"})
+    assert answer.status_code == 503
+    assert "secret" not in answer.text
+
+
 async def test_form_sent_after_the_login_ended_gets_the_form_for_users(web):
     headers = {**BROWSER, "Referer": "http://127.0.0.1/sessions/?q=a"}
     answer = await web.post("/sessions/new/", headers=headers)
