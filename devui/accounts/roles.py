@@ -249,6 +249,11 @@ APP_FIELDS = {
     "POST api/v1/runs": "session",
     "POST run": "appName",
     "POST run_sse": "appName",
+    "POST artifacts/upload/": "app",
+    "POST memory/add/": "app",
+    "POST evals/new/": "app",
+    "POST evals/upload/": "app",
+    "POST api/v1/evals/runs": "app",
 }
 """Fields of forms and JSON bodies that name the app or a session of it, of requests whose address does not."""
 

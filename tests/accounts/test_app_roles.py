@@ -43,6 +43,11 @@ async def test_role_applies_to_objects_of_its_app(web, app, is_allowed):
         ("POST", "/run_sse", {"json": {"app_name": app}}),
         ("POST", "/run", {"json": {"appName": app, "app_name": "weather"}}),
         ("POST", "/sessions/new/", {"data": {"app": app, "user": ""}}),
+        ("POST", "/memory/add/", {"data": {"app": app}}),
+        ("POST", "/artifacts/upload/", {"data": {"app": app}, "files": {"file": ("a.txt", b"x")}}),
+        ("POST", "/evals/new/", {"data": {"app": app}}),
+        ("POST", "/evals/upload/", {"data": {"app": app}}),
+        ("POST", "/api/v1/evals/runs", {"json": {"app": app}}),
     ]
     for method, path, body in requests:
         response = await web.request(method, path, headers=BROWSER, **body)
