@@ -39,10 +39,8 @@ def create_user(
         user.clean_fields(exclude=["password"])
     except ValidationError as error:
         raise BadInput(f"{name!r} is not a name for a user.", hint=" ".join(error.messages)) from error
-    if not name.strip("."):  # browsers remove such parts of a path, so the user would have no page
-        raise BadInput(
-            f"{name!r} is not a name for a user.", hint="Use a letter, a digit or one of @ + - _, too."
-        )
+    if name[0] in ".-":  # `..` has no page in a browser, and `--help` is an option of commands
+        raise BadInput(f"{name!r} is not a name for a user.", hint="Let it begin with another character.")
     if User.objects.filter(username__iexact=name).exists():
         raise _exists(name)
     _check_apps(apps)

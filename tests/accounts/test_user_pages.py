@@ -89,6 +89,7 @@ async def test_disabled_user_cannot_sign_in_until_enabled(admin):
         ({"name": "READER", "role": "1"}, "There is a user 'READER' already"),
         ({"name": "a b", "role": "1"}, "'a b' is not a name for a user"),
         ({"name": "..", "role": "1"}, "'..' is not a name for a user"),
+        ({"name": "--help", "role": "1"}, "'--help' is not a name for a user"),
         ({"name": "ann", "role": "2", "apps": "\u00e9" * 300}, "is longer than 512 bytes"),
         ({"name": "", "role": "1"}, "This field is required"),
         ({"name": "ann", "role": "9"}, "Select a valid choice"),

@@ -18,7 +18,7 @@ from sessions_app.http import note_object
 from sessions_app.store import units_of_work
 
 LIST, PAGE = "devui/accounts/users.html", "devui/accounts/user.html"
-MAX_LISTED = 1_000
+MAX_LISTED = 300
 METHODS = ["GET", "HEAD", "POST"]
 
 
