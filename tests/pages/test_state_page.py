@@ -10,6 +10,7 @@ from sessions_app.events.attribution import Writer
 from sessions_app.models import StateChange
 from sessions_app.sessions import state_edits, writes
 from sessions_app.state import shared_state
+from sessions_app.state.diff.points import FEW_KEYS
 from tests.pages.client import Get
 from tests.pages.html import Element, table
 from tests.timeline.story import Story, many_keys
@@ -85,7 +86,7 @@ def test_the_history_of_a_removed_key_is_still_at_hand(get: Get):
 
 
 def test_removed_keys_are_not_searched_among_very_many(get: Get):
-    story = Story("s1", {"app:limit": 3, **many_keys("app:")})
+    story = Story("s1", {"app:limit": 3, **many_keys("app:", FEW_KEYS + 1)})
     state_edits.remove_key(story.pk, "app:limit")
     assert not get("/state/?app=weather").all("ul", "gone-keys")
 
