@@ -42,6 +42,10 @@ def await_status(web: Web, run_id: str, status: str = "running") -> None:
     wait_for(lambda: web.status(run_id), lambda current: current == status)
 
 
+def await_begin(web: Web, run_id: str) -> None:
+    wait_for(lambda: web.status(run_id), lambda current: current != "queued")
+
+
 def test_killed_web_process_ends_no_run(team):
     one, other = team.start_web(), team.start_web()
     start(team, 1)
@@ -94,9 +98,9 @@ def test_eval_run_of_a_killed_worker_goes_on_at_another(team):
 def test_stopped_worker_finishes_its_run_and_takes_no_more(team):
     web = team.start_web()
     first, _ = start(team, 2)
-    ids = [web.run(web.session(), f"say {WORDS * 2}") for _ in range(4)]
-    for run_id in ids:
-        await_status(web, run_id)
+    ids = [web.run(web.session(), f"say {WORDS * 6}") for _ in range(4)]
+    for run_id in ids:  # on a slow machine the first may have ended when the last begins
+        await_begin(web, run_id)
     first.process.send_signal(signal.SIGTERM)
     late = web.run(web.session(), "say late")
     assert {web.end_of(run_id)["status"] for run_id in [*ids, late]} == {"done"}
