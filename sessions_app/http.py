@@ -36,7 +36,7 @@ CHUNK = 256 * 1024
 
 @dataclass(slots=True)
 class Access:
-    """What the guard of the login knows about a request.
+    """The sender of a request and, for the audit log, its objects. The guard of the login sets it.
 
     Attributes:
         is_authenticated: whether its sender has logged in; false where no login is set up.

@@ -35,9 +35,9 @@ async def status_of_sign_in(name: str, password: str = PASSWORD) -> int:
 
 
 def shown_password(text: str) -> str:
-    found = re.search(r'id="new-password">([^<]+)<', text)
-    assert found
-    return found[1]
+    match = re.search(r'id="new-password">([^<]+)<', text)
+    assert match
+    return match[1]
 
 
 @sync_to_async

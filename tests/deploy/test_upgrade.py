@@ -194,7 +194,7 @@ def is_refused(process: subprocess.Popen[str], log: Path) -> bool:
     return status == 2 and text.count("\n") == 1 and names_migration and "Update DevUI" in text
 
 
-def lost(before: Rows, after: Rows) -> list[str]:
+def find_lost_rows(before: Rows, after: Rows) -> list[str]:
     """Return the rows that are not there any more with every value that they had."""
     return [
         f"{table}: {row}"
@@ -227,7 +227,7 @@ def test_upgrade_loses_nothing_and_rollback_restores_the_earlier_version(contain
     containers.run(migrate)
     migrated = containers.rows()
     assert TABLE in migrated
-    assert lost(before, migrated) == []
+    assert find_lost_rows(before, migrated) == []
 
     containers.image = "devui:before"
     refused = [containers.start_process(*words) for words in (("web", "--port", "0"), ("worker",))]

@@ -18,18 +18,19 @@ CONTROLS = """() => {
     const at = (node, method, url, name = "", value = "") =>
         ({ method, url: new URL(url, document.baseURI).href, role: roleOf(node), name, value,
            html: node.outerHTML.replaceAll(/\\s+/g, " ").slice(0, 160) });
-    const found = [];
+    const controls = [];
     for (const form of document.querySelectorAll("form[method=post]:not(#dialog form)"))
         for (const button of document.querySelectorAll("button, input[type=submit]"))
             if (button.form === form && button.type === "submit")
-                found.push(at(button, "POST", button.getAttribute("formaction") ?? form.getAttribute("action") ?? "",
+                controls.push(at(button, "POST", button.getAttribute("formaction") ?? form.getAttribute("action") ?? "",
                     button.name, button.value));
     for (const method of ["post", "put", "patch", "delete"])
         for (const node of document.querySelectorAll(`[hx-${method}]:not(form)`))
-            found.push(at(node, method.toUpperCase(), node.getAttribute(`hx-${method}`), node.name, node.value));
+            controls.push(
+                at(node, method.toUpperCase(), node.getAttribute(`hx-${method}`), node.name, node.value));
     for (const link of document.querySelectorAll("a[hx-target='#dialog-content']"))
-        found.push(at(link, "LINK", link.href));
-    return found;
+        controls.push(at(link, "LINK", link.href));
+    return controls;
 }"""
 
 
