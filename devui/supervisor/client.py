@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
@@ -44,11 +45,12 @@ class SupervisedProcesses(Protocol):
         """End a process that does not react to the cancellation of its run."""
 
 
-class PeerClient:
+class PeerClient(ABC):
     """Sends requests to the process of an app. Subclasses find the process."""
 
+    @abstractmethod
     async def _find_peer(self) -> http_calls.Peer:
-        raise NotImplementedError
+        """Return where the process answers."""
 
     @asynccontextmanager
     async def open(
