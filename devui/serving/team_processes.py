@@ -23,9 +23,6 @@ END_SEQUENCE = ((signal.SIGTERM, END_S), (signal.SIGTERM, KILL_S), (signal.SIGKI
 
 POLL_S = 0.1
 
-NOT_STARTED = 2
-"""Exit status of a command that does not start, after it has written why."""
-
 READY_WORDS = ("DevUI serves", "Worker with")
 """Beginnings of the lines that processes write once they serve."""
 
@@ -90,11 +87,11 @@ class TeamProcesses:
 
     def wait_until_ready(self) -> bool:
         """Wait until all processes serve. Return False if one has ended, or a signal ends the team before."""
-        while not all(process.is_ready for process in self._processes):
-            if self._is_ending or any(process.poll() is not None for process in self._processes):
-                return False
+        while not (self._is_ending or self.describe_ended()):
+            if all(process.is_ready for process in self._processes):
+                return True
             time.sleep(POLL_S)
-        return True
+        return False
 
     def wait(self) -> None:
         """Wait for a signal, or until all processes have ended. A process that ends alone is reported."""
@@ -126,9 +123,13 @@ class TeamProcesses:
         for process in self._processes:
             process.join_output()
 
-    def statuses(self) -> list[int]:
-        """Return the exit statuses of the processes that have ended."""
-        return [status for process in self._processes if (status := process.poll()) is not None]
+    def describe_ended(self) -> str:
+        """Return the processes that have ended, each with its status; empty if all run."""
+        return ", ".join(
+            f"{process.name} has ended with status {status}"
+            for process in self._processes
+            if (status := process.poll()) is not None
+        )
 
     def _request_end(self, number: int, frame: FrameType | None) -> None:
         self._is_ending = True

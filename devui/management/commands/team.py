@@ -46,15 +46,16 @@ class Command(BaseCommand):
             raise CommandError(f"{error.message} {error.hint}".strip(), returncode=2) from error
         processes = team_processes.TeamProcesses(_process_commands(options), self._write_line)
         try:
-            if processes.wait_until_ready():
+            is_ready = processes.wait_until_ready()
+            ended = processes.describe_ended()
+            if is_ready:
                 addresses = " and ".join(f"http://127.0.0.1:{port}/" for port in _ports(options))
                 self._write_line(f"\nThe team serves on {addresses}\n{sign_in}\nCtrl-C ends all.\n")
                 processes.wait()
-            refused = team_processes.NOT_STARTED in processes.statuses()
         finally:
             processes.end()
-        if refused:
-            raise CommandError("The team does not start: see above.", returncode=2)
+        if ended and not is_ready:
+            raise CommandError(f"The team does not start: {ended}. See above.", returncode=2)
 
     def _prepare_store(self) -> str:
         """Create database, tables and the first admin. Return how to sign in."""
