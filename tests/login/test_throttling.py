@@ -85,4 +85,5 @@ async def test_page_shows_seconds_to_wait(web, login):
     answer = await sign_in(web)
     assert answer.status_code == 429
     assert "Try again in" in answer.text
+    assert 0 < int(answer.headers["retry-after"]) <= WINDOW_S
     assert "set-cookie" not in answer.headers

@@ -12,7 +12,14 @@ from django.views.decorators.http import require_http_methods, require_POST
 from devui.accounts import guard, logins
 from devui.web.login import throttling
 from devui.web.login.throttling import TooManyAttempts
-from devui.web.login.views import MAX_PASSWORD, login_page, root_path, safe_path, set_cookie
+from devui.web.login.views import (
+    MAX_PASSWORD,
+    login_page,
+    root_path,
+    safe_path,
+    set_cookie,
+    throttled_page,
+)
 from sessions_app.store import units_of_work
 
 MAX_NAME = 150
@@ -37,9 +44,7 @@ async def sign_in(request: HttpRequest) -> HttpResponse:
     try:
         user = await throttling.throttle.attempt(verify, request.META.get("REMOTE_ADDR", ""), name)
     except TooManyAttempts as error:
-        response = await show(f"{error.message} {error.hint}", error.status, name=name)
-        response.headers["Retry-After"] = str(error.retry_after)
-        return response
+        return await throttled_page(request, next_path, error, name=name)
     if user is None:
         return await show("Wrong name or password.", 422, name=name)
     redirect = HttpResponseRedirect(next_path, status=303)

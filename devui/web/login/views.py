@@ -37,7 +37,7 @@ async def sign_in(request: HttpRequest) -> HttpResponse:
         if await throttle.check(login, password, address):
             return _signed_in_response(request, login, next_path)
     except TooManyAttempts as error:
-        return await login_page(request, next_path, f"{error.message} {error.hint}", error.status)
+        return await throttled_page(request, next_path, error)
     return await login_page(request, next_path, "Wrong password.", 422)
 
 
@@ -101,6 +101,16 @@ async def login_page(
     }
     response = await sync_to_async(render)(request, guard.FORM, context, status=status)
     response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+async def throttled_page(
+    request: HttpRequest, next_path: str, error: TooManyAttempts, **context: object
+) -> HttpResponse:
+    """Return the sign-in page that says when passwords can be tried again."""
+    problem = f"{error.message} {error.hint}"
+    response = await login_page(request, next_path, problem, error.status, **context)
+    response.headers["Retry-After"] = str(error.retry_after)
     return response
 
 
