@@ -106,7 +106,7 @@ class LimitsOut(Schema):
 class QuotaIn(LimitsOut):
     """A quota: limits of the runs of a user, or of every user."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     person: str = Field(default="", max_length=150, description="Name; empty: every user.")
     app: str = Field(default="", description="App; empty: all apps together.")
