@@ -15,6 +15,9 @@ import pytest
 
 from tests.required_programs import missing
 
+PATIENCE_S = 240
+"""Seconds that a program of PostgreSQL may take. A virtual machine can stand still for a minute."""
+
 
 class Cluster:
     """A PostgreSQL server of the test's own."""
@@ -35,20 +38,28 @@ class Cluster:
 
     def restart(self, mode: str) -> None:
         """Restart as an update does ("fast"), or as after a crash ("immediate"); return when it answers."""
-        self._run("pg_ctl", "-w", "-m", mode, "-l", str(self._data.parent / "log"), "restart")
+        self._control("-m", mode, "-l", str(self._data.parent / "log"), "restart")
 
     def stop(self, mode: str = "immediate") -> None:
-        self._run("pg_ctl", "-w", "-m", mode, "stop")
+        self._control("-m", mode, "stop")
 
     def start(self) -> None:
         """Start it again; return when it answers."""
-        self._run("pg_ctl", "-w", "-l", str(self._data.parent / "log"), "-o", self._options, "start")
+        self._control("-l", str(self._data.parent / "log"), "-o", self._options, "start")
+
+    def _control(self, *arguments: str) -> None:
+        self._run("pg_ctl", "-w", "-t", str(PATIENCE_S), *arguments)
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [str(self._binaries / program), "-D", str(self._data), *arguments]
         user = "postgres" if os.geteuid() == 0 else None  # PostgreSQL refuses to run as root
         subprocess.run(
-            command, user=user, cwd=self._data.parent, check=True, stdout=subprocess.DEVNULL, timeout=60
+            command,
+            user=user,
+            cwd=self._data.parent,
+            check=True,
+            stdout=subprocess.DEVNULL,
+            timeout=PATIENCE_S,
         )
 
 
