@@ -52,7 +52,7 @@ lock: $(VENV)/.dev ## update the lock file after a change of pyproject.toml (to 
 	$(MAKE) --no-print-directory licenses
 
 .PHONY: test
-test: $(VENV)/.dev ## run the tests: all on SQLite, then those of sessions and search on PostgreSQL where one answers
+test: $(VENV)/.dev ## run the tests, on SQLite
 	sh tests/run $(BIN)/python
 
 .PHONY: test-lowest
@@ -64,7 +64,7 @@ test-newest: $(VENV)/.dev ## run the same tests with the newest releases, on the
 	sh tests/run_versions $(BIN)/uv highest
 
 .PHONY: soak
-soak: $(VENV)/.dev ## run the tests that take long: kills, limits, every page in a browser
+soak: $(VENV)/.dev ## run the tests that take long (kills, limits, every page in a browser), then those of the store on PostgreSQL
 	sh tests/run $(BIN)/python soak
 
 ADK_JS := .adk-js

@@ -21,17 +21,11 @@ pytest_plugins = [
     "tests.runnable_app",
 ]
 
-CLIENTS = {"async_client", "client", "get", "web"}
-"""Fixtures that ask for pages and the API: what they get is made of rows, whatever database has read them."""
-
 TEAMS = "tests/workers/"
 """Tests that start teams of web processes and workers."""
 
 FIRST = (TEAMS, "tests/test_with_")
 """Tests that run one after the other and take longer than any file: begun last, they would leave two workers idle."""
-
-SQL_FOLDERS = ("tests/sessions/", "tests/search/", "tests/trends/")
-"""Tests of what the store's SQL does, which differs between databases."""
 
 ALL_SOAK = re.compile(r"^pytestmark = .*\bmark\.soak\b", re.MULTILINE)
 """Line of a module of which every test takes long."""
@@ -75,14 +69,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "django_db_setup" in getattr(item, "fixturenames", ()) or item.get_closest_marker("django_db"):
             item.add_marker("store")
-        if CLIENTS & set(getattr(item, "fixturenames", ())):
-            item.add_marker("anywhere")
-        if (
-            item.nodeid.startswith(SQL_FOLDERS)
-            and "store" in item.keywords
-            and "anywhere" not in item.keywords
-        ):
-            item.add_marker("sql")
         if "soak" in item.keywords and "soak" not in config.option.markexpr:
             item.add_marker(pytest.mark.skip(reason="takes long: run by `make soak`"))
 

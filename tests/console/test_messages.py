@@ -23,8 +23,6 @@ from tests.console.schemas import RUN_CONFIG_SCHEMA, TRIP_SCHEMA
 from tests.pages.html import parse
 from tests.timeline.story import Story
 
-pytestmark = pytest.mark.anywhere
-
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 API_KEY = {"authScheme": {"type": "apiKey", "in": "header", "name": "X-Key"}, "credentialKey": "k"}
 

@@ -19,8 +19,6 @@ from tests.console.fake_runtimes import RecordingRuntime
 from tests.pages.html import parse
 from tests.timeline.story import Story
 
-pytestmark = pytest.mark.anywhere
-
 PICTURE = {"inlineData": {"mimeType": "image/png", "data": "QUFB", "displayName": "a.png"}}
 
 

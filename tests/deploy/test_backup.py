@@ -27,7 +27,7 @@ from tests.deploy.deployment import (
 from tests.postgres import Cluster, cluster
 from tests.runtime.web_command import ROOT
 
-pytestmark = [pytest.mark.soak, pytest.mark.anywhere]
+pytestmark = pytest.mark.soak
 
 __all__ = ["cluster"]
 

@@ -32,7 +32,7 @@ from tests.postgres import Cluster, cluster
 from tests.runtime.web_command import ROOT
 from tests.workers.team import ACTIVE, PATIENCE_S, Member, Web, wait_for
 
-pytestmark = [pytest.mark.soak, pytest.mark.anywhere]
+pytestmark = pytest.mark.soak
 
 __all__ = ["cluster"]
 

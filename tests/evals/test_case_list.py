@@ -14,8 +14,6 @@ from tests.evals.builders import case, evalset, turn
 from tests.evals.web_pages import start_run
 from tests.pages.html import parse
 
-pytestmark = pytest.mark.anywhere
-
 MANY = 1000
 
 

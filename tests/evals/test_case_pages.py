@@ -20,8 +20,6 @@ from tests.evals.builders import LEGACY, case, evalset, text, turn, write
 from tests.evals.form_filling import Browser
 from tests.hostile_ids import HOSTILE_IDS
 
-pytestmark = pytest.mark.anywhere
-
 SET = "/evals/counter/set/"
 TWO = evalset(
     case("one", turn("hi", "yo", [{"name": "f", "args": {"x": 1}}]), ours=1),

@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 
-import pytest
-
 from evals_app.analysis.ci_gate import Gate
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs.writes import notes
@@ -16,8 +14,6 @@ from tests.evals import stored_runs
 from tests.evals.run_evals_command import run_evals, usage_error
 from tests.evals.stored_runs import cases, passing
 from tests.store import store_url
-
-pytestmark = pytest.mark.anywhere
 
 MATCH = "--criteria=response_match_score=1"
 

@@ -29,8 +29,6 @@ from tests.evals import agents
 from tests.evals.builders import case, evalset, turn, write
 from tests.settable_clock import STEPS_S, Clock
 
-pytestmark = pytest.mark.anywhere
-
 TWO = evalset(*[case(word, turn(word, "fine")) for word in ("go", "set")])
 
 

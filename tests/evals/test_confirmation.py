@@ -35,7 +35,6 @@ def break_case(echo):
     return renamed
 
 
-@pytest.mark.anywhere
 def test_command_repeats_a_suspicious_case_and_fails_on_what_is_confirmed(store, echo):
     for _ in range(5):
         run_judged(echo)
@@ -51,7 +50,6 @@ def test_command_repeats_a_suspicious_case_and_fails_on_what_is_confirmed(store,
     assert (json.loads(confirmation.case_ids), confirmation.num_runs, confirmation.failed) == (["a"], 5, 5)
 
 
-@pytest.mark.anywhere
 def test_command_does_not_repeat_what_has_not_fallen(store, echo):
     for _ in range(4):
         run_judged(echo)
@@ -60,7 +58,6 @@ def test_command_does_not_repeat_what_has_not_fallen(store, echo):
     assert not EvalRun.objects.filter(source=rerun.CONFIRMATION).exists()
 
 
-@pytest.mark.anywhere
 def test_command_says_why_a_case_was_not_repeated(store, echo):
     run_judged(echo)
     code, out = run_judged(break_case(echo), "--baseline=previous", "--fail-on=regression", "--confirm=5")
@@ -69,7 +66,6 @@ def test_command_says_why_a_case_was_not_repeated(store, echo):
     assert not EvalRun.objects.filter(source=rerun.CONFIRMATION).exists()
 
 
-@pytest.mark.anywhere
 def test_confirmation_without_baseline_or_with_wrong_number_is_refused(store, echo):
     assert "--confirm needs a baseline" in usage_error(echo, "s", "--confirm=5")
     assert "must be 1 to 100, not 0" in usage_error(echo, "s", "--confirm=0", "--baseline=previous")

@@ -17,8 +17,6 @@ from sessions_app.store import units_of_work
 from tests.evals import agents
 from tests.evals.builders import case, evalset, turn
 
-pytestmark = pytest.mark.anywhere
-
 
 def rows(run):
     return list(

@@ -9,8 +9,6 @@ import pytest
 from evals_app.execution.admission import AttemptAdmission
 from evals_app.execution.executor import AttemptExecutor
 
-pytestmark = pytest.mark.anywhere
-
 
 async def test_waiting_attempts_start_when_capacity_grows_unless_cancelled():
     gates = Gates()

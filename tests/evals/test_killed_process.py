@@ -17,7 +17,7 @@ from tests import forked_processes
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.run_evals_command import environment, run_evals_argv
 
-pytestmark = [pytest.mark.soak, pytest.mark.anywhere]
+pytestmark = pytest.mark.soak
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0

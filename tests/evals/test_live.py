@@ -23,8 +23,6 @@ from evals_app.runs.writes.outcomes import Outcome
 from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn, write
 
-pytestmark = pytest.mark.anywhere
-
 PATIENCE = 60
 
 

@@ -23,7 +23,7 @@ from tests.evals import stored_runs
 from tests.evals.run_evals_command import EXAMPLE_AGENTS, run_evals, usage_error
 from tests.evals.stored_runs import broken, cases, failing, passing
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.anywhere]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 HOSTILE = [
     "@everyone",

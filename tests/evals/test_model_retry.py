@@ -33,8 +33,6 @@ from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn
 from tests.evals.refused_models import SOON, Fails, agent, client_error
 
-pytestmark = pytest.mark.anywhere
-
 Status = EvalAttempt.Status
 
 BRIEFLY = EvalRunLimits(retry_seconds=0.3)

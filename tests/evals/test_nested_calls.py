@@ -20,8 +20,6 @@ from tests.evals.builders import case, evalset, turn
 from tests.evals.web_pages import get_page
 from tests.fake_models import ScriptedModel, call
 
-pytestmark = pytest.mark.anywhere
-
 TRAJECTORY = "tool_trajectory_avg_score"
 NESTED = {"threshold": 1.0, "include_nested": True}
 TOP = [{"name": "a1", "args": {"request": "down"}}]

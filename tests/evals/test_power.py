@@ -245,7 +245,6 @@ async def plan_text(web, status=200, **fields):
     return " ".join(part.text.split())
 
 
-@pytest.mark.anywhere
 async def test_run_form_asks_for_the_chance_to_see_a_drop(web, smoke):
     form = (await get_page(web, "/evals/counter/smoke/")).one("form", id="run-form")
     run, *others = form.all("button")
@@ -254,7 +253,6 @@ async def test_run_form_asks_for_the_chance_to_see_a_drop(web, smoke):
     assert "With 3 repetitions and no earlier outcomes no drop can be proven." in await plan_text(web)
 
 
-@pytest.mark.anywhere
 async def test_plan_without_scripts_is_a_page(web, process, smoke):
     await start_run(web, num_runs="3")
     page = await post_plan(web)
@@ -266,7 +264,6 @@ async def test_plan_without_scripts_is_a_page(web, process, smoke):
     assert (await get_page(web, "/evals/counter/smoke/plan/")).one("h1").text == "Chance to see a drop"
 
 
-@pytest.mark.anywhere
 async def test_plan_refuses_an_invalid_form(web, smoke):
     assert "at most 1, not 2" in await plan_text(web, 422, drop="2")
     assert "The drop is no number: 'x'" in await plan_text(web, 422, drop="x")

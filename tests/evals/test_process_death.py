@@ -300,7 +300,6 @@ OUTCOMES = ["passed", "error", "passed", "error", "passed", "passed"]
 
 
 @pytest.mark.soak
-@pytest.mark.anywhere
 def test_the_command_line_outlives_agents_that_end_their_process(store, killer, tmp_path):
     results = tmp_path / "results.json"
     done = forked_processes.run(
@@ -346,7 +345,6 @@ LLMRegistry.register(Judge)
 
 
 @pytest.mark.soak
-@pytest.mark.anywhere
 @pytest.mark.parametrize(
     ("judge", "message"),
     [
@@ -379,7 +377,6 @@ def test_failed_judge_is_reported_and_exit_code_is_not_0(store, killer, tmp_path
 
 
 @pytest.mark.soak
-@pytest.mark.anywhere
 def test_an_agent_that_ends_its_process_as_it_is_loaded_could_not_run(store, killer):
     (killer / "agent.py").write_text("import os\nos._exit(4)\n")
     done = forked_processes.run(run_evals_argv(killer, "s", JUDGED), cwd=ROOT, env=environment())
@@ -409,7 +406,6 @@ def test_a_test_suite_outlives_agents_that_end_their_process(killer, tmp_path):
 
 
 @pytest.mark.soak
-@pytest.mark.anywhere
 async def test_server_resumes_its_runs_and_those_beside_the_killer(store, killer):
     def order(name):
         folder = open_folder(killer.parent)

@@ -16,8 +16,6 @@ from tests.evals.echo_agent import AGENT
 from tests.evals.pytest_suites import SUITE_ARGUMENTS, run_pytest, write_test
 from tests.store import store_url
 
-pytestmark = pytest.mark.anywhere
-
 ROOT = Path(__file__).resolve().parents[2]
 
 NOISY = AGENT.replace(

@@ -20,8 +20,6 @@ from tests.evals.builders import case, evalset, turn, write
 from tests.evals.form_filling import Browser
 from tests.sessions.build import event
 
-pytestmark = pytest.mark.anywhere
-
 OWNER = {"app_name": "counter", "user_id": "ann"}
 TOKEN = {"auth_type": "oauth2", "oauth2": {"client_id": "c", "access_token": "secret-of-ann"}}
 

@@ -22,8 +22,6 @@ from sessions_app.transfer.writers import ImportReport, import_location
 from tests.importers.import_jobs import wait_for_jobs
 from tests.pages.html import parse
 
-pytestmark = pytest.mark.anywhere
-
 
 def content_of(text: str, role: str = "model") -> types.Content:
     return types.Content(role=role, parts=[types.Part(text=text)])

@@ -33,8 +33,6 @@ from sessions_app.store import units_of_work
 from tests.evals import agents
 from tests.evals.builders import case, evalset, turn, write
 
-pytestmark = pytest.mark.anywhere
-
 Status = EvalAttempt.Status
 
 

@@ -18,8 +18,6 @@ from sessions_app.models import RuntimeProcess
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.run_evals_command import EXAMPLE_AGENTS, run_evals, usage_error
 
-pytestmark = pytest.mark.anywhere
-
 
 def test_an_evalset_that_passes_exits_0(store):
     code, out = run_evals(EXAMPLE_AGENTS / "weather", "lookups")

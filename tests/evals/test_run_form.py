@@ -21,8 +21,6 @@ from sessions_app.store import units_of_work
 from tests.evals.builders import case, turn, write
 from tests.evals.web_pages import get_page, start_run
 
-pytestmark = pytest.mark.anywhere
-
 RUBRIC = {"rubric_id": "greets", "rubric_content": {"text_property": "It greets."}, "type": "T"}
 
 

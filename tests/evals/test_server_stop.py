@@ -26,8 +26,6 @@ from tests import forked_processes
 from tests.evals.conftest import wait_until_settled
 from tests.store import store_url
 
-pytestmark = pytest.mark.anywhere
-
 SLOW = """
 import pathlib, time
 pathlib.Path(__file__).with_name("loading").touch()

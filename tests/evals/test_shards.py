@@ -25,8 +25,6 @@ from tests.evals import shard_stores
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.run_evals_command import EXAMPLE_AGENTS, run_evals, usage_error
 
-pytestmark = pytest.mark.anywhere
-
 SHARDS = 3
 
 

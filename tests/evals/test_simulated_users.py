@@ -19,7 +19,6 @@ from tests.evals.builders import case, evalset, turn, write
 from tests.evals.run_evals_command import run_evals
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-pytestmark = pytest.mark.anywhere
 
 Status = EvalAttempt.Status
 

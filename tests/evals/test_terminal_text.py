@@ -14,8 +14,6 @@ from evals_app.models import EvalAttempt, EvalRun
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.run_evals_command import EXAMPLE_AGENTS, run_evals
 
-pytestmark = pytest.mark.anywhere
-
 
 class Terminal(io.StringIO):
     """A terminal that remembers what was written."""

@@ -16,8 +16,6 @@ from sessions_app.store import units_of_work
 from tests.live.conftest import watching
 from tests.live.streaming_runtime import StreamingRuntime, create_claimed_run, is_pending
 
-pytestmark = pytest.mark.anywhere
-
 
 async def test_streamed_text_grows_and_is_replaced_by_its_event(story, runtime):
     await create_claimed_run(story)

@@ -12,8 +12,6 @@ from tests.prices.price_list import PRICES, used
 from tests.store import finish_threads
 from tests.timeline.story import Story
 
-pytestmark = pytest.mark.anywhere
-
 
 @pytest.fixture
 def story(transactional_db: None) -> Iterator[Story]:

@@ -28,8 +28,6 @@ from sessions_app.problems.problem_queries import ShownProblem
 from tests.fake_models import ScriptedModel, call
 from tests.problems.agent_runs import codes_of, converse, find_problems
 
-pytestmark = pytest.mark.anywhere
-
 
 class DeadToolset(BaseToolset):
     """A toolset whose server is not there."""

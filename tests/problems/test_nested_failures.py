@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.tools.agent_tool import AgentTool
 
 from sessions_app.problems.problem_queries import ShownProblem
 from tests.fake_models import ScriptedModel, call
 from tests.problems.agent_runs import codes_of, converse, find_problems
-
-pytestmark = pytest.mark.anywhere
 
 
 def look(at: str) -> dict[str, Any]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import uuid
 
-import pytest
-
 from devui.supervisor import frame_feeds, http_calls
 from devui.supervisor.frame_feeds import FrameFeeds
 from sessions_app.ids import SessionKey
@@ -16,8 +14,6 @@ from sessions_app.sessions import writes
 from sessions_app.store import units_of_work
 
 PATIENCE_S = 60
-
-pytestmark = pytest.mark.anywhere
 
 
 async def create_run() -> Run:

@@ -74,7 +74,7 @@ EARLIER = {
     [
         pytest.param(EARLIER["first"], id="first"),
         *(
-            pytest.param(EARLIER[store], id=store, marks=[pytest.mark.anywhere, pytest.mark.soak])
+            pytest.param(EARLIER[store], id=store, marks=pytest.mark.soak)
             for store in (
                 "before squashing",
                 "partly squashed",

@@ -30,8 +30,6 @@ from tests.sessions.build import APP, OWNER, append, create, event, get
 from tests.sessions.full_event import full_event
 from tests.sessions.strategies import json_values, texts
 
-pytestmark = pytest.mark.anywhere
-
 KEY = SessionKey("", APP, "ann", "s1")
 
 

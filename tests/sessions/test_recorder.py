@@ -32,8 +32,6 @@ from sessions_app.store import units_of_work
 from tests.fake_models import ScriptedModel, call
 from tests.sessions.build import APP, USER, create, get
 
-pytestmark = pytest.mark.anywhere
-
 
 async def run(
     agent: BaseAgent,

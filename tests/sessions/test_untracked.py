@@ -29,8 +29,6 @@ from tests.fake_models import ScriptedModel, call
 from tests.sessions.build import APP, USER, append, create, event, get
 from tests.sessions.strategies import json_values, texts
 
-pytestmark = pytest.mark.anywhere
-
 
 def run_agent(tool: Any, *turns: Any) -> LlmAgent:
     return LlmAgent(

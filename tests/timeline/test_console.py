@@ -21,8 +21,6 @@ from tests.console.fake_runtimes import RecordingRuntime
 from tests.pages.html import Element, parse
 from tests.timeline.story import Story
 
-pytestmark = pytest.mark.anywhere
-
 PATIENCE_S = 60
 
 

@@ -23,8 +23,6 @@ from sessions_app.traces import model_calls
 from tests.fake_models import LiveModel, call
 from tests.sessions.build import APP, USER
 
-pytestmark = pytest.mark.anywhere
-
 
 def count(city: str) -> str:
     """Count the people of a city."""

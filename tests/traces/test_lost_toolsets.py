@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.apps import App
@@ -25,8 +24,6 @@ from sessions_app.traces.lost_toolsets import lost_toolsets_of_sessions
 from tests.fake_models import ScriptedModel, call
 from tests.pages.html import parse
 from tests.sessions.build import APP, USER, create
-
-pytestmark = pytest.mark.anywhere
 
 LOST = "DeadToolset of agent agent: Connection closed"
 

@@ -25,8 +25,6 @@ from sessions_app.traces import model_calls, records
 from sessions_app.traces.outbox import outbox
 from tests.fake_models import ScriptedModel, call
 
-pytestmark = pytest.mark.anywhere
-
 
 def count(city: str, tool_context: ToolContext) -> str:
     """Count the people of a city."""

@@ -28,8 +28,6 @@ from tests.fake_models import ScriptedModel, call
 from tests.pages.html import parse
 from tests.sessions.build import APP, USER
 
-pytestmark = pytest.mark.anywhere
-
 
 def remember(city: str, tool_context: ToolContext) -> str:
     """Remember a city."""

@@ -31,8 +31,6 @@ from sessions_app.traces.preview_point import find_preview_point
 from tests.fake_models import ScriptedModel, call
 from tests.sessions.build import APP, USER
 
-pytestmark = pytest.mark.anywhere
-
 Talk = Callable[..., Awaitable[Runner]]
 
 

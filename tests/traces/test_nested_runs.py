@@ -30,8 +30,6 @@ from sessions_app.traces.outbox import outbox
 from tests.fake_models import ScriptedModel, call
 from tests.sessions.build import APP, USER, get
 
-pytestmark = pytest.mark.anywhere
-
 
 def remember(city: str, tool_context: ToolContext) -> str:
     """Remember a city."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models.llm_response import LlmResponse
 from google.adk.tools.agent_tool import AgentTool
@@ -18,8 +17,6 @@ from sessions_app.traces.outbox import outbox
 from sessions_app.traces.waterfall import costs_of_traces
 from tests.fake_models import ScriptedModel, call
 from tests.prices.price_list import MILLION, PRICES
-
-pytestmark = pytest.mark.anywhere
 
 
 class Priced(ScriptedModel):

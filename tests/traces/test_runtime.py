@@ -20,8 +20,6 @@ from tests.store import store_url
 AGENTS = Path(__file__).resolve().parents[2] / "examples/agents"
 ORIGIN = "http://testserver"
 
-pytestmark = pytest.mark.anywhere
-
 
 @pytest_asyncio.fixture
 async def web(store: None) -> AsyncIterator[httpx.AsyncClient]:

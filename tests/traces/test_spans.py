@@ -27,8 +27,6 @@ from tests.pages.html import parse
 from tests.sessions.faults.lost_store import fail_with_lost_store
 from tests.settable_clock import STEPS_S, Clock
 
-pytestmark = pytest.mark.anywhere
-
 
 def count(city: str, tool_context: ToolContext) -> str:
     """Count the people of a city."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.base_tool import BaseTool
@@ -22,8 +21,6 @@ from sessions_app.traces.toolset_tools import add_seen_tools
 from tests.fake_models import ScriptedModel, call
 from tests.pages.html import parse
 from tests.sessions.build import APP
-
-pytestmark = pytest.mark.anywhere
 
 
 def bake(bread: str) -> str:
