@@ -162,14 +162,14 @@ def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory, worke
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
-    """Emptying the store after a test asks for no names of tables, and on PostgreSQL waits for no disk.
+    """Empty the store after a test by deletes from the tables that have rows; on PostgreSQL wait for no disk.
 
-    A test kills processes, never the machine. TRUNCATE makes and syncs new files for every table, which takes longer
-    than most tests; they leave few rows.
+    A test kills processes, never the machine. Django's `flush` deletes from every table, or truncates them on
+    PostgreSQL, which makes and syncs new files: both take longer than most tests. On SQLite a test keeps the connection
+    of the one before.
     """
-    from django.core.management.commands import flush
-    from django.core.management.sql import sql_flush
-    from django.db import connection
+    from django.db import connection, transaction
+    from django.test import TransactionTestCase
 
     on_postgres = connection.vendor == "postgresql"
     with django_db_blocker.unblock():
@@ -179,17 +179,20 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[N
                 cursor.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
         tables = connection.introspection.django_table_names(only_existing=True, include_views=False)
         connection.close()
-    deletes = [f"DELETE FROM {connection.ops.quote_name(table)};" for table in tables]
-    if on_postgres:
-        deletes = ["".join(deletes)]  # one round trip
+    names_with_rows = " UNION ALL ".join(
+        f"SELECT '{table}' WHERE EXISTS (SELECT 1 FROM {connection.ops.quote_name(table)})"
+        for table in tables
+    )
 
-    def delete(
-        style: Any, connection: Any, reset_sequences: bool = True, allow_cascade: bool = False
-    ) -> list[str]:
-        return sql_flush(style, connection, reset_sequences, allow_cascade) if reset_sequences else deletes
+    def delete_rows(case: TransactionTestCase) -> None:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(names_with_rows)
+            for (table,) in cursor.fetchall():
+                cursor.execute(f"DELETE FROM {connection.ops.quote_name(table)}")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(flush, "sql_flush", delete)
+        patch.setattr(TransactionTestCase, "_fixture_teardown", delete_rows)
+        patch.setattr(TransactionTestCase, "_should_reload_connections", lambda case: on_postgres)
         yield
     if not on_postgres:
         return
