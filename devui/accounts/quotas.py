@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,17 +42,16 @@ def find_quota_uses(person: str) -> list[QuotaUse]:
     return quota_enforcement.compare_usage(person, find_limits(person), quota_enforcement.usage_today(person))
 
 
-def find_uses_by_person() -> list[tuple[str, list[QuotaUse]]]:
-    """Return what each person has used today of each quota, those who have used most first. Three queries.
+def find_uses_by_person(quotas: Sequence[Quota]) -> list[tuple[str, list[QuotaUse]]]:
+    """Return what each person has used today of these quotas, those who have used most first. Two queries.
 
     Lists all persons who have used something today or have a quota of their own, each with a first entry for all apps.
     """
-    rows = list_quotas()
-    usages, active = quota_enforcement.usages_today(), find_active_apps_by_person()
-    persons = {*usages, *active, *(row.person for row in rows if row.person)}
+    usages, active = quota_enforcement.usage_today_by_person(), find_active_apps_by_person()
+    persons = {*usages, *active, *(quota.person for quota in quotas if quota.person)}
     uses = []
     for person in persons:
-        limits = _combine(row for row in rows if row.person in ("", person))
+        limits = _combine(quota for quota in quotas if quota.person in ("", person))
         if not limits or limits[0].app:
             limits.insert(0, QuotaLimits())
         matched = quota_enforcement.match_usage(limits, usages.get(person, {}), active.get(person, []))

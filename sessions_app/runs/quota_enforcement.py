@@ -90,8 +90,8 @@ def admit_run(person: str, app_name: str, limits: Sequence[QuotaLimits] | None =
         for use in compare_usage(person, limits, used):
             _require_left(person, use)
     return Remainder(
-        tokens=_least((each.tokens_a_day, used[each.app].tokens) for each in limits),
-        cost=_least((each.cost_a_day, used[each.app].cost) for each in limits),
+        tokens=_smallest_remainder((each.tokens_a_day, used[each.app].tokens) for each in limits),
+        cost=_smallest_remainder((each.cost_a_day, used[each.app].cost) for each in limits),
     )
 
 
@@ -134,7 +134,7 @@ def remove_past_usage() -> None:
     PersonUsage.objects.filter(day__lt=today() - 1).delete()
 
 
-def usages_today() -> dict[str, dict[str, DayUsage]]:
+def usage_today_by_person() -> dict[str, dict[str, DayUsage]]:
     """Return what each person has used today, by person and app. One query."""
     usages: dict[str, dict[str, DayUsage]] = {}
     rows = PersonUsage.objects.filter(day=today())
@@ -206,8 +206,8 @@ def _used_up(message: str, way_out: str, retry_after: int) -> QuotaUsedUp:
     return error
 
 
-def _least(limits: Iterable[tuple[Any, Any]]) -> Any:
-    """Return the smallest difference of (limit, used) without None; None if there is none."""
+def _smallest_remainder(limits: Iterable[tuple[Any, Any]]) -> Any:
+    """Return the smallest remainder of pairs (limit, used); None if no limit is set."""
     return min((limit - used for limit, used in limits if limit is not None), default=None)
 
 

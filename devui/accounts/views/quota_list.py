@@ -18,18 +18,19 @@ from sessions_app.sessions import overview
 PAGE = "devui/accounts/quotas.html"
 FORM = "devui/accounts/quota_form.html"
 
-MAX_ROWS = 100
+MAX_LISTED = 100
 """Maximum number of persons that the page lists."""
 
 
 @require_safe
 def quota_list(request: HttpRequest) -> HttpResponse:
     """Show all quotas, and what each person has used today."""
-    uses = quotas.find_uses_by_person()
+    rows = quotas.list_quotas()
+    uses = quotas.find_uses_by_person(rows)
     context = {
-        "quotas": [(quota, quotas.describe(quota.person, quota.app)) for quota in quotas.list_quotas()],
-        "persons": uses[:MAX_ROWS],
-        "omitted": len(uses) - len(uses[:MAX_ROWS]),
+        "quotas": [(quota, quotas.describe(quota.person, quota.app)) for quota in rows],
+        "persons": uses[:MAX_LISTED],
+        "omitted": len(uses) - len(uses[:MAX_LISTED]),
         "currency": current_prices().currency,
     }
     return render(request, PAGE, context)
