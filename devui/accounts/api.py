@@ -59,7 +59,7 @@ class TokensOut(Schema):
 async def list_tokens(request: HttpRequest) -> TokensOut:
     """List your tokens, the newest first."""
     user = await units_of_work.read(guard.user_of, request)
-    rows = await units_of_work.read(personal_tokens.tokens_of, user)
+    rows = await units_of_work.read(personal_tokens.list_tokens, user)
     return TokensOut(tokens=[TokenOut(**_fields(row)) for row in rows])
 
 

@@ -16,12 +16,12 @@ from django.db.models import QuerySet
 
 from devui.accounts import targets
 from devui.accounts.models import AuditEntry
-from devui.accounts.roles import AccessRule
+from devui.accounts.roles import SIGN_IN, AccessRule
 from sessions_app import scopes
 
 REFUSED_STATUSES = frozenset({401, 403, 429})
-SIGN_IN, WRONG_PASSWORD = "sign-in", 422
-"""Action of signing in, and the status with which a wrong password is refused."""
+WRONG_PASSWORD = 422
+"""Status with which a wrong password is refused."""
 
 MAX_TEXT = 1_000
 """Characters of an object's id, and of an app, that are stored."""
@@ -35,7 +35,7 @@ FIELDS = ("at", "person", "token", "action", "kind", "object_id", "app", "addres
 
 @dataclass(frozen=True, slots=True)
 class AuditedRequest:
-    """A request that is listed.
+    """A request that the audit log lists.
 
     Attributes:
         route, kwargs: what its address resolves to.
@@ -118,7 +118,7 @@ def filter_entries(
 
 
 def _outcome(rule: AccessRule, status: int) -> AuditEntry.Outcome:
-    is_wrong_password = rule.action == SIGN_IN and status == WRONG_PASSWORD
+    is_wrong_password = rule.action == SIGN_IN.action and status == WRONG_PASSWORD
     if status in REFUSED_STATUSES or is_wrong_password:
         return AuditEntry.Outcome.REFUSED
     return AuditEntry.Outcome.DONE if status < 400 else AuditEntry.Outcome.FAILED

@@ -26,6 +26,7 @@ from devui.accounts.audit import AuditedRequest
 from devui.accounts.logins import Person
 from devui.accounts.roles import (
     APP_FIELDS,
+    EXPORT,
     READ,
     SOCKETS,
     TARGET_APP_FIELDS,
@@ -42,6 +43,7 @@ from devui.web.login.sockets import GuardedSockets
 from devui.web.middleware import GetResponse, Middleware
 from devui.web.origins import AsgiApp, AsgiScope
 from devui.web.proxies import header_of_trusted_proxy
+from sessions_app import scopes
 from sessions_app.errors import DevUIError, Forbidden
 from sessions_app.http import Access, access_of, set_access
 from sessions_app.http import HttpRequest as DevUIRequest
@@ -54,7 +56,6 @@ LOGIN_REQUIRED = replace(
     hint="In a browser, load the page again and sign in. Programs send `Authorization: Bearer TOKEN`: create a token at"
     " /account/. It may have expired or been revoked.",
 )
-EXPORT = "export"
 BODILESS_METHODS = frozenset({"HEAD", "OPTIONS"})
 """Methods whose responses export nothing."""
 
@@ -92,7 +93,7 @@ class UserAccess(Access):
         """Return the access of a sender."""
         if person is None:
             return cls(is_stranger=True)
-        return cls(True, person.name, person.user is not None, person=person)
+        return cls(True, person.name, person.user_pk is not None, person=person)
 
     def role_in(self, app: str) -> str:
         """Return the name of the role of the sender in an app."""
@@ -111,7 +112,7 @@ class UserRequired(Middleware):
 
     async def _answer(self, request: HttpRequest) -> HttpResponseBase:
         try:
-            refusal = await self._refusal(request)
+            refusal = await self._find_refusal(request)
         except DevUIError as error:
             problem = error_responses.problem_of(error)
             if person_of(request) is None:  # a stranger, perhaps: only the log names the store
@@ -136,11 +137,11 @@ class UserRequired(Middleware):
     ) -> HttpResponseBase | None:
         """Refuse a request whose role depends on its body."""
         try:
-            return await self._refusal_by_body(request)
+            return await self._find_refusal_by_body(request)
         except DevUIError as error:
             return error_responses.problem_response(request, error_responses.problem_of(error))
 
-    async def _refusal_by_body(self, request: HttpRequest) -> HttpResponseBase | None:
+    async def _find_refusal_by_body(self, request: HttpRequest) -> HttpResponseBase | None:
         access = _access_of(request)
         rule, person, match = access.rule, access.person, access.match
         if person is None or match is None:
@@ -149,17 +150,17 @@ class UserRequired(Middleware):
         if field := APP_FIELDS.get(key):
             named = await units_of_work.read(targets.app_in_body, request, match.route, field)
             access.app = named or ""
-            return _role_refusal(request, person, rule, access.app)
+            return _check_role(request, person, rule, access.app)
         if field := TARGET_APP_FIELDS.get(key):
             target = await units_of_work.read(targets.app_in_body, request, match.route, field)
-            return None if target == "" else _role_refusal(request, person, rule, target or "")
+            return None if target == "" else _check_role(request, person, rule, target or "")
         if not rule.form_field:
             return None
         access.rule = rule.of_form(request.POST.dict())
         access.objects = ", ".join(request.POST.getlist("session"))
-        return _role_refusal(request, person, access.rule)
+        return _check_role(request, person, access.rule)
 
-    async def _refusal(self, request: HttpRequest) -> HttpResponseBase | None:
+    async def _find_refusal(self, request: HttpRequest) -> HttpResponseBase | None:
         is_file = request.path.startswith(settings.STATIC_URL)
         if is_file and login_guard.is_public(request):
             return None
@@ -168,8 +169,8 @@ class UserRequired(Middleware):
         )
         access = UserAccess.of(person)
         set_access(request, access)
-        if person is not None and person.unrecorded_use is not None:
-            await units_of_work.write(personal_tokens.record_use, person.unrecorded_use)
+        if person is not None and person.unrecorded_token_pk is not None:
+            await units_of_work.write(personal_tokens.record_use, person.unrecorded_token_pk)
         match = None if is_file else _find_route(request)
         rule = find_rule(request.method or "", match.route) if match else None
         access.match, access.rule = match, rule or READ
@@ -182,11 +183,11 @@ class UserRequired(Middleware):
         if match is None:  # a file, or no page has the address
             return None
         if rule is None or person.role_in() >= rule.role or not person.has_app_roles:
-            return _role_refusal(request, person, rule)
+            return _check_role(request, person, rule)
         if f"{request.method} {match.route}" in APP_FIELDS:  # `process_view` reads the app
             return None
         app = await units_of_work.read(targets.app_of, match.route, match.kwargs)
-        return _role_refusal(request, person, rule, app)
+        return _check_role(request, person, rule, app)
 
 
 class UserSockets(GuardedSockets):
@@ -221,9 +222,9 @@ def user_of(request: HttpRequest) -> User:
         Forbidden: the request has the token of the one-password login, which is nobody's.
     """
     person = person_of(request)
-    if person is None or person.user is None:
+    if person is None or person.user_pk is None:
         raise Forbidden("This token belongs to no user.", hint="Sign in as a user to see an account.")
-    return User.objects.get(pk=person.user)
+    return User.objects.get(pk=person.user_pk)
 
 
 def has_token(request: HttpRequest) -> bool:
@@ -261,7 +262,7 @@ async def _record_action(request: HttpRequest, status: int) -> None:
     name = access.person_name or access.sign_in_name
     if match is None or not rule.action or not name:
         return
-    if rule.action == EXPORT and request.method in BODILESS_METHODS:
+    if rule.action == EXPORT.action and request.method in BODILESS_METHODS:
         return
     audited = AuditedRequest(
         rule,
@@ -283,7 +284,7 @@ async def _record_action(request: HttpRequest, status: int) -> None:
 async def _find_person(
     scope: Mapping[str, Any], cookies: Mapping[str, str], authorization: str
 ) -> Person | None:
-    proxy_user = header_of_trusted_proxy(scope, settings.DEVUI_USER_HEADER).replace("\x00", "\ufffd")
+    proxy_user = scopes.clean_text(header_of_trusted_proxy(scope, settings.DEVUI_USER_HEADER))
     return await units_of_work.read(logins.find_person, cookies, authorization, proxy_user)
 
 
@@ -294,23 +295,24 @@ def _find_route(request: HttpRequest) -> ResolverMatch | None:
         return None
 
 
-def _role_refusal(
+def _check_role(
     request: HttpRequest, person: Person, rule: AccessRule | None, app: str = ""
 ) -> HttpResponseBase | None:
+    """Return the refusal of a sender without the role that a rule needs in an app; None: the role suffices."""
     if rule is not None and person.role_in(app) >= rule.role:
         return None
     cast(DevUIRequest, request).htmx = HtmxDetails(request)  # its middleware has not run yet
-    return error_responses.problem_response(request, _refused(person, rule, app))
+    return error_responses.problem_response(request, _role_problem(person, rule, app))
 
 
-def _refused(person: Person, rule: AccessRule | None, app: str) -> Problem:
+def _role_problem(person: Person, rule: AccessRule | None, app: str) -> Problem:
     if rule is None:
         return Problem(403, "No role may send this request.", "role_required", "Check address and method.")
     needed, role = rule.role.label, person.user_role_in(app)
     if role >= rule.role:
         return Problem(
             403,
-            f"This needs the role {needed}; the token {person.token!r} is limited to {person.limit.label}.",
+            f"This needs the role {needed}; the token {person.token!r} is limited to {person.max_role.label}.",
             "role_required",
             f"Create a token with the role {needed} at /account/.",
         )

@@ -31,21 +31,21 @@ class Person:
     """The user, or the token of the one-password login, that sends a request.
 
     Attributes:
-        user: primary key of the user; None for the token of the one-password login.
+        user_pk: key of the user; None for the token of the one-password login.
         roles: roles by app; the empty app is all of them.
-        limit: the highest role that the token of the request allows.
+        max_role: the highest role that the token of the request allows.
         token: name of the token; empty for a browser.
         expires_at: when the token expires; None: never.
-        unrecorded_use: primary key of the token if its use is to be recorded.
+        unrecorded_token_pk: key of the token if this use of it is to be recorded.
     """
 
     name: str
-    user: int | None = None
+    user_pk: int | None = None
     roles: Mapping[str, Role] = field(default_factory=dict)
-    limit: Role = Role.ADMIN
+    max_role: Role = Role.ADMIN
     token: str = ""
     expires_at: float | None = None
-    unrecorded_use: int | None = None
+    unrecorded_token_pk: int | None = None
 
     @property
     def has_app_roles(self) -> bool:
@@ -54,10 +54,10 @@ class Person:
 
     def role_in(self, app: str = "") -> Role:
         """Return the role in an app, at most that of the token; by default, the one in every app."""
-        return min(self.limit, self.user_role_in(app))
+        return min(self.max_role, self.user_role_in(app))
 
     def user_role_in(self, app: str = "") -> Role:
-        """Return the role in an app that the user has without the limit of the token."""
+        """Return the role in an app that the user has whatever the token allows."""
         return max(self.roles.get("", Role.READER), self.roles.get(app, Role.READER))
 
 
@@ -124,14 +124,14 @@ def end_login(cookies: Mapping[str, str]) -> None:
 def _find_by_token(text: str) -> Person | None:
     if token := personal_tokens.find_token(text):
         was_recorded_recently = (
-            token.last_used_at is not None and time.time() - token.last_used_at < personal_tokens.TOUCH_S
+            token.last_used_at is not None and time.time() - token.last_used_at < personal_tokens.RECORD_USE_S
         )
         return replace(
             _person_of(token.user),
-            limit=Role(token.role),
+            max_role=Role(token.role),
             token=token.name,
             expires_at=token.expires_at,
-            unrecorded_use=None if was_recorded_recently else token.pk,
+            unrecorded_token_pk=None if was_recorded_recently else token.pk,
         )
     login = credentials_file.read_credentials()
     if login is not None and login.has_token(text):

@@ -15,8 +15,8 @@ from devui.web.login.digests import digest
 from sessions_app.errors import AlreadyExists, NotFound
 from sessions_app.prices.costs import DAY_S
 
-TOUCH_S = 60.0
-"""Seconds after which a use is recorded again."""
+RECORD_USE_S = 60.0
+"""Seconds after which the use of a token is recorded again."""
 
 
 def create_token(
@@ -31,30 +31,30 @@ def create_token(
     Raises:
         AlreadyExists: the user has a token of this name.
     """
-    text = TOKEN_PREFIX + secrets.token_urlsafe(32)
+    secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
     now = time.time()
     limits = [creator_expires_at, None if days is None else now + days * DAY_S]
     expires_at = min((limit for limit in limits if limit is not None), default=None)
     try:
         with transaction.atomic():
             token = Token.objects.create(
-                user=user, name=name, digest=digest(text), role=role, created_at=now, expires_at=expires_at
+                user=user, name=name, digest=digest(secret), role=role, created_at=now, expires_at=expires_at
             )
     except IntegrityError as error:
         raise AlreadyExists(
             f"{user.username} has a token {name!r} already.",
             hint="Choose another name, or revoke that token first.",
         ) from error
-    return text, token
+    return secret, token
 
 
-def find_token(text: str) -> Token | None:
-    """Return the valid token of an active user; None if there is none."""
-    token = Token.objects.select_related("user").filter(digest=digest(text), user__is_active=True).first()
+def find_token(secret: str) -> Token | None:
+    """Return the valid token of an active user with this secret; None if there is none."""
+    token = Token.objects.select_related("user").filter(digest=digest(secret), user__is_active=True).first()
     return None if token is None or token.is_expired else token
 
 
-def tokens_of(user: User) -> list[Token]:
+def list_tokens(user: User) -> list[Token]:
     """Return the tokens of a user, the newest first."""
     return list(Token.objects.filter(user=user).order_by("-pk"))
 
@@ -64,7 +64,7 @@ def record_use(pk: int) -> None:
     Token.objects.filter(pk=pk).update(last_used_at=time.time())
 
 
-def find_by_name(user: User, name: str) -> Token:
+def find_token_by_name(user: User, name: str) -> Token:
     """Return a token of a user.
 
     Raises:
@@ -72,7 +72,7 @@ def find_by_name(user: User, name: str) -> Token:
     """
     token = Token.objects.filter(user=user, name=name).first()
     if token is None:
-        names = ", ".join(token.name for token in tokens_of(user)) or "none"
+        names = ", ".join(token.name for token in list_tokens(user)) or "none"
         raise NotFound(f"{user.username} has no token {name!r}.", hint=f"Tokens: {names}.")
     return token
 
@@ -85,6 +85,8 @@ def revoke_token(user: User, pk: int) -> str:
     """
     token = Token.objects.filter(user=user, pk=pk).first()
     if token is None:
-        raise NotFound("You have no such token.", hint="It was revoked already.")
+        raise NotFound(
+            f"You have no token {pk}.", hint="It may have been revoked. /account/ lists your tokens."
+        )
     token.delete()
     return token.name

@@ -14,10 +14,10 @@ from evals_app.models import EvalAttempt, EvalRun
 from sessions_app.models import AgentSession, Run
 
 JSON_ROUTES = ("api/", "run")
-"""Beginnings of the routes that take JSON; those of `runs/` have no such field."""
+"""Prefixes of the routes that take JSON. `run` is also the prefix of `runs/`, whose forms name no app."""
 
-OF_SESSIONS = ("sessions/id/", "runs/", "evals/replay/")
-"""Beginnings of the routes whose `pk` is that of a session."""
+SESSION_ROUTES = ("sessions/id/", "runs/", "evals/replay/")
+"""Prefixes of the routes whose `pk` is that of a session."""
 
 SESSION_FIELD = "session"
 """Field of JSON bodies with the key of a session."""
@@ -37,14 +37,14 @@ def app_of(route: str, kwargs: Mapping[str, Any]) -> str:
         return _first(EvalAttempt.objects.filter(pk=kwargs["attempt"]), "run__app_name")
     if "run_id" in kwargs:
         return _first(Run.objects.filter(pk=kwargs["run_id"]), "session__app_name")
-    session = kwargs.get("session") or (kwargs.get("pk") if route.startswith(OF_SESSIONS) else None)
+    session = kwargs.get("session") or (kwargs.get("pk") if route.startswith(SESSION_ROUTES) else None)
     return _first(AgentSession.objects.filter(pk=session), "app_name") if session else ""
 
 
 def app_in_body(request: HttpRequest, route: str, field: str) -> str | None:
     """Return the app that a field of the body of a request names, or that of its session; empty if it names none.
 
-    None if the body cannot be read: that the view could not read it either must not be relied on.
+    None if the body cannot be read. The role is then needed in every app: the view may be able to read it.
     """
     if not route.startswith(JSON_ROUTES):
         return str(request.POST.get(field, ""))

@@ -133,9 +133,9 @@ def save_password(user: User) -> None:
 
 
 def unlink_oidc_account(user: User) -> None:
-    """End the link to the user's account at the OpenID Connect provider; the next one of the same name gets it.
+    """End the link to the user's account at the OpenID Connect provider, and all logins of the user.
 
-    This ends all logins of the user.
+    The next account with the name of the user that signs in is linked.
     """
     OidcAccount.objects.filter(user=user).delete()
     Login.objects.filter(user=user).delete()

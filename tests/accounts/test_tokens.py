@@ -108,10 +108,12 @@ async def test_use_is_recorded_once_a_minute(web):
     await web.get(INSIDE, headers=header)
     assert (await sync_to_async(Token.objects.get)()).last_used_at == first
     await sync_to_async(
-        lambda: Token.objects.update(last_used_at=time.time() - personal_tokens.TOUCH_S - 1)
+        lambda: Token.objects.update(last_used_at=time.time() - personal_tokens.RECORD_USE_S - 1)
     )()
     await web.get(INSIDE, headers=header)
-    assert time.time() - (await sync_to_async(Token.objects.get)()).last_used_at < personal_tokens.TOUCH_S
+    assert (
+        time.time() - (await sync_to_async(Token.objects.get)()).last_used_at < personal_tokens.RECORD_USE_S
+    )
 
 
 async def test_api_creates_lists_and_revokes_tokens(web):

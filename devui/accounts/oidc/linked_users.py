@@ -26,12 +26,8 @@ def sign_in_identity(provider: OidcProvider, identity: OidcIdentity) -> User:
     """
     try:
         return _sign_in(provider, identity)
-    except (
-        IntegrityError,
-        AlreadyExists,
-        SignInRefused,
-    ):  # a simultaneous request may have created the same user
-        return _sign_in(provider, identity)
+    except (IntegrityError, AlreadyExists, SignInRefused):
+        return _sign_in(provider, identity)  # a simultaneous request may have created the same user
 
 
 @transaction.atomic

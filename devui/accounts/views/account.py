@@ -115,7 +115,7 @@ def _page(
         "form": form,
         "person": guard.person_of(request),
         "changed": request.GET.get("changed", ""),
-        "tokens": personal_tokens.tokens_of(user),
+        "tokens": personal_tokens.list_tokens(user),
         "token_form": TokenForm(max_role=guard.highest_role(request)),
         "quotas": quotas.find_quota_uses(user.username),
         "currency": current_prices().currency,
@@ -128,6 +128,6 @@ def _tokens_page(request: HttpRequest, user: User, form: TokenForm, text: str) -
     """Return the page, or for htmx the part with the tokens. `text`: the new token."""
     status = 422 if form.errors else 200
     if wants_partial(request, "tokens"):
-        context = {"tokens": personal_tokens.tokens_of(user), "token_form": form, "new_token": text}
+        context = {"tokens": personal_tokens.list_tokens(user), "token_form": form, "new_token": text}
         return render(request, f"{PAGE}#tokens", context, status=status)
     return _page(request, user, PasswordChangeForm(user), status, token_form=form, new_token=text)

@@ -15,14 +15,14 @@ from django.views.decorators.http import require_safe
 from devui.accounts import audit
 from devui.accounts.forms import AuditExportQuery, AuditQuery
 from devui.accounts.models import AuditEntry
-from devui.accounts.roles import RULES
+from devui.accounts.roles import PUBLIC_RULES, RULES
 from sessions_app.http import download, render_partial
 from sessions_app.store import pagination
 
 PAGE = "devui/accounts/audit.html"
 CONTENT_TYPES = {"jsonl": "application/jsonl", "csv": "text/csv; charset=utf-8"}
 BATCH = 2_000
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """Beginnings of cells that spreadsheets execute."""
 
 
@@ -37,7 +37,7 @@ def audit_log(request: HttpRequest) -> HttpResponse:
         "since": request.GET.get("since", ""),
         "until": request.GET.get("until", ""),
         "is_filtered": any(query[name] for name in ("person", "action", "object", "since", "until")),
-        "actions": actions(),
+        "actions": _actions(),
     }
     return render_partial(request, PAGE, context, partial="audit")
 
@@ -62,12 +62,11 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
     return download(file, f"audit.{query['format']}", CONTENT_TYPES[query["format"]])
 
 
-def actions() -> list[str]:
+def _actions() -> list[str]:
     """Return the actions of all rules and commands."""
-    of_rules = {
-        each.action for rule in RULES.values() for each in (rule, *rule.variants.values()) if each.action
-    }
-    return sorted({*of_rules, audit.SIGN_IN, "purge"})
+    rules = [*RULES.values(), *PUBLIC_RULES.values()]
+    names = {each.action for rule in rules for each in (rule, *rule.variants.values())}
+    return sorted({*names, "purge"} - {""})
 
 
 def _entries(query: dict[str, Any]) -> QuerySet[AuditEntry]:
@@ -78,4 +77,4 @@ def _entries(query: dict[str, Any]) -> QuerySet[AuditEntry]:
 
 def _cell(value: object) -> object:
     """Return a value as a cell that no spreadsheet takes for a formula."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value

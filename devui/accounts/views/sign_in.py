@@ -20,6 +20,7 @@ from devui.web.login.views import (
     set_cookie,
     throttled_page,
 )
+from sessions_app import scopes
 from sessions_app.store import units_of_work
 
 MAX_NAME = 150
@@ -36,9 +37,7 @@ async def sign_in(request: HttpRequest) -> HttpResponse:
     show = partial(login_page, request, next_path)
     if request.method != "POST":
         return await show()
-    name = (
-        request.POST.get("name", "").strip()[:MAX_NAME].replace("\x00", "\ufffd")
-    )  # PostgreSQL stores no NUL
+    name = scopes.clean_text(request.POST.get("name", "").strip()[:MAX_NAME])
     verify = partial(logins.check_password, name, request.POST.get("password", "")[:MAX_PASSWORD])
     guard.note_sign_in(request, name)
     try:

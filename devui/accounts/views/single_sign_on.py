@@ -11,9 +11,9 @@ from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_GET
 
 from devui.accounts import guard, logins
-from devui.accounts.oidc import client, flow, linked_users
+from devui.accounts.oidc import client, linked_users
 from devui.accounts.oidc.client import ProviderClient
-from devui.accounts.oidc.flow import SignInFlow
+from devui.accounts.oidc.flow import AGE_S, SignInFlow, read_flow, sign_flow
 from devui.config.single_sign_on import OidcProvider
 from devui.web.login import throttling
 from devui.web.login.views import login_page, safe_path, set_cookie
@@ -34,18 +34,18 @@ async def begin_sign_in(request: HttpRequest) -> HttpResponse:
     next_path = safe_path(request.GET.get("next", ""))
     if guard.person_of(request) is not None:
         return HttpResponseRedirect(next_path, status=303)
-    sign_in = SignInFlow(next_path)
+    flow = SignInFlow(next_path)
     try:
         async with ProviderClient.open(provider) as oidc:
-            url = oidc.authorization_url(sign_in, _callback_url(request))
+            url = oidc.authorization_url(flow, _callback_url(request))
     except DevUIError as error:
-        return await _refusal(request, next_path, error)
+        return await _show_refusal(request, next_path, error)
     response = HttpResponseRedirect(url, status=303)
     response.headers["Cache-Control"] = "no-store"
     response.set_cookie(
         _cookie_name(),
-        flow.sign_flow(provider, sign_in),
-        max_age=flow.AGE_S,
+        sign_flow(provider, flow),
+        max_age=AGE_S,
         path=reverse("sso-callback"),
         secure=request.is_secure(),
         httponly=True,
@@ -68,24 +68,24 @@ async def finish_sign_in(request: HttpRequest) -> HttpResponse:
     next_path = ""
     try:
         cookie = request.COOKIES.get(_cookie_name(), "")
-        sign_in = flow.read_flow(provider, cookie, request.GET.get("state", ""))
-        next_path = safe_path(sign_in.next_path)
+        flow = read_flow(provider, cookie, request.GET.get("state", ""))
+        next_path = safe_path(flow.next_path)
         response: HttpResponse = HttpResponseRedirect(next_path, status=303)
-        set_cookie(request, response, logins.cookie_name(), await _sign_in(request, provider, sign_in))
+        set_cookie(request, response, logins.cookie_name(), await _sign_in(request, provider, flow))
     except DevUIError as error:
-        response = await _refusal(request, next_path, error)
+        response = await _show_refusal(request, next_path, error)
     response.delete_cookie(_cookie_name(), path=reverse("sso-callback"), samesite="Lax")
     return response
 
 
-async def _sign_in(request: HttpRequest, provider: OidcProvider, sign_in: SignInFlow) -> str:
+async def _sign_in(request: HttpRequest, provider: OidcProvider, flow: SignInFlow) -> str:
     """Return the cookie of a new login of the person whom the provider names."""
     address = request.META.get("REMOTE_ADDR", "")
     throttling.throttle.count(address)
     guard.note_sign_in(request, "")
     code = client.require_code(provider, request.GET.dict())
     async with ProviderClient.open(provider) as oidc:
-        identity = await oidc.fetch_identity(sign_in, code, _callback_url(request))
+        identity = await oidc.fetch_identity(flow, code, _callback_url(request))
     guard.note_sign_in(request, identity.name)
     user = await units_of_work.write(linked_users.sign_in_identity, provider, identity)
     guard.note_sign_in(request, user.username)
@@ -93,7 +93,7 @@ async def _sign_in(request: HttpRequest, provider: OidcProvider, sign_in: SignIn
     return await units_of_work.write(logins.start_login, user)
 
 
-async def _refusal(request: HttpRequest, next_path: str, error: DevUIError) -> HttpResponse:
+async def _show_refusal(request: HttpRequest, next_path: str, error: DevUIError) -> HttpResponse:
     """Show the sign-in page with an error."""
     log.warning("Single sign-on failed: %s", error.message)
     return await login_page(request, next_path or safe_path(""), status=error.status, failure=error)

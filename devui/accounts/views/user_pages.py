@@ -56,7 +56,7 @@ async def show_user(request: HttpRequest, name: str) -> HttpResponse:
     action = request.POST.get("action", "")
     form = RoleForm(request.POST)
     if action == "role":
-        if not await _has_set_role(user, form):
+        if not await _set_role(user, form):
             return await units_of_work.read(_user_page, request, name, form, status=422)
     elif action == "password":
         password = await units_of_work.write(users.set_password, user)
@@ -72,7 +72,7 @@ async def show_user(request: HttpRequest, name: str) -> HttpResponse:
     return HttpResponseRedirect(reverse("user", kwargs={"name": name}), status=303)
 
 
-async def _has_set_role(user: User, form: RoleForm) -> bool:
+async def _set_role(user: User, form: RoleForm) -> bool:
     """Set the role that a form names. Return False, with the reason in the form, if it is refused."""
     if form.is_valid():
         try:
@@ -100,7 +100,7 @@ def _user_page(
         "user": user,
         "roles": roles,
         "is_linked": user.oidc_accounts.exists(),
-        "is_self": person is not None and person.user == user.pk,
+        "is_self": person is not None and person.user_pk == user.pk,
         "form": form or RoleForm(initial={"role": roles[0].role if roles else Role.READER.value}),
         **more,
     }

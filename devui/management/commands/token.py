@@ -59,10 +59,10 @@ class Command(UserCommand):
             )
             self.stdout.write(f"Token: {text}\nIt is not shown again. Role: {role.label}.")
         elif options["revoke"]:
-            personal_tokens.revoke_token(user, personal_tokens.find_by_name(user, options["revoke"]).pk)
+            personal_tokens.revoke_token(user, personal_tokens.find_token_by_name(user, options["revoke"]).pk)
             self.stdout.write(f"{options['revoke']} is revoked.")
         else:
-            for token in (rows := personal_tokens.tokens_of(user)):
+            for token in (rows := personal_tokens.list_tokens(user)):
                 self.stdout.write(_describe(token))
             if not rows:
                 self.stdout.write(f"{user.username} has no tokens.")
