@@ -48,7 +48,7 @@ class RunCoordinator:
         self.run = run
         self._supervisor = supervisor
         self._has_code = has_code
-        self._watch = Stopwatch(run.started_at)
+        self._stopwatch = Stopwatch(run.started_at)
 
     async def carry_out(self) -> None:
         """Prepare the run, offer its attempts and end it. A run whose code is gone here waits for another worker."""
@@ -71,7 +71,7 @@ class RunCoordinator:
 
     async def _finish(self, status: str, *, failure: Failure | None = None, because: str = "") -> None:
         finish = partial(runs.finish_run, self.run.pk, status, failure, because=because)
-        await retry.write(partial(finish, now=self._watch.now(), started_at=self.run.started_at))
+        await retry.write(partial(finish, now=self._stopwatch.now(), started_at=self.run.started_at))
 
     def _give_up(self) -> None:
         if crashes.continue_without_coordinator(self.run.pk, self.run.started_at):
@@ -115,7 +115,7 @@ class RunCoordinator:
 
     async def _offer_attempts(self) -> RunEnding | None:
         """Offer the attempts until all have ended. Return how the run ends, or None if its code is gone here."""
-        control = RunControl(self.run, self._watch)
+        control = RunControl(self.run, self._stopwatch)
         await retry.write(offers.withdraw_offers, self.run.pk)
         async with subscribe() as changes:
             while self._has_code(self.run.app_name, self.run.code_version):

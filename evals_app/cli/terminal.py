@@ -74,8 +74,8 @@ class Console:
             self._note_wait(attempt)
             return self._status()
         self._waiting.discard(attempt.pk)
-        _, watch = self._running.pop(attempt.pk, (attempt, None))
-        took = watch.seconds if watch else attempt.seconds or 0.0
+        _, stopwatch = self._running.pop(attempt.pk, (attempt, None))
+        took = stopwatch.seconds if stopwatch else attempt.seconds or 0.0
         self._times.append(took)
         again = f"  (try {attempt.tries})" if attempt.tries > 1 else ""
         waited = f"  (waited {attempt.waited_seconds:.1f} s for models)" if attempt.waited_seconds else ""
@@ -187,7 +187,7 @@ class Console:
         """Return the estimated remaining time as text; "" if unknown."""
         if not self._times or self._run is None:
             return ""
-        ages = [watch.seconds for _, watch in self._running.values()]
+        ages = [stopwatch.seconds for _, stopwatch in self._running.values()]
         mean = sum(self._times) / len(self._times)
         seconds = time_left(mean, open_attempts - len(ages), ages, self._run.parallelism)
         return "" if seconds is None else f" · about {format_estimate(seconds)} left"

@@ -192,13 +192,13 @@ async def run_attempt(plan: RunPlan, attempt: EvalAttempt) -> Outcome:
 def _retries(plan: RunPlan, attempt: EvalAttempt) -> Retries:
     """Return the retries of an attempt's models; its row shows that it waits."""
 
-    async def tell(waits_for: str, waited: float) -> None:
+    async def report(waits_for: str, waited: float) -> None:
         attempt.waits_for, attempt.waited_seconds = waits_for, waited
         await retry.write(attempts.note_waiting, attempt.pk, waits_for, waited, attempt.tries)
         if plan.waiting:
             plan.waiting(attempt)
 
-    return Retries(plan.retry_seconds, tell, RateLimiter(plan.rate_limits, attempt.runtime_id))
+    return Retries(plan.retry_seconds, report, RateLimiter(plan.rate_limits, attempt.runtime_id))
 
 
 def _unavailable_failure(trial: Trial, status: EvalAttempt.Status | None = None) -> Failure | None:
@@ -249,7 +249,7 @@ async def _build_outcome(
     return Outcome(
         status,
         session_pk,
-        # What a recorded answer says of tokens was spent when it was recorded.
+        # The tokens of a recorded answer were spent when it was recorded.
         used.total("prompt") + used.total("output") if answers_again else tokens,
         _as_json(trial.actual or []),
         scores,

@@ -39,7 +39,7 @@ class AttemptTries:
         self,
         run: EvalRun,
         run_attempt: RunAttempt,
-        watch: Stopwatch,
+        stopwatch: Stopwatch,
         runtime_id: str | None,
         progress: ProgressCallback | None = None,
         *,
@@ -49,7 +49,7 @@ class AttemptTries:
         self.limits = EvalRunLimits.read(run.limits)
         self.runtime_id = runtime_id
         self._run_attempt = run_attempt
-        self._watch = watch
+        self._stopwatch = stopwatch
         self._progress = progress
         self._offered = offered
         self._costs = prices.prices_from_json(json.loads(run.prices))
@@ -57,21 +57,21 @@ class AttemptTries:
     async def carry_out(self, attempt_pk: int) -> None:
         """Run a pending attempt to its end. A try during which the store failed is repeated."""
         start = partial(attempts.start_attempt, attempt_pk, runtime_id=self.runtime_id, offered=self._offered)
-        while attempt := await retry.write(start, now=self._watch.now()):
+        while attempt := await retry.write(start, now=self._stopwatch.now()):
             self._report_progress(attempt)
             outcome = await self._run_attempt(attempt)
             failure, lost_tries = outcome.failure, attempt_status.count_store_losses(attempt) + 1
             if failure is None or failure.type != attempt_status.STORE_LOST or lost_tries >= MAX_LOST_TRIES:
                 await self.finish(attempt, outcome)
                 return
-            now = self._watch.now()
+            now = self._stopwatch.now()
             await retry.write(crashes.repeat_attempt, attempt_pk, attempt.started_at, failure, now)
 
     async def finish(self, attempt: EvalAttempt, outcome: Outcome) -> None:
         """Store the outcome of a try and report it."""
         if outcome.cost is None and outcome.by_model:
             outcome = replace(outcome, cost=self._costs.cost(outcome.by_model, attempt.started_at or 0.0))
-        now = self._watch.now()
+        now = self._stopwatch.now()
         if await retry.write(attempts.finish_attempt, attempt.pk, outcome, now, attempt.tries):
             self._report_progress(attempt, outcome)
 

@@ -91,7 +91,7 @@ def _execute(runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, liste
 
 
 class _Child:
-    """A fork process that runs a function, and ends when its parent does."""
+    """A forked process that runs a function, and ends when its parent does."""
 
     def __init__(self, pid: int, lifeline: int, output: Sequence[OutputReader]) -> None:
         self._pid = pid
@@ -122,7 +122,7 @@ class _Child:
 
     def wait(self) -> int:
         """Return the exit status when the child has ended, or minus the number of its signal. Signals are forwarded."""
-        with self._heeding_signals():
+        with self._forwarding_signals():
             _, status = os.waitpid(self._pid, 0)
         os.close(self._lifeline)
         for reader in self._output:
@@ -130,13 +130,13 @@ class _Child:
         return os.waitstatus_to_exitcode(status)
 
     @contextlib.contextmanager
-    def _heeding_signals(self) -> Iterator[None]:
-        before = {number: signal.signal(number, self._stop) for number in (*STOP_SIGNALS, signal.SIGALRM)}
+    def _forwarding_signals(self) -> Iterator[None]:
+        handlers = {number: signal.signal(number, self._stop) for number in (*STOP_SIGNALS, signal.SIGALRM)}
         try:
             yield
         finally:
             signal.alarm(0)
-            for number, handler in before.items():
+            for number, handler in handlers.items():
                 signal.signal(number, handler)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:

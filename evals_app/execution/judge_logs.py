@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-_warnings: ContextVar[list[str] | None] = ContextVar("heard", default=None)
+_warnings: ContextVar[list[str] | None] = ContextVar("warnings", default=None)
 _LOGGER = "google_adk"
 
 

@@ -19,7 +19,7 @@ from evals_app.execution.model_retry import RetriedCall, Retries
 from sessions_app.prices import KINDS, add_tokens, call_tokens
 
 Tokens = dict[str, int]
-"""prompt, output, thoughts (of output), cached (of prompt), calls"""
+"""Numbers of `prompt`, `output`, `thoughts` (part of output) and `cached` (part of prompt) tokens, and of `calls`."""
 
 MAX_ANSWERS = 20
 MAX_ANSWER_LENGTH = 2000
@@ -51,8 +51,8 @@ class ModelLog:
         return [answer[:MAX_ANSWER_LENGTH] for answer in self.answers[:MAX_ANSWERS]]
 
     @property
-    def without_sense(self) -> str:
-        """Reason why the judge's reply could not be parsed; "" without a reply."""
+    def unreadable_reason(self) -> str:
+        """Why the judge's last reply could not be parsed; empty without a reply."""
         if self.errors:
             return f"The judge could not be asked: {self.errors[-1]}"
         if not self.answers:

@@ -60,14 +60,14 @@ class Retries:
     """Retry limit of the model calls of one attempt, and the time they waited. Waits may overlap.
 
     Attributes:
-        longest: seconds for which one call is retried; 0: never; None: without a limit.
-        tell: called with the reason of a wait ("": no call waits any more) and the seconds waited so far.
+        limit_s: seconds for which one call is retried; 0: never; None: without a limit.
+        report: called with the reason of a wait ("": no call waits any more) and the seconds waited so far.
         limiter: admits the calls.
         waited: seconds in which at least one call waited.
     """
 
-    longest: float | None
-    tell: Callable[[str, float], Awaitable[None]]
+    limit_s: float | None
+    report: Callable[[str, float], Awaitable[None]]
     limiter: RateLimiter = field(default_factory=RateLimiter)
     waited: float = 0.0
     _waiting: int = 0
@@ -79,14 +79,14 @@ class Retries:
             self._since = time.monotonic()
         self._waiting += 1
         try:
-            await self.tell(why, self.waited)
+            await self.report(why, self.waited)
             await asyncio.sleep(seconds)
         finally:
             self._waiting -= 1
             if not self._waiting:
                 self.waited += time.monotonic() - self._since
         if not self._waiting:
-            await self.tell("", self.waited)
+            await self.report("", self.waited)
 
 
 class RetriedCall:
@@ -140,7 +140,7 @@ class RetriedCall:
         seconds = seconds_before_retry(error, self._failed_tries)
         if seconds > self._seconds_left():
             times = f"{self._failed_tries} time{'s' * (self._failed_tries != 1)}"
-            limit = f"retry_seconds is {self._retries.longest:g}."
+            limit = f"retry_seconds is {self._retries.limit_s:g}."
             self.unavailable = (
                 f"{reason}\nIt was asked {times} in {self._seconds_of_retries():.0f} seconds; {limit}"
             )
@@ -151,8 +151,8 @@ class RetriedCall:
 
     def _seconds_left(self) -> float:
         """Return the seconds in which the call may be retried."""
-        longest = self._retries.longest
-        return math.inf if longest is None else longest - self._seconds_of_retries()
+        limit_s = self._retries.limit_s
+        return math.inf if limit_s is None else limit_s - self._seconds_of_retries()
 
     def _seconds_of_retries(self) -> float:
         """Return the seconds since the first failure, without waits for configured limits."""

@@ -43,12 +43,12 @@ class RunContext:
 
     Attributes:
         tries: starts and ends them, by the plan of the run.
-        watch: a stopwatch that begins not before the last step of the run in the store.
+        stopwatch: the run's, which does not begin before the last step of the run in the store.
     """
 
     run: EvalRun
     tries: AttemptTries
-    watch: Stopwatch
+    stopwatch: Stopwatch
 
 
 class ProcessAttempts:
@@ -135,11 +135,11 @@ class ProcessAttempts:
             plan = load_plan(run, self._source)
         except SystemExit as error:
             raise AgentExited.of(error, "agent's module") from error
-        watch = Stopwatch(max(await retry.read(runs.last_step, run.pk), time.time()))
+        stopwatch = Stopwatch(max(await retry.read(runs.last_step, run.pk), time.time()))
         tries = AttemptTries(
-            run, partial(run_attempt, plan), watch, self._runtime_id, self._note_start, offered=True
+            run, partial(run_attempt, plan), stopwatch, self._runtime_id, self._note_start, offered=True
         )
-        return RunContext(run, tries, watch)
+        return RunContext(run, tries, stopwatch)
 
     def _note_start(self, attempt: EvalAttempt, outcome: Outcome | None) -> None:
         if outcome is None:
@@ -148,8 +148,8 @@ class ProcessAttempts:
     async def _carry_out(self, attempt_pk: int) -> None:
         context, end = self._delivered[attempt_pk], self._ends[attempt_pk]
         try:
-            longest = context.tries.limits.attempt_seconds
-            async with Watchdog(context.run.pk, self._runtime_id, longest, context.watch):
+            limit_s = context.tries.limits.attempt_seconds
+            async with Watchdog(context.run.pk, self._runtime_id, limit_s, context.stopwatch):
                 await context.tries.carry_out(attempt_pk)
         except Exception as error:
             log.exception("Attempt %d could not be carried out.", attempt_pk)
@@ -186,7 +186,7 @@ class ProcessAttempts:
         if row is None or not self._is_own(row):
             self._release(attempt_pk)
             return
-        now = context.watch.now()
+        now = context.stopwatch.now()
         since = now - (time.monotonic() - self._store_back_at) if self._store_back_at else 0.0
         if row.status == Status.RUNNING and (
             interruption := context.tries.find_interruption(row, now, since)

@@ -51,24 +51,24 @@ async def execute_run(
     run = await retry.write(runs.claim_run, eval_run_id, runtime_id, time.time())
     if run is None:
         return
-    watch = Stopwatch(run.started_at)
+    stopwatch = Stopwatch(run.started_at)
     finish = partial(runs.finish_run, run.id, started_at=run.started_at)
     try:
         plan = await prepare_plan(run, agent_source, progress)
-        monitor = RunMonitor(run, partial(run_attempt, plan), watch, cancelled, progress)
+        monitor = RunMonitor(run, partial(run_attempt, plan), stopwatch, cancelled, progress)
         ending = await monitor.follow()
     except asyncio.CancelledError:
         if continue_elsewhere:
             raise
-        end = partial(_release_or_cancel, run, watch.now())
+        end = partial(_release_or_cancel, run, stopwatch.now())
         with contextlib.suppress(TimeoutError):  # the parent process then ends the run
             async with asyncio.timeout(END_WRITE_S):
                 await retry.write(end)
         raise
     except BaseException as error:
-        await retry.write(partial(finish, EvalRun.Status.FAILED, failure_from(error), now=watch.now()))
+        await retry.write(partial(finish, EvalRun.Status.FAILED, failure_from(error), now=stopwatch.now()))
     else:
-        await retry.write(partial(finish, ending.status, because=ending.because, now=watch.now()))
+        await retry.write(partial(finish, ending.status, because=ending.because, now=stopwatch.now()))
 
 
 def _release_or_cancel(run: EvalRun, now: float) -> None:

@@ -27,16 +27,16 @@ class RunMonitor:
         self,
         run: EvalRun,
         run_attempt: RunAttempt,
-        watch: Stopwatch,
+        stopwatch: Stopwatch,
         cancelled: asyncio.Event,
         progress: ProgressCallback | None = None,
     ) -> None:
         self._run = run
-        self._watch = watch
+        self._stopwatch = stopwatch
         self._cancelled = cancelled
         self._progress = progress
-        self._control = RunControl(run, watch)
-        self._tries = AttemptTries(run, run_attempt, watch, run.runtime_id, self._note_progress)
+        self._control = RunControl(run, stopwatch)
+        self._tries = AttemptTries(run, run_attempt, stopwatch, run.runtime_id, self._note_progress)
         self._executor = AttemptExecutor(self._tries.carry_out, run.parallelism)
         self._attempt_ended = asyncio.Event()
 
@@ -46,8 +46,8 @@ class RunMonitor:
         Raises:
             Exception: an attempt could not be carried out, for example because the store is gone.
         """
-        longest = self._control.limits.attempt_seconds
-        async with Watchdog(self._run.id, self._run.runtime_id, longest, self._watch):
+        limit_s = self._control.limits.attempt_seconds
+        async with Watchdog(self._run.id, self._run.runtime_id, limit_s, self._stopwatch):
             for attempt_pk, alone in await retry.read(_pending_attempts, self._run.id):
                 self._executor.enqueue(attempt_pk, alone=alone)
             executing = asyncio.ensure_future(self._executor.join())

@@ -253,7 +253,7 @@ def _convert_result(
     texts = _rubric_texts(metric, actual)
     turns = result.per_invocation_results
     aligned = len(turns) == len(actual)
-    why = " ".join(dict.fromkeys(warnings))[:REASON_LENGTH] or log.without_sense or NO_VERDICT
+    why = " ".join(dict.fromkeys(warnings))[:REASON_LENGTH] or log.unreadable_reason or NO_VERDICT
     missing_verdict = why if actual else NO_TURNS
     status, reason = _overall_verdict(metric, result, case, actual, missing_verdict)
     if turns and not aligned and not reason:

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """Ends the process when its event loop was blocked for longer than an attempt may take.
+    """Ends the process when its event loop was blocked for longer than an attempt may take (`limit_s`; None: never).
 
     A tool that waits without `await` blocks every attempt of the process, and also their cancellation. An attempt that
     ran alone ends with an error that shows the blocking line. Of several attempts the culprit is unknown, so the next
@@ -45,54 +45,54 @@ class Watchdog:
     catastrophic backtracking, blocks the thread, too: then Python's fault handler ends the process.
     """
 
-    def __init__(self, run_id: str, runtime_id: str | None, longest: float | None, watch: Stopwatch) -> None:
+    def __init__(
+        self, run_id: str, runtime_id: str | None, limit_s: float | None, stopwatch: Stopwatch
+    ) -> None:
         self._run_id = run_id
         self._runtime_id = runtime_id
-        self._longest = longest
-        self._run_watch = watch
-        self._alive = time.monotonic()
+        self._limit_s = limit_s
+        self._stopwatch = stopwatch
+        self._beat_at = time.monotonic()
         self._done = threading.Event()
         self._loop_thread = threading.get_ident()
 
     async def __aenter__(self) -> Watchdog:
         """Start to watch the running event loop."""
-        if self._longest is not None:
-            threading.Thread(target=self._watch, args=(self._longest,), daemon=True).start()
-            self._beating = asyncio.ensure_future(self._beat())
+        if self._limit_s is not None:
+            threading.Thread(target=self._watch, args=(self._limit_s,), daemon=True).start()
+            self._beating = asyncio.ensure_future(self._beat(self._limit_s))
         return self
 
     async def __aexit__(self, *raised: object) -> None:
         """Stop watching."""
         self._done.set()
-        if self._longest is not None:
+        if self._limit_s is not None:
             self._beating.cancel()
             faulthandler.cancel_dump_traceback_later()  # another run of the process sets it again with its next beat
 
-    async def _beat(self) -> None:
-        assert self._longest is not None  # noqa: S101 - else nothing beats
+    async def _beat(self, limit_s: float) -> None:
+        fault_after_s = min(limit_s + GRACE_S, MAX_FAULT_TIMER_S)
         while True:
-            self._alive = time.monotonic()
-            faulthandler.dump_traceback_later(
-                min(self._longest + GRACE_S, MAX_FAULT_TIMER_S), exit=True, file=STDERR_DESCRIPTOR
-            )
+            self._beat_at = time.monotonic()
+            faulthandler.dump_traceback_later(fault_after_s, exit=True, file=STDERR_DESCRIPTOR)
             await asyncio.sleep(CHECK_S / 2)
 
-    def _watch(self, longest: float) -> None:
-        while not self._done.wait(min(CHECK_S, longest)):
-            still = time.monotonic() - self._alive
-            if still > longest + CHECK_S:
-                self._end(still)
+    def _watch(self, limit_s: float) -> None:
+        while not self._done.wait(min(CHECK_S, limit_s)):
+            blocked_s = time.monotonic() - self._beat_at
+            if blocked_s > limit_s + CHECK_S:
+                self._end(blocked_s)
 
-    def _end(self, still: float) -> None:
-        stood = traceback.extract_stack(sys._current_frames().get(self._loop_thread))
-        stack, at = "".join(stood.format()), stood[-1]
+    def _end(self, blocked_s: float) -> None:
+        frames = traceback.extract_stack(sys._current_frames().get(self._loop_thread))
+        stack, at = "".join(frames.format()), frames[-1]
         why = (
             f"The process stood still in {at.name} ({Path(at.filename).name}, line {at.lineno}): code there waits"
-            f" without `await`, or computes for too long.\nIt had stood for {still:.0f} seconds."
+            f" without `await`, or computes for too long.\nIt had stood for {blocked_s:.0f} seconds."
         )
         try:
             failure = Failure(BLOCKED_PROCESS, why, stack)
-            crashes.end_blocked(self._run_id, self._runtime_id, failure, self._run_watch.now())
+            crashes.end_blocked(self._run_id, self._runtime_id, failure, self._stopwatch.now())
         finally:
             connection.close()
             log.error("%s It is ended. It stood here:\n%s", why, stack)

@@ -54,14 +54,14 @@ class RunControl:
         store_back_at: when the store returned after its last outage, by the run's stopwatch; 0.0: there was none.
     """
 
-    def __init__(self, run: EvalRun, watch: Stopwatch) -> None:
+    def __init__(self, run: EvalRun, stopwatch: Stopwatch) -> None:
         self.limits = EvalRunLimits.read(run.limits)
         self.store_back_at = 0.0
         self._run = run
-        self._watch = watch
+        self._stopwatch = stopwatch
         self._costs = prices.prices_from_json(json.loads(run.prices))
         # The time limit excludes loading the agent, and includes the time of earlier processes that died.
-        self._limits_began = watch.now() - run.limits_seconds
+        self._limits_began = stopwatch.now() - run.limits_seconds
         self._step_stored_at = 0.0
         self._is_store_down = False
 
@@ -69,7 +69,7 @@ class RunControl:
         """Return the seconds until the next check: `POLL_S`, or less if the time limit of the run is reached before."""
         if self.limits.seconds is None:
             return POLL_S
-        return min(POLL_S, max(self._limits_began + self.limits.seconds - self._watch.now(), 0.0))
+        return min(POLL_S, max(self._limits_began + self.limits.seconds - self._stopwatch.now(), 0.0))
 
     async def check(self, carry_out: Callable[[RunSnapshot, float], Awaitable[None]]) -> RunEnding | None:
         """Return the run's ending if the run has to stop.
@@ -93,10 +93,10 @@ class RunControl:
     ) -> RunEnding | None:
         snapshot = await units_of_work.read(_read_snapshot, self._run, self.limits, self._costs)
         if self._is_store_down:
-            self._is_store_down, self.store_back_at = False, self._watch.now()
+            self._is_store_down, self.store_back_at = False, self._stopwatch.now()
         if snapshot.stop:
             return RunEnding(EvalRun.Status.CANCELLED)
-        now = self._watch.now()
+        now = self._stopwatch.now()
         await self._store_step(now)
         await carry_out(snapshot, now)
         because = self.limits.describe_reached(now - self._limits_began, snapshot.spending)

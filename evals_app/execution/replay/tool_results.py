@@ -40,7 +40,7 @@ class RecordedResults:
             for place, result in enumerate(self._recorded)
             if result.tool == tool and json_equal(result.args, dict(args))
         ]
-        candidates.sort(key=lambda fit: fit[1].agent != agent)
+        candidates.sort(key=lambda candidate: candidate[1].agent != agent)
         for place, result in candidates:
             if place not in self._given:
                 self._given.add(place)
@@ -48,9 +48,9 @@ class RecordedResults:
         if candidates:
             own = [result for _, result in candidates if result.agent == agent]
             return (own or [result for _, result in candidates])[-1], True
-        raise self._nothing(agent, tool, args)
+        raise self._not_recorded(agent, tool, args)
 
-    def _nothing(self, agent: str, tool: str, args: Mapping[str, Any]) -> NotRecorded:
+    def _not_recorded(self, agent: str, tool: str, args: Mapping[str, Any]) -> NotRecorded:
         others = [result for result in self._recorded if result.tool == tool]
         listed = ", ".join(
             dict.fromkeys(call_text(result.tool, result.args) for result in others[:MAX_LISTED_CALLS])
