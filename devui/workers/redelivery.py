@@ -38,12 +38,11 @@ _offer_timer = ChangeTimer()
 
 def take_over() -> None:
     """End the runs and processes without a living owner, and queue what can go on."""
-    processes.mark_gone_stopped()
+    lifecycle.crash_orphans()  # which first marks the processes that are gone
     _repeat_attempts()
     _continue_eval_runs()
     _requeue_eval_runs()
     crashes.crash_orphans(spared=OF_WORKERS)
-    lifecycle.crash_orphans()
     _requeue_runs()
     _restore_jobs()
     _restore_jobs_of_attempts()

@@ -72,13 +72,13 @@ class WorkerServer:
         self,
         supervisor: WorkerSupervisor,
         folder: AgentsFolder,
-        listener: socket.socket,
+        listening_socket: socket.socket,
         options: WorkerOptions,
     ) -> None:
         self._supervisor = supervisor
         self._folder = folder
         self._options = options
-        self._listener = listener
+        self._listening_socket = listening_socket
         self._watch = WorkerRunWatch(supervisor.id, self._cancel_run)
         self._background_work = BackgroundWork(supervisor.id)
         self._engine = Engine(supervisor, self._watch, options.concurrency)
@@ -113,7 +113,7 @@ class WorkerServer:
                 create_row, self._supervisor.id, options.address, options.kinds, options.concurrency
             )
             await self._advertise()
-            server_task = asyncio.create_task(server.serve(sockets=[self._listener]))
+            server_task = asyncio.create_task(server.serve(sockets=[self._listening_socket]))
             engine = asyncio.create_task(self._engine.run())
             others = [
                 asyncio.create_task(work)
@@ -174,6 +174,7 @@ class WorkerServer:
             self._stopped.set()
 
     async def _keep_advertised(self) -> None:
+        """At intervals leave a newer store, advertise the worker, and retry the jobs of workers that are gone."""
         while True:
             await asyncio.sleep(ADVERTISE_S)
             try:
@@ -183,7 +184,7 @@ class WorkerServer:
             except StoreFault as fault:
                 log.warning("The store did not accept a heartbeat of this worker: %s", fault.message)
             except Exception:
-                log.exception("This worker could not be advertised; retrying.")
+                log.exception("The heartbeat of this worker failed; retrying.")
 
     async def _leave_newer_store(self) -> None:
         """Drain this worker if a newer DevUI has migrated the store: it does not know the new tables."""
@@ -221,14 +222,11 @@ class _Server(uvicorn.Server):
 
 
 def serve(
-    supervisor: WorkerSupervisor, folder: AgentsFolder, listener: socket.socket, options: WorkerOptions
+    supervisor: WorkerSupervisor,
+    folder: AgentsFolder,
+    listening_socket: socket.socket,
+    options: WorkerOptions,
 ) -> None:
     """Run a worker until a signal."""
-    asyncio.run(_serve(supervisor, folder, listener, options))
+    asyncio.run(WorkerServer(supervisor, folder, listening_socket, options).serve())
     units_of_work.close_pools()
-
-
-async def _serve(
-    supervisor: WorkerSupervisor, folder: AgentsFolder, listener: socket.socket, options: WorkerOptions
-) -> None:
-    await WorkerServer(supervisor, folder, listener, options).serve()

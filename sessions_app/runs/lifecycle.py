@@ -333,7 +333,7 @@ def crash_runs_of(runtime_id: str, why: str, spared: Collection[str] = ()) -> li
 
 
 def crash_orphans(*, unassigned_s: float = UNASSIGNED_S) -> list[str]:
-    """End the active runs whose process is gone. Return the ids of those that crashed.
+    """Mark the processes that are gone, and end their active runs. Return the ids of the runs that crashed.
 
     A queued run without a process counts as abandoned after `unassigned_s`.
     Queued runs wait for the next process (`abandoned_runs`), except those whose caller is gone with the process (ADK's
@@ -361,11 +361,11 @@ def _abandoned_runs(unassigned_s: float = UNASSIGNED_S) -> QuerySet[Run]:
     A runtime ends with its server; queued runs of a runtime that ended alone are reassigned by its server.
     """
     server_gone = Q(runtime__server__stopped_at__isnull=False)
-    own_master_gone = Q(runtime__server__isnull=True, runtime__stopped_at__isnull=False)
+    own_server_gone = Q(runtime__server__isnull=True, runtime__stopped_at__isnull=False)
     queued = Run.objects.filter(status=Status.QUEUED).exclude(source=ADK_SOURCE)
     unassigned = dict(queued.filter(runtime=None).values_list("pk", "created_at"))
     never_taken = Q(pk__in=_unassigned.find_unchanged(unassigned, unassigned_s))
-    return queued.filter(server_gone | own_master_gone | never_taken)
+    return queued.filter(server_gone | own_server_gone | never_taken)
 
 
 def finish_rewound(session_pk: int, seq: int) -> None:

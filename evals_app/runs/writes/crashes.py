@@ -277,7 +277,7 @@ def crash_orphans(spared: Q | None = None) -> int:
 
     Pending runs of a server that has ended are not among them: the next server adopts them (`adopt_abandoned`).
 
-    Call it after `sessions_app.runs.processes.mark_gone_stopped`.
+    Call it after `sessions_app.runs.lifecycle.crash_orphans`, which marks the processes that are gone.
     """
     concerned = EvalRun.objects.exclude(spared) if spared else EvalRun.objects.all()
     pending = concerned.filter(status=EvalRun.Status.PENDING)
