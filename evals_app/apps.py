@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig
 
-from sessions_app.runs.active_runs import active_runs
+from sessions_app.runs.active_runs import active_run_finders
 from sessions_app.transfer.folder_importer import FolderImporter, folder_importers
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class EvalsConfig(AppConfig):
     def ready(self) -> None:
         """Register the importer of the eval results that `adk web` left in agents' folders, and active eval runs."""
         folder_importers.append(FolderImporter("eval results", _find_sources, _import_data))
-        active_runs.append(_active_runs)
+        active_run_finders.append(_active_runs)
 
 
 def _active_runs() -> QuerySet[Any]:

@@ -16,7 +16,7 @@ END_S = 10.0
 """Seconds that runs have to end after a signal, before workers end them."""
 
 KILL_S = 5.0
-"""Seconds after `END_S` and a second signal, after which processes are killed."""
+"""Seconds that processes have to end after a second signal, before they are killed."""
 
 END_SEQUENCE = ((signal.SIGTERM, END_S), (signal.SIGTERM, KILL_S), (signal.SIGKILL, KILL_S))
 """Signals that end a process, each with the seconds until the next."""
@@ -41,7 +41,7 @@ class TeamProcess:
     def __init__(self, command: ProcessCommand, write_line: Callable[[str], None]) -> None:
         self.name = command.name
         self.is_ready = False
-        self.has_ended = False
+        self.is_end_reported = False
         self._write_line = write_line
         self._process = subprocess.Popen(
             [sys.executable, "-m", "devui.serving.team_member", *command.arguments],
@@ -98,12 +98,12 @@ class TeamProcesses:
         while not self._is_ending:
             for process in self._processes:
                 status = process.poll()
-                if status is not None and not process.has_ended:
-                    process.has_ended = True
+                if status is not None and not process.is_end_reported:
+                    process.is_end_reported = True
                     self._write_line(
                         f"{process.name} has ended with status {status}; the others keep running."
                     )
-            if all(process.has_ended for process in self._processes):
+            if all(process.is_end_reported for process in self._processes):
                 return
             time.sleep(POLL_S)
 

@@ -38,7 +38,7 @@ class SupervisedProcesses(Protocol):
     async def child(self, app_name: str) -> Child:
         """Return the app's process, started if necessary."""
 
-    def child_with(self, runtime_id: str | None) -> Child | None:
+    def find_child(self, runtime_id: str | None) -> Child | None:
         """Return the living process with this id, or None."""
 
     async def end_to_cancel(self, child: Child, run_id: str) -> None:
@@ -92,7 +92,7 @@ class AppClient(PeerClient):
         runtime_id = await units_of_work.read(
             lambda: Run.objects.filter(pk=run_id).values_list("runtime_id", flat=True).first()
         )
-        child = self._processes.child_with(runtime_id)
+        child = self._processes.find_child(runtime_id)
         if child is None:
             await self._processes.feeds.await_foreign_cancel(run_id)
         elif not await self._ends_by_itself(child, run_id):

@@ -101,7 +101,7 @@ class Deliveries:
     async def _deliver(self, app_name: str, run_id: str, before: Child | None) -> None:
         try:
             while self._may_go_on(run_id):
-                before = await retry.run(partial(self._offer_run, app_name, run_id))
+                before = await retry.run(partial(self._send_run, app_name, run_id))
                 if before is None:
                     return
                 if not before.is_alive:
@@ -128,7 +128,7 @@ class Deliveries:
     def _may_go_on(self, run_id: str) -> bool:
         return self._ended_before[run_id] < MAX_PROCESSES
 
-    async def _offer_run(self, app_name: str, run_id: str) -> Child | None:
+    async def _send_run(self, app_name: str, run_id: str) -> Child | None:
         """Send a run to the app's process. Return the process if the run is still queued and must go to the next one.
 
         That is the case if the process has ended, or is replaced because the code has changed.

@@ -17,7 +17,7 @@ from sessions_app.runs.runtime_client import Frame
 from sessions_app.store import retry
 from sessions_app.store.change_listener import subscribe
 
-REST_S = 0.05
+PAUSE_S = 0.05
 """Minimum seconds between two reads of the row of a run that nothing streams, however many changes there are."""
 
 FOREIGN_CANCEL_S = 2 * processes.HEARTBEAT_S + 2
@@ -25,7 +25,6 @@ FOREIGN_CANCEL_S = 2 * processes.HEARTBEAT_S + 2
 
 RETAIN_S = 10.0
 """Seconds that an ended feed is kept for late pages."""
-
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +82,7 @@ class FrameFeeds:
                         self._forget(run_id, frames)
                         return
                     else:
-                        await asyncio.sleep(REST_S)
+                        await asyncio.sleep(PAUSE_S)
                         await changes.wait()
         except Exception:
             log.exception("Run %s cannot be watched any more.", run_id)
@@ -104,7 +103,7 @@ class FrameFeeds:
                     return
                 frames.add(frame)
         except DevUIError:
-            await asyncio.sleep(REST_S)
+            await asyncio.sleep(PAUSE_S)
 
 
 def _publish_end(frames: FrameLog, status: str) -> None:

@@ -68,8 +68,8 @@ class Peer(Protocol):
     def connect(self, path: str, headers: Mapping[str, str]) -> connect:
         """Return a WebSocket to it, opened by awaiting it."""
 
-    def unavailable(self) -> RuntimeUnavailable:
-        """Return why it does not answer."""
+    def explain_silence(self) -> RuntimeUnavailable:
+        """Return the error that says why it does not answer."""
 
 
 async def call(peer: Peer, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
@@ -141,7 +141,7 @@ async def open_socket(peer: Peer, path: str, headers: Mapping[str, str]) -> Asyn
     """
     with peer.hold():
         if not peer.is_alive:
-            raise peer.unavailable()
+            raise peer.explain_silence()
         connection = peer.connect(_quote_path(path), headers)
         try:
             opened = await connection
@@ -173,7 +173,7 @@ async def stream_frames(peer: Peer, run_id: str, after: int) -> AsyncIterator[Fr
 @asynccontextmanager
 async def _explain_errors(peer: Peer) -> AsyncIterator[None]:
     if not peer.is_alive:
-        raise peer.unavailable()
+        raise peer.explain_silence()
     import httpx
 
     try:
@@ -186,7 +186,7 @@ async def _await_explanation(peer: Peer) -> RuntimeUnavailable:
     """Return why a process does not answer, after waiting for the notice of its end."""
     with suppress(TimeoutError):
         await asyncio.wait_for(peer.exited.wait(), EXIT_NOTICE_S)
-    return peer.unavailable()
+    return peer.explain_silence()
 
 
 def _quote_path(path: str) -> str:

@@ -187,8 +187,8 @@ class Child:
             return f"The process of agent {self.app_name!r} cannot run: {self.refusal}"
         return f"The process of agent {self.app_name!r} ended by itself ({self.how_it_ended})."
 
-    def unavailable(self) -> RuntimeUnavailable:
-        """Return why it does not answer."""
+    def explain_silence(self) -> RuntimeUnavailable:
+        """Return the error that says why the process does not answer."""
         if self.is_alive:
             return RuntimeUnavailable(
                 f"The process of agent {self.app_name!r} does not answer.", hint=RETRY_HINT
@@ -244,10 +244,7 @@ async def _start_process(
     environment: Mapping[str, str],
     user: AgentUser | None,
 ) -> asyncio.subprocess.Process:
-    """Start the program of a runtime with the inherited file descriptors, in its own session.
-
-    It does not get the key with which the server signs.
-    """
+    """Start the program of a runtime with the inherited file descriptors, in its own session."""
     variables = {**environment, **(user.variables if user else {}), "PYTHONUNBUFFERED": "1"}
     handed_down = ["--fd", str(listening), "--lifeline", str(life)]
     return await asyncio.create_subprocess_exec(
@@ -265,6 +262,6 @@ async def _start_process(
 
 
 def _inherited_environment(user: AgentUser | None) -> dict[str, str]:
-    """Return the environment without the variables of the web process."""
-    secrets_of_server = (*SERVER_VARIABLES, STORE_PASSWORD) if user else SERVER_VARIABLES
-    return {name: value for name, value in os.environ.items() if not name.startswith(secrets_of_server)}
+    """Return the environment of this process without the variables that agents do not get."""
+    omitted = (*SERVER_VARIABLES, STORE_PASSWORD) if user else SERVER_VARIABLES
+    return {name: value for name, value in os.environ.items() if not name.startswith(omitted)}

@@ -72,7 +72,7 @@ class Supervisor:
         self.id = uuid.uuid4().hex
         self.folder = None if agents_dir is None else agents.open_folder(agents_dir)
         self.limits = limits or SupervisorLimits()
-        self.feeds = FrameFeeds(lambda run: self.child_with(run.runtime_id))
+        self.feeds = FrameFeeds(lambda run: self.find_child(run.runtime_id))
         self.deliveries = Deliveries(self.id, self.child, self.is_current, self.limits.take)
         self._options = options or RuntimeOptions()
         self._environment = dict(environment or {})
@@ -140,13 +140,13 @@ class Supervisor:
         """Tell whether the app's next runs go to this process."""
         return self._current.get(child.app_name) is child
 
-    def child_with(self, runtime_id: str | None) -> Child | None:
+    def find_child(self, runtime_id: str | None) -> Child | None:
         """Return the living process of this server with this id, or None."""
         return self._children.get(runtime_id or "")
 
     async def end_process(self, runtime_id: str, why: str) -> bool:
         """End a process that does not react; its runs have crashed. Return False if it is not this server's."""
-        child = self.child_with(runtime_id)
+        child = self.find_child(runtime_id)
         if child is None:
             return False
         await self._end(child, why)
@@ -374,7 +374,7 @@ class Supervisor:
             )
 
     async def _beat(self) -> None:
-        """Write the heartbeat of the owner of queued runs."""
+        """Write the heartbeat of this server: others take over its queued runs when it stops."""
         while True:
             await asyncio.sleep(processes.HEARTBEAT_S)
             try:

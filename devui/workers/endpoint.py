@@ -29,11 +29,11 @@ APPS = "/apps/"
 PROCESSES = "/processes/"
 """Path prefix of requests to a process: /processes/ID/PATH."""
 
-_NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Listeners speak plain HTTP; by default each client would read all certificate authorities."""
-
 END = "/end"
 """Path under a process that ends it."""
+
+_NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Listeners speak plain HTTP; by default each client would read all certificate authorities."""
 
 
 class WorkerEndpoint:
@@ -90,7 +90,7 @@ class WorkerEndpoint:
             proxy=None,
         )
 
-    def unavailable(self) -> RuntimeUnavailable:
+    def explain_silence(self) -> RuntimeUnavailable:
         """Return the error of a worker that does not answer."""
         return RuntimeUnavailable(
             f"The worker at {self._worker.address} on host {self._worker.host}, or its process, does not answer.",

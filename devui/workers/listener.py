@@ -107,7 +107,7 @@ class WorkerListener:
         if kind == APPS:
             child = await self._supervisor.child(unquote(name))
         else:
-            child = self._supervisor.child_with(name)
+            child = self._supervisor.find_child(name)
         if child is None:
             raise NotFound(f"This worker has no process {name!r}.", hint="It has ended.")
         return child, f"/{rest}?{query}" if query else f"/{rest}"

@@ -29,7 +29,7 @@ from sessions_app.store import units_of_work
 from sessions_app.store.change_listener import subscribe
 from sessions_app.transfer.writers import jobs
 
-MIN_READ_INTERVAL_S = 0.5
+PAUSE_S = 0.5
 """Minimum seconds between two reads of the workers, however many changes there are."""
 
 log = logging.getLogger(__name__)
@@ -124,7 +124,7 @@ class WorkerRuntimes:
     async def _watch_workers(self) -> None:
         async with subscribe() as notifications:
             while True:
-                await asyncio.sleep(MIN_READ_INTERVAL_S)
+                await asyncio.sleep(PAUSE_S)
                 await notifications.wait()
                 try:
                     self._workers = await units_of_work.read(living_workers)

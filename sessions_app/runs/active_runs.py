@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 FindActiveRuns = Callable[[], "QuerySet[Any]"]
 
-active_runs: list[FindActiveRuns] = []
+active_run_finders: list[FindActiveRuns] = []
 """Each returns the person and the app of every active run of a kind, as a query of these two columns."""
 
 
@@ -21,18 +21,18 @@ def _active_runs() -> QuerySet[Any]:
     return runs.order_by().values_list("person", "session__app_name")
 
 
-active_runs.append(_active_runs)
+active_run_finders.append(_active_runs)
 
 
 def find_active_apps(person: str) -> list[str]:
     """Return the app of each active run of a person. One query."""
-    first, *others = (find().filter(person=person) for find in active_runs)
+    first, *others = (find().filter(person=person) for find in active_run_finders)
     return [app for _, app in first.union(*others, all=True)]
 
 
 def find_active_apps_by_person() -> dict[str, list[str]]:
     """Return the apps of the active runs of each person. One query."""
-    first, *others = (find().exclude(person="") for find in active_runs)
+    first, *others = (find().exclude(person="") for find in active_run_finders)
     apps: dict[str, list[str]] = {}
     for person, app in first.union(*others, all=True):
         apps.setdefault(person, []).append(app)

@@ -15,7 +15,7 @@ POLL_S = 0.1
 LOAD_S = 60.0
 """Timeout for loading an agent."""
 
-_queues: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
+_locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
 
 
 async def load_agent(app_name: str) -> None:
@@ -25,7 +25,7 @@ async def load_agent(app_name: str) -> None:
         NotFound: no such app.
         RuntimeUnavailable: the process does not start, or loading exceeds the timeout.
     """
-    async with _queues.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+    async with _locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
         runtime = await provider().client(app_name)
         try:
             await asyncio.wait_for(_wait_until_loaded(runtime), LOAD_S)

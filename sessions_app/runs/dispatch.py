@@ -138,9 +138,7 @@ def _create_once(
         for call_id in answered_call_ids(request):
             if find_question(session, call_id) is None:
                 raise call_not_waiting(call_id)
-        own_id = (
-            run_id if lifecycle.is_unused_id(run_id) else ""
-        )  # the form has sent another message meanwhile
+        own_id = run_id if lifecycle.is_unused_id(run_id) else ""  # else it has sent another message meanwhile
         return lifecycle.create_run(session_pk, request, person=person, run_id=own_id), True
 
 
@@ -158,7 +156,7 @@ async def _hand_over(app_name: str, run_id: str) -> None:
     The run stays queued while the server stops, and waits while the store is unavailable.
     """
     try:
-        await retry.run(partial(_offer, app_name, run_id))
+        await retry.run(partial(_send, app_name, run_id))
     except ServerStopping:
         log.info("Run %s stays queued for the next server.", run_id)
     except DevUIError as error:
@@ -168,7 +166,7 @@ async def _hand_over(app_name: str, run_id: str) -> None:
         await _fail(run_id, type(error).__name__, "The run could not be handed over. See the server's log.")
 
 
-async def _offer(app_name: str, run_id: str) -> None:
+async def _send(app_name: str, run_id: str) -> None:
     client = await provider().client(app_name)
     await client.start_run(run_id)
 

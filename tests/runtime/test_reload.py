@@ -112,7 +112,7 @@ async def test_process_that_hangs_while_loading_ends_on_newer_code(
 
 
 @pytest.mark.soak
-async def test_run_survives_the_replaced_process_that_ends_before_the_next_offer(
+async def test_run_survives_the_replaced_process_that_ends_before_the_next_delivery(
     supervise, agents_dir: Path, tmp_path: Path, monkeypatch
 ):
     source, pid = agents_dir / "talker" / "agent.py", tmp_path / "pid"
@@ -120,17 +120,17 @@ async def test_run_survives_the_replaced_process_that_ends_before_the_next_offer
     source.write_text(
         f"import os, time\nopen({str(pid)!r}, 'w').write(str(os.getpid()))\nwhile True: time.sleep(0.01)\n"
     )
-    offer = Deliveries._offer_run
+    send = Deliveries._send_run
     replaced: list[Child] = []
 
-    async def offer_after_the_end(self: Deliveries, app_name: str, run_id: str) -> Child | None:
+    async def send_after_the_end(self: Deliveries, app_name: str, run_id: str) -> Child | None:
         for child in replaced:
             await child.exited.wait()
-        if (child := await offer(self, app_name, run_id)) is not None:
+        if (child := await send(self, app_name, run_id)) is not None:
             replaced.append(child)
         return child
 
-    monkeypatch.setattr(Deliveries, "_offer_run", offer_after_the_end)
+    monkeypatch.setattr(Deliveries, "_send_run", send_after_the_end)
     async with supervise() as stage:
         session = await stage.session("talker")
         starting = asyncio.create_task(stage.start(session, "say hi"))

@@ -326,7 +326,7 @@ async def test_a_run_of_another_server_is_cancelled_through_the_store(stage: Sta
     await stage.first_text(run, "talker")
 
     async with opened_stage(stage.supervisor.folder.root, tmp_path) as other:
-        assert other.supervisor.child_with((await read_run(run)).runtime_id) is None
+        assert other.supervisor.find_child((await read_run(run)).runtime_id) is None
         await (await other.supervisor.client("talker")).cancel_run(run.pk)
 
     assert (await read_run(run)).status == Status.CANCELLED
