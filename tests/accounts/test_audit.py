@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import re
+from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -108,133 +109,80 @@ MESSAGE = {"parts": [{"text": "hello"}]}
 ADK_RUN = {"appName": "weather", "userId": "ann", "sessionId": "s1", "newMessage": MESSAGE}
 ADK_SESSION = "/apps/weather/users/ann/sessions"
 SET = {"person": "runner", "app": "weather", "runs_a_day": 2, "cost_a_day": None}
-FILE = {"file": ("notes.txt", b"hello", "text/plain")}
+WEATHER = {"app": "weather"}
+ANN = {**WEATHER, "user": "ann"}
+ANNS = {**ANN, "session": "s1"}
+FILES = {"file": ("notes.txt", b"hello", "text/plain")}
+TOKEN = {"name": "ci", "role": "reader"}
+EVALSET = {"evalSet": {"eval_set_id": "mine"}}
+
+REQUESTS: list[tuple[str, dict[str, Any], str, str, str]] = [
+    # method and path, body, then what the entry has: action and kind, object, app
+    ("POST /api/v1/runs", {"json": {"session": "PK", "message": "hi"}}, "run session", "PK/RUN", "weather"),
+    ("POST /run", {"json": ADK_RUN}, "run session", "ann/s1", "weather"),
+    ("POST /run_sse", {"json": ADK_RUN}, "run session", "ann/s1", "weather"),
+    (f"POST {ADK_SESSION}", {"json": {"sessionId": "s2"}}, "create session", "ann/s2", "weather"),
+    ("POST /api/v1/sessions/active", {"json": ANN}, "create session", "PK", "weather"),
+    ("POST /api/v1/sessions/delete", {"json": {"sessions": ["PK", 99]}}, "delete session", "PK, 99", ""),
+    ("GET /api/v1/sessions/export?session=PK", {}, "export session", "PK", ""),
+    (
+        "POST /sessions/new/",
+        {"data": {**ANN, "how": "new", "session_id": "s3"}},
+        "create session",
+        "NEW",
+        "weather",
+    ),
+    ("POST /sessions/views/", {"data": {"name": "mine", "query": "q=x"}}, "edit saved view", "mine", ""),
+    (
+        "POST /artifacts/upload/",
+        {"data": ANNS, "files": FILES},
+        "create artifact",
+        "ann/s1/notes.txt",
+        "weather",
+    ),
+    (
+        "POST /artifacts/upload/",
+        {"data": ANN, "files": FILES},
+        "create artifact",
+        "ann/user:notes.txt",
+        "weather",
+    ),
+    ("POST /memory/add/", {"data": ANNS}, "create memory", "ann/s1", "weather"),
+    ("POST /evals/new/", {"data": {**WEATHER, "id": "mine"}}, "edit evalset", "mine", "weather"),
+    ("POST /evals/upload/", {"data": WEATHER, "files": FILES}, "edit evalset", "notes.txt", "weather"),
+    ("POST /evals/record/", {"data": {"session": "PK", "new_id": "mine"}}, "edit evalset", "mine", "weather"),
+    ("POST /dev/apps/weather/eval-sets", {"json": EVALSET}, "edit evalset", "mine", "weather"),
+    ("POST /api/v1/evals/runs", {"json": {**WEATHER, "evalset": "set"}}, "run evals", "set", "weather"),
+    ("POST /api/v1/evals/replays", {"json": {"session": "PK"}}, "run evals", "PK", "weather"),
+    ("POST /api/v1/tokens", {"json": TOKEN}, "create token", "ci", ""),
+    ("POST /account/tokens/", {"data": {"name": "ci", "role": "1", "days": "30"}}, "create token", "ci", ""),
+    (
+        "PUT /api/v1/quotas",
+        {"json": SET},
+        "edit quota",
+        "runner in weather: runs_a_day=2, cost_a_day=none",
+        "weather",
+    ),
+    ("DELETE /api/v1/quotas?app=weather", {}, "delete quota", "every user in weather: removed", "weather"),
+]
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body", "entry"),
-    [
-        (
-            "POST",
-            "/api/v1/runs",
-            {"json": {"session": "PK", "message": "hi"}},
-            ("run", "session", "PK/RUN", "weather"),
-        ),
-        ("POST", "/run", {"json": ADK_RUN}, ("run", "session", "ann/s1", "weather")),
-        ("POST", "/run_sse", {"json": ADK_RUN}, ("run", "session", "ann/s1", "weather")),
-        ("POST", ADK_SESSION, {"json": {"sessionId": "s2"}}, ("create", "session", "ann/s2", "weather")),
-        (
-            "POST",
-            "/api/v1/sessions/active",
-            {"json": {"app": "weather", "user": "ann"}},
-            ("create", "session", "PK", "weather"),
-        ),
-        (
-            "POST",
-            "/api/v1/sessions/delete",
-            {"json": {"sessions": ["PK", 99]}},
-            ("delete", "session", "PK, 99", ""),
-        ),
-        ("GET", "/api/v1/sessions/export?session=PK", {}, ("export", "session", "PK", "")),
-        (
-            "POST",
-            "/sessions/new/",
-            {"data": {"app": "weather", "user": "ann", "how": "new", "session_id": "s3"}},
-            ("create", "session", "NEW", "weather"),
-        ),
-        (
-            "POST",
-            "/sessions/views/",
-            {"data": {"name": "mine", "query": "q=x"}},
-            ("edit", "saved view", "mine", ""),
-        ),
-        (
-            "POST",
-            "/artifacts/upload/",
-            {"data": {"app": "weather", "user": "ann", "session": "s1"}, "files": FILE},
-            ("create", "artifact", "ann/s1/notes.txt", "weather"),
-        ),
-        (
-            "POST",
-            "/artifacts/upload/",
-            {"data": {"app": "weather", "user": "ann"}, "files": FILE},
-            ("create", "artifact", "ann/user:notes.txt", "weather"),
-        ),
-        (
-            "POST",
-            "/memory/add/",
-            {"data": {"app": "weather", "user": "ann", "session": "s1"}},
-            ("create", "memory", "ann/s1", "weather"),
-        ),
-        (
-            "POST",
-            "/evals/new/",
-            {"data": {"app": "weather", "id": "mine"}},
-            ("edit", "evalset", "mine", "weather"),
-        ),
-        (
-            "POST",
-            "/evals/upload/",
-            {"data": {"app": "weather"}, "files": FILE},
-            ("edit", "evalset", "notes.txt", "weather"),
-        ),
-        (
-            "POST",
-            "/evals/record/",
-            {"data": {"session": "PK", "new_id": "mine"}},
-            ("edit", "evalset", "mine", "weather"),
-        ),
-        (
-            "POST",
-            "/dev/apps/weather/eval-sets",
-            {"json": {"evalSet": {"eval_set_id": "mine"}}},
-            ("edit", "evalset", "mine", "weather"),
-        ),
-        (
-            "POST",
-            "/api/v1/evals/runs",
-            {"json": {"app": "weather", "evalset": "set"}},
-            ("run", "evals", "set", "weather"),
-        ),
-        ("POST", "/api/v1/evals/replays", {"json": {"session": "PK"}}, ("run", "evals", "PK", "weather")),
-        ("POST", "/api/v1/tokens", {"json": {"name": "ci", "role": "reader"}}, ("create", "token", "ci", "")),
-        (
-            "POST",
-            "/account/tokens/",
-            {"data": {"name": "ci", "role": "1", "days": "30"}},
-            ("create", "token", "ci", ""),
-        ),
-        (
-            "PUT",
-            "/api/v1/quotas",
-            {"json": SET},
-            ("edit", "quota", "runner in weather: runs_a_day=2, cost_a_day=none", "weather"),
-        ),
-        (
-            "DELETE",
-            "/api/v1/quotas?app=weather",
-            {},
-            ("delete", "quota", "every user in weather: removed", "weather"),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("address", "body", "action_and_kind", "object_id", "app"), REQUESTS)
 async def test_entry_names_the_object_of_requests_whose_address_does_not(
-    web, runtime, method, path, body, entry
+    web, runtime, address, body, action_and_kind, object_id, app
 ):
     session = await create()
     web.cookies.update(await sync_to_async(cookie_of)("admin"))
-    sent = (
-        json.loads(json.dumps(body, default=str).replace('"PK"', str(session.pk)))
-        if "files" not in body
-        else body
-    )
-    await web.request(method, path.replace("PK", str(session.pk)), headers=BROWSER, **sent)
+    method, path = address.replace("PK", str(session.pk)).split()
+    if "files" not in body:
+        body = json.loads(json.dumps(body).replace('"PK"', str(session.pk)))
+    await web.request(method, path, headers=BROWSER, **body)
     run = await sync_to_async(Run.objects.first)()
     newest = await sync_to_async(AgentSession.objects.order_by("-pk").first)()
     names = {"PK": session.pk, "RUN": run and run.pk, "NEW": newest.pk}
-    object_id = re.sub("PK|RUN|NEW", lambda name: str(names[name[0]]), entry[2])
-    [(person, *recorded, _)] = await entries()
-    assert (person, *recorded) == ("admin", entry[0], entry[1], object_id, entry[3])
+    named = re.sub("PK|RUN|NEW", lambda name: str(names[name[0]]), object_id)
+    [(person, action, kind, *rest)] = await entries()
+    assert (person, f"{action} {kind}", rest[:2]) == ("admin", action_and_kind, [named, app])
 
 
 async def test_entry_of_a_removed_token_or_view_keeps_its_name(web):

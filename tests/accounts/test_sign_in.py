@@ -9,7 +9,6 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 
-from devui import monitoring
 from devui.accounts import logins, personal_tokens, users
 from devui.accounts.models import Login
 from devui.accounts.roles import Role
@@ -17,6 +16,7 @@ from devui.web.login import credentials_file, throttling
 from devui.web.login.throttling import MAX_ATTEMPTS
 from sessions_app.errors import StoreUnavailable
 from tests.accounts.conftest import BROWSER, PASSWORD, cookie_of, sign_in
+from tests.login.probes import check_probes
 from tests.pages.html import parse
 
 pytestmark = pytest.mark.usefixtures("people")
@@ -32,16 +32,7 @@ async def test_every_page_needs_a_user(web):
 
 
 async def test_probe_without_login_learns_only_whether_the_server_works(web, monkeypatch):
-    assert (await web.get("/health")).json() == {"status": "ok"}
-    ready = await web.get("/ready")
-    assert (ready.status_code, ready.json()) == (200, {"status": "ready"})
-
-    def fail() -> None:
-        raise StoreUnavailable("The store 'secret' does not answer.", hint="Start it.")
-
-    monkeypatch.setattr(monitoring, "require_current_schema", fail)
-    refused = await web.get("/ready")
-    assert (refused.status_code, refused.json()) == (503, {"status": "not ready"})
+    await check_probes(web, monkeypatch)
     web.cookies.update(await sync_to_async(cookie_of)("reader"))
     own = await web.get("/ready")
     assert (own.status_code, own.json()["code"]) == (503, "store_unavailable")

@@ -24,12 +24,10 @@ from tests.deploy.deployment import (
     read_artifact,
     store_artifact,
 )
-from tests.postgres import Cluster, cluster
+from tests.postgres import Cluster
 from tests.runtime.web_command import ROOT
 
 pytestmark = pytest.mark.soak
-
-__all__ = ["cluster"]
 
 BACKUP, RESTORE = documented_commands("Back up and restore")
 

@@ -28,13 +28,11 @@ from tests.deploy.deployment import (
     read_artifact,
     store_artifact,
 )
-from tests.postgres import Cluster, cluster
+from tests.postgres import Cluster
 from tests.runtime.web_command import ROOT
 from tests.workers.team import ACTIVE, PATIENCE_S, Member, Web, wait_for
 
 pytestmark = pytest.mark.soak
-
-__all__ = ["cluster"]
 
 BACKUP, RESTORE = documented_commands("Back up and restore")
 STOP, START = documented_commands("Upgrade and roll back")

@@ -60,6 +60,23 @@ def writes(text: str, **delta: Any) -> Event:
     return Event(author="agent", content=content, actions=EventActions(state_delta=delta))
 
 
+class Hanging:
+    """Answers "fine", but hangs at the message "hang".
+
+    Attributes:
+        hangs: set when it hangs.
+    """
+
+    def __init__(self) -> None:
+        self.hangs = asyncio.Event()
+
+    async def answer(self, ctx: InvocationContext, text: str) -> str:
+        if text == "hang":
+            self.hangs.set()
+            await asyncio.sleep(3600)
+        return "fine"
+
+
 def tokens(number: int) -> types.GenerateContentResponseUsageMetadata:
     """Return what a model says that an answer took."""
     return types.GenerateContentResponseUsageMetadata(

@@ -59,16 +59,10 @@ async def test_missing_expected_response_is_scored_like_adk(play):
 
 
 async def test_an_agent_that_hangs_is_cancelled(play):
-    cancelled, started = asyncio.Event(), asyncio.Event()
-
-    async def hang(ctx, text):
-        if text == "hang":
-            started.set()
-            await asyncio.sleep(3600)
-        return "fine"
+    agent, cancelled = agents.Hanging(), asyncio.Event()
 
     async def cancel():
-        await started.wait()
+        await agent.hangs.wait()
         cancelled.set()
 
     cases = [
@@ -77,7 +71,7 @@ async def test_an_agent_that_hangs_is_cancelled(play):
         case("waits", turn("go", "fine")),
     ]
     canceller = asyncio.create_task(cancel())
-    run = await play(evalset(*cases), hang, cancelled=cancelled, parallelism=1)
+    run = await play(evalset(*cases), agent.answer, cancelled=cancelled, parallelism=1)
     await canceller
     attempts = await units_of_work.read(by_case, run)
     assert run.status == EvalRun.Status.CANCELLED
@@ -91,19 +85,15 @@ async def test_an_agent_that_hangs_is_cancelled(play):
 
 
 async def test_a_run_is_cancelled_by_its_row_from_another_process(play):
-    started = asyncio.Event()
-
-    async def hang(ctx, text):
-        started.set()
-        await asyncio.sleep(3600)
+    agent = agents.Hanging()
 
     async def ask():
-        await started.wait()
+        await agent.hangs.wait()
         run_id = await units_of_work.read(EvalRun.objects.values_list("pk", flat=True).get)
         await units_of_work.write(runs.request_cancel, run_id)
 
     asking = asyncio.create_task(ask())
-    run = await play(evalset(case("a", turn("go", "fine"))), hang)
+    run = await play(evalset(case("a", turn("hang", "fine"))), agent.answer)
     await asking
     assert run.status == EvalRun.Status.CANCELLED
 

@@ -59,21 +59,15 @@ async def go_on(run, folder, answer, **more):
 @pytest.fixture
 async def crashed_run(play, folder):
     """A run whose process died: one attempt had passed, one was in flight, one waited."""
-    dying = asyncio.Event()
-
-    async def answer(ctx, text):
-        if text == "slow":
-            dying.set()
-            await asyncio.sleep(3600)
-        return "fine"
+    agent = agents.Hanging()
 
     async def die():
-        await dying.wait()
+        await agent.hangs.wait()
         run_id = await units_of_work.read(EvalRun.objects.values_list("pk", flat=True).get)
         await units_of_work.write(crashes.crash_run, run_id, "It was killed.")
 
     dead = asyncio.create_task(die())
-    run = await play(three("go", "slow", "go"), answer, parallelism=1)
+    run = await play(three("go", "hang", "go"), agent.answer, parallelism=1)
     await dead
     return run
 
@@ -114,7 +108,7 @@ async def test_pending_attempts_run_before_in_flight_ones_of_dead_process(crashe
         lambda ctx, text: requests.append(text) or "fine",
         code_version=crashed_run.code_version,
     )
-    assert (run.status, requests) == ("done", ["go", "slow"])
+    assert (run.status, requests) == ("done", ["go", "hang"])
 
 
 async def test_another_try_starts_in_a_world_of_its_own(play, folder):
@@ -209,22 +203,16 @@ async def test_a_run_is_repeated_exactly(play, folder):
 
 
 async def test_one_attempt_is_cancelled_without_the_others(play):
-    started = asyncio.Event()
-
-    async def answer(ctx, text):
-        if text == "hang":
-            started.set()
-            await asyncio.sleep(3600)
-        return "fine"
+    agent = agents.Hanging()
 
     async def cancel():
-        await started.wait()
+        await agent.hangs.wait()
         for name in ("c0", "c2"):  # one that runs, one that waits
             pk = await units_of_work.read(EvalAttempt.objects.values_list("pk", flat=True).get, case_id=name)
             assert await units_of_work.write(request_cancel_attempt, pk)
 
     cancelling = asyncio.create_task(cancel())
-    run = await play(three("hang", "go", "go"), answer, parallelism=1)
+    run = await play(three("hang", "go", "go"), agent.answer, parallelism=1)
     await cancelling
     attempts = await units_of_work.read(by_case, run)
     assert (run.status, run.passed, run.cancelled) == ("done", 1, 2)
@@ -262,15 +250,10 @@ async def test_parallelism_changes_during_a_run(play):
 
 
 async def test_an_agent_that_hangs_ends_with_its_time_and_the_others_go_on(play):
-    async def answer(ctx, text):
-        if text == "hang":
-            await asyncio.sleep(3600)
-        return "fine"
-
     messages = []
     run = await play(
         three("hang", "go"),
-        answer,
+        agents.Hanging().answer,
         parallelism=1,
         limits=EvalRunLimits(attempt_seconds=0.2),
         progress=lambda attempt, outcome: messages.append((attempt.case_id, outcome and outcome.status)),
@@ -371,12 +354,7 @@ PRICED = Prices((Price(model="priced", input=2.0, output=8.0),), "EUR", "prices.
 
 async def test_calls_of_attempts_in_flight_count_by_their_prices(play):
     """A million tokens in and half a million out are spent before the attempt ends."""
-    in_flight = asyncio.Event()
-    stopped = asyncio.Event()
-
-    async def answer(ctx, text):
-        in_flight.set()
-        await asyncio.sleep(3600)
+    agent, stopped = agents.Hanging(), asyncio.Event()
 
     def spend(model):
         attempt = EvalAttempt.objects.get(status=Status.RUNNING)
@@ -396,7 +374,7 @@ async def test_calls_of_attempts_in_flight_count_by_their_prices(play):
         return spending_since(run, [attempt], 0.0, EvalRunLimits(cost=5.0), PRICED)
 
     async def look():
-        await in_flight.wait()
+        await agent.hangs.wait()
         try:
             calls.append(await units_of_work.write(spend, "priced"))
             calls.append(await units_of_work.write(spend, "other"))
@@ -405,7 +383,7 @@ async def test_calls_of_attempts_in_flight_count_by_their_prices(play):
 
     calls = []
     looking = asyncio.create_task(look())
-    await play(three("a"), answer, cancelled=stopped)
+    await play(three("hang"), agent.answer, cancelled=stopped)
     await looking
     assert [(spent.cost, spent.unpriced) for spent in calls] == [(6.0, ()), (None, ("other",))]
     assert (

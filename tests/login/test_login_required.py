@@ -12,11 +12,11 @@ from django.templatetags.static import static
 
 from devui import monitoring
 from devui.web.login import authentication, credentials_file, guard
-from sessions_app.errors import StoreUnavailable
 from sessions_app.ids import SessionKey
 from sessions_app.sessions import writes
 from sessions_app.store import units_of_work
 from tests.login.conftest import PASSWORD, sign_in
+from tests.login.probes import check_probes
 from tests.pages.html import parse
 from tests.security.routes import addresses
 from tests.settable_clock import Clock
@@ -46,18 +46,8 @@ async def test_every_address_requires_the_login(web, login):
 
 
 async def test_probe_without_login_learns_only_whether_the_server_works(web, login, monkeypatch):
-    alive = await web.get("/health")
-    assert (alive.status_code, alive.json()) == (200, {"status": "ok"})
     monkeypatch.setattr(monitoring, "require_current_schema", lambda: None)
-    ready = await web.get("/ready")
-    assert (ready.status_code, ready.json()) == (200, {"status": "ready"})
-
-    def fail() -> None:
-        raise StoreUnavailable("The store 'secret' does not answer.", hint="Start it.")
-
-    monkeypatch.setattr(monitoring, "require_current_schema", fail)
-    refused = await web.get("/ready")
-    assert (refused.status_code, refused.json()) == (503, {"status": "not ready"})
+    await check_probes(web, monkeypatch)
     own = await web.get("/ready", headers=bearer(credentials_file.replace_token()))
     assert (own.status_code, own.json()["code"]) == (503, "store_unavailable")
     assert (await web.get("/health", headers={"Host": "evil.example"})).status_code == 403

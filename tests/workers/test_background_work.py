@@ -55,7 +55,8 @@ def test_without_workers_the_background_work_waits(team):
     wait_for(lambda: team.rows("SELECT 1 FROM sessions_app_deletedsession"), lambda rows: rows == [])
 
 
-def test_another_worker_continues_the_background_work_of_a_killed_one(team):
+def start_two_workers(team):
+    """Start a web process and two workers, and run the agent once; return web process, older worker and session."""
     web = team.start_web()
     oldest = team.start_worker()
     team.await_workers(1)
@@ -63,19 +64,18 @@ def test_another_worker_continues_the_background_work_of_a_killed_one(team):
     team.await_workers(2)
     session = talk(web)
     await_cursors(team, session)
+    return web, oldest, session
+
+
+def test_another_worker_continues_the_background_work_of_a_killed_one(team):
+    _, oldest, session = start_two_workers(team)
     oldest.end(signal.SIGKILL)
     team.rows(FORGET.format(session))
     await_cursors(team, session)
 
 
 def test_another_worker_continues_the_background_work_of_a_paused_one(team):
-    web = team.start_web()
-    oldest = team.start_worker()
-    team.await_workers(1)
-    team.start_worker()
-    team.await_workers(2)
-    session = talk(web)
-    await_cursors(team, session)
+    web, oldest, session = start_two_workers(team)
     oldest.process.send_signal(signal.SIGSTOP)
     team.rows(FORGET.format(session))
     await_cursors(team, session)
