@@ -93,7 +93,8 @@ class UserAccess(Access):
         """Return the access of a sender."""
         if person is None:
             return cls(is_stranger=True)
-        return cls(True, person.name, person.user_pk is not None, person=person)
+        has_account = person.user_pk is not None
+        return cls(is_authenticated=True, person_name=person.name, has_account=has_account, person=person)
 
     def role_in(self, app: str) -> str:
         """Return the name of the role of the sender in an app."""
@@ -164,19 +165,14 @@ class UserRequired(Middleware):
         is_file = request.path.startswith(settings.STATIC_URL)
         if is_file and login_guard.is_public(request):
             return None
-        person = await _find_person(
-            cast(ASGIRequest, request).scope, request.COOKIES, request.headers.get("Authorization", "")
-        )
-        access = UserAccess.of(person)
-        set_access(request, access)
-        if person is not None and person.unrecorded_token_pk is not None:
-            await units_of_work.write(personal_tokens.record_use, person.unrecorded_token_pk)
+        access = await _identify_sender(request)
+        person, method = access.person, request.method or ""
         match = None if is_file else _find_route(request)
-        rule = find_rule(request.method or "", match.route) if match else None
+        rule = find_rule(method, match.route) if match else None
         access.match, access.rule = match, rule or READ
-        if person is None and match is not None and is_public(request.method or "", match.route):
-            return None
         if person is None:
+            if match is not None and is_public(method, match.route):
+                return None
             if not await units_of_work.read(users.has_admin):
                 return error_responses.bare_response(request, NO_USERS)
             return login_guard.login_required_response(request, LOGIN_REQUIRED)
@@ -184,7 +180,7 @@ class UserRequired(Middleware):
             return None
         if rule is None or person.role_in() >= rule.role or not person.has_app_roles:
             return _check_role(request, person, rule)
-        if f"{request.method} {match.route}" in APP_FIELDS:  # `process_view` reads the app
+        if f"{method} {match.route}" in APP_FIELDS:  # `process_view` reads the app
             return None
         app = await units_of_work.read(targets.app_of, match.route, match.kwargs)
         return _check_role(request, person, rule, app)
@@ -279,6 +275,16 @@ async def _record_action(request: HttpRequest, status: int) -> None:
         await units_of_work.write(audit.record_request, audited)
     except Exception:  # the response is made, whatever the store or an odd id in the address does
         log.exception("The audit log lacks an entry: %s", audited)
+
+
+async def _identify_sender(request: HttpRequest) -> UserAccess:
+    """Find the person who sends a request, record the use of the token, and set the access of the request."""
+    scope, authorization = cast(ASGIRequest, request).scope, request.headers.get("Authorization", "")
+    access = UserAccess.of(await _find_person(scope, request.COOKIES, authorization))
+    set_access(request, access)
+    if access.person is not None and access.person.unrecorded_token_pk is not None:
+        await units_of_work.write(personal_tokens.record_use, access.person.unrecorded_token_pk)
+    return access
 
 
 async def _find_person(
