@@ -51,9 +51,6 @@ REDELIVERY_S = 2
 MAX_DELIVERIES = 5
 """Deliveries of an attempt that may fail because no process can load its agent; then the attempt ends."""
 
-SILENCE_S = processes.SILENCE_S
-"""Seconds without a heartbeat after which another worker takes the jobs of a worker."""
-
 ADK_VERSION = version("google-adk")
 
 log = logging.getLogger(__name__)
@@ -164,7 +161,7 @@ class Engine:
         for engine_id in gone | lost:
             for job in await jobs.list_jobs_async(status=Status.DOING.value, worker_id=engine_id):
                 await self._retry(job.id)
-        for job in await jobs.get_stalled_jobs(seconds_since_heartbeat=SILENCE_S):
+        for job in await jobs.get_stalled_jobs(seconds_since_heartbeat=processes.SILENCE_S):
             await self._retry(job.id)
 
     async def _retry(self, job_id: int | None) -> None:
@@ -185,7 +182,7 @@ class Engine:
             delete_jobs=DeleteJobCondition.SUCCESSFUL,
             install_signal_handlers=False,
             update_heartbeat_interval=processes.HEARTBEAT_S,
-            stalled_worker_timeout=SILENCE_S,
+            stalled_worker_timeout=processes.SILENCE_S,
         )
 
     async def _carry_out_run(self, run_id: str) -> None:

@@ -81,9 +81,8 @@ class Capacity:
             return WaitReason("draining", f"All workers with app {app_name} are draining.")
         if all(self.slots_taken_of(worker) >= worker.concurrency for worker in ready):
             slots = sum(worker.concurrency for worker in ready)
-            return WaitReason(
-                "slots", f"{_all_slots(slots)} of the workers with app {app_name} {_are(slots)} taken."
-            )
+            subject, verb = (f"All {slots} slots", "are") if slots > 1 else ("The only slot", "is")
+            return WaitReason("slots", f"{subject} of the workers with app {app_name} {verb} taken.")
         return DELIVERY
 
 
@@ -192,11 +191,3 @@ def _attempts(capacity: Capacity) -> Iterable[WaitingRuns]:
 def _older_runs(session_pk: Any, created_at: Any) -> QuerySet[Run]:
     """Return the active runs of a session that come before a run."""
     return Run.objects.filter(session_id=session_pk, status__in=Run.ACTIVE, created_at__lt=created_at)
-
-
-def _all_slots(count: int) -> str:
-    return f"All {count} slots" if count > 1 else "The only slot"
-
-
-def _are(count: int) -> str:
-    return "are" if count > 1 else "is"

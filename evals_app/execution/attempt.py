@@ -245,12 +245,12 @@ async def _build_outcome(
 ) -> Outcome:
     await outbox().wait_written(OUTBOX_WAIT_S)
     session_pk, tokens, used = await retry.read(_read_usage, attempt.realm)
-    answers_again = trial.replay is not None and trial.replay.answers
+    is_replayed = trial.replay is not None and trial.replay.answers_for_models
     return Outcome(
         status,
         session_pk,
         # The tokens of a recorded answer were spent when it was recorded.
-        used.total("prompt") + used.total("output") if answers_again else tokens,
+        used.total("prompt") + used.total("output") if is_replayed else tokens,
         _as_json(trial.actual or []),
         scores,
         failure,

@@ -11,7 +11,7 @@ from google.adk.evaluation.eval_metrics import EvalMetric
 from google.adk.evaluation.evaluator import Evaluator
 from pydantic import ValidationError
 
-from evals_app.metrics import catalog as known
+from evals_app.metrics import catalog
 from evals_app.metrics.catalog import NEEDS_VERTEX, missing_requirement
 from sessions_app.errors import BadInput
 
@@ -51,7 +51,7 @@ class MetricUnavailable(Exception):
 
 def describe_metrics() -> list[dict[str, Any]]:
     """Return ADK's metrics as JSON objects, see `catalog.describe`, with whether each can run in this process."""
-    return [known.describe(metric) for metric in known.ADK_METRICS.values()]
+    return [catalog.describe(metric) for metric in catalog.ADK_METRICS.values()]
 
 
 def read_config(data: Mapping[str, Any]) -> EvalConfig:
@@ -85,7 +85,7 @@ def _check_criterion(metric: EvalMetric) -> None:
     if (
         metric.criterion is None
         or metric.custom_function_path
-        or name not in known.ADK_METRICS
+        or name not in catalog.ADK_METRICS
         or missing_requirement(name)
     ):
         return
@@ -104,7 +104,7 @@ def evaluator_class(name: str) -> type[Evaluator]:
 
     Raises:
         MetricUnavailable: packages that it needs are not installed.
-        KeyError: the metric is unknown.
+        KeyError: the metric is uncatalog.
     """
     from evals_app.execution import _adk
 
@@ -134,7 +134,7 @@ def evaluator_of(metric: EvalMetric) -> Evaluator:
             raise MetricUnavailable(f"Cannot run: {error} ({error.__cause__})") from error
     if reason := missing_requirement(metric.metric_name):
         raise MetricUnavailable(reason)
-    if metric.metric_name not in known.ADK_METRICS:
+    if metric.metric_name not in catalog.ADK_METRICS:
         raise MetricUnavailable(
             f"There is no metric {metric.metric_name!r}: is the package installed that adds it?"
         )

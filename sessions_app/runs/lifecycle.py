@@ -35,6 +35,9 @@ from sessions_app.traces import records as traces
 Status = Run.Status
 ACTIVE = Run.ACTIVE
 
+UNSUCCESSFUL = (Status.FAILED, Status.CRASHED, Status.CANCELLED)
+"""Final statuses of runs that did not complete their work."""
+
 UNASSIGNED_S = 60.0
 """Seconds after which a queued run without a process counts as abandoned. Servers assign theirs at once."""
 
@@ -256,17 +259,14 @@ def active_run(session_pk: int) -> Run | None:
     return runs.order_by(Case(When(status=Status.RUNNING, then=0), default=1), "created_at", "pk").first()
 
 
-UNSUCCESSFUL = (Status.FAILED, Status.CRASHED, Status.CANCELLED)
-"""Final statuses of runs that did not complete their work."""
-
-
 def find_unresumable_run(session_pk: int, invocation_id: str) -> Run | None:
     """Return the newest run of an invocation if that cannot be resumed, because the run is active, waiting or done."""
-    asked_for = json.dumps({"invocation_id": invocation_id})[1:-1]
-    is_one = Q(invocation_id=invocation_id) | Q(
-        invocation_id="", status__in=ACTIVE, request__contains=asked_for
+    requested = json.dumps({"invocation_id": invocation_id})[1:-1]
+    resumes = Q(invocation_id="", status__in=ACTIVE, request__contains=requested)
+    is_of_invocation = Q(invocation_id=invocation_id) | resumes
+    newest = (
+        Run.objects.filter(is_of_invocation, session_id=session_pk).order_by("-created_at", "-pk").first()
     )
-    newest = Run.objects.filter(is_one, session_id=session_pk).order_by("-created_at", "-pk").first()
     return newest if newest is not None and newest.status not in UNSUCCESSFUL else None
 
 

@@ -150,8 +150,8 @@ def _file_errors(files: Sequence[UploadedFile[Any]]) -> dict[str, str]:
         return {
             "files": f"The files have {_format_megabytes(size)}; the limit is {_format_megabytes(MAX_BYTES)}."
         }
-    hollow = next((file.name for file in files if not file.size), None)
-    return {"files": f"{hollow} is empty."} if hollow else {}
+    empty_name = next((file.name for file in files if not file.size), None)
+    return {"files": f"{empty_name} is empty."} if empty_name else {}
 
 
 def _format_megabytes(size: int) -> str:

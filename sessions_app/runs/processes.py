@@ -39,7 +39,6 @@ BATCH = 200
 
 PLATFORM: str = sys.platform
 
-
 SERVER_APP = ""
 """`app_name` of a server's row: a server starts runtimes and runs no agent itself."""
 

@@ -81,7 +81,7 @@ class ReplayPlugin(BasePlugin):
         self.not_recorded: NotRecorded | None = None
 
     @property
-    def answers(self) -> bool:
+    def answers_for_models(self) -> bool:
         """Tell whether models answer as recorded and use no tokens."""
         return self._policy.models == RECORDED
 
@@ -150,7 +150,7 @@ class ReplayPlugin(BasePlugin):
 
     async def _recorded_answer(self, agent: str, request: LlmRequest) -> LlmResponse:
         recorded_call = self._next_answer(agent)
-        if recorded_call is None and self._recorded is not None and not self._recorded.answers:
+        if recorded_call is None and self._recorded is not None and not self._recorded.calls:
             raise self._end(
                 f"Agent {agent} asks its model, and the recording has no call of any model.",
                 "No recorder saw it: put Recorder() first among the App's plug-ins, or let models be live.",
@@ -177,7 +177,7 @@ class ReplayPlugin(BasePlugin):
         """Return the recorded call that is the agent's next one in this turn."""
         number = self._numbers[agent]
         self._numbers[agent] += 1
-        return self._recorded.answers.get((agent, self._turn, number)) if self._recorded else None
+        return self._recorded.calls.get((agent, self._turn, number)) if self._recorded else None
 
     def _note_differences(
         self, recorded_call: RecordedCall, recorded_request: Mapping[str, Any], request: LlmRequest

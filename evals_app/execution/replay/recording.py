@@ -62,8 +62,8 @@ class Recording:
 
     session_pk: int
     tools: list[ToolResult]
-    answers: dict[tuple[str, int, int], RecordedCall]
-    """By agent, turn and number."""
+    calls: dict[tuple[str, int, int], RecordedCall]
+    """Model calls by agent, turn and number."""
 
 
 def read_recording(session: AgentSession) -> Recording:
