@@ -30,8 +30,8 @@ class UserCommand(BaseCommand):
             "--role",
             choices=ROLES,
             required=required,
-            help="reader: sees everything except users and the audit log; runner: also runs agents and evals, and"
-            " edits; admin: also deletes, imports, and changes settings and users.",
+            help="reader: sees everything except users, quotas and the audit log; runner: also runs agents and"
+            " evals, and edits; admin: also deletes, imports, and changes settings and users.",
         )
         parser.add_argument(
             "--app",

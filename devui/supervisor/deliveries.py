@@ -50,7 +50,7 @@ class Deliveries:
         self.is_current = is_current
         self.wait_s = wait_s
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._ended_before: Counter[str] = Counter()
+        self._ended_processes: Counter[str] = Counter()  # by run: those that ended before they had started it
 
     async def deliver(self, app_name: str, run_id: str) -> None:
         """Deliver a queued run; a run that has ended is left alone. Waits at most `wait_s`.
@@ -67,14 +67,14 @@ class Deliveries:
     def redeliver(self, child: Child, run_ids: list[str]) -> None:
         """Deliver the runs that an ended process did not start to the next one, unless a delivery is in progress."""
         for run_id in run_ids:
-            if not self._is_on_its_way(run_id):
-                self._ended_before[run_id] += 1
+            if not self._is_being_delivered(run_id):
+                self._ended_processes[run_id] += 1
                 self.start(child.app_name, run_id, child)
 
-    def start(self, app_name: str, run_id: str, before: Child | None = None) -> asyncio.Task[None]:
-        """Deliver a run in a task of its own. `before` is the process that ended with it."""
-        if not self._is_on_its_way(run_id):
-            task = asyncio.create_task(self._deliver(app_name, run_id, before))
+    def start(self, app_name: str, run_id: str, last: Child | None = None) -> asyncio.Task[None]:
+        """Deliver a run in a task of its own. `last`: the process that ended before it had started the run."""
+        if not self._is_being_delivered(run_id):
+            task = asyncio.create_task(self._deliver(app_name, run_id, last))
             self._tasks[run_id] = task
             task.add_done_callback(lambda done: self._forget(run_id, done))
         return self._tasks[run_id]
@@ -88,7 +88,7 @@ class Deliveries:
         for run_id in tasks:
             await self._take_back(run_id)
 
-    def _is_on_its_way(self, run_id: str) -> bool:
+    def _is_being_delivered(self, run_id: str) -> bool:
         """Tell whether a task is delivering a run. A finished task no longer counts."""
         return run_id in self._tasks and not self._tasks[run_id].done()
 
@@ -98,14 +98,14 @@ class Deliveries:
         if not done.cancelled() and (error := done.exception()):
             log.warning("A run could not be delivered: %s", error)
 
-    async def _deliver(self, app_name: str, run_id: str, before: Child | None) -> None:
+    async def _deliver(self, app_name: str, run_id: str, last: Child | None) -> None:
         try:
-            while self._may_go_on(run_id):
-                before = await retry.run(partial(self._send_run, app_name, run_id))
-                if before is None:
+            while self._may_try_again(run_id):
+                last = await retry.run(partial(self._send_run, app_name, run_id))
+                if last is None:
                     return
-                if not before.is_alive:
-                    self._ended_before[run_id] += 1
+                if not last.is_alive:
+                    self._ended_processes[run_id] += 1
         except ServerStopping:
             await self._take_back(run_id)
             raise
@@ -120,13 +120,13 @@ class Deliveries:
                 "The run could not be delivered; the server's log has the cause.",
             )
             raise
-        how = before.describe_end() if before else ""
+        how = last.describe_end() if last else ""
         why = f"{MAX_PROCESSES} processes ended before they had started it. {how}".strip()
         await self._give_up(run_id, "RuntimeCrashed", why)
         raise RuntimeUnavailable(why, hint="The server's log has their output.")
 
-    def _may_go_on(self, run_id: str) -> bool:
-        return self._ended_before[run_id] < MAX_PROCESSES
+    def _may_try_again(self, run_id: str) -> bool:
+        return self._ended_processes[run_id] < MAX_PROCESSES
 
     async def _send_run(self, app_name: str, run_id: str) -> Child | None:
         """Send a run to the app's process. Return the process if the run is still queued and must go to the next one.
@@ -142,7 +142,7 @@ class Deliveries:
             with child.hold():
                 if not await units_of_work.write(lifecycle.assign, run_id, child.id):
                     return None
-                if not await self._has_present_code(child):
+                if not await self._has_current_code(child):
                     return child
                 await http_calls.call(child, "POST", "/devui/runs", {"run_id": run_id})
         except DevUIError as error:
@@ -158,7 +158,7 @@ class Deliveries:
             raise refusal
         return None if self.is_current(child) else child
 
-    async def _has_present_code(self, child: Child) -> bool:
+    async def _has_current_code(self, child: Child) -> bool:
         """Tell whether a process has loaded the current code. True if it dies while loading."""
         if child.settled.is_set():
             return True
@@ -166,7 +166,7 @@ class Deliveries:
         return not child.is_alive or await self.child(child.app_name) is child
 
     async def _give_up(self, run_id: str, error_type: str, error: str) -> None:
-        status = Status.CRASHED if self._ended_before.pop(run_id, 0) else Status.FAILED
+        status = Status.CRASHED if self._ended_processes.pop(run_id, 0) else Status.FAILED
         await retry.write(lifecycle.end_queued, run_id, status, error_type, error)
 
     async def _take_back(self, run_id: str) -> None:

@@ -30,10 +30,10 @@ log = logging.getLogger(__name__)
 
 
 class FrameFeeds:
-    """The feeds of this web process. `find` returns what streams a run whose row was read; None: nothing does."""
+    """The feeds of this web process. `find_peer` returns the process that streams a run, or None."""
 
-    def __init__(self, find: Callable[[Run], http_calls.Peer | None]) -> None:
-        self._find = find
+    def __init__(self, find_peer: Callable[[Run], http_calls.Peer | None]) -> None:
+        self._find_peer = find_peer
         self._feeds: dict[str, FrameLog] = {}
         self._tasks = BackgroundTasks()
 
@@ -76,7 +76,7 @@ class FrameFeeds:
                     run = await retry.read(_read_run, run_id)
                     if run is None or run.status not in lifecycle.ACTIVE:
                         _publish_end(frames, run.status if run else Run.Status.CANCELLED)
-                    elif peer := self._find(run):
+                    elif peer := self._find_peer(run):
                         await self._read(peer, run_id, frames)
                     elif not frames.readers:
                         self._forget(run_id, frames)

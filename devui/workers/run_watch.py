@@ -28,7 +28,7 @@ Cancel = Callable[[str, str], Awaitable[None]]
 
 
 class WorkerRunWatch:
-    """The runs of one worker, which is the server `server_id` in the rows of its processes."""
+    """The runs of one worker. `server_id`: the worker's id, in the rows of its processes."""
 
     def __init__(self, server_id: str, cancel: Cancel) -> None:
         self._server_id = server_id

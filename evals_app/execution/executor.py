@@ -83,7 +83,7 @@ class AttemptExecutor:
             task = asyncio.ensure_future(self._work(attempt_pk))
             self._running[attempt_pk] = task
             task.add_done_callback(partial(self._note_task_end, attempt_pk))
-        else:
+        else:  # nothing waits that could begin, so the admission need not call back
             self._admission.forget(self._fill)
         if self._failure is not None or not (self._waiting or self._running):
             self._all_ended.set()

@@ -138,7 +138,7 @@ def _create_once(
         for call_id in answered_call_ids(request):
             if find_question(session, call_id) is None:
                 raise call_not_waiting(call_id)
-        own_id = run_id if lifecycle.is_unused_id(run_id) else ""  # else it has sent another message meanwhile
+        own_id = run_id if lifecycle.is_unused_id(run_id) else ""  # else the form has sent another message
         return lifecycle.create_run(session_pk, request, person=person, run_id=own_id), True
 
 
