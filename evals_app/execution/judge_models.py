@@ -100,13 +100,13 @@ class LoggedModel(BaseLlm):
         if call:
             _adk.disable_client_retries(llm_request)
         while True:
-            answered = False
+            has_answered = False
             if call:
                 await call.await_admission()
             try:
                 async with aclosing(self.inner.generate_content_async(llm_request, stream)) as responses:
                     async for response in responses:
-                        answered = True
+                        has_answered = True
                         if not response.partial:
                             self.log.note(name, response)
                         if call:
@@ -116,7 +116,7 @@ class LoggedModel(BaseLlm):
             except SystemExit as error:  # it would end the event loop, and be taken for the agent's
                 raise self.log.note_error(ModelExited(f"{name} called sys.exit({error.code!r}).")) from error
             except Exception as error:
-                if not answered and call and await call.wait_after(error):
+                if not has_answered and call and await call.wait_after(error):
                     continue
                 self.log.unavailable = self.log.unavailable or (call.unavailable if call else "")
                 self.log.note_error(error)

@@ -160,9 +160,9 @@ def _sign_in_request(config: dict[str, Any]) -> CredentialRequest:
 
 
 def _oauth2(request: CredentialRequest, **filled: str) -> dict[str, Any]:
-    before = _mapping(request.config.get("exchangedAuthCredential"))
-    kind = before.get("authType") or "oauth2"
-    return {**before, "authType": kind, "oauth2": {**_mapping(before.get("oauth2")), **filled}}
+    credential = _mapping(request.config.get("exchangedAuthCredential"))
+    kind = credential.get("authType") or "oauth2"
+    return {**credential, "authType": kind, "oauth2": {**_mapping(credential.get("oauth2")), **filled}}
 
 
 def _http(request: CredentialRequest, login: dict[str, str]) -> dict[str, Any]:

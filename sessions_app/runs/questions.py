@@ -109,16 +109,16 @@ def open_questions(session: AgentSession, events: Iterable[Event]) -> dict[int, 
     waiting = [event.seq for event in events if '"waiting":true' in event.summary]
     if not waiting:
         return {}
-    answered, coming = _ids_answered_after(session, min(waiting)), _ids_being_answered(session)
+    answered_ids, sent_ids = _ids_answered_after(session, min(waiting)), _ids_being_answered(session)
     bodies = Event.objects.filter(session=session, seq__in=waiting).order_by("seq")
     questions: dict[int, list[Question]] = defaultdict(list)
     for seq, invocation_id, data in bodies.values_list("seq", "invocation_id", "data"):
         body = json.loads(data)
         long_running_ids = set(body.get("longRunningToolIds") or [])
         for call in wire.function_calls(body):
-            if call.get("id") in long_running_ids - answered:
+            if call.get("id") in long_running_ids - answered_ids:
                 question = _parse_question(call, seq, invocation_id)
-                questions[seq].append(replace(question, is_answered=question.call_id in coming))
+                questions[seq].append(replace(question, is_answered=question.call_id in sent_ids))
     return questions
 
 
@@ -129,8 +129,8 @@ def find_question(session: AgentSession, call_id: str) -> Question | None:
     """
     if call_id in _ids_being_answered(session):
         return None
-    carriers = Event.objects.filter(HAS_CALLS, session=session, summary__contains='"waiting":true')
-    rows = carriers.order_by("-seq").defer("data", "private")[:ANSWERS_SCANNED]
+    asking_events = Event.objects.filter(HAS_CALLS, session=session, summary__contains='"waiting":true')
+    rows = asking_events.order_by("-seq").defer("data", "private")[:ANSWERS_SCANNED]
     questions = open_questions(session, rows)
     events = (
         event for event in rows if any(each.call_id == call_id for each in questions.get(event.seq, []))
@@ -142,10 +142,10 @@ def find_question(session: AgentSession, call_id: str) -> Question | None:
 
 
 def _ids_being_answered(session: AgentSession) -> set[str]:
-    bringing = Run.objects.filter(
+    answering_runs = Run.objects.filter(
         session=session, status__in=Run.ACTIVE, request__contains='"functionResponse"'
     )
-    requests = bringing.values_list("request", flat=True)
+    requests = answering_runs.values_list("request", flat=True)
     return {call_id for request in requests for call_id in answered_call_ids(json.loads(request))}
 
 
