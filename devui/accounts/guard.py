@@ -21,9 +21,9 @@ from django.http.response import HttpResponseBase
 from django.urls import Resolver404, ResolverMatch, resolve
 from django_htmx.middleware import HtmxDetails
 
-from devui.accounts import audit, logins, personal_tokens, targets, users
+from devui.accounts import audit, personal_tokens, persons, targets, users
 from devui.accounts.audit import AuditedRequest
-from devui.accounts.logins import Person
+from devui.accounts.persons import Person
 from devui.accounts.roles import (
     APP_FIELDS,
     EXPORT,
@@ -291,7 +291,7 @@ async def _find_person(
     scope: Mapping[str, Any], cookies: Mapping[str, str], authorization: str
 ) -> Person | None:
     proxy_user = scopes.clean_text(header_of_trusted_proxy(scope, settings.DEVUI_USER_HEADER))
-    return await units_of_work.read(logins.find_person, cookies, authorization, proxy_user)
+    return await units_of_work.read(persons.find_person, cookies, authorization, proxy_user)
 
 
 def _find_route(request: HttpRequest) -> ResolverMatch | None:

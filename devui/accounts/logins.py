@@ -1,88 +1,25 @@
-"""Logins of browsers, and the person that a request comes from.
-
-Nothing is cached: a login that has ended, a disabled user or another role applies to the next request everywhere.
-"""
+"""Logins of browsers: their rows and cookies."""
 
 from __future__ import annotations
 
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 
 from django.conf import settings
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
 from django.db import connection
 
-from devui.accounts import personal_tokens
-from devui.accounts.models import Login, Membership
-from devui.accounts.roles import Role
-from devui.web.login import credentials_file
-from devui.web.login.authentication import AGE_S, bearer_token
+from devui.accounts.models import Login
+from devui.web.login.authentication import AGE_S
 from devui.web.login.digests import digest
-
-FILE_TOKEN = "token of login.json"  # noqa: S105 - a name that audits show
-"""Name of whoever sends the token of the one-password login."""
-
-
-@dataclass(frozen=True, slots=True)
-class Person:
-    """The user, or the token of the one-password login, that sends a request.
-
-    Attributes:
-        user_pk: key of the user; None for the token of the one-password login.
-        roles: roles by app; the empty app is all of them.
-        max_role: the highest role that the token of the request allows.
-        token: name of the token; empty for a browser.
-        expires_at: when the token expires; None: never.
-        unrecorded_token_pk: key of the token if this use of it is to be recorded.
-    """
-
-    name: str
-    user_pk: int | None = None
-    roles: Mapping[str, Role] = field(default_factory=dict)
-    max_role: Role = Role.ADMIN
-    token: str = ""
-    expires_at: float | None = None
-    unrecorded_token_pk: int | None = None
-
-    @property
-    def has_app_roles(self) -> bool:
-        """Tell whether the role differs between apps."""
-        return len(self.roles) > 1
-
-    def role_in(self, app: str = "") -> Role:
-        """Return the role in an app, at most that of the token; by default, the one in every app."""
-        return min(self.max_role, self.user_role_in(app))
-
-    def user_role_in(self, app: str = "") -> Role:
-        """Return the role in an app that the user has whatever the token allows."""
-        return max(self.roles.get("", Role.READER), self.roles.get(app, Role.READER))
 
 
 def cookie_name() -> str:
     """Return the name of the cookie. Servers with other stores on other ports of the host share its cookies."""
     store = str(settings.DATABASES["default"]["NAME"])
     return f"devui-user-{digest(store)[:12]}"
-
-
-def find_person(cookies: Mapping[str, str], authorization: str, proxy_user: str = "") -> Person | None:
-    """Return the person that a request's bearer token, trusted proxy or login cookie identifies.
-
-    The first of these that the request has decides; None if that one is not valid.
-
-    Args:
-        proxy_user: name of the user that a trusted proxy has signed in.
-    """
-    token = bearer_token(authorization)
-    if token is not None:
-        return _find_by_token(token)
-    if proxy_user:
-        user = User.objects.filter(username=proxy_user, is_active=True).first()
-        return _person_of(user) if user else None
-    login = find_login(cookies)
-    return _person_of(login.user) if login else None
 
 
 def find_login(cookies: Mapping[str, str]) -> Login | None:
@@ -119,29 +56,6 @@ def start_login(user: User) -> str:
 def end_login(cookies: Mapping[str, str]) -> None:
     """End the login of a browser's cookie, also for copies of the cookie."""
     Login.objects.filter(digest=digest(cookies.get(cookie_name(), ""))).delete()
-
-
-def _find_by_token(text: str) -> Person | None:
-    if token := personal_tokens.find_token(text):
-        was_recorded_recently = (
-            token.last_used_at is not None and time.time() - token.last_used_at < personal_tokens.RECORD_USE_S
-        )
-        return replace(
-            _person_of(token.user),
-            max_role=Role(token.role),
-            token=token.name,
-            expires_at=token.expires_at,
-            unrecorded_token_pk=None if was_recorded_recently else token.pk,
-        )
-    login = credentials_file.read_credentials()
-    if login is not None and login.has_token(text):
-        return Person(FILE_TOKEN, roles={"": Role.ADMIN})
-    return None
-
-
-def _person_of(user: User) -> Person:
-    memberships = Membership.objects.filter(user=user).values_list("app", "role")
-    return Person(user.username, user.pk, {app: Role(role) for app, role in memberships})
 
 
 def _password_mark(user: User) -> str:

@@ -9,7 +9,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 
-from devui.accounts import logins, personal_tokens, users
+from devui.accounts import logins, personal_tokens, persons, users
 from devui.accounts.models import Login
 from devui.accounts.roles import Role
 from devui.web.login import credentials_file, throttling
@@ -46,7 +46,7 @@ async def test_fault_of_the_store_is_not_described_to_strangers(web, monkeypatch
     def fail(text: str) -> None:
         raise StoreUnavailable("The store 'secret' does not answer.", hint="Start it.")
 
-    monkeypatch.setattr(logins, "_find_by_token", fail)
+    monkeypatch.setattr(persons, "_find_by_token", fail)
     answer = await web.get(path, headers={"Authorization": "Bearer x"})
     assert answer.status_code == 503
     assert "secret" not in answer.text
