@@ -21,6 +21,15 @@ from sessions_app.runs.runtime_client import Frame
 if TYPE_CHECKING:
     import httpx
 
+SOCKET_OPTIONS: dict[str, Any] = {
+    "compression": None,
+    "open_timeout": None,
+    "ping_interval": None,
+    "max_size": None,
+    "proxy": None,
+}
+"""Options of WebSockets to a process: without limits, which the web process sets for its clients."""
+
 EXIT_NOTICE_S = 3.0
 """Seconds to wait for the notice of a process's end before its silence is explained without it."""
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from websockets.asyncio.client import connect, unix_connect
 
+from devui.supervisor.http_calls import SOCKET_OPTIONS
+
 if TYPE_CHECKING:
     import httpx
 
@@ -50,11 +52,7 @@ class Listener:
             str(self.path),
             f"ws://127.0.0.1{path}",
             additional_headers=headers,
-            compression=None,
-            open_timeout=None,
-            ping_interval=None,
-            max_size=None,
-            proxy=None,
+            **SOCKET_OPTIONS,
         )
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from django.conf import settings
 from websockets.asyncio.client import connect
 
 from devui.runtime.config import TOKEN_HEADER
+from devui.supervisor.http_calls import SOCKET_OPTIONS
 from devui.workers.worker_facts import WorkerFacts
 from sessions_app.errors import RuntimeUnavailable
 
@@ -83,11 +84,7 @@ class WorkerEndpoint:
         return connect(
             f"ws://{self._worker.address}{self._prefix}{path}",
             additional_headers={**headers, **self._headers},
-            compression=None,
-            open_timeout=None,
-            ping_interval=None,
-            max_size=None,
-            proxy=None,
+            **SOCKET_OPTIONS,
         )
 
     def explain_silence(self) -> RuntimeUnavailable:
