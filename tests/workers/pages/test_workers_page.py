@@ -104,7 +104,7 @@ def test_attempts_count_at_the_worker_that_executes_them(add_worker, people):
 
 async def test_page_names_the_models_that_must_not_be_asked(web, add_worker):
     await sync_to_async(add_worker)("w1")
-    await sync_to_async(note_back_off)("gemini-2.5-flash", 30, "Its service asked for a pause", None)
+    await sync_to_async(note_back_off)("gemini-2.5-flash", 3_600, "Its service asked for a pause", None)
     page = parse((await open_as(web, "reader")).content)
     (row,) = page.all("table")[0].all("tr")[1:]
     assert row.text == "requests to gemini-2.5-flash Its service asked for a pause."
