@@ -374,11 +374,16 @@ class Supervisor:
             )
 
     async def _beat(self) -> None:
-        """Write the heartbeat of this server: others take over its queued runs when it stops."""
+        """Write the heartbeats of this server and of the processes that start.
+
+        Others take over the queued runs of a silent server. A process writes its own heartbeats as soon as it has
+        imported DevUI and ADK, which on a busy machine takes longer than the silence after which it counts as gone.
+        """
         while True:
             await asyncio.sleep(processes.HEARTBEAT_S)
+            starting = [child.id for child in self._children.values() if not child.ready.is_set()]
             try:
-                await units_of_work.write(processes.record_heartbeat, self.id)
+                await units_of_work.write(processes.record_heartbeat, self.id, *starting)
             except StoreFault as fault:
                 log.warning("The store did not accept a heartbeat of this server: %s", fault.message)
             except Exception:

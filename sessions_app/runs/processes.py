@@ -81,9 +81,9 @@ def register(
         )
 
 
-def record_heartbeat(runtime_id: str) -> None:
-    """Record a heartbeat."""
-    RuntimeProcess.objects.filter(pk=runtime_id).update(heartbeat_at=time.time())
+def record_heartbeat(*runtime_ids: str) -> None:
+    """Record a heartbeat of processes."""
+    RuntimeProcess.objects.filter(pk__in=runtime_ids).update(heartbeat_at=time.time())
 
 
 def is_marked_stopped(runtime_id: str) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -247,6 +249,18 @@ async def test_an_agent_that_never_finishes_loading_is_ended(supervise, agents_d
 
     assert (await read_run(run)).status == Status.CRASHED
     assert "was not loaded within 1 s" in json.loads(card.error)["message"]
+
+
+async def test_heartbeats_of_a_process_that_starts_are_written_for_it(supervise, monkeypatch):
+    monkeypatch.setattr(processes, "HEARTBEAT_S", 0.1)
+    async with supervise() as stage:
+        await stage.supervisor.client("talker")
+        row = await units_of_work.read(RuntimeProcess.objects.get, app_name="talker")
+        os.kill(row.pid, signal.SIGSTOP)  # before it has imported anything
+        await until(
+            lambda: units_of_work.read(RuntimeProcess.objects.get, pk=row.pk),
+            lambda read: read.heartbeat_at > row.heartbeat_at,
+        )
 
 
 async def test_no_process_is_left_when_the_supervisor_ends(supervise):
