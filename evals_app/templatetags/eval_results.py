@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from django import template
@@ -51,6 +51,12 @@ def percent(value: float | None) -> str:
             f"{100 * value:.1f} %" if 0.0005 <= value <= 0.9995 else ("<0.1 %" if value < 0.5 else ">99.9 %")
         )
     return f"{rounded} %"
+
+
+@register.filter
+def at_doublings(reliable: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    """`{% for k, chance in tally.reliable|at_doublings %}`: for k of 1, 2, 4, 8 … and the last one."""
+    return [(k, chance) for k, chance in reliable if k.bit_count() == 1 or k == reliable[-1][0]]
 
 
 @register.filter

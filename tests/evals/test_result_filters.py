@@ -67,3 +67,9 @@ def test_many_repetitions_are_counted_not_drawn():
     same = Sameness("c", "m", "d", "j")
     assert filters.pips(Outcomes(same, 1, 1, 1)) == ["passed", "failed", "incomplete"]
     assert filters.pips(Outcomes(same, 20, 1)) == []
+
+
+def test_chances_of_many_repetitions_are_shown_at_doublings_and_for_all():
+    chances = [(k, 1 / k) for k in range(1, 144)]
+    assert [k for k, _ in filters.at_doublings(chances)] == [1, 2, 4, 8, 16, 32, 64, 128, 143]
+    assert filters.at_doublings([]) == []
