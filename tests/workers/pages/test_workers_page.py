@@ -6,6 +6,7 @@ import time
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import connection
 
 from devui.accounts.models import AuditEntry
 from devui.accounts.roles import RULES
@@ -52,18 +53,33 @@ def busy_run(worker_id: str) -> Run:
     return run
 
 
+def take_slot(engine_id: int) -> None:
+    """Let a worker have a job of which no row shows yet that it has begun."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO procrastinate_workers (id) OVERRIDING SYSTEM VALUE VALUES (%s)", [engine_id]
+        )
+        cursor.execute(
+            "INSERT INTO procrastinate_jobs (queue_name, task_name, args, status, worker_id)"
+            " VALUES ('attempts', 'attempt', '{}', 'doing', %s)",
+            [engine_id],
+        )
+
+
 async def test_page_shows_who_does_what_with_which_code(web, add_worker):
     await sync_to_async(add_worker)("w1", engine_id=1)
     await sync_to_async(add_worker)("w2", is_draining=True)
     await sync_to_async(add_worker)("w3", stopped_at=time.time())
+    await sync_to_async(add_worker)("w4", engine_id=4)
     await sync_to_async(busy_run)("w1")
+    await sync_to_async(take_slot)(4)
     page = parse((await open_as(web, "reader")).content)
     rows = {
         row.attrs["id"]: row.text
         for row in page.one("table", css="worker-table").all("tr")
         if "id" in row.attrs
     }
-    assert list(rows) == ["worker-w1", "worker-w2", "worker-w3"]
+    assert list(rows) == ["worker-w1", "worker-w2", "worker-w4", "worker-w3"]
     assert rows["worker-w1"].startswith("alive w1:8100")
     assert "ADK 2.13.0" in rows["worker-w1"]
     assert "weather 9bc6d7c" in rows["worker-w1"]
@@ -74,6 +90,7 @@ async def test_page_shows_who_does_what_with_which_code(web, add_worker):
     assert page.one("nav", css="places").all("a")[-1].text == "Workers"
     idle = page.one("tr", id="worker-w2").all("td", data_label="Works on")
     assert [cell.text for cell in idle] == ["nothing"]
+    assert "starting 1 of 2" in rows["worker-w4"]
 
 
 def test_attempts_count_at_the_worker_that_executes_them(add_worker, people):
