@@ -8,6 +8,7 @@ test the real start of processes.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import fcntl
 import gc
@@ -21,10 +22,11 @@ import sys
 import threading
 import types
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from inspect import signature
-from typing import Any
+from typing import Any, NoReturn
 
 MODULES = """
     google.adk.agents google.adk.agents.live_request_queue google.adk.apps.app google.adk.auth.auth_tool
@@ -33,8 +35,9 @@ MODULES = """
     google.adk.cli.utils.agent_loader google.adk.cli.utils.service_factory google.adk.runners google.adk.tools
     google.adk.evaluation.local_eval_set_results_manager google.adk.evaluation.local_eval_sets_manager
     google.adk.evaluation.final_response_match_v1
-    google.adk.environment google.adk.flows.llm_flows.core._model_call google.adk.tools.environment
-    google.adk.tools.skill_toolset
+    google.adk.environment google.adk.flows.llm_flows.contents google.adk.flows.llm_flows.core._model_call
+    google.adk.flows.llm_flows.identity google.adk.tools.environment google.adk.tools.skill_toolset
+    google.adk.workflow._workflow
     asgiref.sync asgiref.testing authlib.integrations.httpx_client channels.routing httpx markdown_it nh3 uvicorn
     uvicorn.lifespan.on uvicorn.loops.auto uvicorn.protocols.http.auto watchfiles websockets.asyncio.server
     django.contrib.admin django.contrib.auth.hashers django.contrib.staticfiles.finders django.core.asgi
@@ -170,11 +173,33 @@ def main(connection: socket.socket) -> None:
             return
         if (pid := _fork_twice()) == 0:
             connection.close()
-            _become(json.loads(message), fds)
-            return
+            _exit_after(partial(_become, json.loads(message), fds))
         for fd in fds:
             os.close(fd)
         connection.send(str(pid).encode())
+
+
+def _exit_after(body: Callable[[], None]) -> NoReturn:
+    """Run `body` and exit as Python does, except for clearing all modules: that would copy the memory of the parent."""
+    status: Any = 0
+    try:
+        body()
+    except SystemExit as exit:
+        status = exit.code
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        status = 1
+    if not isinstance(status, int | None):
+        print(status, file=sys.stderr)
+        status = 1
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    if sys.modules["django.conf"].settings.configured:
+        sys.modules["django.db"].connections.close_all()  # SQLite then writes its log to the file
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status or 0)
 
 
 def _fork_twice() -> int:
