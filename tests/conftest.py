@@ -6,6 +6,7 @@ import gc
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,10 +38,12 @@ settings.load_profile("steady")  # every run tries the same examples
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the tests' store apart from a developer's own, whatever DATABASE_URL says.
 
-    Garbage is not collected until all tests are known: nearly all that is made until then stays.
+    Garbage is not collected until all tests are known: nearly all that is made until then stays. Until then nltk, which
+    ADK imports, does not find scipy: users do not have it, and it takes a second.
     """
     os.environ.pop("DEVUI_AGENTS_DIR", None)
     gc.disable()
+    sys.modules["scipy.stats"] = None
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -55,6 +58,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Let no collection of garbage look at the tests and the modules, which live to the end: an eighth of all time."""
+    sys.modules.pop("scipy.stats", None)
     gc.collect()
     gc.freeze()
     gc.enable()

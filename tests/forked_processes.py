@@ -161,6 +161,7 @@ _warm = _Warm()
 
 def main(connection: socket.socket) -> None:
     """Fork what is asked for until nobody is left to ask. A copy goes on as the process it was asked to be."""
+    sys.modules["scipy.stats"] = None  # takes a second, and users do not have it
     with warnings.catch_warnings(action="ignore"):
         for name in MODULES.split():
             importlib.import_module(name)
