@@ -74,12 +74,12 @@ def test_longer_history_and_larger_drop_are_seen_more_often():
 
 @pytest.mark.parametrize("rate", [1.0, 0.9, 0.5])
 def test_false_alarm_is_never_above_the_level(rate):
-    for row in plan_power(earlier(round(20 * rate), 20), 3, level=0.02).chances:
+    for row in plan_power(earlier(round(20 * rate), 20, 5), 3, level=0.02).chances:
         assert row.false_alarm <= 0.02
 
 
 def test_same_plan_gets_the_same_answer():
-    assert plan_power(earlier(18, 20), 3) == plan_power(earlier(18, 20), 3)
+    assert plan_power(earlier(18, 20, 4), 3) == plan_power(earlier(18, 20, 4), 3)
 
 
 def test_many_cases_get_fewer_draws_and_say_the_precision():
