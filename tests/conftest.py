@@ -208,3 +208,16 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[N
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
+
+
+@pytest.fixture(scope="module")
+def module_store(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """The tests' store, emptied after the module's last test."""
+    from django.core.management import call_command
+
+    from sessions_app.store import units_of_work
+
+    with django_db_blocker.unblock():
+        yield
+        units_of_work.close_pools()
+        call_command("flush", interactive=False, verbosity=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,10 @@ import pytest
 import pytest_asyncio
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
+from devui.supervisor import Supervisor
+from sessions_app.models import Run
 from sessions_app.runs import runtime_client as runs
+from sessions_app.store import units_of_work
 from tests import forked_processes
 from tests.api.peer import Peer, PeerProvider, adk_server
 from tests.store import finish_threads, store_url
@@ -111,9 +114,9 @@ def start_peer(tmp_path: Path, store: None) -> Iterator[Callable[[], Peer]]:
         yield start
 
 
-@pytest_asyncio.fixture
-async def http_client(store: None) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of DevUI behind a real server, which tells it when a client goes away."""
+@asynccontextmanager
+async def served_client() -> AsyncIterator[httpx.AsyncClient]:
+    """Serve DevUI and yield a client of the server, which notices when a client goes away."""
     from devui.asgi import application
 
     async with (
@@ -121,3 +124,36 @@ async def http_client(store: None) -> AsyncIterator[httpx.AsyncClient]:
         httpx.AsyncClient(base_url=f"http://{address}", trust_env=False, timeout=30) as client,
     ):
         yield client
+
+
+@pytest_asyncio.fixture
+async def http_client(store: None) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of DevUI behind a real server."""
+    async with served_client() as client:
+        yield client
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_client(module_store: None) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of DevUI behind a real server that the module's tests share."""
+    async with served_client() as client:
+        yield client
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_supervisor(request: pytest.FixtureRequest, module_store: None) -> AsyncIterator[Supervisor]:
+    """Supervisor of the processes of the agents in the folder `SUPERVISED` of the module."""
+    with forked_processes.starts():
+        async with Supervisor(
+            request.module.SUPERVISED, environment={"DATABASE_URL": store_url()}
+        ) as running:
+            yield running
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def supervisor(shared_supervisor: Supervisor) -> AsyncIterator[Supervisor]:
+    """The module's supervisor, registered as `manage.py web` does, and no runs of other tests."""
+    runs.register(shared_supervisor)
+    yield shared_supervisor
+    runs.register(None)
+    await units_of_work.write(Run.objects.all().delete)

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from devui.supervisor import Supervisor
 from sessions_app.errors import BadInput
 from sessions_app.models import Run
-from sessions_app.runs import runtime_client as runs
 from sessions_app.store import units_of_work
-from tests import forked_processes
 from tests.api.live_sockets import (
     LIVE_AGENTS,
     PATIENCE_S,
@@ -27,27 +23,20 @@ from tests.api.live_sockets import (
     next_agent_text,
     text_message,
 )
-from tests.store import store_url
 
 Open = Callable[..., Any]
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-@pytest_asyncio.fixture
-async def supervisor(store: None) -> AsyncIterator[Supervisor]:
-    """Supervisor of the agent's process, registered as `manage.py web` does."""
-    with forked_processes.starts():
-        async with Supervisor(LIVE_AGENTS, environment={"DATABASE_URL": store_url()}) as running:
-            runs.register(running)
-            yield running
-            runs.register(None)
+SUPERVISED = LIVE_AGENTS
 
 
 @pytest.fixture
-def dial(http_client: httpx.AsyncClient) -> Open:
+def dial(shared_client: httpx.AsyncClient) -> Open:
     """Opens the live socket of a session."""
 
     def opened(session_id: str, more: str = "", **how: Any) -> Any:
-        host = f"{http_client.base_url.host}:{http_client.base_url.port}"
+        host = f"{shared_client.base_url.host}:{shared_client.base_url.port}"
         query = f"app_name=parrot&user_id=ann&session_id={session_id}{more}"
         # The handshake ends once the agent's process has started, which may take longer than the client's own 10 s.
         return connect(f"ws://{host}/run_live?{query}", proxy=None, open_timeout=PATIENCE_S, **how)
@@ -55,12 +44,12 @@ def dial(http_client: httpx.AsyncClient) -> Open:
     return opened
 
 
-async def new_session(http_client: httpx.AsyncClient) -> str:
-    return (await http_client.post("/apps/parrot/users/ann/sessions", json={})).json()["id"]
+async def new_session(shared_client: httpx.AsyncClient) -> str:
+    return (await shared_client.post("/apps/parrot/users/ann/sessions", json={})).json()["id"]
 
 
-async def test_a_live_run_is_talked_to_in_both_directions_and_stored(http_client, supervisor, dial):
-    session_id = await new_session(http_client)
+async def test_a_live_run_is_talked_to_in_both_directions_and_stored(shared_client, supervisor, dial):
+    session_id = await new_session(shared_client)
     async with dial(session_id, "&modalities=TEXT") as socket:
         await socket.send(text_message("hello"))
         assert await next_agent_text(socket) == "heard hello"
@@ -71,13 +60,15 @@ async def test_a_live_run_is_talked_to_in_both_directions_and_stored(http_client
         assert await next_agent_text(socket) == "heard audio/pcm;rate=16000 of 8 bytes"
     run = await ended_run()
     assert run.source == "adk"
-    stored = (await http_client.get(f"/apps/parrot/users/ann/sessions/{session_id}")).json()
+    stored = (await shared_client.get(f"/apps/parrot/users/ann/sessions/{session_id}")).json()
     texts = [event["content"]["parts"][0]["text"] for event in stored["events"] if event.get("content")]
     assert {"heard hello", "heard again"} <= set(texts)
 
 
-async def test_frames_that_cannot_be_read_are_left_out_and_the_end_is_noticed(http_client, supervisor, dial):
-    async with dial(await new_session(http_client), "&modalities=TEXT") as socket:
+async def test_frames_that_cannot_be_read_are_left_out_and_the_end_is_noticed(
+    shared_client, supervisor, dial
+):
+    async with dial(await new_session(shared_client), "&modalities=TEXT") as socket:
         for frame in ("{", "[]", '{"content": 1}', '{"blob": {"data": "***"}}'):
             await socket.send(frame)
             await socket.send(text_message(f"hello after {frame}"))
@@ -85,8 +76,8 @@ async def test_frames_that_cannot_be_read_are_left_out_and_the_end_is_noticed(ht
     assert (await ended_run()).status == "cancelled"
 
 
-async def test_an_agent_that_fails_closes_the_socket_with_its_error(http_client, supervisor, dial):
-    async with dial(await new_session(http_client), "&modalities=TEXT") as socket:
+async def test_an_agent_that_fails_closes_the_socket_with_its_error(shared_client, supervisor, dial):
+    async with dial(await new_session(shared_client), "&modalities=TEXT") as socket:
         await socket.send(text_message("fail"))
         code, reason = await closing_of(socket)
     assert code == 1011
@@ -94,18 +85,18 @@ async def test_an_agent_that_fails_closes_the_socket_with_its_error(http_client,
     assert (await ended_run()).status == "failed"
 
 
-async def test_cancelling_the_run_closes_the_socket_with_the_reason(http_client, supervisor, dial):
-    async with dial(await new_session(http_client), "&modalities=TEXT") as socket:
+async def test_cancelling_the_run_closes_the_socket_with_the_reason(shared_client, supervisor, dial):
+    async with dial(await new_session(shared_client), "&modalities=TEXT") as socket:
         await socket.send(text_message("hello"))
         assert await next_agent_text(socket) == "heard hello"
         run = await units_of_work.read(Run.objects.get)
-        assert (await http_client.post(f"/api/v1/runs/{run.pk}/cancel")).is_success
+        assert (await shared_client.post(f"/api/v1/runs/{run.pk}/cancel")).is_success
         assert await closing_of(socket) == (1000, "The run was cancelled.")
     assert (await ended_run()).status == "cancelled"
 
 
-async def test_long_error_is_cut_to_fit_the_close_reason(http_client, supervisor, dial):
-    async with dial(await new_session(http_client), "&modalities=TEXT") as socket:
+async def test_long_error_is_cut_to_fit_the_close_reason(shared_client, supervisor, dial):
+    async with dial(await new_session(shared_client), "&modalities=TEXT") as socket:
         await socket.send(text_message("fail" + "天気が分かりません" * 20))
         code, reason = await closing_of(socket)
     assert code == 1011
@@ -115,8 +106,8 @@ async def test_long_error_is_cut_to_fit_the_close_reason(http_client, supervisor
     assert run.error.endswith("天気が分かりません")
 
 
-async def test_process_death_closes_socket_with_reason(http_client, supervisor, dial):
-    async with dial(await new_session(http_client), "&modalities=TEXT") as socket:
+async def test_process_death_closes_socket_with_reason(shared_client, supervisor, dial):
+    async with dial(await new_session(shared_client), "&modalities=TEXT") as socket:
         await socket.send(text_message("die"))
         code, reason = await closing_of(socket)
     assert code == 1011
@@ -130,8 +121,8 @@ async def test_unknown_session_closes_socket_like_adk(supervisor, dial):
         assert await closing_of(socket) == (1002, "Session not found")
 
 
-async def test_unknown_app_closes_socket(http_client, supervisor):
-    host = f"{http_client.base_url.host}:{http_client.base_url.port}"
+async def test_unknown_app_closes_socket(shared_client, supervisor):
+    host = f"{shared_client.base_url.host}:{shared_client.base_url.port}"
     query = "app_name=nobody&user_id=ann&session_id=s"
     async with connect(f"ws://{host}/run_live?{query}", proxy=None) as socket:
         code, reason = await closing_of(socket)
@@ -139,18 +130,16 @@ async def test_unknown_app_closes_socket(http_client, supervisor):
     assert "nobody" in reason
 
 
-async def test_a_query_that_adk_refuses_opens_no_socket(http_client, supervisor, dial):
+async def test_a_query_that_adk_refuses_opens_no_socket(shared_client, supervisor, dial):
     for more in ("&modalities=SMELL", "&save_live_blob=perhaps"):
         with pytest.raises(InvalidStatus) as refusal:
-            await dial(await new_session(http_client), more)
+            await dial(await new_session(shared_client), more)
         assert refusal.value.response.status_code == 403, more
 
 
-async def test_runtime_refuses_query_without_failing(http_client, supervisor):
+async def test_runtime_refuses_query_without_failing(shared_client, supervisor):
     client = await supervisor.client("parrot")
-    path = (
-        f"/run_live?app_name=parrot&user_id=ann&session_id={await new_session(http_client)}&modalities=SMELL"
-    )
+    path = f"/run_live?app_name=parrot&user_id=ann&session_id={await new_session(shared_client)}&modalities=SMELL"
     with pytest.raises(BadInput, match=r"refuses the socket \(403\)"):
         async with client.open_socket(path, {}):
             pass
@@ -162,6 +151,6 @@ async def test_a_page_of_another_site_opens_no_socket(supervisor, dial):
     assert refusal.value.response.status_code == 403
 
 
-async def test_server_without_agents_closes_socket(http_client, dial):
+async def test_server_without_agents_closes_socket(shared_client, dial):
     async with dial("s") as socket:
         assert await closing_of(socket) == (1011, "This process runs no agents.")

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from django.conf import settings
-from django.core.management import call_command
 
 from devui.runtime.config import RuntimeOptions
 from devui.supervisor import Supervisor, SupervisorLimits
@@ -38,15 +37,6 @@ def store(transactional_db: None) -> Iterator[None]:
     """The tests' store, which runtime processes write to as well; emptied after the test."""
     yield
     units_of_work.close_pools()
-
-
-@pytest.fixture(scope="module")
-def module_store(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
-    """The tests' store, emptied after the module's last test."""
-    with django_db_blocker.unblock():
-        yield
-        units_of_work.close_pools()
-        call_command("flush", interactive=False, verbosity=0)
 
 
 def copy_of_stage(folder: Path) -> Path:
