@@ -279,11 +279,11 @@ def _requested_wait(error: BaseException) -> float | None:
     headers: Any = getattr(getattr(error, "response", None), "headers", None) or getattr(
         error, "headers", None
     )
-    with suppress(AttributeError, TypeError, ValueError):
+    with suppress(AttributeError, OverflowError, TypeError, ValueError):
         values = {str(name).lower(): str(value) for name, value in headers.items()}
         if retry_after := values.get("retry-after"):
             return _parse_retry_after(retry_after)
-    with suppress(AttributeError, KeyError, TypeError, ValueError):
+    with suppress(AttributeError, KeyError, OverflowError, TypeError, ValueError):
         details: Any = getattr(error, "details", None)
         for detail in details["error"]["details"]:
             if isinstance(detail, Mapping) and str(detail.get("@type", "")).endswith("RetryInfo"):
@@ -296,6 +296,7 @@ def _parse_retry_after(value: str) -> float:
 
     Raises:
         ValueError: the value is neither; NaN and Infinity are refused, too.
+        OverflowError: a number in the date is too large.
     """
     with suppress(ValueError):
         if math.isfinite(seconds := float(value)):

@@ -470,7 +470,13 @@ def test_a_requested_wait_in_the_past_is_ignored(requested):
     assert model_retry.seconds_before_retry(client_error(429, {"Retry-After": requested}), 3) == 4.0
 
 
-@pytest.mark.parametrize("expected", ["nan", "-NaN", "inf", "Infinity", "1e999"])
+@pytest.mark.parametrize(
+    "expected",
+    [
+        *("nan", "-NaN", "inf", "Infinity", "1e999"),
+        *("Mon, 01 Jan 99999999999999999999 00:00:00 GMT", "Mon, 01 Jan 2024 00:00:00 +99999999999999"),
+    ],
+)
 def test_a_requested_wait_that_is_no_number_is_ignored(expected):
     assert model_retry.seconds_before_retry(client_error(429, {"Retry-After": expected}), 3) == 4.0
     delay = {**RETRY_INFO, "retryDelay": f"{expected}s"}
