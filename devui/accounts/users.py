@@ -165,6 +165,8 @@ def require_strong_password(password: str, user: User) -> None:
 
 def _check_apps(apps: Sequence[str]) -> None:
     for app in apps:
+        if not app:  # which would be the role in every app
+            raise BadInput("The name of an app is empty.", hint="Leave it out for the role in every app.")
         check_id("app", app)
 
 

@@ -7,6 +7,7 @@ import io
 import pytest
 from asgiref.sync import sync_to_async
 from django.core.management import call_command
+from django.core.management.base import CommandError
 
 from devui.accounts import users
 from devui.accounts.models import AuditEntry
@@ -117,6 +118,16 @@ def test_commands_set_roles_of_apps(monkeypatch):
     assert roles_of("cleo") == {"": "reader", "weather": "runner", "writer": "admin"}
     call_command("changeuser", "cleo", role="runner", stdout=io.StringIO())
     assert roles_of("cleo") == {"": "runner"}
+
+
+def test_empty_app_is_refused(monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
+    for command, name in (("changeuser", "admin"), ("changeuser", "reader"), ("createuser", "cleo")):
+        with pytest.raises(CommandError, match="The name of an app is empty"):
+            call_command(command, name, role="runner", app=[""], stdout=io.StringIO())
+    assert roles_of("admin") == {"": "admin"}
+    assert roles_of("reader") == {"": "reader"}
+    assert "cleo" not in users.list_names()
 
 
 def roles_of(name: str) -> dict[str, str]:
