@@ -246,6 +246,7 @@ RULES: dict[str, AccessRule] = {
 
 APP_FIELDS = {
     "POST sessions/new/": "app",
+    "GET runs/signed-in/": "state",
     "POST api/v1/runs": "session",
     "POST run": "appName",
     "POST run_sse": "appName",
@@ -255,7 +256,7 @@ APP_FIELDS = {
     "POST evals/upload/": "app",
     "POST api/v1/evals/runs": "app",
 }
-"""Fields of forms and JSON bodies that name the app or a session of it, of requests whose address does not."""
+"""Fields of forms, JSON bodies and queries that name the app or a session of it, of requests whose path does not."""
 
 TARGET_APP_FIELDS = {
     "POST sessions/id/<int:pk>/fork/": "app",

@@ -12,6 +12,7 @@ from django.http import HttpRequest
 
 from evals_app.models import EvalAttempt, EvalRun
 from sessions_app.models import AgentSession, Run
+from sessions_app.runs.sign_in_cookies import PendingSignIn
 
 JSON_ROUTES = ("api/", "run")
 """Prefixes of the routes that take JSON. `run` is also the prefix of `runs/`, whose forms name no app."""
@@ -21,6 +22,9 @@ SESSION_ROUTES = ("sessions/id/", "runs/", "evals/replay/")
 
 SESSION_FIELD = "session"
 """Field of JSON bodies with the key of a session."""
+
+STATE_FIELD = "state"
+"""Field of the query with which a provider returns from a sign-in: a cookie names its session."""
 
 MAX_KEY = 2**63 - 1
 
@@ -46,6 +50,9 @@ def app_in_body(request: HttpRequest, route: str, field: str) -> str | None:
 
     None if the body cannot be read. The role is then needed in every app: the view may be able to read it.
     """
+    if field == STATE_FIELD:
+        sign_in = PendingSignIn.read(request.COOKIES, request.GET.get(field, ""))
+        return app_of("", {"session": sign_in.session}) if sign_in else ""
     if not route.startswith(JSON_ROUTES):
         return str(request.POST.get(field, ""))
     try:

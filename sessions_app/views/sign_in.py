@@ -1,15 +1,8 @@
-"""OAuth sign-in at a provider for an agent that asks for a credential.
-
-Only the browser that began a sign-in can end it: a signed cookie, named by the `state` that the provider returns, holds
-the session and the call.
-"""
+"""OAuth sign-in at a provider for an agent that asks for a credential."""
 
 from __future__ import annotations
 
-from hashlib import sha256
-
 from django import forms
-from django.core import signing
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_safe
@@ -22,11 +15,8 @@ from sessions_app.paths import session_url
 from sessions_app.realms import refuse_read_only
 from sessions_app.runs import answers, credential_requests, dispatch
 from sessions_app.runs.questions import Question, find_question
+from sessions_app.runs.sign_in_cookies import TIMEOUT_S, PendingSignIn, cookie_name
 from sessions_app.store import units_of_work
-
-SALT = "devui.sign-in"
-TIMEOUT_S = 3600
-"""Seconds that a sign-in may take."""
 
 
 class SignInQuery(QueryForm):
@@ -56,15 +46,13 @@ async def begin(request: HttpRequest, pk: int) -> HttpResponse:
         )
     back = credential.redirect_uri or request.build_absolute_uri(reverse("signed-in"))
     response = HttpResponseRedirect(credential.address(back))
-    cookie_value = signing.dumps({"session": pk, "call": call_id, "redirect": back}, salt=SALT)
-    secure = request.is_secure()
     response.set_cookie(
-        _cookie_name(credential.state),
-        cookie_value,
+        cookie_name(credential.state),
+        PendingSignIn(pk, call_id, back).as_cookie(),
         max_age=TIMEOUT_S,
         httponly=True,
         samesite="Lax",
-        secure=secure,
+        secure=request.is_secure(),
     )
     return response
 
@@ -77,21 +65,20 @@ async def end(request: HttpRequest) -> HttpResponse:
         BadInput: this browser began no such sign-in, the sign-in took too long, or the provider refused.
         NotFound: the call does not wait for an answer any more.
     """
-    name = _cookie_name(request.GET.get("state", ""))
-    try:
-        sign_in = signing.loads(request.COOKIES.get(name, ""), salt=SALT, max_age=TIMEOUT_S)
-    except signing.BadSignature as error:
+    state = request.GET.get("state", "")
+    sign_in = PendingSignIn.read(request.COOKIES, state)
+    if sign_in is None:
         raise BadInput(
             "This browser started no sign-in, or the sign-in took longer than an hour.",
             hint="Sign in again from the question in the session.",
-        ) from error
-    session = await units_of_work.read(find_session, sign_in["session"])
+        )
+    session = await units_of_work.read(find_session, sign_in.session)
     note_object(request, session.pk, app=session.app_name)
     try:
-        question = await _find_open_question(session.pk, sign_in["call"])
+        question = await _find_open_question(session.pk, sign_in.call)
         credential_request = question.credential or credential_requests.parse_request({})
         credential = credential_requests.answer_after_sign_in(
-            credential_request, request.build_absolute_uri(), sign_in["redirect"]
+            credential_request, request.build_absolute_uri(), sign_in.redirect
         )
         message = answers.answer_message(question, credential)
         await dispatch.start_run(
@@ -101,7 +88,7 @@ async def end(request: HttpRequest) -> HttpResponse:
         error.back = session_url(session)
         raise
     response = HttpResponseRedirect(session_url(session))
-    response.delete_cookie(name, samesite="Lax")
+    response.delete_cookie(cookie_name(state), samesite="Lax")
     return response
 
 
@@ -113,7 +100,3 @@ async def _find_open_question(pk: int, call_id: str) -> Question:
             f"No call {call_id!r} waits for an answer in this session.", hint="It was answered already."
         )
     return question
-
-
-def _cookie_name(state: str) -> str:
-    return f"devui-sign-in-{sha256(state.encode()).hexdigest()[:16]}"

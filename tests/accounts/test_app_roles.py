@@ -13,6 +13,7 @@ from devui.accounts import users
 from devui.accounts.models import AuditEntry
 from devui.accounts.roles import Role
 from sessions_app.ids import SessionKey
+from sessions_app.runs.sign_in_cookies import PendingSignIn, cookie_name
 from sessions_app.sessions import writes
 from sessions_app.store import units_of_work
 from tests.accounts.conftest import BROWSER, PASSWORD, cookie_of
@@ -95,6 +96,20 @@ async def test_fork_with_an_unreadable_body_needs_the_role_everywhere(web):
     ):  # whether a nested body can be read depends on the depth of the stack that reads it
         refused = await web.post(f"/api/v1/sessions/{pk}/fork", content=body, headers=BROWSER)
         assert refused.status_code == 403, refused.text
+
+
+async def test_end_of_an_oauth_sign_in_needs_the_role_in_the_app_of_its_session(web):
+    web.cookies.update(await cookies_of_weather_runner())
+    for app, status in (("weather", 404), ("writer", 403)):  # 404: its call does not wait any more
+        sign_in = PendingSignIn(await session_of(app), "call", "http://127.0.0.1/runs/signed-in/")
+        web.cookies.set(cookie_name(app), sign_in.as_cookie())
+        response = await web.get(f"/runs/signed-in/?state={app}&code=c", headers=BROWSER)
+        assert response.status_code == status, response.text
+    assert (await web.get("/runs/signed-in/?state=unknown&code=c", headers=BROWSER)).status_code == 403
+    apps = await sync_to_async(
+        lambda: list(AuditEntry.objects.order_by("pk").values_list("app", flat=True))
+    )()
+    assert apps == ["weather", "writer", ""]
 
 
 async def test_request_without_an_app_needs_the_role_everywhere(web):
