@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from evals_app.models import EvalAttempt, EvalRun
+from sessions_app.ids import is_storable
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs.sign_in_cookies import PendingSignIn
 
@@ -33,7 +34,7 @@ def app_of(route: str, kwargs: Mapping[str, Any]) -> str:
     """Return the app of the object that an address names; empty if it names none, or one that does not exist."""
     if name := kwargs.get("app_name") or kwargs.get("app"):
         return str(name)
-    if any(isinstance(value, int) and value > MAX_KEY for value in kwargs.values()):
+    if not all(map(_is_key, kwargs.values())):
         return ""
     if "evals/runs/" in route and "run_id" in kwargs:
         return _first(EvalRun.objects.filter(pk=kwargs["run_id"]), "app_name")
@@ -71,6 +72,11 @@ def app_in_body(request: HttpRequest, route: str, field: str) -> str | None:
 def apps_in_query(query_string: bytes) -> list[str]:
     """Return every app that the query of a socket names: servers differ in which one they use."""
     return parse_qs(query_string.decode("latin-1")).get("app_name", [""])
+
+
+def _is_key(value: object) -> bool:
+    """Tell whether the store can have a row with this key."""
+    return value <= MAX_KEY if isinstance(value, int) else is_storable(str(value))
 
 
 def _first(rows: QuerySet[Any], name: str) -> str:

@@ -9,7 +9,7 @@ from asgiref.sync import sync_to_async
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from devui.accounts import users
+from devui.accounts import targets, users
 from devui.accounts.models import AuditEntry
 from devui.accounts.roles import Role
 from sessions_app.ids import SessionKey
@@ -96,6 +96,12 @@ async def test_fork_with_an_unreadable_body_needs_the_role_everywhere(web):
     ):  # whether a nested body can be read depends on the depth of the stack that reads it
         refused = await web.post(f"/api/v1/sessions/{pk}/fork", content=body, headers=BROWSER)
         assert refused.status_code == 403, refused.text
+
+
+@pytest.mark.parametrize("run_id", ["a\0", "\ud800"])
+def test_app_of_an_object_that_cannot_exist_is_empty(run_id, django_assert_num_queries):
+    with django_assert_num_queries(0):  # which PostgreSQL would refuse
+        assert targets.app_of("runs/<str:run_id>/again/", {"run_id": run_id}) == ""
 
 
 async def test_end_of_an_oauth_sign_in_needs_the_role_in_the_app_of_its_session(web):
