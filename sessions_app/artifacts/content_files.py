@@ -4,8 +4,8 @@ A file is complete and on disk before its row is written, so a crash leaves no r
 deleted artifact may leave a file without a row. Saving holds a shared lock until the row is committed, and removing an
 exclusive lock, so a file that a save is about to use is never removed.
 
-If agents run as another user, the folder is theirs, and the server is root. So no link inside it is followed: an agent
-could make one to any file or folder of the system.
+If agents run as another user, the folder is theirs, and the server is root. So no link inside it is followed, and no
+name from a row that is a path: an agent could name any file or folder of the system.
 """
 
 from __future__ import annotations
@@ -118,9 +118,11 @@ def _open_subfolder(name: str) -> Iterator[int]:
     """Yield a descriptor of the folder that holds a file.
 
     Raises:
-        FileNotFoundError: there is no such folder.
+        FileNotFoundError: there is no such folder, or the name is not that of a content file.
         NotADirectoryError: a link or file has its name.
     """
+    if "/" in name or name.startswith("."):
+        raise FileNotFoundError(name)
     descriptor = os.open(folder() / name[:2], os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         yield descriptor

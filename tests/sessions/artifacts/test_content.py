@@ -238,6 +238,19 @@ def test_links_of_agents_lead_to_no_file_of_the_server(tmp_path):
     assert (outside / "secret").read_bytes() == b"a secret"
 
 
+@pytest.mark.parametrize("name", ["{}/login.json", "/{}/login.json", "../login.json"])
+def test_names_of_agents_lead_to_no_file_of_the_server(tmp_path, name):
+    content_files.folder().mkdir(parents=True)
+    for folder in (tmp_path, content_files.folder().parent.parent, content_files.folder().parent):
+        (folder / "login.json").write_bytes(b"a secret")
+    name = name.format(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        content_files.open_content(name)
+    with content_files.lock_exclusively():
+        content_files.remove(name)
+    assert (tmp_path / "login.json").exists()
+
+
 def test_lock_that_is_a_link_is_refused(tmp_path):
     with content_files.lock_exclusively():
         lock = content_files.folder() / content_files.LOCK_NAME
