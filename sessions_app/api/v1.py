@@ -32,7 +32,7 @@ from sessions_app.http import json_text, note_object, person_name
 from sessions_app.lookup import find_run, find_session
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.runs import dispatch, lifecycle
-from sessions_app.runs.run_list import spending_of_runs
+from sessions_app.runs.run_list import spending_of_listed
 from sessions_app.runs.runtime_client import provider
 from sessions_app.search.execution import session_queries
 from sessions_app.search.query import parsing, terms
@@ -195,7 +195,7 @@ def _run_page(filters: dict[str, Any], limit: int, before: str) -> Runs:
 
 def _runs_out(rows: Sequence[Run]) -> list[RunOut]:
     lost_toolsets = lost_toolsets_of_sessions([(row.session_id, row.invocation_id) for row in rows])
-    spending = spending_of_runs(rows)
+    spending = spending_of_listed(rows)
     return [
         RunOut.of(row, lost_toolsets.get((row.session_id, row.invocation_id), ()), spending.get(row.pk))
         for row in rows

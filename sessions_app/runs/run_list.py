@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from functools import reduce
-from operator import or_
 from typing import Any
 
-from django.db.models import BooleanField, ExpressionWrapper, OuterRef, Q, QuerySet, Subquery
+from django.db.models import BooleanField, ExpressionWrapper, OuterRef, QuerySet, Subquery
 
 from sessions_app.models import Event, Run
-from sessions_app.prices import current_prices
-from sessions_app.prices.costs import CallUsage, Spending, call_of_json, cost_of
+from sessions_app.prices.costs import Spending
 from sessions_app.runs import rerun
+from sessions_app.runs.run_usage import spending_of_runs
 
 MAX_ERROR_TYPES = 50
 
@@ -55,35 +52,13 @@ def error_types(chosen: str) -> list[str]:
 
 def build_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Return runs as the list shows them; `seconds` and `events` are None until a run has ended."""
-    spending = spending_of_runs(runs)
+    spending = spending_of_listed(runs)
     return [{**_build_row(run), "spending": spending.get(run.pk)} for run in runs]
 
 
-def spending_of_runs(runs: Sequence[Run]) -> dict[str, Spending]:
-    """Return tokens and costs of the events of ended runs by id, without very long runs. At most one query."""
-    ranges = {
-        run.pk: (run.session_id, run.first_seq, run.last_seq)
-        for run in runs
-        if run.first_seq is not None and run.last_seq is not None
-        if 0 < run.last_seq - run.first_seq <= MAX_EVENTS
-    }
-    if not ranges:
-        return {}
-    conditions = (Q(session=pk, seq__gt=first, seq__lte=last) for pk, first, last in ranges.values())
-    events = Event.objects.filter(reduce(or_, conditions), total_tokens__gt=0)
-    calls: dict[int, list[tuple[int, int, CallUsage | None]]] = defaultdict(list)
-    for pk, seq, tokens, summary, at in events.values_list(
-        "session_id", "seq", "total_tokens", "summary", "timestamp"
-    ):
-        calls[pk].append((seq, tokens, call_of_json(summary, at)))
-    prices = current_prices()
-    spending = {}
-    for run_id, (pk, first, last) in ranges.items():
-        own = [(tokens, call) for seq, tokens, call in calls[pk] if first < seq <= last]
-        spending[run_id] = Spending(
-            sum(tokens for tokens, _ in own), cost_of((call for _, call in own), prices)
-        )
-    return spending
+def spending_of_listed(runs: Sequence[Run]) -> dict[str, Spending]:
+    """Return tokens and costs of runs by id, without very long ones. At most two queries."""
+    return spending_of_runs([run for run in runs if (run.last_seq or 0) - (run.first_seq or 0) <= MAX_EVENTS])
 
 
 def _build_row(run: Run) -> dict[str, Any]:

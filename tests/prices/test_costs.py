@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
@@ -10,12 +11,14 @@ from django.test.utils import CaptureQueriesContext
 
 from sessions_app.models import AgentSession, Run
 from sessions_app.prices import current_prices
+from sessions_app.prices.costs import USAGE_COLUMNS
 from sessions_app.prices.session_usage import costs_of_sessions, spending_of
-from sessions_app.runs.run_list import spending_of_runs
+from sessions_app.runs.run_list import spending_of_listed
 from sessions_app.search import indexing
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.timeline_reader import read_timeline
 from tests.prices.price_list import MILLION, PRICES, used
+from tests.timeline.nested_story import nest
 from tests.timeline.story import START, Story
 
 
@@ -137,7 +140,19 @@ def test_runs_have_the_cost_of_their_own_events(story, price_file):
     story.says("mine", **used())
     columns = {"session_id": story.pk, "status": Run.Status.DONE, "created_at": 1.0, "request": "{}"}
     run = Run.objects.create(id="r1", first_seq=1, last_seq=2, **columns)
-    [spending] = spending_of_runs([run, Run(id="r2", **columns)]).values()
+    [spending] = spending_of_listed([run, Run(id="r2", **columns)]).values()
+    assert (spending.tokens, spending.cost.amount) == (2 * MILLION, 5)
+
+
+def test_runs_have_the_cost_of_their_nested_runs(story, price_file):
+    price_file(PRICES)
+    story.says("before", **used())
+    story.calls("helper", "c1")
+    tokens = dict.fromkeys(USAGE_COLUMNS, 0) | {"calls": 1, "prompt": MILLION, "output": MILLION}
+    nest(story, "n1", total_tokens=2 * MILLION, usage=json.dumps({"fast": tokens}))
+    columns = {"session_id": story.pk, "status": Run.Status.DONE, "created_at": 1.0, "request": "{}"}
+    run = Run.objects.create(id="r1", first_seq=1, last_seq=2, **columns)
+    [spending] = spending_of_listed([run]).values()
     assert (spending.tokens, spending.cost.amount) == (2 * MILLION, 5)
 
 
