@@ -25,7 +25,7 @@ pytestmark = pytest.mark.soak
 ROUNDS = int(os.environ.get("DEVUI_TEST_ROUNDS", "1"))
 """Rounds of the test with kills, each with other ones."""
 
-CASES = 100
+CASES = 200
 REPETITIONS = 4
 PARALLELISM = 24
 PAUSE_S = processes.SILENCE_S + 10
