@@ -111,11 +111,11 @@ def starts() -> Iterator[None]:
         subprocess.Popen = usual
 
 
-def run(command: list[str], **how: Any) -> subprocess.CompletedProcess[str]:
+def run(command: list[str], patience_s: float = PATIENCE_S, **how: Any) -> subprocess.CompletedProcess[str]:
     """Do what `subprocess.run` does and return what was printed, as text."""
     with Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how) as process:
         try:
-            out, err = process.communicate(timeout=PATIENCE_S)
+            out, err = process.communicate(timeout=patience_s)
         except BaseException:
             process.kill()
             raise

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import venv
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
@@ -21,12 +20,16 @@ import django
 
 from evals_app.metrics.alignment import MatchRules
 from evals_app.metrics.metric import label_of
+from tests import forked_processes
 from tests.parity.compare import Compared, compare
 from tests.parity.corpus import EXAMPLES, Job, jobs
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 SHOWN = 10
+PATIENCE_S = 1_800
+"""Seconds for one run."""
+
 MOST = 4000
 """Characters of what a side said when it did not run."""
 
@@ -60,9 +63,9 @@ def prepare_environment(place: Path) -> Path:
         return python
     print(f"installing {wanted} into {place.name} …", flush=True)
     shutil.rmtree(place, ignore_errors=True)
-    venv.create(place, with_pip=True)
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, *lines], check=True)
+    uv = Path(sys.executable).with_name("uv")
+    subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, place], check=True)
+    subprocess.run([uv, "pip", "install", "--quiet", "--python", python, *lines], check=True)
     mark.write_text("\n".join(lines))
     return python
 
@@ -116,7 +119,7 @@ def _devui(folder: Path, agents: Path, number: int, job: Job) -> list[Any]:
     command += [str(_file(agents, job)), "--config", str(_config(folder, number, job))]
     command += ["--num-runs", str(job.num_runs), "--json", str(out)]
     env = {**os.environ, "DATABASE_URL": f"sqlite:///{folder / 'devui.sqlite3'}"}
-    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    done = forked_processes.run(command, PATIENCE_S, env=env)
     if not out.is_file():
         raise SystemExit(f"run_evals {job.file.name} did not run:\n{(done.stdout + done.stderr)[-MOST:]}")
     (run,) = json.loads(out.read_text(encoding="utf-8"))["runs"]

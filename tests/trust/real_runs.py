@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from tests import forked_processes
 
 AGENT = """
 import random
@@ -74,4 +75,4 @@ def _run(agent: Path, folder: str, number: int, same_code: bool) -> int:
         "TRUST_SEED": str(random.Random(f"trust {number}").random()),
     }
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    return subprocess.run(command, env=environment, capture_output=True, timeout=PATIENCE_S).returncode
+    return forked_processes.run(command, PATIENCE_S, env=environment).returncode
