@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
+
 from evals_app.files import atomic_writes, editing, library
 from evals_app.files.atomic_writes import FileChanged, digest_of
 from evals_app.files.parsing import EvalsetFile, parse_file, read_text
@@ -87,8 +89,9 @@ def read_evalset_text(evalset: EvalSet) -> str:
     Raises:
         NotFound: the file does not exist.
         BadFile: the file cannot be read.
+        BadInput: the file is outside the agents folder, and agents run as another user.
     """
-    return read_text(library.path_of(agents_folder(), evalset), evalset.path)
+    return read_text(_readable_path(evalset), evalset.path)
 
 
 def read_evalset_file(evalset: EvalSet) -> EvalsetFile:
@@ -97,8 +100,9 @@ def read_evalset_file(evalset: EvalSet) -> EvalsetFile:
     Raises:
         NotFound: the file does not exist.
         BadFile: the file is invalid.
+        BadInput: the file is outside the agents folder, and agents run as another user.
     """
-    path = library.path_of(agents_folder(), evalset)
+    path = _readable_path(evalset)
     return parse_file(read_text(path, evalset.path), path.name, evalset.path)
 
 
@@ -258,6 +262,18 @@ def write_error(path: Path, error: OSError) -> BadInput:
     return BadInput(
         f"{path.name} cannot be written: {error.strerror}.", hint="Check the rights of the agent's folder."
     )
+
+
+def _readable_path(evalset: EvalSet) -> Path:
+    """Return the path of an evalset's file.
+
+    Agents that run as another user can write it into the row: it could be that of any file of the server.
+
+    Raises:
+        BadInput: agents run as another user, and the path is outside the agents folder.
+    """
+    is_writable_by_others = bool(getattr(settings, "DEVUI_AGENT_USER", ""))
+    return _editable_path(evalset) if is_writable_by_others else library.path_of(agents_folder(), evalset)
 
 
 def _editable_path(evalset: EvalSet) -> Path:

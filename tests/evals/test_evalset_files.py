@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from evals_app import files
-from evals_app.files import BadFile, plain_yaml
-from sessions_app.errors import NotFound
+from evals_app.files import BadFile, file_changes, plain_yaml
+from evals_app.models import EvalSet
+from sessions_app.errors import BadInput, NotFound
 from tests.evals.builders import FULL, LEGACY, case, evalset, turn, write
 
 
@@ -261,3 +262,17 @@ def test_cases_that_adk_skips_or_cannot_judge_have_warnings():
         "Case 'empty' has no turns: no metric can judge it.",
         "Case 'nameless': session_input.app_name is empty. ADK refuses to run it, unless the agent is an App.",
     ]
+
+
+@pytest.mark.parametrize("path", ["{}/login.json", "../login.json"])
+def test_path_of_another_users_agent_stays_in_the_agents_folder(settings, tmp_path, path):
+    agents = tmp_path / "agents"
+    agents.mkdir()
+    (tmp_path / "login.json").write_text("a secret")
+    settings.DEVUI_AGENTS_DIR = str(agents)
+    row = EvalSet(app_name="weather", evalset_id="s", path=path.format(tmp_path))
+    assert file_changes.read_evalset_text(row) == "a secret"
+    settings.DEVUI_AGENT_USER = "agents"
+    for read in (file_changes.read_evalset_text, file_changes.read_cases):
+        with pytest.raises(BadInput, match="lies outside the folder of agents"):
+            read(row)
