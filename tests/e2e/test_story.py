@@ -35,7 +35,7 @@ def test_a_demo_session_shows_deltas_scopes_and_the_raw_event(window: BrowserCon
     board.get_by_text("user", exact=False).first.click()
     expect(board.locator('.entry[data-scope="user"]').first).to_be_visible()
 
-    page.locator("#detail").get_by_text("Raw", exact=False).first.click()
+    page.locator("#detail").get_by_text("Raw", exact=True).first.click()
     event_id = parse_qs(urlsplit(page.url).query)["event"][0]
     expect(page.locator("#raw .json")).to_contain_text(event_id)
 
