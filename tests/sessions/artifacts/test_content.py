@@ -239,9 +239,10 @@ def test_links_of_agents_lead_to_no_file_of_the_server(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["{}/login.json", "/{}/login.json", "../login.json"])
-def test_names_of_agents_lead_to_no_file_of_the_server(tmp_path, name):
+def test_names_of_agents_lead_to_no_file_of_the_server(settings, tmp_path, name):
+    settings.DATA_DIR = tmp_path  # on PostgreSQL the folder is there
     content_files.folder().mkdir(parents=True)
-    for folder in (tmp_path, content_files.folder().parent.parent, content_files.folder().parent):
+    for folder in (tmp_path, content_files.folder().parent):
         (folder / "login.json").write_bytes(b"a secret")
     name = name.format(tmp_path)
     with pytest.raises(FileNotFoundError):
