@@ -17,8 +17,8 @@ from devui.accounts.roles import Role
 from devui.web.login import credentials_file
 from devui.web.login.authentication import bearer_token
 
-FILE_TOKEN = "token of login.json"  # noqa: S105 - a name that audits show
-"""Name of whoever sends the token of the one-password login."""
+LOGIN_FILE_SENDER = "token of login.json"
+"""Name, in the audit log, of the sender of a request with the token of the one-password login."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _find_by_token(text: str) -> Person | None:
         )
     login = credentials_file.read_credentials()
     if login is not None and login.has_token(text):
-        return Person(FILE_TOKEN, roles={"": Role.ADMIN})
+        return Person(LOGIN_FILE_SENDER, roles={"": Role.ADMIN})
     return None
 
 

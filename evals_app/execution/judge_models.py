@@ -52,13 +52,15 @@ class ModelLog:
 
     @property
     def unreadable_reason(self) -> str:
-        """Why the judge's last reply could not be parsed; empty without a reply."""
+        """Why the judge gave no verdict: an error, or an answer that cannot be read. Empty if it was not asked."""
         if self.errors:
             return f"The judge could not be asked: {self.errors[-1]}"
         if not self.answers:
             return ""
-        reply = " ".join(self.answers[-1].split())
-        excerpt = f"“{reply[:EXCERPT_LENGTH]}{'…' * (len(reply) > EXCERPT_LENGTH)}”" if reply else "nothing"
+        answer = " ".join(self.answers[-1].split())
+        excerpt = (
+            f"“{answer[:EXCERPT_LENGTH]}{'…' * (len(answer) > EXCERPT_LENGTH)}”" if answer else "nothing"
+        )
         return f"No verdict: the judge's answer cannot be read. It said {excerpt}."
 
     def note_error(self, error: Exception) -> Exception:
