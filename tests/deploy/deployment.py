@@ -77,6 +77,14 @@ class Deployment:
         )
         assert ended.returncode == 0, f"{command}\n{ended.stderr}"
 
+    def has_active_runs(self) -> bool:
+        """Return whether a run of a session is queued or running."""
+        with psycopg.connect(self.url) as connection:
+            found = connection.execute(
+                "SELECT FROM sessions_app_run WHERE status IN ('queued', 'running') LIMIT 1"
+            )
+            return found.fetchone() is not None
+
     def rows(self) -> Rows:
         """Return every row of every table."""
         with psycopg.connect(self.url) as connection:

@@ -78,7 +78,9 @@ def test_documented_commands_restore_everything(cluster: Cluster, tmp_path: Path
         artifact = store_artifact(client)
         demo = len(re.findall(r'"app"', (ROOT / "examples/demo.json").read_text()))
         wait_for(lambda: len(list_sessions(client)) > demo / 2, tmp_path / "log")
-    with deployment.serve() as client:  # nothing is written any more
+    with deployment.serve() as client:
+        # it carries out what was queued when the first one stopped; then nothing is written any more
+        wait_for(lambda: not deployment.has_active_runs(), tmp_path / "log")
         sessions_before, content_before = list_sessions(client), read_artifact(client, artifact)
         for command in BACKUP:
             deployment.run(command)

@@ -23,7 +23,7 @@ def main(url: str, processes: int, requests: int, limit: int) -> int:
         if (pid := os.fork()) == 0:
             os.close(go)
             os.read(ready, 1)
-            print(count_admitted(requests, limit), flush=True)
+            os.write(1, b"%d\n" % count_admitted(requests, limit))  # print() writes the line in two parts
             os._exit(0)
         pids.append(pid)
     os.close(go)
