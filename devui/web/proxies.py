@@ -72,13 +72,13 @@ def _values(scope: AsgiScope, header: bytes) -> Sequence[str]:
 
 
 def _parse(text: str) -> Address | None:
-    """Parse an address, without the port that some proxies add; None if it is invalid."""
+    """Parse an address, without the port that some proxies add, and without a scope; None if it is invalid."""
     host = text
     if text.startswith("["):
         host = text[1:].partition("]")[0]
     elif text.count(":") == 1:
         host = text.partition(":")[0]
     with suppress(ValueError):
-        address = ipaddress.ip_address(host)
+        address = ipaddress.ip_address(host.partition("%")[0])
         return getattr(address, "ipv4_mapped", None) or address
     return None

@@ -17,13 +17,12 @@ from devui.accounts.forms import AuditExportQuery, AuditQuery
 from devui.accounts.models import AuditEntry
 from devui.accounts.roles import PUBLIC_RULES, RULES
 from sessions_app.http import download, render_partial
+from sessions_app.presentation import csv_cells
 from sessions_app.store import pagination
 
 PAGE = "devui/accounts/audit.html"
 CONTENT_TYPES = {"jsonl": "application/jsonl", "csv": "text/csv; charset=utf-8"}
 BATCH = 2_000
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-"""Beginnings of cells that spreadsheets execute."""
 
 
 @require_safe
@@ -53,7 +52,7 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
         rows = csv.writer(text)
         rows.writerow(audit.FIELDS)
         for entry in entries.iterator(BATCH):
-            rows.writerow([_cell(value) for value in entry.values()])
+            rows.writerow([csv_cells.cell_of(value) for value in entry.values()])
     else:
         for entry in entries.iterator(BATCH):
             text.write(json.dumps(entry, ensure_ascii=False) + "\n")
@@ -73,8 +72,3 @@ def _entries(query: dict[str, Any]) -> QuerySet[AuditEntry]:
     return audit.filter_entries(
         query["person"], query["action"], query["object"], query["since"], query["until"]
     )
-
-
-def _cell(value: object) -> object:
-    """Return a value as a cell that no spreadsheet takes for a formula."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value

@@ -11,13 +11,12 @@ from typing import Any
 from evals_app.analysis import run_summary
 from evals_app.analysis.exports.run_json import attempts_of
 from evals_app.models import EvalAttempt, EvalRun
+from sessions_app.presentation import csv_cells
 
 FACTS = (
     *("run", "app", "evalset", "case", "repetition", "status", "cause"),
     *("seconds", "tokens", "cost", "currency", "error", "note", "session", "code", "commit", "models"),
 )
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""First characters of a text that a spreadsheet reads as a formula."""
 
 
 def as_csv(runs: Iterable[EvalRun]) -> str:
@@ -44,13 +43,8 @@ def _lines(run: EvalRun, metrics: list[str]) -> Iterator[list[Any]]:
             *(attempt.status, attempt.cause, attempt.seconds, attempt.total_tokens, attempt.cost, currency),
             *(_error(attempt), attempt.note, attempt.session_id, run.code_version, run.git_revision, models),
         ]
-        yield [_cell(value) for value in (*facts, *(scores.get(metric) for metric in metrics))]
+        yield [csv_cells.cell_of(value) for value in (*facts, *(scores.get(metric) for metric in metrics))]
 
 
 def _error(attempt: EvalAttempt) -> str:
     return f"{attempt.error_type}: {attempt.error}" if attempt.error else ""
-
-
-def _cell(value: Any) -> Any:
-    """Return a value for a spreadsheet: a text that would be a formula gets an apostrophe."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
