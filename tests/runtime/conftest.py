@@ -84,6 +84,13 @@ class Stage:
         await client.start_run(run.pk)
         return run
 
+    async def block(self, session: AgentSession) -> Run:
+        """Start a run of the napper whose tool blocks its process, and return it once it does."""
+        line_count = len(self.lines)
+        nap = await self.start(session, 'call nap {"seconds": 120}')
+        await self.wait_for_output("naps", since=line_count)
+        return nap
+
     async def run(self, session: AgentSession, text: str, **request: Any) -> Run:
         """Run to the end and return the row."""
         return await self.end_of(await self.start(session, text, **request))

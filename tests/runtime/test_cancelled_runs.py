@@ -106,9 +106,7 @@ async def test_abandoned_run_leaves_nothing_open(stage: Stage):
 @pytest.mark.parametrize("how", ["cancelled", "crashed"])
 async def test_run_of_ended_process_leaves_nothing_open(stage: Stage, how: str):
     session = await stage.session("napper")
-    line_count = len(stage.lines)
-    run = await stage.start(session, 'call nap {"seconds": 120}')
-    await stage.wait_for_output("naps", since=line_count)
+    run = await stage.block(session)
     await until(lambda: units_of_work.read(Trace.objects.filter(session=session).exists), bool)
     client = await stage.supervisor.client("napper")
     if how == "cancelled":

@@ -16,7 +16,7 @@ from sessions_app.models import Run, RuntimeProcess
 from sessions_app.runs import dispatch, lifecycle, processes
 from sessions_app.runs import runtime_client as runs_client
 from sessions_app.store import units_of_work
-from tests.runtime.conftest import Stage, pid_of, read_events, read_run, until
+from tests.runtime.conftest import Stage, pid_of, read_run, until
 
 pytestmark = pytest.mark.soak
 Status = Run.Status
@@ -31,14 +31,6 @@ async def own(supervise, request: pytest.FixtureRequest) -> AsyncIterator[Stage]
         runs_client.register(None)
 
 
-async def block(stage: Stage) -> Run:
-    """Start a run that blocks its process, and return once it does."""
-    session = await stage.session("napper")
-    nap = await stage.start(session, 'call nap {"seconds": 120}')
-    await until(lambda: read_events(session), lambda events: len(events) == 2)
-    return nap
-
-
 async def kill(stage: Stage, nap: Run) -> None:
     """End the process of a run as a kernel that is out of memory does."""
     os.kill((await read_run(nap)).runtime.pid, signal.SIGKILL)
@@ -50,7 +42,7 @@ async def is_assigned(run: Run) -> Run:
 
 
 async def test_run_is_redelivered_if_its_process_dies_during_delivery(own: Stage):
-    nap = await block(own)
+    nap = await own.block(await own.session("napper"))
     queued = await own.queue(await own.session("napper"), 'call nap {"seconds": 0}')
     handing_over = asyncio.create_task(dispatch._hand_over("napper", queued.pk))
     await is_assigned(queued)
@@ -66,7 +58,7 @@ async def test_run_is_redelivered_if_its_process_dies_during_delivery(own: Stage
 @pytest.mark.soak
 @pytest.mark.parametrize("own", [{"take": 0.1}], indirect=True, ids=["short wait"])
 async def test_delivered_run_moves_to_next_process_after_death(own: Stage):
-    nap = await block(own)
+    nap = await own.block(await own.session("napper"))
     queued = await own.start(await own.session("napper"), 'call nap {"seconds": 0}')
 
     await kill(own, nap)
@@ -94,7 +86,7 @@ async def test_dying_processes_are_replaced_a_limited_number_of_times(own: Stage
 @pytest.mark.soak
 async def test_long_waiting_runs_are_delivered_during_orphan_sweeps(supervise, monkeypatch):
     async with supervise(sweep=0.01) as stage:
-        nap = await block(stage)
+        nap = await stage.block(await stage.session("napper"))
         sessions = [await stage.session("napper") for _ in range(6)]
         queued = [await stage.queue(session, 'call nap {"seconds": 0}') for session in sessions]
         client = await stage.supervisor.client("napper")
@@ -119,7 +111,7 @@ async def test_process_that_fails_a_late_delivery_marks_the_run(own: Stage, agen
     )
     naps = f"while not __import__('pathlib').Path({str(awake)!r}).exists(): time.sleep(0.02)"
     agent.write_text(fails + agent.read_text().replace("time.sleep(seconds)", naps))
-    await block(own)
+    await own.block(await own.session("napper"))
 
     late = await own.start(await own.session("napper"), 'call nap {"seconds": 0}')
     assert (await read_run(late)).status == Status.QUEUED
@@ -160,7 +152,7 @@ async def test_an_agent_that_cannot_be_loaded_fails_its_run_once(own: Stage, age
 
 
 async def test_a_run_cancelled_while_it_is_handed_over_stays_cancelled(own: Stage):
-    nap = await block(own)
+    nap = await own.block(await own.session("napper"))
     queued = await own.queue(await own.session("napper"), 'call nap {"seconds": 0}')
     handing_over = asyncio.create_task(dispatch._hand_over("napper", queued.pk))
     await is_assigned(queued)
@@ -263,7 +255,7 @@ async def test_a_run_of_adks_path_may_wait_long_for_its_turn(own: Stage):
 
 
 async def test_a_run_of_adks_path_ends_with_the_process_its_caller_waits_for(own: Stage):
-    nap = await block(own)
+    nap = await own.block(await own.session("napper"))
     session = (await read_run(nap)).session
     asking = asyncio.create_task(own.ask(session, 'call nap {"seconds": 0}'))
     child = await own.supervisor.child("napper")

@@ -33,8 +33,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.asyncio(loop_scope="module")]
 
 async def test_a_blocking_agent_holds_up_no_other_and_is_cancelled_alone(stage: Stage):
     napping = await stage.session("napper")
-    nap = await stage.start(napping, 'call nap {"seconds": 120}')
-    await until(lambda: read_events(napping), lambda events: len(events) == 2)
+    nap = await stage.block(napping)
 
     assert (await stage.run(await stage.session("talker"), "say hi")).status == Status.DONE
     assert (await read_run(nap)).status == Status.RUNNING, "the other did not wait for its end"
@@ -52,8 +51,7 @@ async def test_runs_crashed_by_a_cancellation_give_the_reason(stage: Stage):
     blocking, beside = await stage.session("napper"), await stage.session("napper")
     talk = await stage.start(beside, "say " + " ".join(["word"] * 2_000_000), streaming=True)
     await until(lambda: read_run(talk), lambda row: row.status == Status.RUNNING)
-    nap = await stage.start(blocking, 'call nap {"seconds": 120}')
-    await until(lambda: read_events(blocking), lambda events: len(events) == 2)
+    nap = await stage.block(blocking)
 
     await (await stage.supervisor.client("napper")).cancel_run(nap.pk)
 
@@ -65,8 +63,7 @@ async def test_runs_crashed_by_a_cancellation_give_the_reason(stage: Stage):
 
 async def test_runs_of_blocked_process_move_to_the_next_one(stage: Stage):
     blocking, waiting = await stage.session("napper"), await stage.session("napper")
-    nap = await stage.start(blocking, 'call nap {"seconds": 120}')
-    await until(lambda: read_events(blocking), lambda events: len(events) == 2)
+    nap = await stage.block(blocking)
     queued = await stage.start(waiting, 'call nap {"seconds": 0}')
     assert (await read_run(queued)).status == Status.QUEUED
 

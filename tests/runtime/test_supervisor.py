@@ -203,8 +203,7 @@ async def test_a_save_starts_the_new_process_before_anybody_asks(own: Stage, age
 async def test_old_code_that_does_not_finish_is_ended_after_the_limit(supervise, agents_dir):
     async with supervise(drain=1.0) as stage:
         session = await stage.session("napper")
-        run = await stage.start(session, 'call nap {"seconds": 120}')
-        await until(lambda: read_events(session), lambda events: len(events) == 2)
+        run = await stage.block(session)
         (agents_dir / "napper" / "extra.py").write_text("")
         await stage.supervisor.client("napper")
 
@@ -268,8 +267,7 @@ async def test_no_process_is_left_when_the_supervisor_ends(supervise):
         pids = [await pid_of(stage, app) for app in ("talker", "napper")]
         talk = await stage.start(await stage.session("talker"), "say " + " ".join(["word"] * 600))
         napping = await stage.session("napper")
-        nap = await stage.start(napping, 'call nap {"seconds": 120}')
-        await until(lambda: read_events(napping), lambda events: len(events) == 2)
+        nap = await stage.block(napping)
         await until(lambda: read_run(talk), lambda row: row.status == Status.RUNNING)
 
     assert not any(is_running(pid) for pid in pids)
