@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from websockets.asyncio.client import connect, unix_connect
 
-from devui.supervisor.http_calls import SOCKET_OPTIONS
+from devui.supervisor.http_calls import NO_CERTIFICATES, SOCKET_OPTIONS
 
 if TYPE_CHECKING:
     import httpx
@@ -39,7 +39,7 @@ class Listener:
 
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         return httpx.AsyncClient(
-            transport=httpx.AsyncHTTPTransport(uds=str(self.path), limits=limits),
+            transport=httpx.AsyncHTTPTransport(uds=str(self.path), verify=NO_CERTIFICATES, limits=limits),
             base_url="http://127.0.0.1",
             headers=headers,
             timeout=httpx.Timeout(None, connect=5.0),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import ssl
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from django.conf import settings
 from websockets.asyncio.client import connect
 
 from devui.runtime.config import TOKEN_HEADER
-from devui.supervisor.http_calls import SOCKET_OPTIONS
+from devui.supervisor.http_calls import NO_CERTIFICATES, SOCKET_OPTIONS
 from devui.workers.worker_facts import WorkerFacts
 from sessions_app.errors import RuntimeUnavailable
 
@@ -32,9 +31,6 @@ PROCESSES = "/processes/"
 
 END = "/end"
 """Path under a process that ends it."""
-
-_NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Listeners speak plain HTTP; by default each client would read all certificate authorities."""
 
 
 class WorkerEndpoint:
@@ -56,7 +52,7 @@ class WorkerEndpoint:
             headers=self._headers,
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
             timeout=httpx.Timeout(None, connect=CONNECT_S),
-            verify=_NO_CERTIFICATES,
+            verify=NO_CERTIFICATES,
             trust_env=False,
         )
 
