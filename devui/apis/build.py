@@ -6,6 +6,7 @@ or after the first page; see `devui.serving.deferred_imports`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from django.conf import settings
@@ -81,11 +82,17 @@ if getattr(settings, "DEVUI_ENGINE", ""):
 def _error_response(request: HttpRequest, error: Any) -> HttpResponse:
     if isinstance(error, ValidationError):
         hint = "Correct the fields in `detail`; `loc` is their position."
-        return problem_response(request, Problem(422, error.errors, "invalid", hint))
+        faults = [{**fault, "loc": _location_of(fault["loc"])} for fault in error.errors]
+        return problem_response(request, Problem(422, faults, "invalid", hint))
     if isinstance(error, HttpError):
         hint = "Send a JSON body in UTF-8."
         return problem_response(request, Problem(error.status_code, error.message, "bad_input", hint))
     return error_response(request, error)
+
+
+def _location_of(loc: Sequence[str | int]) -> list[str | int]:
+    """Return the location of a fault as FastAPI has it: of a body, django-ninja adds the name of our parameter."""
+    return [*loc[:1], *loc[2:]] if loc[0] == "body" else [*loc]
 
 
 for api in (adk, v1):
