@@ -100,6 +100,10 @@ class UserAccess(Access):
         """Return the name of the role of the sender in an app."""
         return self.person.role_in(app).label if self.person else ""
 
+    async def is_valid(self, request: HttpRequest) -> bool:
+        """Tell whether the login or token of the request still holds."""
+        return await _find_sender(request) is not None
+
 
 class UserRequired(Middleware):
     """Requires a user with the role that the request needs. Browsers are redirected to the sign-in page."""
@@ -279,12 +283,16 @@ async def _record_action(request: HttpRequest, status: int) -> None:
 
 async def _identify_sender(request: HttpRequest) -> UserAccess:
     """Find the person who sends a request, record the use of the token, and set the access of the request."""
-    scope, authorization = cast(ASGIRequest, request).scope, request.headers.get("Authorization", "")
-    access = UserAccess.of(await _find_person(scope, request.COOKIES, authorization))
+    access = UserAccess.of(await _find_sender(request))
     set_access(request, access)
     if access.person is not None and access.person.unrecorded_token_pk is not None:
         await units_of_work.write(personal_tokens.record_use, access.person.unrecorded_token_pk)
     return access
+
+
+async def _find_sender(request: HttpRequest) -> Person | None:
+    scope, authorization = cast(ASGIRequest, request).scope, request.headers.get("Authorization", "")
+    return await _find_person(scope, request.COOKIES, authorization)
 
 
 async def _find_person(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from websockets.exceptions import InvalidStatus
 
 from tests.api.live_sockets import LIVE_AGENTS, next_agent_text, text_message
 from tests.runtime.web_command import ROOT
-from tests.workers.conftest import agents_of_team
+from tests.workers.conftest import WORDS, agents_of_team
 from tests.workers.team import ACTIVE, PATIENCE_S, Team, own_database, wait_for
 
 pytestmark = pytest.mark.soak
@@ -73,6 +74,14 @@ def client_with_token(issuer, web, name):
         made = browser.post("/api/v1/tokens", json={"name": uuid.uuid4().hex, "role": name})
         assert made.status_code == 201, made.text
     return client_of(web, headers={"Authorization": f"Bearer {made.json()['token']}"})
+
+
+def revoke_tokens(web, name):
+    """Let a user revoke all tokens at a web process."""
+    headers = {"Origin": web.url, "Sec-Fetch-Site": "same-origin"}
+    with client_of(web, headers=headers, cookies=signed_in(web, name)) as browser:
+        for token in browser.get("/api/v1/tokens").json()["tokens"]:
+            assert browser.delete(f"/api/v1/tokens/{token['id']}").status_code == 204
 
 
 def new_session(client, app="talker"):
@@ -134,6 +143,24 @@ async def test_runner_talks_live_to_a_worker_and_reader_may_not(team_with_users)
     with pytest.raises(InvalidStatus) as refused:
         await live_socket(reader)
     assert refused.value.response.status_code == 403
+
+
+def test_stream_ends_with_its_token_that_another_web_process_revokes(team_with_users):
+    team, one, other = team_with_users
+    with client_with_token(one, other, "runner") as runner:
+        session_id, session = new_session(runner)
+        message = {"role": "user", "parts": [{"text": f"say {WORDS * 30}"}]}
+        ids = {"appName": "talker", "userId": "ann", "sessionId": session_id}
+        with runner.stream(
+            "POST", "/run_sse", json={**ids, "streaming": True, "newMessage": message}
+        ) as answer:
+            lines = answer.iter_lines()
+            next(lines)
+            revoke_tokens(one, "runner")
+            *_, last = filter(None, lines)
+    assert json.loads(last.removeprefix("data: "))["code"] == "forbidden"
+    run = f"SELECT status FROM sessions_app_run WHERE session_id = {session}"
+    assert wait_for(lambda: team.rows(run)[0][0], lambda status: status not in ACTIVE) == "cancelled"
 
 
 def test_disabled_user_is_refused_by_every_web_process(team_with_users):
