@@ -124,7 +124,7 @@ async def _frames(
                     checked_at = time.monotonic()
                 end = (end + chunk)[-len(FRAME_END) :]
                 yield chunk
-    except (httpx.TransportError, RuntimeUnavailable, Forbidden) as error:
+    except (httpx.TransportError, DevUIError) as error:
         why = error if isinstance(error, DevUIError) else _process_died()
         if upstream.headers["content-type"].startswith(EVENT_STREAM):
             yield (b"" if end == FRAME_END else FRAME_END) + _error_frame(why)
