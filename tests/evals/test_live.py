@@ -87,7 +87,8 @@ async def test_run_change_is_rendered_once_for_all_sockets(run, monkeypatch):
         updates = [await message(socket) for socket in sockets]
         assert all(update == updates[0] for update in updates)
         assert updates[0]["attempts"] == [first.pk]
-    assert rendered == [run.revision] * 2, "when the first came, and after the change"
+    # when the first came, unless the change was faster, and after the change
+    assert rendered in ([run.revision], [run.revision] * 2)
 
 
 async def test_page_receives_only_changed_rows(run):
