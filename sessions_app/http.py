@@ -57,7 +57,7 @@ class Access:
         """Return the name of the role of the sender in an app; empty without users."""
         return ""
 
-    async def is_valid(self, request: http.HttpRequest) -> bool:
+    async def is_login_valid(self, request: http.HttpRequest) -> bool:
         """Tell whether the login or token of the request still holds, for responses that take long."""
         return True
 

@@ -100,7 +100,7 @@ class UserAccess(Access):
         """Return the name of the role of the sender in an app."""
         return self.person.role_in(app).label if self.person else ""
 
-    async def is_valid(self, request: HttpRequest) -> bool:
+    async def is_login_valid(self, request: HttpRequest) -> bool:
         """Tell whether the login or token of the request still holds.
 
         While the store does not answer, it does: nobody can revoke it either, and runs outlast a restart of the store.

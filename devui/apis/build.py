@@ -91,7 +91,7 @@ def _error_response(request: HttpRequest, error: Any) -> HttpResponse:
 
 
 def _location_of(loc: Sequence[str | int]) -> list[str | int]:
-    """Return the location of a fault as FastAPI has it: of a body, django-ninja adds the name of our parameter."""
+    """Return where a fault is, as FastAPI does: in bodies, django-ninja adds the name of the operation's parameter."""
     return [*loc[:1], *loc[2:]] if loc[0] == "body" else [*loc]
 
 

@@ -72,13 +72,15 @@ def _values(scope: AsgiScope, header: bytes) -> Sequence[str]:
 
 
 def _parse(text: str) -> Address | None:
-    """Parse an address, without the port that some proxies add, and without a scope; None if it is invalid."""
+    """Parse an address, without the port that some proxies add and the scope of IPv6; None if it is invalid."""
     host = text
     if text.startswith("["):
         host = text[1:].partition("]")[0]
     elif text.count(":") == 1:
         host = text.partition(":")[0]
     with suppress(ValueError):
-        address = ipaddress.ip_address(host.partition("%")[0])
-        return getattr(address, "ipv4_mapped", None) or address
+        address = ipaddress.ip_address(host)
+        if isinstance(address, ipaddress.IPv6Address):
+            return address.ipv4_mapped or ipaddress.IPv6Address(int(address))  # the number has no scope
+        return address
     return None

@@ -28,7 +28,7 @@ STREAMS = (EVENT_STREAM, "text/plain")
 FRAME_END = b"\n\n"
 
 LOGIN_CHECK_S = 2.0
-"""Seconds after which a stream checks with its next part whether the login of its request has ended."""
+"""Seconds between two checks of a stream, each before a part, whether the login or token of its request has ended."""
 
 CODES = {
     400: "bad_input",
@@ -133,10 +133,10 @@ async def _frames(
 
 
 async def _check_login(request: HttpRequest) -> None:
-    if not await access_of(request).is_valid(request):
+    if not await access_of(request).is_login_valid(request):
         raise Forbidden(
-            "The login or token of this request has ended, so the run was cancelled.",
-            hint="Sign in, or use another token, and send the message again.",
+            "The login or token of this request has ended, and the request with it.",
+            hint="Sign in, or use another token, and send it again.",
         )
 
 

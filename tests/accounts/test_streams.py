@@ -26,7 +26,7 @@ PARTS = [b'data: {"n": 1}\n\n', b'data: {"n": 2}\n\n', b'data: {"n": 3}\n\n']
 
 
 class Parts(httpx.AsyncByteStream):
-    """The parts of a response; `revoke` before the second one: the token is revoked."""
+    """The parts of a streamed response. With `revoke`, the token is revoked before the second part."""
 
     def __init__(self, revoke: bool) -> None:
         self.revoke = revoke
@@ -77,7 +77,9 @@ async def test_stream_ends_with_its_token_and_ends_the_run(web, monkeypatch):
     parts = Parts(revoke=True)
     first, last = await stream(web, parts)
     assert (first, last["code"]) == ({"n": 1}, "forbidden")
-    assert last["error"].startswith("Forbidden: The login or token of this request has ended")
+    assert last["error"].startswith(
+        "Forbidden: The login or token of this request has ended, and the request with it"
+    )
     assert parts.is_closed
 
 

@@ -80,10 +80,10 @@ class Deployment:
     def has_active_runs(self) -> bool:
         """Return whether a run of a session is queued or running."""
         with psycopg.connect(self.url) as connection:
-            found = connection.execute(
-                "SELECT FROM sessions_app_run WHERE status IN ('queued', 'running') LIMIT 1"
+            active_runs = connection.execute(
+                "SELECT id FROM sessions_app_run WHERE status IN ('queued', 'running')"
             )
-            return found.fetchone() is not None
+            return active_runs.fetchone() is not None
 
     def rows(self) -> Rows:
         """Return every row of every table."""

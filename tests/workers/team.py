@@ -25,7 +25,7 @@ from tests.runtime.web_command import ROOT
 
 POSTGRES = os.environ.get("DEVUI_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/devui")
 PATIENCE_S = 120
-MOST_PAUSE_S = 0.5
+MAX_PAUSE_S = 0.5
 HTTP = httpx.Client(timeout=PATIENCE_S, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
 """Reads the certificate authorities once, not at each request, and finds no connection closed by a kill."""
 ACTIVE = ("queued", "running", "pending")
@@ -228,9 +228,8 @@ def wait_for(read: Callable[[], Any], holds: Callable[[Any], bool], patience_s: 
     while not holds(value := read()):
         waited_s = time.monotonic() - begun
         assert waited_s < patience_s, value
-        time.sleep(
-            min(max(waited_s / 20, 0.05), MOST_PAUSE_S)
-        )  # reading costs the processes that are waited for
+        pause_s = min(max(waited_s / 20, 0.05), MAX_PAUSE_S)  # each reading takes time of those waited for
+        time.sleep(pause_s)
     return value
 
 

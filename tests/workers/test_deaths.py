@@ -139,8 +139,9 @@ def test_paused_workers_that_wake_late_change_nothing(team):
         "SELECT count(*), count(DISTINCT runtime_id) FROM evals_app_evalattempt WHERE finished_at IS NOT NULL"
     )
     wait_for(lambda: team.rows(ended)[0], lambda counts: counts[0] >= 6 and counts[1] == len(paused))
-    hosts = team.rows("SELECT DISTINCT host FROM sessions_app_runtimeprocess WHERE pid > 0")
+    hosts = {host for (host,) in team.rows("SELECT host FROM sessions_app_runtimeprocess WHERE pid > 0")}
     assert len(hosts) == len(HOSTS)
+    assert hosts >= set(HOSTS) - {""}
     pids = [pid for (pid,) in team.rows("SELECT pid FROM sessions_app_runtimeprocess WHERE pid > 0")]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
