@@ -110,7 +110,7 @@ def test_stopped_worker_finishes_its_run_and_takes_no_more(team):
 def test_two_versions_of_code_take_only_their_own_eval_runs(team, tmp_path):
     web = team.start_web()
     start(team, 1)
-    run_id = web.eval_run()
+    run_id = web.eval_run(num_runs=3)
     wait_for(lambda: web.eval_facts(run_id), lambda run: run["status"] == "running" and run["code_version"])
     web.post(f"/api/v1/evals/runs/{run_id}/cancel")
     web.end_of_evals(run_id)
