@@ -96,6 +96,21 @@ def test_cases_finish_one_by_one_without_reload(page: Page, process: Process):
     assert page.evaluate("window.sameDocument")
 
 
+def test_case_opens_whose_row_changes_between_press_and_release(page: Page, process: Process):
+    start(page)
+    expect(page.locator("#summary")).to_have_attribute("data-state", "live")
+    expect(page.locator("#case-0")).to_have_attribute("data-status", "running")
+    cursor = page.locator("#summary").get_attribute("data-cursor") or ""
+    page.locator("#case-0").get_by_role("link").hover()
+    page.mouse.down()
+    process.allowed.release(3)
+    expect(page.locator("#summary")).not_to_have_attribute("data-cursor", cursor)
+    page.mouse.up()
+    expect(page.locator("#attempt")).to_contain_text("sees_a cat")
+    expect(page.locator("#case-0")).to_have_attribute("data-status", "passed")
+    expect(page.locator(".outcome-count")).to_contain_text("2 of 3 passed")
+
+
 def test_a_run_is_cancelled_from_its_page(page: Page, process: Process):
     start(page)
     process.allowed.release()

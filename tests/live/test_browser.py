@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -448,6 +449,19 @@ def test_sessions_of_the_app_stay_true_and_are_searched(open_page, story):
     page.keyboard.type("coff")
     expect(beside).to_have_count(1)
     expect(beside).to_contain_text("coffee")
+
+
+def test_session_opens_whose_link_is_replaced_between_press_and_release(open_page, story):
+    other = Story("s2")
+    other.asks("coffee")
+    page = open_page(story)
+    page.locator(".siblings a", has_text="coffee").hover()
+    page.mouse.down()
+    with page.expect_response(re.compile(r"[?]find=")) as reloaded:
+        Story("s3").asks("tea")
+    reloaded.value.finished()
+    page.mouse.up()
+    page.wait_for_url(f"**/{other.key.session_id}/")
 
 
 def test_focus_stays_on_event_while_invocation_grows_above(open_page, long_story):

@@ -64,6 +64,8 @@ def test_event_that_comes_while_others_are_loaded_is_shown_after_them(open_page,
     page.route("**/nested/**", hold_first_answer)
     nested.locator("> summary").click()
     expect(page.locator(".nested.htmx-request")).to_have_count(1)
+    while not late_answers:
+        page.wait_for_timeout(10)
     add(run, text("Sunny"))
     nest(story, "r1", finished_at=None, event_count=2, stored_count=2, changed_at=2.0)
     expect(nested.locator("> summary")).to_contain_text("2 events")

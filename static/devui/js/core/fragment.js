@@ -59,6 +59,14 @@ export function keepFocus(place, change) {
 }
 
 /**
+ * Wait until nothing in `place` is pressed: a control that is replaced between press and release gets no click.
+ * Those who wait go on in the order in which they came.
+ */
+export async function waitForRelease(place) {
+  while (place.matches(":active")) await new Promise(requestAnimationFrame);
+}
+
+/**
  * Return a function that runs `work` once at a time. Of the calls that arrive meanwhile, only the last one runs. Its promise
  * is fulfilled when that call is done.
  */

@@ -1,6 +1,6 @@
 // Eval run page: attempts beside the matrix, and live updates.
 
-import { fetchPart, keepFocus, throttle } from "../core/fragment.js";
+import { fetchPart, keepFocus, throttle, waitForRelease } from "../core/fragment.js";
 import { declare, isPlainClick } from "../core/shortcuts.js";
 import { Live } from "../core/live-socket.js";
 import { showTimes } from "../core/times.js";
@@ -37,6 +37,7 @@ async function show(attempt, { push = true } = {}) {
     return;
   }
   const html = await fetchPart(addressOf(attempt), "attempt");
+  await waitForRelease(pane);
   if (html === null || page.dataset.attemptShown !== attempt) return;
   const open = new Set([...pane.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent));
   const first = !pane.childElementCount;
@@ -103,6 +104,7 @@ const cases = () => document.getElementById("matrix");
 
 async function countCases() {
   const html = await fetchPart(location.href, "filters");
+  await waitForRelease(filters);
   if (html !== null) keepFocus(filters, () => { filters.innerHTML = html; });
 }
 /** Whether the message about the run's end has arrived. */
@@ -116,6 +118,7 @@ async function reloadCases() {
   if (!url.searchParams.has("order")) url.searchParams.set("order", "file");
   const html = await fetchPart(url.href, "matrix");
   if (html === null) return;
+  await waitForRelease(cases());
   keepFocus(cases(), () => { cases().innerHTML = html; });
   mark();
 }
@@ -126,18 +129,12 @@ const announce = throttle(5000, () => announceText(summary.querySelector(".outco
 /** Milliseconds in which a click counts for the previous content if the pointer does not move. */
 const MEANT_BEFORE_MS = 1000;
 
-/** The newest summary, held back while one of its buttons is being pressed. */
-let pendingSummary = null;
 /** The control that moved under a resting pointer, until the pointer moves. */
 let movedControl = null;
 
-/** Replace the summary, but not while one of its buttons is pressed. A control that moves under the pointer is inactive until the pointer moves. */
-function showSummary(html) {
-  if (summary.querySelector("button:active")) {
-    pendingSummary = html;
-    return;
-  }
-  pendingSummary = null;
+/** Replace the summary. A control that moves under the pointer is inactive until the pointer moves. */
+async function showSummary(html) {
+  await waitForRelease(summary);
   const under = summary.querySelector("a:hover, button:hover, summary:hover")?.dataset.command;
   keepFocus(summary, () => { summary.innerHTML = html; });
   showTimes(summary);
@@ -150,10 +147,10 @@ summary?.addEventListener("click", (event) => {
   event.preventDefault();
   event.stopPropagation();
 }, true);
-for (const release of ["pointerup", "keyup"]) addEventListener(release, () => setTimeout(() => pendingSummary !== null && showSummary(pendingSummary)));
 
 /** Replace the changed rows in place. */
-function replaceRows(rows) {
+async function replaceRows(rows) {
+  await waitForRelease(cases());
   for (const { id, html } of rows) {
     const row = document.getElementById(id);
     if (!row) continue;
@@ -185,9 +182,9 @@ async function apply(message) {
     countCasesSoon();
   }
   if (message.many) await reloadCases();
-  else replaceRows(message.rows);
+  else await replaceRows(message.rows);
   if (message.summary) {
-    showSummary(message.summary);
+    await showSummary(message.summary);
     announce();
   }
   if (message.attempts.map(String).includes(page.dataset.attemptShown)) show(page.dataset.attemptShown, { push: false });

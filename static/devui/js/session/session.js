@@ -5,7 +5,7 @@ import { isFiltering } from "./search-params.js";
 import "./columns.js";
 import "./state-diff.js";
 import "./console.js";
-import { fetchPart, throttle } from "../core/fragment.js";
+import { fetchPart, throttle, waitForRelease } from "../core/fragment.js";
 import "./inspector.js";
 import { declare } from "../core/shortcuts.js";
 import { DELETED, Live } from "../core/live-socket.js";
@@ -59,8 +59,9 @@ function showState(name, why) {
 const HANDLERS = {
   events: takeEvents,
   pending: ({ html }) => isPaused || !timeline.showsTheEnd() || timeline.showPending(html),
-  run: ({ html, active }) => {
+  run: async ({ html, active }) => {
     const runs = document.getElementById("runs");
+    await waitForRelease(runs);
     runs.innerHTML = html;
     window.htmx.process(runs);
     showTimes(runs);
@@ -192,6 +193,7 @@ const refreshSiblings = throttle(2000, async () => {
   const html = await fetchPart(`${location.pathname}?${query}`, "siblings");
   if (html === null) return;
   const place = document.getElementById("siblings");
+  await waitForRelease(place);
   const scrolled = place.scrollTop;
   place.innerHTML = html;
   place.scrollTop = scrolled;
