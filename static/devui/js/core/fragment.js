@@ -58,12 +58,18 @@ export function keepFocus(place, change) {
   heading?.focus({ preventScroll: true });
 }
 
+const turns = new WeakMap();
+
 /**
  * Wait until nothing in `place` is pressed: a control that is replaced between press and release gets no click.
- * Those who wait go on in the order in which they came.
+ * Callers that wait for the same place go on in the order in which they called.
  */
-export async function waitForRelease(place) {
-  while (place.matches(":active")) await new Promise(requestAnimationFrame);
+export function waitForRelease(place) {
+  const turn = (turns.get(place) ?? Promise.resolve()).then(async () => {
+    while (place.matches(":active")) await new Promise(requestAnimationFrame);
+  });
+  turns.set(place, turn);
+  return turn;
 }
 
 /**
