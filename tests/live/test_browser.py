@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle, runtime_client
@@ -455,10 +455,14 @@ def test_session_opens_whose_link_is_replaced_between_press_and_release(open_pag
     other = Story("s2")
     other.asks("coffee")
     page = open_page(story)
+    late: list[Route] = []
+    page.route(re.compile(r"[?]find="), lambda route: late.append(route))
+    with page.expect_request(re.compile(r"[?]find=")):
+        Story("s3").asks("tea")
     page.locator(".siblings a", has_text="coffee").hover()
     page.mouse.down()
     with page.expect_response(re.compile(r"[?]find=")) as reloaded:
-        Story("s3").asks("tea")
+        late[0].continue_()
     reloaded.value.finished()
     page.mouse.up()
     page.wait_for_url(f"**/{other.key.session_id}/")

@@ -8,6 +8,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from sessions_app.models import Run
 from sessions_app.runs import lifecycle as runs
 from sessions_app.search import indexing
 from sessions_app.search.execution import unindexed_scan
@@ -407,6 +408,43 @@ def test_texts_set_by_scripts_show_invisible_characters(page: Page):
     toast = page.locator(".toast")
     expect(toast.locator("[data-message]")).to_have_text("No session \\u202eevil. At all")
     expect(toast.locator("[data-hint]")).to_have_text("\\ufeff")
+
+
+def test_updates_wait_for_the_release_of_a_control_and_keep_their_order(page: Page):
+    page.goto("/")
+    order = page.evaluate(
+        """async () => {
+            const { waitForRelease } = await import("/static/devui/js/core/press.js");
+            const link = document.querySelector("a");
+            const order = [];
+            const send = (type) => link.dispatchEvent(new PointerEvent(type, { bubbles: true, button: 0 }));
+            send("pointerdown");
+            const first = waitForRelease().then(() => order.push("first"));
+            await new Promise((resolve) => setTimeout(resolve, 50));
+            order.push("still pressed");
+            send("pointerup");
+            const second = waitForRelease().then(() => order.push("second"));
+            order.push("click");
+            await Promise.all([first, second]);
+            return order;
+        }"""
+    )
+    assert order == ["still pressed", "click", "first", "second"]
+
+
+def test_run_is_cancelled_whose_row_changes_between_press_and_release(page: Page):
+    run = runs.create_run(Story("s1").pk, {})
+    page.goto("/runs/")
+    button = page.get_by_role("button", name="Cancel")
+    button.hover()
+    page.mouse.down()
+    with page.expect_response(
+        lambda answer: "/runs/changes/" in answer.url and answer.status == 200
+    ) as change:
+        Run.objects.filter(pk=run.pk).update(status=Run.Status.RUNNING)
+    change.value.finished()
+    with page.expect_request(f"**/runs/{run.pk}/cancel/"):
+        page.mouse.up()
 
 
 @pytest.mark.parametrize("address", ["/sessions/", "/sessions/?q=hello"])

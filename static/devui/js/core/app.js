@@ -5,6 +5,7 @@ import "./clipboard.js";
 import "./overlays.js";
 import "./command-palette.js";
 import "./focus.js";
+import { isPressed } from "./press.js";
 import { showCurrent } from "./tab-strips.js";
 import "./theme.js";
 import { showTimes } from "./times.js";
@@ -24,6 +25,9 @@ document.addEventListener("htmx:load", ({ detail: { elt } }) => {
 setInterval(() => {
   if (document.visibilityState === "visible") document.body.dispatchEvent(new Event("poll"));
 }, POLL_PAUSE);
+document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  if (isPressed() && detail.requestConfig.triggeringEvent?.type === "poll") detail.shouldSwap = false; // the next poll brings it
+});
 
 /* Leave empty filters out of the address. */
 document.addEventListener("htmx:configRequest", (event) => {

@@ -1,5 +1,6 @@
 // Fetches fragments of a page from its own address, as htmx does.
 
+import { waitForRelease } from "./press.js";
 import { errorOf, showError } from "./toasts.js";
 
 const running = new Map();
@@ -8,7 +9,10 @@ const unreachable = new Set();
 /** Tell whether the server was unreachable at the last request for this purpose. */
 export const wasUnreachable = (purpose) => unreachable.has(purpose);
 
-/** Fetch the content of the element `target` from `url`; a newer request for the same `purpose` aborts this one. */
+/**
+ * Fetch the content of the element `target` from `url`; a newer request for the same `purpose` aborts this one. The caller
+ * may replace content at once: the promise is fulfilled when no control is pressed.
+ */
 export async function fetchPart(url, target, purpose = target) {
   running.get(purpose)?.abort();
   const control = new AbortController();
@@ -18,6 +22,8 @@ export async function fetchPart(url, target, purpose = target) {
     const response = await fetch(url, { headers, signal: control.signal });
     const text = await response.text();
     unreachable.delete(purpose);
+    await waitForRelease();
+    if (control.signal.aborted) return null;
     if (response.ok) return text;
     if (isUnhandled(response.status, text)) showError(...errorOf(text, response.status));
   } catch (error) {
@@ -56,20 +62,6 @@ export function keepFocus(place, change) {
   const heading = place.querySelector("h1, h2, h3");
   if (heading) heading.tabIndex = -1;
   heading?.focus({ preventScroll: true });
-}
-
-const turns = new WeakMap();
-
-/**
- * Wait until nothing in `place` is pressed: a control that is replaced between press and release gets no click.
- * Callers that wait for the same place go on in the order in which they called.
- */
-export function waitForRelease(place) {
-  const turn = (turns.get(place) ?? Promise.resolve()).then(async () => {
-    while (place.matches(":active")) await new Promise(requestAnimationFrame);
-  });
-  turns.set(place, turn);
-  return turn;
 }
 
 /**

@@ -1,5 +1,7 @@
 // Reconnecting socket: resumes from the page's cursor, waits longer after each failure, and reports its state.
 
+import { waitForRelease } from "./press.js";
+
 const FIRST_WAIT = 400;
 const LONGEST_WAIT = 10_000;
 const SILENCE = 45_000;
@@ -16,10 +18,12 @@ export class Live {
   #retry = 0;
   #failures = 0;
   #silence = 0;
+  #queue = Promise.resolve();
 
   /**
    * @param {() => string} address  where to connect; called for each attempt, as it carries the cursor
-   * @param {(message: object) => void} onMessage
+   * @param {(message: object) => void | Promise<void>} onMessage  called for one message after the other, while no control is
+   *     pressed
    * @param {(state: string, why: string) => void} onState
    */
   constructor(address, onMessage, onState) {
@@ -45,11 +49,15 @@ export class Live {
       if (socket !== this.#socket) return;
       this.#failures = 0;
       this.#listenForSilence(socket);
-      this.onMessage(JSON.parse(event.data));
+      this.#enqueue(() => this.onMessage(JSON.parse(event.data)));
     });
     socket.addEventListener("close", (event) => {
-      if (socket === this.#socket) this.#lost(event.code);
+      this.#enqueue(() => socket === this.#socket && this.#lost(event.code)); // after the messages that came before
     });
+  }
+
+  #enqueue(work) {
+    this.#queue = this.#queue.then(waitForRelease).then(work).catch(reportError);
   }
 
   /** Close without reconnecting. */

@@ -1,6 +1,6 @@
 // Evalset page: cases that open, the label of the run button, and updates when the file changes.
 
-import { fetchPart, keepFocus, waitForRelease } from "../core/fragment.js";
+import { fetchPart, keepFocus } from "../core/fragment.js";
 import { Live } from "../core/live-socket.js";
 import { showTimes } from "../core/times.js";
 
@@ -48,7 +48,6 @@ const disk = document.getElementById("disk");
 /** Reload the cases from the file. Ticked and open cases stay so, by their ids. */
 async function follow() {
   const html = await fetchPart(location.href, "evalset-file");
-  await waitForRelease(fileSection);
   if (html === null) return;
   const nameOf = (item) => item.querySelector(".case-name").textContent;
   const items = () => [...fileSection.querySelectorAll(".case")];

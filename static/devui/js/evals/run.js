@@ -1,6 +1,6 @@
 // Eval run page: attempts beside the matrix, and live updates.
 
-import { fetchPart, keepFocus, throttle, waitForRelease } from "../core/fragment.js";
+import { fetchPart, keepFocus, throttle } from "../core/fragment.js";
 import { declare, isPlainClick } from "../core/shortcuts.js";
 import { Live } from "../core/live-socket.js";
 import { showTimes } from "../core/times.js";
@@ -37,7 +37,6 @@ async function show(attempt, { push = true } = {}) {
     return;
   }
   const html = await fetchPart(addressOf(attempt), "attempt");
-  await waitForRelease(pane);
   if (html === null || page.dataset.attemptShown !== attempt) return;
   const open = new Set([...pane.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent));
   const first = !pane.childElementCount;
@@ -104,7 +103,6 @@ const cases = () => document.getElementById("matrix");
 
 async function countCases() {
   const html = await fetchPart(location.href, "filters");
-  await waitForRelease(filters);
   if (html !== null) keepFocus(filters, () => { filters.innerHTML = html; });
 }
 /** Whether the message about the run's end has arrived. */
@@ -118,7 +116,6 @@ async function reloadCases() {
   if (!url.searchParams.has("order")) url.searchParams.set("order", "file");
   const html = await fetchPart(url.href, "matrix");
   if (html === null) return;
-  await waitForRelease(cases());
   keepFocus(cases(), () => { cases().innerHTML = html; });
   mark();
 }
@@ -133,8 +130,7 @@ const MEANT_BEFORE_MS = 1000;
 let movedControl = null;
 
 /** Replace the summary. A control that moves under the pointer is inactive until the pointer moves. */
-async function showSummary(html) {
-  await waitForRelease(summary);
+function showSummary(html) {
   const under = summary.querySelector("a:hover, button:hover, summary:hover")?.dataset.command;
   keepFocus(summary, () => { summary.innerHTML = html; });
   showTimes(summary);
@@ -149,8 +145,7 @@ summary?.addEventListener("click", (event) => {
 }, true);
 
 /** Replace the changed rows in place. */
-async function replaceRows(rows) {
-  await waitForRelease(cases());
+function replaceRows(rows) {
   for (const { id, html } of rows) {
     const row = document.getElementById(id);
     if (!row) continue;
@@ -163,10 +158,6 @@ async function replaceRows(rows) {
   }
   mark();
 }
-
-let queue = Promise.resolve();
-/** Handle messages one after the other. */
-const take = (message) => { queue = queue.then(() => apply(message)); };
 
 /** Apply an update of the run. At the end tabs, cases and summary change together. */
 async function apply(message) {
@@ -182,9 +173,9 @@ async function apply(message) {
     countCasesSoon();
   }
   if (message.many) await reloadCases();
-  else await replaceRows(message.rows);
+  else replaceRows(message.rows);
   if (message.summary) {
-    await showSummary(message.summary);
+    showSummary(message.summary);
     announce();
   }
   if (message.attempts.map(String).includes(page.dataset.attemptShown)) show(page.dataset.attemptShown, { push: false });
@@ -194,5 +185,5 @@ const address = () => {
   const scheme = location.protocol === "https:" ? "wss:" : "ws:";
   return `${scheme}//${location.host}${summary.dataset.live}?after=${summary.dataset.cursor}`;
 };
-const live = summary?.dataset.live ? new Live(address, take, (state) => { summary.dataset.state = state; }) : null;
+const live = summary?.dataset.live ? new Live(address, apply, (state) => { summary.dataset.state = state; }) : null;
 live?.connect();

@@ -5,7 +5,7 @@ import { isFiltering } from "./search-params.js";
 import "./columns.js";
 import "./state-diff.js";
 import "./console.js";
-import { fetchPart, throttle, waitForRelease } from "../core/fragment.js";
+import { fetchPart, throttle } from "../core/fragment.js";
 import "./inspector.js";
 import { declare } from "../core/shortcuts.js";
 import { DELETED, Live } from "../core/live-socket.js";
@@ -59,9 +59,8 @@ function showState(name, why) {
 const HANDLERS = {
   events: takeEvents,
   pending: ({ html }) => isPaused || !timeline.showsTheEnd() || timeline.showPending(html),
-  run: async ({ html, active }) => {
+  run: ({ html, active }) => {
     const runs = document.getElementById("runs");
-    await waitForRelease(runs);
     runs.innerHTML = html;
     window.htmx.process(runs);
     showTimes(runs);
@@ -193,7 +192,6 @@ const refreshSiblings = throttle(2000, async () => {
   const html = await fetchPart(`${location.pathname}?${query}`, "siblings");
   if (html === null) return;
   const place = document.getElementById("siblings");
-  await waitForRelease(place);
   const scrolled = place.scrollTop;
   place.innerHTML = html;
   place.scrollTop = scrolled;
@@ -243,7 +241,7 @@ async function togglePause() {
   refreshBoard();
 }
 
-const live = new Live(address, (message) => HANDLERS[message.type]?.(message), showState);
+const live = new Live(address, (message) => { HANDLERS[message.type]?.(message); }, showState);
 
 pause.hidden = false;
 pause.addEventListener("click", togglePause);
