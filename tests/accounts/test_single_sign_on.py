@@ -377,8 +377,8 @@ async def hangs(request):
 @pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/token", "/jwks"])
 @pytest.mark.parametrize("answer", [no_json, wrong_shape, nothing_inside, fails, odd_keys, hangs])
 async def test_provider_that_answers_nonsense_signs_nobody_in(web, provider, monkeypatch, path, answer):
-    monkeypatch.setattr(client, "TIMEOUT_S", 0.3)
     callback = await begin(web)
+    monkeypatch.setattr(client, "TIMEOUT_S", 0.3)
     provider.broken[path] = answer
     response = await web.get(callback, headers=FOREIGN)
     assert response.status_code == 502

@@ -102,6 +102,7 @@ def test_dragged_slider_requests_one_event_at_a_time(open_page, session_story):
         page.wait_for_url(re.compile(f"=e?{seq}$"))
         expect(title(page)).to_have_text(f"State at event {seq}")
         expect(inspection).to_have_attribute("aria-busy", "true")
+        expect(page.locator("#time-announcer")).to_contain_text(f"State at event {seq}")
     assert len(held) == 1
     with page.expect_request(lambda request: request.headers.get("hx-target") == "inspection"):
         held[0].continue_()

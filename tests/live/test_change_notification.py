@@ -39,10 +39,11 @@ async def test_a_commit_of_this_process_rings(story):
 
 
 async def test_a_commit_of_another_process_rings(story):
-    async with listen_only() as ring, foreign_writer("s1", events=1) as writer:
+    async with listen_only() as ring:
         await wait_for_first_notification(ring)
-        await asyncio.wait_for(ring.wait(), PATIENCE)
-        assert await asyncio.wait_for(writer.wait(), PATIENCE) == 0
+        async with foreign_writer("s1", events=1) as writer:
+            await asyncio.wait_for(ring.wait(), PATIENCE)
+            assert await asyncio.wait_for(writer.wait(), PATIENCE) == 0
 
 
 async def test_nothing_rings_when_nothing_was_committed(story):

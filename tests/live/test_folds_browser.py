@@ -33,10 +33,12 @@ def test_opened_fold_loads_its_events(open_page, story):
     expect(fold(page).first.locator("summary")).to_contain_text("rewound by event 64")
     expect(page.locator(".invocation-head", has_text="Turn 2 · Second question")).to_be_visible()
     assert page.locator("#events .fold .event-body").count() == 0
+    expect(page.locator("#timeline-scroll:not([aria-busy=true])")).to_be_attached()
     fold(page).first.locator("summary").click(position={"x": 4, "y": 4})
     expect(page.locator("#events .fold .is-stub")).to_have_count(0)
     expect(event(page, 63)).to_contain_text("wrong answer 59")
-    assert seqs(page) == list(range(seqs(page)[0], 65))
+    shown = seqs(page)
+    assert shown == list(range(shown[0], 65))
 
 
 def test_address_of_folded_event_opens_its_fold(open_page, story):

@@ -222,8 +222,10 @@ def test_terms_are_completed_and_chips_applied(open_page, session_story):
     box(page).press_sequentially("tool:get")
     page.get_by_role("option", name="get_weather").click()
     expect(hit_counter(page)).to_have_text("1 hit")
-    with page.expect_response(lambda response: response.request.headers.get("hx-target") == "chips"):
+    with page.expect_response(lambda response: response.request.headers.get("hx-target") == "chips") as chips:
         page.get_by_label("Kinds, authors and tools").click()
+    chips.value.finished()
+    answer_handled(page)
     page.locator(".session-search-chips").get_by_role("link", name="agent response").click()
     expect(box(page)).to_have_value("tool:get_weather kind:agent")
     expect(hit_counter(page)).to_have_text("no event of this session matches")

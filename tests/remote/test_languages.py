@@ -259,6 +259,7 @@ async def test_queued_run_is_executed_by_the_next_web_process(web):
             await web.post(SESSIONS, json={"sessionId": "s1"})
             key = (await the_session()).pk
             begun = await start_run(web, key, "wait", streaming=True)
+            await remote.waits.wait()
             waiting = await start_run(web, key, "book Oslo")
             lost = await start_run(web, key, "book Rome")
         assert (await wait_for_end(begun)).status == "cancelled"
@@ -279,6 +280,7 @@ async def test_queued_run_of_a_removed_app_fails_with_reason(web):
             await web.post(SESSIONS, json={"sessionId": "s1"})
             key = (await the_session()).pk
             begun = await start_run(web, key, "wait", streaming=True)
+            await remote.waits.wait()
             waiting = await start_run(web, key, "book Oslo")
         await wait_for_end(begun)
         await units_of_work.write(AgentSession.objects.update, app_name="gone@far")

@@ -79,6 +79,6 @@ def test_another_worker_continues_the_background_work_of_a_paused_one(team):
     oldest.process.send_signal(signal.SIGSTOP)
     team.rows(FORGET.format(session))
     await_cursors(team, session)
-    assert statuses_of_workers(web) == ["alive", "gone"]
+    wait_for(lambda: statuses_of_workers(web), lambda current: current == ["alive", "gone"])
     oldest.process.send_signal(signal.SIGCONT)
     wait_for(lambda: statuses_of_workers(web), lambda current: current == ["alive", "alive"])
