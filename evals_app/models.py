@@ -13,6 +13,15 @@ from django.db import models
 
 from sessions_app.models import AgentSession, RuntimeProcess
 
+CONFIRMATION = "confirm"
+"""Source of a run that confirms or refutes that cases of the run it `repeats` became worse."""
+
+RETRY = "retry"
+"""Source of a run that tries attempts again which had an outcome in the run it `repeats`. First outcomes count."""
+
+REPEAT_SOURCES = (CONFIRMATION, RETRY)
+"""Sources of runs that repeat a part of another run. Histories, trends and lists of newest runs leave them out."""
+
 
 class EvalSet(models.Model):
     """One evalset file, as it was when last looked at. The file stays the truth."""
@@ -75,7 +84,9 @@ class EvalRun(models.Model):
     app_name = models.TextField(help_text="The agent that runs, whatever the cases name.")
     status = models.CharField(max_length=16, choices=Status, default=Status.PENDING)
     source = models.CharField(
-        max_length=16, default="page", help_text="page, api, command, pytest or import: who ordered it."
+        max_length=16,
+        default="page",
+        help_text="page, api, command, pytest or import: who ordered it; confirm or retry: what it repeats.",
     )
     person = models.TextField(
         default="",
@@ -101,7 +112,7 @@ class EvalRun(models.Model):
         null=True,
         on_delete=models.SET_NULL,
         related_name="repeated_by",
-        help_text="The run that this one repeats exactly.",
+        help_text="The run that this one repeats, or of which it repeats a part.",
     )
     baseline = models.BooleanField(default=False, help_text="Later runs are compared with it.")
     baseline_person = models.TextField(

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
-from evals_app.analysis import repetitions, run_summary
+from evals_app.analysis import repetitions, retries, run_summary
 from evals_app.analysis.repetitions import Repetitions
+from evals_app.analysis.retries import AttemptTries
 from evals_app.cases import version_contents
 from evals_app.metrics import invocations
 from evals_app.metrics.alignment import CallPair, MatchRules, align
@@ -163,6 +164,7 @@ class Detail:
     judge_usage: list[AttemptUsage] = field(default_factory=list)
     currency: str = prices.DEFAULT_CURRENCY
     replayed: ReplayComparison | None = None
+    tries: AttemptTries | None = None
 
     @property
     def checks_wrong(self) -> int:
@@ -174,7 +176,8 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
     """Return an attempt of a run (whose version and results are read).
 
     Args:
-        whole: with what lies outside the attempt: its repetitions, the stored history, the state at the divergence.
+        whole: with what lies outside the attempt: its repetitions, the stored history, the state at the divergence,
+            its tries in other runs.
     """
     run = attempt.run
     case = case_of(attempt)
@@ -211,6 +214,7 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
         judge_usage=_usage_by_model(attempt.judge, table, at),
         currency=table.currency,
         replayed=compare_with_recording(attempt) if whole else None,
+        tries=retries.tries_of(attempt) if whole else None,
     )
 
 

@@ -11,11 +11,11 @@ from typing import Any, Self
 from django.core.paginator import Page, Paginator
 from django.db.models import Case, Count, IntegerField, Max, Min, Q, Value, When
 
-from evals_app.analysis import statistics
+from evals_app.analysis import retries, statistics
 from evals_app.analysis.run_summary import Column, bar, columns_of, summary
 from evals_app.analysis.statistics import Rate
 from evals_app.metrics.metric import label_of
-from evals_app.models import EvalAttempt, EvalRun, MetricResult
+from evals_app.models import RETRY, EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.attempt_status import HAS_OUTCOME, has_outcome
 from evals_app.runs.progress import progress_of
 
@@ -255,7 +255,7 @@ def matrix(run: EvalRun, filters: Filters | None = None, size: int = PAGE) -> Ma
         page=page,
         statuses=_statuses(cases),
         causes=_causes(cases),
-        flaky=sum(case.is_flaky for case in cases),
+        flaky=0 if run.source == RETRY else sum(case.is_flaky for case in cases),
     )
 
 
@@ -267,11 +267,17 @@ def run_context(run: EvalRun) -> dict[str, Any]:
         "tally": tally(run),
         "bar": bar(run),
         "progress": progress_of(run),
+        "retries": retries.retries_of(run),
     }
 
 
 def tally(run: EvalRun) -> Tally:
-    """Return the outcomes of a run's cases, all with the same weight however often they are repeated."""
+    """Return the outcomes of a run's cases, all with the same weight however often they are repeated.
+
+    A run that retries attempts has none: its attempts were chosen because they did not pass.
+    """
+    if run.source == RETRY:
+        return Tally(Rate(0, 0), [], 0)
     judged = [case for case in _case_summaries(run) if case.judged]
     reliable = []
     for k in range(1, run.num_runs + 1):

@@ -10,7 +10,7 @@ from evals_app.analysis.case_verdicts import CaseChange
 from evals_app.analysis.outcomes import CaseKey, Past
 from evals_app.analysis.run_summary import Column, columns_of
 from evals_app.analysis.statistics import Rate, Spread
-from evals_app.models import EvalAttempt, EvalRun, MetricResult
+from evals_app.models import RETRY, EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.attempt_status import has_outcome
 
 Status = EvalAttempt.Status
@@ -55,7 +55,10 @@ class Repetitions:
 
 
 def of_case(run: EvalRun, case_index: int) -> Repetitions:
-    """Return the repetitions of a case of a run (whose version and evalset are read)."""
+    """Return the repetitions of a case of a run (whose version and evalset are read).
+
+    A retry has no rate: its attempts were chosen because they did not pass.
+    """
     fields = (
         "id",
         "run_id",
@@ -70,6 +73,8 @@ def of_case(run: EvalRun, case_index: int) -> Repetitions:
     attempts = list(run.attempts.filter(case_index=case_index).only(*fields).order_by("repetition"))
     passed = sum(attempt.status == Status.PASSED for attempt in attempts)
     judged = sum(has_outcome(attempt.status, attempt.error_type) for attempt in attempts)
+    if run.source == RETRY:
+        passed = judged = 0
     chances = [(k, statistics.pass_hat_k(passed, judged, k)) for k in range(1, judged + 1)]
     case = baselines.cases_of(run.version)[case_index]
     same = baselines.sameness_of(run, case.digest)

@@ -20,7 +20,7 @@ from evals_app.analysis import baselines
 from evals_app.analysis.baselines import Difference
 from evals_app.analysis.outcomes import CaseKey
 from evals_app.analysis.statistics import Rate
-from evals_app.models import EvalAttempt, EvalRun, EvalSet
+from evals_app.models import REPEAT_SOURCES, EvalAttempt, EvalRun, EvalSet
 from evals_app.runs.attempt_status import HAS_OUTCOME
 from sessions_app import prices
 
@@ -108,11 +108,10 @@ class Trend:
 
 
 def trend_of(evalset: EvalSet, page: str = "") -> Trend:
-    """Return the trend of an evalset over its newest runs that have ended."""
-    runs = (
-        EvalRun.objects.select_related("version").filter(evalset=evalset).exclude(status__in=EvalRun.ACTIVE)
-    )
-    newest = runs.exclude(status=EvalRun.Status.FAILED).order_by("-created_at")
+    """Return the trend of an evalset over its newest runs that have ended, without those that repeat a part."""
+    not_ended = (*EvalRun.ACTIVE, EvalRun.Status.FAILED)
+    runs = EvalRun.objects.select_related("version").filter(evalset=evalset).exclude(status__in=not_ended)
+    newest = runs.exclude(source__in=REPEAT_SOURCES).order_by("-created_at")
     shown_runs = list(newest.defer("traceback", "version__content")[:RUNS])[::-1]
     stops = _stops(shown_runs)
     points = list(_points(shown_runs, stops))

@@ -11,7 +11,7 @@ from ninja import P, QueryEx, Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from evals_app.analysis import run_summary
+from evals_app.analysis import retries, run_summary
 from evals_app.analysis.exports import run_json
 from evals_app.api.results import router as results
 from evals_app.api.run_actions import RunId, accepted_response, read_facts
@@ -188,8 +188,8 @@ async def get_results(request: HttpRequest, run_id: RunId) -> Any:
 
 @router.get("/attempts/{int:attempt}", response={200: dict[str, Any], **REFUSALS})
 async def get_attempt(request: HttpRequest, attempt: int) -> dict[str, Any]:
-    """Return one attempt with its scores and what the agent did."""
-    return await units_of_work.read(lambda: run_json.attempt_json(run_summary.find_attempt(attempt)))
+    """Return one attempt with its scores, what the agent did, and its later tries in other runs."""
+    return await units_of_work.read(_attempt, attempt)
 
 
 @router.post("/runs/{run_id}/cancel", response={202: dict[str, Any], **REFUSALS})
@@ -198,6 +198,11 @@ async def cancel_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, An
     await units_of_work.read(run_summary.find_run, run_id)
     await dispatch.cancel_run(run_id)
     return Status(202, await read_facts(run_id))
+
+
+def _attempt(pk: int) -> dict[str, Any]:
+    attempt = run_summary.find_attempt(pk)
+    return run_json.attempt_json(attempt, retries.later_tries_of(attempt))
 
 
 def _evalsets(app: str) -> list[EvalSetOut]:

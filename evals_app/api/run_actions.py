@@ -43,7 +43,8 @@ class RetryIn(Schema):
     model_config = ConfigDict(extra="forbid")
 
     attempts: list[int] = Field(
-        default=[], description="Attempts; empty: all that failed, erred or are incomplete."
+        default=[],
+        description="Attempts; empty: all that failed, erred or are incomplete, in all their tries.",
     )
 
 
@@ -80,13 +81,18 @@ async def resume_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, An
 
 @router.post("/runs/{run_id}/retry", response={202: dict[str, Any], **REFUSALS})
 async def retry_run(request: HttpRequest, run_id: RunId, body: RetryIn) -> Status[dict[str, Any]]:
-    """Retry attempts. The result of an earlier try stays with its attempt."""
-    return await accepted_response(
-        await dispatch.resume_and_deliver(
-            run_id,
-            lambda: rerun.retry(run_summary.find_run(run_id), body.attempts, person=person_name(request)),
-        )
-    )
+    """Retry attempts. Those without an outcome restart in the run; a new run tries the others again.
+
+    The answer is the run, and `executes`: the ids of the runs that try the attempts again. First outcomes count.
+    """
+
+    def retry_attempts(new_id: str) -> list[EvalRun]:
+        run = run_summary.find_run(run_id)
+        return rerun.retry(run, body.attempts, run_id=new_id, person=person_name(request))
+
+    retries = await dispatch.retry_and_deliver(run_id, retry_attempts)
+    facts = await retry.read(_facts, run_id)
+    return Status(202, {**facts, "executes": [run.id for run in retries]})
 
 
 @router.post("/runs/{run_id}/again", response={202: dict[str, Any], **REFUSALS})
@@ -161,4 +167,5 @@ async def read_facts(run_id: str) -> dict[str, Any]:
 
 
 def _facts(run_id: str) -> dict[str, Any]:
-    return run_json.run_facts(run_summary.find_run(run_id))
+    run = run_summary.find_run(run_id)
+    return {**run_json.run_facts(run), "retries": run_json.retries_json(run)}

@@ -83,6 +83,8 @@ def report(runs: Sequence[EvalRun], gate: Gate, options: dict[str, Any], console
 
     A shard that could run is no failure: all shards are judged together.
     """
+    for run in runs:
+        console.write_retries(run)
     results = [_judge(run, gate) for run in runs]
     _write_files(results, options, console)
     if any(run.status in NOT_RUN for run in runs):
@@ -95,6 +97,18 @@ def report(runs: Sequence[EvalRun], gate: Gate, options: dict[str, Any], console
         if options.get("confirm"):
             console.write_unrepeated_cases(results)
     return NOT_ALL_PASSED if any(result.fails for result in results) else 0
+
+
+def write_stopped_runs(runs: Sequence[EvalRun], options: dict[str, Any], console: Console) -> None:
+    """Write the files of runs that a signal stopped: what there is, without a comparison."""
+    results = []
+    for run in runs:
+        if run.status == EvalRun.Status.DONE:
+            results.append(_judge(run, NO_GATE))
+        else:
+            why = f"The run was stopped: {run.cancelled:,} of {run.total:,} attempts were cancelled."
+            results.append(GateResult(run, fails=[why]))
+    _write_files(results, options, console)
 
 
 def _judge(run: EvalRun, gate: Gate) -> GateResult:

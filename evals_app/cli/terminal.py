@@ -7,12 +7,12 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from evals_app.analysis import run_summary
+from evals_app.analysis import retries, run_summary
 from evals_app.analysis.case_verdicts import MIN_CONFIRMING_HISTORY
 from evals_app.analysis.ci_gate import GateResult
 from evals_app.cli.terminal_text import LineWriter, Output, as_single_line, pad_to_columns, shorten
 from evals_app.metrics.score_text import describe_score, format_score
-from evals_app.models import EvalAttempt, EvalRun, MetricResult
+from evals_app.models import RETRY, EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.progress import elapsed_seconds, format_estimate, time_left
 from evals_app.runs.writes.outcomes import Outcome
 from sessions_app.store.stopwatch import Stopwatch
@@ -57,12 +57,10 @@ class Console:
 
     def _head(self, run: EvalRun) -> None:
         """Write the cases and metrics of a run."""
-        cases = run.total // run.num_runs
-        times = f" × {run.num_runs}" if run.num_runs > 1 else ""
         metrics = ", ".join(
             f"{column.name} ≥ {format_score(column.threshold)}" for column in run_summary.columns_of(run)
         )
-        self._line(f"{run.evalset.path}: {cases} case{'s' * (cases != 1)}{times}")
+        self._line(f"{run.evalset.path}: {_extent(run)}")
         self._line(f"  {metrics or 'no metric with a verdict'} ({run.config_source})")
         for warning in json.loads(run.warnings):
             self._line(warning, "warning", "33")
@@ -117,6 +115,11 @@ class Console:
             self._line(
                 f"{names}: worse than the baseline, repeated {run.num_runs} times to confirm", "confirms"
             )
+
+    def write_retries(self, run: EvalRun) -> None:
+        """Write how many attempts of a run passed at first and after retries, if any were retried."""
+        if tried_again := retries.retries_of(run):
+            self._line(f"{run.evalset.path}: {tried_again.text} (run {run.id}). First outcomes count.")
 
     def write_gate_result(self, result: GateResult) -> None:
         """Write the comparison of a run with its baseline, and why the build fails."""
@@ -191,6 +194,14 @@ class Console:
         mean = sum(self._times) / len(self._times)
         seconds = time_left(mean, open_attempts - len(ages), ages, self._run.parallelism)
         return "" if seconds is None else f" · about {format_estimate(seconds)} left"
+
+
+def _extent(run: EvalRun) -> str:
+    """Return the number of cases and repetitions of a run; of a retry, its attempts and the run of their outcomes."""
+    if run.source == RETRY:
+        return f"{run.total} attempt{'s' * (run.total != 1)} of run {run.repeats_id} again"
+    cases = run.total // run.num_runs
+    return f"{cases} case{'s' * (cases != 1)}{f' × {run.num_runs}' if run.num_runs > 1 else ''}"
 
 
 def _case_name(attempt: EvalAttempt) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from django.db.models import Q
+from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, When
 
-from evals_app.models import EvalAttempt, EvalRun
+from evals_app.models import RETRY, EvalAttempt, EvalRun
 
 Status = EvalAttempt.Status
 
@@ -57,6 +57,25 @@ NOT_PASSED = Q(status__in=(Status.FAILED, Status.ERROR, Status.INCOMPLETE)) & ~Q
     error_type__in=INTERRUPTED_TYPES
 )
 """Attempts that ended and failed, erred or could not be judged."""
+
+NEVER_PASSED = NOT_PASSED & Q(passed_later=False)
+"""Attempts that did not pass in any try; of rows of `annotate_later_passes`."""
+
+
+def annotate_later_passes(attempts: QuerySet[EvalAttempt]) -> QuerySet[EvalAttempt]:
+    """Annotate attempts with `passed_later`: the same attempt passed in a run that retried it.
+
+    Attempts of such a run count with those of its first run.
+    """
+    first_run = Case(When(run__source=RETRY, then=F("run__repeats")), default=F("run"))
+    later_passes = EvalAttempt.objects.filter(
+        status=Status.PASSED,
+        run__source=RETRY,
+        run__repeats=OuterRef("first_run"),
+        case_index=OuterRef("case_index"),
+        repetition=OuterRef("repetition"),
+    )
+    return attempts.annotate(first_run=first_run).annotate(passed_later=Exists(later_passes))
 
 
 def has_outcome(status: str, error_type: str) -> bool:

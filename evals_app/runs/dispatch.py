@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -41,7 +41,8 @@ async def create_and_deliver(create: Callable[[str], EvalRun]) -> EvalRun:
     """
     run_id = uuid.uuid4().hex
     cancel_it = partial(retry.write, runs.request_cancel, run_id)
-    return await background.run_to_completion(_write_and_deliver(partial(create, run_id), cancel_it))
+    [run] = await background.run_to_completion(_write_and_deliver(lambda: [create(run_id)], cancel_it))
+    return run
 
 
 async def resume_and_deliver(run_id: str, take_up: Callable[[], EvalRun]) -> EvalRun:
@@ -52,28 +53,45 @@ async def resume_and_deliver(run_id: str, take_up: Callable[[], EvalRun]) -> Eva
     Raises:
         StoreFault: the store failed; also what `take_up` raises.
     """
-    return await background.run_to_completion(_write_and_deliver(take_up, partial(_deliver_own, run_id)))
-
-
-async def _write_and_deliver(
-    change: Callable[[], EvalRun], in_doubt: Callable[[], Coroutine[Any, Any, object]]
-) -> EvalRun:
-    """Write a pending run and deliver it. `in_doubt` is awaited if the write may or may not have succeeded."""
-    try:
-        run = await units_of_work.write(change)
-    except StoreFault:
-        background.run_in_background(in_doubt())
-        raise
-    await start_delivery(run)
+    in_doubt = partial(_deliver_own, [run_id])
+    [run] = await background.run_to_completion(_write_and_deliver(lambda: [take_up()], in_doubt))
     return run
 
 
-async def _deliver_own(run_id: str) -> None:
-    """Deliver a run if it is pending and owned by this process. A run of a queue has its job if it was stored."""
+async def retry_and_deliver(
+    run_id: str, retry_attempts: Callable[[str], Sequence[EvalRun]]
+) -> Sequence[EvalRun]:
+    """Try attempts of a run again by `retry_attempts(new_run_id)`; deliver the runs that do so, as above.
+
+    Raises:
+        StoreFault: the store failed; also what `retry_attempts` raises.
+    """
+    new_run_id = uuid.uuid4().hex
+    in_doubt = partial(_deliver_own, [run_id, new_run_id])
+    return await background.run_to_completion(
+        _write_and_deliver(partial(retry_attempts, new_run_id), in_doubt)
+    )
+
+
+async def _write_and_deliver(
+    change: Callable[[], Sequence[EvalRun]], in_doubt: Callable[[], Coroutine[Any, Any, object]]
+) -> Sequence[EvalRun]:
+    """Write pending runs and deliver them. `in_doubt` is awaited if the write may or may not have succeeded."""
+    try:
+        pending_runs = await units_of_work.write(change)
+    except StoreFault:
+        background.run_in_background(in_doubt())
+        raise
+    await asyncio.gather(*map(start_delivery, pending_runs))
+    return pending_runs
+
+
+async def _deliver_own(run_ids: Sequence[str]) -> None:
+    """Deliver runs that are pending and owned by this process. Runs of a queue have their jobs if they were stored."""
     if job_queue.current_queue() is not None:
         return
-    own = EvalRun.objects.filter(pk=run_id, status=EvalRun.Status.PENDING, runtime_id=processes.own_id())
-    if run := await retry.read(own.first):
+    pending = EvalRun.objects.filter(status=EvalRun.Status.PENDING, runtime_id=processes.own_id())
+    for run in await retry.read(lambda: list(pending.filter(pk__in=run_ids))):
         await deliver_run(run.id, run.app_name)
 
 

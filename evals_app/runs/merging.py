@@ -13,7 +13,7 @@ from pathlib import Path
 
 from django.db import DataError, IntegrityError, connection
 
-from evals_app.models import EvalRun
+from evals_app.models import REPEAT_SOURCES, EvalRun
 from evals_app.runs.shards import Shard
 from evals_app.runs.writes.copied_runs import StoredRun, copy_run, merge_shards, read_runs
 from sessions_app.errors import BadInput
@@ -51,7 +51,8 @@ class Merge:
 def merge_stores(paths: Sequence[Path], history: int) -> Merge:
     """Merge the shards in SQLite files of stores into one run for each evalset, and copy whole runs.
 
-    A merge that is repeated finds its run. Nothing is written if anything is refused.
+    A merge that is repeated finds its run. Nothing is written if anything is refused. Runs that repeat a part of
+    another run are left out.
 
     Args:
         paths: the files.
@@ -64,7 +65,9 @@ def merge_stores(paths: Sequence[Path], history: int) -> Merge:
         sources = [opened.enter_context(closing(_open(path))) for path in paths]
         opened.enter_context(_refuse_damaged_rows(paths))
         runs_by_source = [read_runs(source) for source in sources]
-        stored_runs = [stored for runs in runs_by_source for stored in runs]
+        stored_runs = [
+            stored for runs in runs_by_source for stored in runs if stored.run.source not in REPEAT_SOURCES
+        ]
         for stored in stored_runs:
             for column in JSON_COLUMNS:
                 json.loads(getattr(stored.run, column))

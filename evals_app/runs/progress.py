@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from django.db.models import Avg, Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 
-from evals_app.models import EvalAttempt, EvalRun, EvalSet
+from evals_app.models import REPEAT_SOURCES, EvalAttempt, EvalRun, EvalSet
 from evals_app.runs import attempt_status
 from evals_app.runs.limits import MAX_PARALLELISM, STEP_S
 from sessions_app.runs import job_queue
@@ -28,7 +28,7 @@ class RunProgress:
         seconds: how long the run took over all its starts; None: it has not started.
         unfinished: attempts without an end in a run that has ended: resuming runs them.
         cut_off: those of them that were in flight.
-        not_passed: attempts that failed, erred or could not be judged.
+        not_passed: attempts that failed, erred or could not be judged, in all their tries.
         repeated_count: attempts that ran more than once.
         waits_for: why no worker has begun the run or any of its attempts; empty if none waits for a worker.
     """
@@ -76,13 +76,13 @@ def progress_of(run: EvalRun) -> RunProgress:
     now = current_time(run)
     since = run.started_at or now
     took = Avg(F("finished_at") - F("started_at"), filter=Q(started_at__gte=since, finished_at__isnull=False))
-    counts = run.attempts.aggregate(
+    counts = attempt_status.annotate_later_passes(run.attempts.all()).aggregate(
         running=Count("pk", filter=Q(status=Status.RUNNING)),
         waiting=Count("pk", filter=Q(status=Status.PENDING)),
         retrying=Count("pk", filter=Q(status=Status.RUNNING) & ~Q(waits_for="")),
         unfinished=Count("pk", filter=attempt_status.UNFINISHED),
         cut_off=Count("pk", filter=attempt_status.UNFINISHED & Q(started_at__isnull=False)),
-        not_passed=Count("pk", filter=attempt_status.NOT_PASSED),
+        not_passed=Count("pk", filter=attempt_status.NEVER_PASSED),
         repeated_count=Count("pk", filter=Q(tries__gt=1)),
         mean=took,
     )
@@ -107,9 +107,10 @@ def annotate_actions(runs: QuerySet[EvalRun]) -> QuerySet[EvalRun]:
     """Annotate the runs of a list with `may_resume` and `may_retry`, as in `RunProgress`."""
     attempts = EvalAttempt.objects.filter(run=OuterRef("pk"))
     attempts = attempts.exclude(run__status__in=EvalRun.ACTIVE).exclude(run__source="import")
+    all_tries = attempt_status.annotate_later_passes(attempts)
     return runs.annotate(
         may_resume=Exists(attempts.filter(attempt_status.UNFINISHED)),
-        may_retry=Exists(attempts.filter(attempt_status.NOT_PASSED)),
+        may_retry=Exists(all_tries.filter(attempt_status.NEVER_PASSED)),
     )
 
 
@@ -145,8 +146,9 @@ def time_left(mean: float, waiting: int, ages: Sequence[float], parallelism: int
 
 
 def newest_runs(evalsets: QuerySet[EvalSet]) -> dict[int, EvalRun]:
-    """Return the newest run of each evalset that has one, by the evalset's key."""
-    newest = EvalRun.objects.filter(evalset=OuterRef("pk")).order_by("-created_at").values("pk")[:1]
+    """Return the newest run of each evalset that has one, by the evalset's key, except runs that repeat a part."""
+    runs = EvalRun.objects.filter(evalset=OuterRef("pk")).exclude(source__in=REPEAT_SOURCES)
+    newest = runs.order_by("-created_at").values("pk")[:1]
     ids = evalsets.annotate(newest_run=Subquery(newest)).values_list("newest_run", flat=True)
-    runs = EvalRun.objects.filter(pk__in=[run_id for run_id in ids if run_id])
-    return {run.evalset_id: run for run in runs.defer("config", "traceback")}
+    newest_rows = EvalRun.objects.filter(pk__in=[run_id for run_id in ids if run_id])
+    return {run.evalset_id: run for run in newest_rows.defer("config", "traceback")}

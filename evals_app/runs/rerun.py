@@ -1,15 +1,18 @@
-"""Repetition of ended runs: resume a run, retry attempts that did not pass, repeat a run or its suspicious cases."""
+"""Repetition of ended runs: resume a run, retry attempts that did not pass, repeat a run or its suspicious cases.
+
+First outcomes count: attempts that have an outcome are repeated only in runs of their own, which `repeats` the first.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
-from evals_app.models import EvalAttempt, EvalRun
+from evals_app.models import CONFIRMATION, RETRY, EvalAttempt, EvalRun
 from evals_app.runs import attempt_status
 from evals_app.runs.limits import QUOTAS, EvalRunLimits
 from evals_app.runs.writes import resumption, runs
@@ -18,8 +21,6 @@ from sessions_app.errors import BadInput, DevUIError, NotFound
 
 WAS_IN_FLIGHT = "Its run ended while it was in flight."
 WAS_RETRIED = "It was tried again."
-CONFIRMATION = "confirm"
-"""Source of a run that confirms or refutes that cases of the run it `repeats` became worse."""
 MAX_CONFIRMING_REPETITIONS = 100
 
 
@@ -53,36 +54,107 @@ def resume(run: EvalRun, agents: AgentsFolder | None = None, *, person: str = ""
     """
     run = reload_run(run.pk)
     _require_resumable(run, agents)
-    return _restart_attempts(
-        run, attempt_status.UNFINISHED, WAS_IN_FLIGHT, person, "The run has no unfinished attempts."
-    )
+    if not resumption.restart_attempts(run.id, attempt_status.UNFINISHED, WAS_IN_FLIGHT, person):
+        raise BadInput(
+            "The run has no unfinished attempts.", hint="Repeat the run to execute all attempts again."
+        )
+    return reload_run(run.pk)
 
 
 def retry(
-    run: EvalRun, attempts: Collection[int] = (), agents: AgentsFolder | None = None, *, person: str = ""
-) -> EvalRun:
-    """Restart an ended run with attempts that failed, erred or could not be judged; return it as pending.
+    run: EvalRun,
+    attempts: Collection[int] = (),
+    agents: AgentsFolder | None = None,
+    run_id: str = "",
+    *,
+    person: str = "",
+) -> list[EvalRun]:
+    """Try attempts of an ended run again; return the pending runs that do so.
+
+    Attempts without an outcome restart in the run itself. The others keep their outcome: a new run tries them again.
+    It repeats the first run, also if the run is itself such a retry.
 
     Args:
-        attempts: keys of the attempts to retry, whatever their status; empty: all that did not pass.
+        attempts: keys of the attempts to retry, whatever their status; empty: all that did not pass in any try.
         agents: the folder of its agent; None: this server's.
+        run_id: id of the new run; empty: it is generated.
         person: name of the person who retries them; empty: unknown.
 
     Raises:
-        EvalRunActive: the run has not ended.
+        EvalRunActive: the run, or a retry of its attempts, has not ended.
         NotFound: an attempt does not belong to the run.
         BadInput: no attempt failed or erred, or another program executed the run.
         HasChanged: the agent's code has changed.
     """
-    run = reload_run(run.pk)
-    _require_resumable(run, agents)
-    attempt_pks = set(run.attempts.filter(pk__in=attempts).values_list("pk", flat=True))
-    if missing := sorted(set(attempts) - attempt_pks):
+    with transaction.atomic():
+        first_run = EvalRun.objects.select_for_update().get(pk=find_first_run_id(run))
+        run = reload_run(run.pk)
+        _require_resumable(run, agents)
+        chosen = _choose_attempts(run, attempts)
+        tried = list(chosen.filter(attempt_status.HAS_OUTCOME).order_by("case_index", "repetition"))
+        order = _retry_order(reload_run(first_run.pk), tried, person) if tried else None
+        retries = []
+        if resumption.restart_attempts(run.id, Q(pk__in=chosen.values("pk")), WAS_RETRIED, person):
+            retries.append(reload_run(run.pk))
+        if order:
+            retries.append(runs.create_run(order, run_id))
+    if not retries:
+        raise BadInput(
+            "No attempt of the run failed or erred in all its tries.",
+            hint="Repeat the run to execute all attempts again.",
+        )
+    return retries
+
+
+def _choose_attempts(run: EvalRun, attempts: Collection[int]) -> QuerySet[EvalAttempt]:
+    """Return the requested attempts of a run; of an empty request, all that did not pass in any try.
+
+    Raises:
+        NotFound: an attempt does not belong to the run.
+    """
+    if not attempts:
+        return attempt_status.annotate_later_passes(run.attempts.all()).filter(attempt_status.NEVER_PASSED)
+    chosen = run.attempts.filter(pk__in=attempts)
+    if missing := sorted(set(attempts) - set(chosen.values_list("pk", flat=True))):
         raise NotFound(
             f"Run {run.id} has no attempt {missing[0]}.", hint="The run's page lists its attempts."
         )
-    which = Q(pk__in=attempts) if attempts else attempt_status.NOT_PASSED
-    return _restart_attempts(run, which, WAS_RETRIED, person, "No attempt of the run failed or erred.")
+    return chosen
+
+
+def _retry_order(first_run: EvalRun, attempts: Sequence[EvalAttempt], person: str) -> runs.NewRun:
+    """Return the order of a run that tries attempts of a run, or of retries of it, again.
+
+    Raises:
+        EvalRunActive: another retry of the run has not ended.
+    """
+    _require_no_active_repeat(first_run, RETRY, "Wait for its end. First outcomes count.")
+    cases = {attempt.case_index: attempt.case_id for attempt in attempts}
+    repetitions: dict[int, list[int]] = {index: [] for index in cases}
+    for attempt in attempts:
+        repetitions[attempt.case_index].append(attempt.repetition)
+    return replace(
+        _order_like(first_run, RETRY, person),
+        cases=list(cases.items()),
+        case_ids=list(dict.fromkeys(cases.values())),
+        repetitions=repetitions,
+        shard="",
+    )
+
+
+def _require_no_active_repeat(run: EvalRun, source: str, hint: str) -> None:
+    """Require that no run of a source that repeats a part of a run is active.
+
+    Raises:
+        EvalRunActive: one is.
+    """
+    if active := run.repeated_by.filter(source=source, status__in=EvalRun.ACTIVE).first():
+        raise EvalRunActive(f"Run {active.id} already repeats a part of run {run.id}.", hint=hint)
+
+
+def find_first_run_id(run: EvalRun) -> str:
+    """Return the id of the run whose attempts a run retries; of any other run, its own."""
+    return run.repeats_id if run.source == RETRY and run.repeats_id else run.pk
 
 
 def repeat(run: EvalRun, source: str = "page", run_id: str = "", *, person: str = "") -> EvalRun:
@@ -133,11 +205,9 @@ def _confirmation_order(
         EvalRunActive: another confirmation of it has not ended.
         BadInput: there is no such case.
     """
-    if active := run.repeated_by.filter(source=CONFIRMATION, status__in=EvalRun.ACTIVE).first():
-        raise EvalRunActive(
-            f"Run {active.id} already repeats cases of run {run.id}.",
-            hint="Wait for its end. Only the first repetitions of a case count.",
-        )
+    _require_no_active_repeat(
+        run, CONFIRMATION, "Wait for its end. Only the first repetitions of a case count."
+    )
     order = _order_like(run, CONFIRMATION, person)
     cases = [case for case in order.cases if case[0] in set(case_indexes)]
     if not cases:
@@ -196,12 +266,6 @@ def find_attempt(run: EvalRun, attempt_pk: int) -> EvalAttempt:
             f"Run {run.id} has no attempt {attempt_pk}.", hint="The run's page lists its attempts."
         )
     return attempt
-
-
-def _restart_attempts(run: EvalRun, which: Q, reason: str, person: str, none_message: str) -> EvalRun:
-    if not resumption.restart_attempts(run.id, which, reason, person):
-        raise BadInput(none_message, hint="Repeat the run to execute all attempts again.")
-    return reload_run(run.pk)
 
 
 def reload_run(run_id: str) -> EvalRun:

@@ -56,13 +56,14 @@ async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
 
 @require_POST
 async def retry(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Retry attempts that failed or erred, or the attempt `attempt` alone."""
+    """Retry attempts that failed or erred, or the attempt `attempt` alone. Leads to the first run that does so."""
     chosen = [_whole(key) for key in request.POST.getlist("attempt")]
-    return _page_of(
-        await dispatch.resume_and_deliver(
-            run_id, lambda: rerun.retry(run_summary.find_run(run_id), chosen, person=person_name(request))
-        )
-    )
+
+    def retry_attempts(new_id: str) -> list[EvalRun]:
+        run = run_summary.find_run(run_id)
+        return rerun.retry(run, chosen, run_id=new_id, person=person_name(request))
+
+    return _page_of((await dispatch.retry_and_deliver(run_id, retry_attempts))[0])
 
 
 @require_POST

@@ -13,8 +13,7 @@ from evals_app.analysis.case_verdicts import CaseChange, Verdict
 from evals_app.analysis.comparison import Comparison
 from evals_app.analysis.exports import comparison_page
 from evals_app.analysis.side_by_side import ChosenAttempts
-from evals_app.models import EvalRun
-from evals_app.runs.rerun import CONFIRMATION
+from evals_app.models import CONFIRMATION, EvalRun
 from sessions_app.errors import NotFound
 from sessions_app.http import download_page, render_partial
 

@@ -69,10 +69,11 @@ def test_a_run_that_stopped_at_a_limit_is_resumed_from_the_command_line(store, e
     run.refresh_from_db()
     assert (code, run.status, run.passed, run.failed, run.resumed) == (1, "done", 2, 1, 1)
     assert f"run {run.id} continues: " in out
-    tried = run.attempts.get(status="failed").tries
     code, out = run_evals(echo, "--retry=last")
-    assert f"(try {tried + 1})" in out
-    assert "2 of 3 passed, 1 failed" in out
+    assert f"s.evalset.json: 1 attempt of run {run.id} again" in out
+    assert "0 of 1 passed, 1 failed" in out
+    assert f"2 of 3 after retries, 2 at first (run {run.id}). First outcomes count." in out
+    assert code == 1
 
 
 def test_unresumable_run_is_refused(store, echo):

@@ -9,7 +9,7 @@ from django.test import Client
 
 from evals_app.analysis import baselines
 from evals_app.analysis.case_verdicts import Verdict
-from evals_app.models import EvalRun
+from evals_app.models import CONFIRMATION, EvalRun
 from evals_app.runs import rerun
 from evals_app.runs.writes import attempts, runs
 from sessions_app.errors import BadInput
@@ -46,7 +46,7 @@ def test_command_repeats_a_suspicious_case_and_fails_on_what_is_confirmed(store,
     assert (
         "fails a: 0 of 5 fresh repetitions passed, 5 of 5 attempts of 5 runs before the baseline: p =" in out
     )
-    confirmation = EvalRun.objects.get(source=rerun.CONFIRMATION)
+    confirmation = EvalRun.objects.get(source=CONFIRMATION)
     assert (json.loads(confirmation.case_ids), confirmation.num_runs, confirmation.failed) == (["a"], 5, 5)
 
 
@@ -55,7 +55,7 @@ def test_command_does_not_repeat_what_has_not_fallen(store, echo):
         run_judged(echo)
     code, out = run_judged(echo, "--baseline=previous", "--fail-on=regression", "--confirm=5")
     assert (code, "repeated" in out) == (0, False)
-    assert not EvalRun.objects.filter(source=rerun.CONFIRMATION).exists()
+    assert not EvalRun.objects.filter(source=CONFIRMATION).exists()
 
 
 def test_command_says_why_a_case_was_not_repeated(store, echo):
@@ -63,7 +63,7 @@ def test_command_says_why_a_case_was_not_repeated(store, echo):
     code, out = run_judged(break_case(echo), "--baseline=previous", "--fail-on=regression", "--confirm=5")
     assert code == 0
     assert "Unclear cases that were not repeated: 1. A case is repeated if it fell since the baseline" in out
-    assert not EvalRun.objects.filter(source=rerun.CONFIRMATION).exists()
+    assert not EvalRun.objects.filter(source=CONFIRMATION).exists()
 
 
 def test_confirmation_without_baseline_or_with_wrong_number_is_refused(store, echo):
@@ -111,7 +111,7 @@ def test_second_confirmation_waits_for_the_first(suspicious):
     first = rerun.confirm(now, baselines.cases_to_confirm(then, now), 5)
     page = Client().get(f"/evals/runs/{now.pk}/compare/?with={then.pk}").content.decode()
     assert "Repeat 1 case" not in page
-    with pytest.raises(rerun.EvalRunActive, match=f"Run {first.id} already repeats cases of run {now.id}"):
+    with pytest.raises(rerun.EvalRunActive, match=f"Run {first.id} already repeats a part of run {now.id}"):
         rerun.confirm(now, [0], 5)
 
 
@@ -120,7 +120,7 @@ def test_simultaneous_confirmations_create_one_run(store):
     now = stored_runs.run(version, {"a": [failing()]})
     together = run_together([lambda: rerun.confirm(now, [0], 5)] * 4)
     assert [type(result) for result in together].count(rerun.EvalRunActive) == 3
-    assert EvalRun.objects.filter(source=rerun.CONFIRMATION).count() == 1
+    assert EvalRun.objects.filter(source=CONFIRMATION).count() == 1
 
 
 def test_comparison_of_an_active_run_says_so_and_cannot_be_confirmed(suspicious):

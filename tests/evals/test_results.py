@@ -13,8 +13,8 @@ from evals_app.analysis import baselines, case_matrix, repetitions, run_summary,
 from evals_app.analysis.case_matrix import Filters
 from evals_app.analysis.case_verdicts import Verdict
 from evals_app.analysis.exports import comparison_json, run_json
-from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs import attempt_status, rerun
+from evals_app.models import CONFIRMATION, EvalAttempt, EvalRun
+from evals_app.runs import attempt_status
 from evals_app.runs.writes import notes, runs
 from sessions_app.errors import BadInput, NotFound
 from tests.evals import stored_runs
@@ -254,7 +254,7 @@ def test_confirmation_decides_an_unclear_case():
     changes = baselines.compare_runs(before, after)
     assert [change.key.id for change in changes.to_confirm] == ["a"]
     confirmation = stored_runs.run(of, {"a": [failing()] * 5}, code="v2")
-    EvalRun.objects.filter(pk=confirmation.pk).update(source=rerun.CONFIRMATION, repeats=after)
+    EvalRun.objects.filter(pk=confirmation.pk).update(source=CONFIRMATION, repeats=after)
     changes = baselines.compare_runs(before, after)
     assert [(change.key.id, change.verdict) for change in changes.of(Verdict.REGRESSED)] == [
         ("a", Verdict.REGRESSED)

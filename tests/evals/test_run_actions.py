@@ -90,21 +90,33 @@ async def test_run_list_offers_to_resume_resumable_runs(web, ended_run):
 async def test_failed_attempts_are_retried_from_the_page(web, ended_run):
     page = await get_page(web, f"/evals/runs/{ended_run.id}/")
     assert "Rerun the 2 that did not pass" in page.text
-    await web.post(f"/evals/runs/{ended_run.id}/retry/")
+    response = await web.post(f"/evals/runs/{ended_run.id}/retry/")
+    retry = await units_of_work.read(EvalRun.objects.get, source="retry")
+    assert response.url == f"/evals/runs/{retry.id}/"
     await wait_until_settled()
-    assert [attempt.tries for attempt in (await units_of_work.read(by_case)).values()] == [1, 2, 2]
+    assert (await units_of_work.read(EvalRun.objects.get, pk=retry.id)).total == 2
+    page = await get_page(web, response.url)
+    assert f"This run tries 2 attempts of run {ended_run.id[:7]} again." in page.text
+    assert "Pass rate of cases" not in page.text
+    assert "Make baseline" not in page.text
+    page = await get_page(web, f"/evals/runs/{ended_run.id}/")
+    assert "1 of 3 after retries, 1 at first" in page.text
+    assert page.all("a", href=f"/evals/runs/{retry.id}/")
 
 
-async def test_attempt_is_retried_from_the_page_and_shows_its_first_try(web, ended_run):
+async def test_attempt_is_retried_from_the_page_and_shows_its_later_try(web, ended_run):
     broken = (await units_of_work.read(by_case))["breaks"]
     shown = f"/evals/runs/{ended_run.id}/?attempt={broken.pk}"
     assert "Rerun attempt" in (await get_page(web, shown)).text
     await web.post(f"/evals/runs/{ended_run.id}/retry/", {"attempt": broken.pk})
     await wait_until_settled()
-    assert [attempt.tries for attempt in (await units_of_work.read(by_case)).values()] == [1, 1, 2]
+    later_try = await units_of_work.read(EvalAttempt.objects.get, run__source="retry")
     page = await get_page(web, shown)
-    assert "Try 1: error, RuntimeError" in page.text
-    assert "It was tried again." in page.text
+    assert "Later try: error, RuntimeError: <b>on fire</b>" in page.text
+    assert page.all("a", href=f"/evals/runs/{later_try.run_id}/?attempt={later_try.pk}")
+    page = await get_page(web, f"/evals/runs/{later_try.run_id}/?attempt={later_try.pk}")
+    assert "First try, which counts: error, RuntimeError" in page.text
+    assert page.all("a", href=f"/evals/runs/{ended_run.id}/?attempt={broken.pk}")
 
 
 async def test_a_run_is_repeated_from_the_page(web, ended_run):
@@ -197,9 +209,15 @@ async def test_runs_are_steered_by_the_api(web, ended_run):
     body = await get_json(web, f"/runs/{ended_run.id}")
     assert (body["status"], body["counts"]["passed"]) == ("done", 1)
     broken = (await units_of_work.read(by_case))["breaks"]
-    await post_json(web, f"/runs/{ended_run.id}/retry", {"attempts": [broken.pk]}, 202)
+    body = await post_json(web, f"/runs/{ended_run.id}/retry", {"attempts": [broken.pk]}, 202)
     await wait_until_settled()
-    assert (await units_of_work.read(by_case))["breaks"].tries == 2
+    retry = await units_of_work.read(EvalRun.objects.get, source="retry")
+    assert (body["id"], body["executes"]) == (ended_run.id, [retry.id])
+    body = await get_json(web, f"/runs/{ended_run.id}")
+    assert body["retries"] == {"passed": 1, "runs": [retry.id]}
+    assert (await get_json(web, f"/runs/{retry.id}"))["repeats"] == ended_run.id
+    [later_try] = (await get_json(web, f"/attempts/{broken.pk}"))["later"]
+    assert (later_try["run"], later_try["status"]) == (retry.id, "error")
     again = await post_json(web, f"/runs/{ended_run.id}/again", {}, 202)
     await wait_until_settled()
     assert (again["id"] != ended_run.id, again["source"]) == (True, "api")

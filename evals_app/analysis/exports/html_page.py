@@ -8,7 +8,7 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from evals_app.analysis import attempt_detail, baselines, case_matrix, run_summary
+from evals_app.analysis import attempt_detail, baselines, case_matrix, retries, run_summary
 from evals_app.analysis.exports.run_json import attempts_of
 from evals_app.models import EvalAttempt, EvalRun
 from sessions_app import prices
@@ -57,6 +57,7 @@ def _section(run: EvalRun) -> dict[str, Any]:
         "run": run,
         "summary": run_summary.summary(run),
         "tally": case_matrix.tally(run),
+        "retries": retries.retries_of(run),
         "bar": run_summary.bar(run),
         "groups": case_matrix.matrix(run, size=max(1, run.total)).groups,
         "columns": run_summary.columns_of(run),

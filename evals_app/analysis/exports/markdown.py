@@ -12,7 +12,7 @@ from collections.abc import ItemsView, Iterator, Sequence
 
 from django.urls import get_script_prefix, reverse
 
-from evals_app.analysis import run_summary
+from evals_app.analysis import retries, run_summary
 from evals_app.analysis.case_verdicts import Verdict
 from evals_app.analysis.ci_gate import GateResult
 from evals_app.analysis.comparison import Amount
@@ -42,12 +42,17 @@ def as_markdown(results: Sequence[GateResult], address: str = "") -> str:
         results: the runs.
         address: base URL of a DevUI server that shows them; "": no links.
     """
-    failing = sum(bool(result.fails) for result in results)
-    blocks = [f"### Evals {'failed' if failing else 'passed'}"]
+    blocks = [f"### Evals {_outcome(results)}"]
     blocks += [_verdict(result) for result in results]
     for result in results:
         blocks += _details(result, address, title=f"#### {_name(result.run)}" if len(results) > 1 else "")
     return _fit(blocks)
+
+
+def _outcome(results: Sequence[GateResult]) -> str:
+    if any(result.run.status == EvalRun.Status.CANCELLED for result in results):
+        return "stopped"
+    return "failed" if any(result.fails for result in results) else "passed"
 
 
 def _fit(blocks: Sequence[str]) -> str:
@@ -68,7 +73,9 @@ def _verdict(result: GateResult) -> str:
     listed = {*comparison.regressions, *comparison.doubts} if comparison else set()
     own = [why for why in result.fails if why not in listed]
     mark = "❌" if result.fails else "✅"
-    head = f"{mark} {_name(run)}: {run.passed:,} of {run.total:,} attempts passed. {_whole(result)}"
+    tried_again = retries.retries_of(run)
+    after = f" ({tried_again.text})" if tried_again else ""
+    head = f"{mark} {_name(run)}: {run.passed:,} of {run.total:,} attempts passed{after}. {_whole(result)}"
     return "\n".join([head, "", *_bullets([text(why) for why in own])]).rstrip()
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from evals_app.analysis import case_matrix, run_summary
+from evals_app.analysis import case_matrix, retries, run_summary
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 
 CHUNK = 200
@@ -24,10 +24,34 @@ def run_json(run: EvalRun) -> str:
 
 
 def _run_json(run: EvalRun) -> dict[str, Any]:
+    later_tries = retries.read_later_tries(run)
     return {
         **run_facts(run),
         "rate": _rate_json(case_matrix.tally(run)),
-        "attempts": [attempt_json(attempt) for attempt in attempts_of(run)],
+        "retries": retries_json(run),
+        "attempts": [
+            attempt_json(attempt, later_tries.get((attempt.case_index, attempt.repetition), ()))
+            for attempt in attempts_of(run)
+        ],
+    }
+
+
+def retries_json(run: EvalRun) -> dict[str, Any] | None:
+    """Return the runs that tried attempts of a run again, and how many attempts passed in any try; None without any."""
+    tried_again = retries.retries_of(run)
+    if tried_again is None:
+        return None
+    return {"passed": tried_again.passed, "runs": [retry.id for retry in tried_again.runs]}
+
+
+def _later_try_json(attempt: EvalAttempt) -> dict[str, Any]:
+    """Return a later try of an attempt. It counts in nothing."""
+    return {
+        "run": attempt.run_id,
+        "id": attempt.pk,
+        "status": attempt.status,
+        "cause": attempt.cause,
+        "session": attempt.session_id,
     }
 
 
@@ -64,6 +88,7 @@ def run_facts(run: EvalRun) -> dict[str, Any]:
         "counts": {**{name: getattr(run, name) for name in RUN_COUNTS}, "error": run.errors},
         "evalset_digest": run.version.digest,
         "models": json.loads(run.agent_models),
+        "repeats": run.repeats_id,
         "error": _error(run.error_type, run.error, run.traceback),
     }
 
@@ -101,10 +126,11 @@ def metric_json(result: MetricResult) -> dict[str, Any]:
     }
 
 
-def attempt_json(attempt: EvalAttempt) -> dict[str, Any]:
-    """Return an attempt with its scores and actual turns."""
+def attempt_json(attempt: EvalAttempt, later_tries: Sequence[EvalAttempt] = ()) -> dict[str, Any]:
+    """Return an attempt with its scores, its actual turns and its later tries in other runs."""
     return {
         **attempt_facts(attempt),
+        "later": [_later_try_json(later_try) for later_try in later_tries],
         "metrics": [metric_json(result) for result in sorted_results(attempt)],
         "actual": json.loads(attempt.actual),
     }

@@ -27,7 +27,7 @@ from evals_app.execution.local_runner import (
     quiet_logging,
     run_in_loop,
 )
-from evals_app.models import EvalRun
+from evals_app.models import REPEAT_SOURCES, EvalRun
 from evals_app.runs import folder_orders, rerun, run_orders
 from evals_app.runs.folder_orders import EvalsetRequest
 from evals_app.runs.limits import EvalRunLimits
@@ -126,20 +126,25 @@ class Command(BaseCommand):
         self.stdout.ending = ""
         console = Console(self._results())
         with own_new_runs(app_name):
-            ordered = _create_runs(agents, app_name, options)
+            executing = ordered = _create_runs(agents, app_name, options)
             try:
-                runs = self._carry_out(ordered, agents, app_name, console)
-                if options["confirm"] and (ordered := _confirmations(runs, gate, options["confirm"], agents)):
-                    console.write_confirmation(ordered)
-                    self._carry_out(ordered, agents, app_name, console)
+                executed = self._carry_out(ordered, agents, app_name, console)
+                runs = _first_runs(executed)
+                if options["confirm"] and (
+                    executing := _confirmations(runs, gate, options["confirm"], agents)
+                ):
+                    console.write_confirmation(executing)
+                    self._carry_out(executing, agents, app_name, console)
             except (KeyboardInterrupt, StoppedBySignal):
-                console.write_interruption(agent_dir, cancel_runs(ordered))
+                console.write_interruption(agent_dir, cancel_runs(executing))
+                results.write_stopped_runs(_first_runs(ordered), options, console)
                 raise
         if not runs:
             self.stdout.write(
                 f"Shard {options['shard']} has none of the cases: there are fewer than shards.\n"
             )
-        return results.report(runs, gate, options, console)
+        code = results.report(runs, gate, options, console)
+        return COULD_NOT_RUN if any(run.status in results.NOT_RUN for run in executed) else code
 
     def _plan(self, agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> int:
         """Write what the runs can show; run nothing."""
@@ -225,7 +230,11 @@ def _add_execution_options(add: Add) -> None:
     )
     add("--shard", metavar="i/n", help="run part i of n of the cases; merge_evals makes one run of all parts")
     add("--resume", metavar="RUN", help="resume a run that ended early: its id, or last")
-    add("--retry", metavar="RUN", help="retry the attempts of a run that failed or erred: its id, or last")
+    add(
+        "--retry",
+        metavar="RUN",
+        help="try the attempts of a run again that did not pass: its id, or last; first outcomes still count",
+    )
 
 
 def _create_runs(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> list[EvalRun]:
@@ -241,7 +250,7 @@ def _create_runs(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -
             hint="run_evals AGENT_DIR EVALSET…, or run_evals AGENT_DIR --resume RUN.",
         )
     if again:
-        return [_resume_run(agents, app_name, again, options)]
+        return _restart_run(agents, app_name, again, options)
     requests = [_evalset_request(argument, options) for argument in options["evalsets"]]
     if options["shard"]:
         requests = folder_orders.deal_cases(agents, app_name, requests, Shard.parse(options["shard"]))
@@ -285,8 +294,13 @@ ORDER_OPTIONS = (
 """Options of a new run; a resumed run keeps its own."""
 
 
-def _resume_run(agents: AgentsFolder, app_name: str, name: str, options: dict[str, Any]) -> EvalRun:
-    """Return a run that is resumed.
+def _first_runs(runs: Sequence[EvalRun]) -> list[EvalRun]:
+    """Return the runs that are judged: in place of a retry, the run whose attempts it tried again."""
+    return [rerun.reload_run(run_id) for run_id in dict.fromkeys(map(rerun.find_first_run_id, runs))]
+
+
+def _restart_run(agents: AgentsFolder, app_name: str, name: str, options: dict[str, Any]) -> list[EvalRun]:
+    """Return the runs that resume a run, or retry its attempts.
 
     Raises:
         BadInput: an option would change the run.
@@ -305,20 +319,23 @@ def _resume_run(agents: AgentsFolder, app_name: str, name: str, options: dict[st
         run_orders.check_parallelism(options["parallelism"])
     lifecycle.crash_orphans()  # a process that was killed said nothing
     crashes.crash_orphans()
-    run = _find_run(app_name, name)
+    run = _find_run(app_name, name, skip_repeats=bool(options["retry"]))
     if run.active and run.runtime is not None and not processes.confirm_alive(run.runtime):
         lifecycle.crash_orphans()
         crashes.crash_orphans()
     crashes.crash_abandoned(run.pk)
-    run = rerun.retry(run, agents=agents) if options["retry"] else rerun.resume(run, agents)
+    runs = rerun.retry(run, agents=agents) if options["retry"] else [rerun.resume(run, agents)]
     if options["parallelism"] is not None:
-        set_parallelism(run.id, options["parallelism"])
-        run.refresh_from_db(fields=["parallelism"])
-    return run
+        for run in runs:
+            set_parallelism(run.id, options["parallelism"])
+            run.refresh_from_db(fields=["parallelism"])
+    return runs
 
 
-def _find_run(app_name: str, name: str) -> EvalRun:
+def _find_run(app_name: str, name: str, *, skip_repeats: bool) -> EvalRun:
     """Return a run of an agent by its id, a prefix of it, or as the last one.
+
+    `skip_repeats`: the last one is none that repeats a part of another run.
 
     Raises:
         NotFound: no such run.
@@ -327,6 +344,8 @@ def _find_run(app_name: str, name: str) -> EvalRun:
     runs = EvalRun.objects.select_related("evalset", "version").filter(app_name=app_name)
     if name != "last":
         runs = runs.filter(pk__startswith=name)
+    elif skip_repeats:
+        runs = runs.exclude(source__in=REPEAT_SOURCES)
     matching_runs = list(runs.order_by("-created_at")[:2])
     if not matching_runs:
         raise NotFound(f"{app_name} has no eval run {name!r}.", hint="run_evals prints the id of each run.")

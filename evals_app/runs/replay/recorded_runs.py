@@ -8,13 +8,13 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from evals_app.models import EvalAttempt, EvalRun, EvalSet
+from evals_app.models import REPEAT_SOURCES, EvalAttempt, EvalRun, EvalSet
 from evals_app.runs.replay.policy import ReplayPolicy
 from sessions_app.errors import NotFound
 from sessions_app.models import AgentSession
 
 NEWEST_RUN = "last"
-"""Name of the newest run of an evalset."""
+"""Name of the newest run of an evalset; runs that repeat a part of another one do not count."""
 
 
 def recorded_runs(evalset: EvalSet) -> QuerySet[EvalRun]:
@@ -40,11 +40,9 @@ def _find_run_id(evalset: EvalSet, name: str) -> str:
     if not name:
         return ""
     runs = recorded_runs(evalset)
-    run_id = (
-        (runs if name == NEWEST_RUN else runs.filter(pk__startswith=name))
-        .values_list("pk", flat=True)
-        .first()
-    )
+    is_newest = name == NEWEST_RUN
+    runs = runs.exclude(source__in=REPEAT_SOURCES) if is_newest else runs.filter(pk__startswith=name)
+    run_id = runs.values_list("pk", flat=True).first()
     if run_id is None:
         raise NotFound(
             f"{evalset.path} has no run {name!r} whose recording could be given again.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import transaction
 from django.db.models import F
 
-from evals_app.models import EvalAttempt, EvalRun
+from evals_app.models import RETRY, EvalAttempt, EvalRun
 from evals_app.runs.writes.revisions import next_revision
 from sessions_app import scopes
 from sessions_app.errors import BadInput, NotFound
@@ -22,7 +22,7 @@ def mark_baseline(run_id: str, is_baseline: bool = True, *, person: str = "") ->
 
     Raises:
         NotFound: no such run.
-        BadInput: it has not ended.
+        BadInput: it has not ended, or only retries attempts of another run.
     """
     with transaction.atomic():
         run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
@@ -31,6 +31,11 @@ def mark_baseline(run_id: str, is_baseline: bool = True, *, person: str = "") ->
         if is_baseline and run.active:
             raise BadInput(
                 "A run that has not ended cannot be the baseline.", hint="Mark it when it has ended."
+            )
+        if is_baseline and run.source == RETRY:
+            raise BadInput(
+                "A run that retries attempts cannot be the baseline: first outcomes count.",
+                hint=f"Mark the run that it repeats: {run.repeats_id or 'it was deleted'}.",
             )
         baselines = EvalRun.objects.filter(evalset=run.evalset_id, baseline=True)
         if not is_baseline:

@@ -10,6 +10,7 @@ from django.db import transaction
 from django.db.models import Count, Q
 
 from evals_app.models import EvalAttempt, EvalRun
+from evals_app.runs.attempt_status import HAS_OUTCOME
 from evals_app.runs.writes.revisions import COUNT_COLUMNS, next_revision
 from evals_app.runs.writes.runs import apply_quotas, last_step, realm_of
 from sessions_app import scopes
@@ -28,6 +29,8 @@ ASSIGNED_COLUMNS = {"realm", "earlier", "revision"}
 def restart_attempts(run_id: str, condition: Q, reason: str, person: str = "") -> int:
     """Reset the matching attempts and queue their run; return their number, 0 if the run has not ended.
 
+    Attempts that have an outcome are never reset: first outcomes count.
+
     A try that had started is stored in `earlier`, with its session and the reason of the next try, which has a realm
     of its own.
 
@@ -40,14 +43,14 @@ def restart_attempts(run_id: str, condition: Q, reason: str, person: str = "") -
         run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
         if run is None or run.active:
             return 0
-        attempts = run.attempts.filter(condition)
+        attempts = run.attempts.filter(condition).exclude(HAS_OUTCOME)
         revision = next_revision(run_id)
         started_attempts = list(attempts.exclude(started_at=None).order_by("pk"))
-        for attempt in started_attempts:
-            reset_attempt(attempt, reason, revision)
-        waiting_count = run.attempts.filter(condition, started_at=None).update(
+        waiting_count = attempts.filter(started_at=None).update(
             status=Status.PENDING, stopped_because="", cancel_requested_at=None, revision=revision
         )
+        for attempt in started_attempts:
+            reset_attempt(attempt, reason, revision)
         if started_attempts or waiting_count:
             requeue_run(run, limits_from=None, limits_seconds=0.0)
             if person:

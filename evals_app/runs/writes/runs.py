@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
@@ -33,6 +33,7 @@ class NewRun:
 
     Attributes:
         cases: (position in the evalset, id) of each case to run.
+        repetitions: the repetitions of a case to run, by its position; empty: 1 to `num_runs` of every case.
         case_ids: the requested ids; empty: all.
         shard: the part of the requested cases, such as 2/4; empty: all.
         limits: see `limits.EvalRunLimits`.
@@ -57,10 +58,21 @@ class NewRun:
     source: str = "page"
     person: str = ""
     repeats: EvalRun | None = None
+    repetitions: Mapping[int, Collection[int]] = field(default_factory=dict)
+
+    @property
+    def attempts(self) -> list[tuple[int, str, int]]:
+        """(position of the case, its id, repetition) of each attempt."""
+        all_repetitions = range(1, self.num_runs + 1)
+        return [
+            (index, case_id, repetition)
+            for index, case_id in self.cases
+            for repetition in sorted(self.repetitions.get(index, all_repetitions))
+        ]
 
 
 def create_run(order: NewRun, run_id: str = "") -> EvalRun:
-    """Create a pending run with one pending attempt per case and repetition. An empty `run_id` is generated.
+    """Create a pending run with its pending attempts: one per case and repetition. An empty `run_id` is generated.
 
     This process owns the run until it is delivered, if it has a row of its own (`processes.own_id`).
 
@@ -85,7 +97,7 @@ def create_run(order: NewRun, run_id: str = "") -> EvalRun:
         runtime_id=processes.own_id(),
         created_at=time.time(),
         queued_at=time.time(),
-        total=len(order.cases) * order.num_runs,
+        total=len(order.attempts),
         **{name: getattr(order, name) for name in as_they_are},
         **{name: scopes.dumps(getattr(order, name)) for name in as_json},
     )
@@ -97,8 +109,7 @@ def create_run(order: NewRun, run_id: str = "") -> EvalRun:
             repetition=repetition,
             realm=realm_of(run.id, index, case_id, repetition),
         )
-        for index, case_id in order.cases
-        for repetition in range(1, order.num_runs + 1)
+        for index, case_id, repetition in order.attempts
     )
     with transaction.atomic():
         run.save(force_insert=True)
