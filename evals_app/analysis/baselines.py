@@ -19,9 +19,16 @@ from evals_app.analysis.comparison import Comparison
 from evals_app.analysis.outcomes import CaseKey, Outcomes, Past, Sameness
 from evals_app.analysis.score_changes import ScoresByMetric, compare_scores
 from evals_app.cases import version_contents
-from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion, MetricResult
+from evals_app.models import (
+    CONFIRMATION,
+    REPEAT_SOURCES,
+    RETRY,
+    EvalAttempt,
+    EvalRun,
+    EvalSetVersion,
+    MetricResult,
+)
 from evals_app.runs.attempt_status import HAS_OUTCOME, NO_OUTCOME_TYPES, has_outcome
-from evals_app.runs.rerun import CONFIRMATION
 from sessions_app import prices
 from sessions_app.errors import BadInput, NotFound
 
@@ -32,7 +39,9 @@ RUNS_OFFERED = 100
 
 
 def baseline_of(run: EvalRun) -> EvalRun | None:
-    """Return the baseline of a run's evalset, or None; a run is no baseline of itself."""
+    """Return the baseline of a run's evalset, or None; a run is no baseline of itself, and retries are not compared."""
+    if run.source == RETRY:
+        return None
     runs = EvalRun.objects.select_related("version", "evalset")
     return runs.filter(evalset=run.evalset, baseline=True).exclude(pk=run.pk).first()
 
@@ -84,7 +93,7 @@ def comparable_runs(run: EvalRun) -> list[EvalRun]:
 
 def _others(run: EvalRun) -> QuerySet[EvalRun]:
     ended = EvalRun.objects.select_related("version", "evalset").exclude(status__in=EvalRun.ACTIVE)
-    ended = ended.exclude(source=CONFIRMATION)
+    ended = ended.exclude(source__in=REPEAT_SOURCES)
     return ended.filter(evalset=run.evalset).exclude(pk=run.pk).order_by("-created_at")
 
 
@@ -317,6 +326,7 @@ def history(
 def _runs_of_history(run: EvalRun, then: EvalRun | None) -> dict[str, EvalRun]:
     """Return the runs whose outcomes count as history, the newest first."""
     runs = EvalRun.objects.select_related("version").filter(evalset=run.evalset).order_by("-created_at")
+    runs = runs.exclude(source=RETRY)
     if then is not None:
         like_baseline = Q(
             code_version=then.code_version,
