@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Avg, Count, Q, Sum
+from django.db.models import Avg, Count, Min, Q, Sum
 
 from evals_app.metrics.metric import label_of
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
+from evals_app.runs.attempt_status import LOST_REASONS
 from evals_app.runs.progress import elapsed_seconds
 from sessions_app import prices
 from sessions_app.errors import NotFound
@@ -40,6 +41,20 @@ class Reason:
     metric: str
     text: str
     attempts: int
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Why attempts have no outcome, their number, and the message of one of them."""
+
+    error_type: str
+    attempts: int
+    message: str
+
+    @property
+    def reason(self) -> str:
+        """What was lost, in words."""
+        return LOST_REASONS[self.error_type]
 
 
 @dataclass(frozen=True)
@@ -77,6 +92,7 @@ class Summary:
     usage: ModelUsage
     means: list[tuple[Column, float | None]] = field(default_factory=list)
     reasons: list[Reason] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
 
     @property
     def tokens(self) -> int:
@@ -142,7 +158,14 @@ def columns_of(run: EvalRun) -> list[Column]:
 
 def summary(run: EvalRun) -> Summary:
     """Return a run in numbers."""
-    return Summary(run, elapsed_seconds(run), model_usage(run), _means(run), _reasons(run))
+    return Summary(
+        run,
+        elapsed_seconds(run),
+        model_usage(run),
+        _means(run),
+        _reasons(run),
+        _losses(run) if run.errors else [],
+    )
 
 
 def model_usage(run: EvalRun) -> ModelUsage:
@@ -182,6 +205,13 @@ def _reasons(run: EvalRun) -> list[Reason]:
     )
     reasons = unrun.values_list("metric", "reason").annotate(times=Count("pk")).order_by("-times", "metric")
     return [Reason(metric, text, times) for metric, text, times in reasons[:REASONS]]
+
+
+def _losses(run: EvalRun) -> list[Loss]:
+    """Return why attempts have no outcome, the most frequent reason first."""
+    lost = run.attempts.filter(status=Status.ERROR, error_type__in=LOST_REASONS)
+    counts = lost.values_list("error_type").annotate(times=Count("pk"), message=Min("error"))
+    return [Loss(*row) for row in counts.order_by("-times", "error_type")]
 
 
 def _means(run: EvalRun) -> list[tuple[Column, float | None]]:

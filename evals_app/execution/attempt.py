@@ -37,7 +37,7 @@ from evals_app.metrics.invocations import NestedCalls
 from evals_app.metrics.own import ReachedStates
 from evals_app.models import EvalAttempt
 from evals_app.rates.rate_limits import NO_LIMITS, RateLimits
-from evals_app.runs.attempt_status import MODEL_UNAVAILABLE, STORE_LOST
+from evals_app.runs.attempt_status import STORE_LOST
 from evals_app.runs.limits import RETRY_SECONDS
 from evals_app.runs.replay.policy import RECORDED, ReplayPolicy
 from evals_app.runs.writes import attempts, model_usage
@@ -202,20 +202,22 @@ def _retries(plan: RunPlan, attempt: EvalAttempt) -> Retries:
 
 
 def _unavailable_failure(trial: Trial, status: EvalAttempt.Status | None = None) -> Failure | None:
-    """Return the failure of an attempt whose model stayed unavailable, unless its verdict is valid.
+    """Return the failure of an attempt whose model was given up, unless its verdict is valid.
 
-    An agent that passes without its model has passed. An unavailable agent model or simulated user invalidates a
-    failure; an unavailable judge does not: the verdicts of other metrics are valid.
+    An agent that passes without its model has passed. A lost agent model or simulated user invalidates a failure; a
+    lost judge does not: the verdicts of other metrics are valid.
     """
     if status == EvalAttempt.Status.PASSED:
         return None
-    simulated = trial.simulated.unavailable
-    why = (trial.retry.unavailable if trial.retry else "") or (
-        simulated and f"The simulated user: {simulated}"
-    )
-    if not why and status in {None, EvalAttempt.Status.INCOMPLETE} and trial.judged.unavailable:
-        why = f"The judge: {trial.judged.unavailable}"
-    return Failure(MODEL_UNAVAILABLE, why) if why else None
+    losses = {
+        "": trial.retry and trial.retry.unavailable,
+        "The simulated user: ": trial.simulated.unavailable,
+    }
+    if status in {None, EvalAttempt.Status.INCOMPLETE}:
+        losses["The judge: "] = trial.judged.unavailable
+    lost = ((label, failure) for label, failure in losses.items() if failure)
+    label, failure = next(lost, ("", None))
+    return failure and replace(failure, message=f"{label}{failure.message}")
 
 
 async def interrupted_outcome(

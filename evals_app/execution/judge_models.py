@@ -16,6 +16,7 @@ from google.adk.models.llm_response import LlmResponse
 
 from evals_app.execution import _adk
 from evals_app.execution.model_retry import RetriedCall, Retries
+from evals_app.runs.writes.outcomes import Failure
 from sessions_app.prices import KINDS, add_tokens, call_tokens
 
 Tokens = dict[str, int]
@@ -32,11 +33,11 @@ class ModelLog:
 
     Attributes:
         retries: retries of its calls; None: none.
-        unavailable: why the model was given up; empty: it was not.
+        unavailable: why the model was given up; None: it was not.
     """
 
     retries: Retries | None = None
-    unavailable: str = ""
+    unavailable: Failure | None = None
     answers: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     by_model: dict[str, Tokens] = field(default_factory=dict)
@@ -120,7 +121,7 @@ class LoggedModel(BaseLlm):
             except Exception as error:
                 if not has_answered and call and await call.wait_after(error):
                     continue
-                self.log.unavailable = self.log.unavailable or (call.unavailable if call else "")
+                self.log.unavailable = self.log.unavailable or (call.unavailable if call else None)
                 self.log.note_error(error)
                 raise
 

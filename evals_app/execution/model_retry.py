@@ -2,7 +2,8 @@
 
 All model calls of an attempt are retried here: those of agents, judges and simulated users, for any model class.
 ADK's own retries (`HttpRetryOptions`) cover Gemini alone, ignore `Retry-After`, and are invisible. Only the call is
-repeated: no tool of an attempt runs twice. Every call first waits for its admission by the rate limiter.
+repeated: no tool of an attempt runs twice. A model is given up when its retries end, or when there is no access to it:
+a key or a permission is missing or wrong. Every call first waits for its admission by the rate limiter.
 """
 
 from __future__ import annotations
@@ -10,8 +11,6 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-import socket
-import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -20,7 +19,6 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-import httpx
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
@@ -28,11 +26,11 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.genai import types
 
 from evals_app.execution import _adk
+from evals_app.execution.model_errors import describe_error, is_access_refused, is_temporary
 from evals_app.execution.rate_limiter import RateLimiter
 from evals_app.rates.model_rates import Hold, Reservation
-
-RETRIED_STATUSES = frozenset((408, 429, 500, 502, 503, 504))
-"""HTTP statuses that are retried, the same as by ADK's evaluation for Gemini."""
+from evals_app.runs.attempt_status import MODEL_UNAVAILABLE, NO_MODEL_ACCESS
+from evals_app.runs.writes.outcomes import Failure
 
 FIRST_WAIT_S = 1.0
 """Seconds before the first retry of a call; each further wait is twice as long."""
@@ -48,11 +46,9 @@ ever; one that means more is asked again each hour.
 JITTER = 0.25
 """Maximum share that is added to a wait at random, so that attempts do not retry all at once."""
 
-MESSAGE_LENGTH = 300
-"""Characters of an error's message that are shown."""
-
-NETWORK_ERRORS = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError)
-"""Network errors of httpx, which most model clients use."""
+NO_ACCESS_HINT = (
+    "Set the key of the model, or grant the permission, where the evals run. Builds of forks have no secrets."
+)
 
 
 @dataclass
@@ -95,11 +91,11 @@ class RetriedCall:
     Each try of the call is preceded by `await_admission`, and followed by `note_usage` or `wait_after`.
 
     Attributes:
-        unavailable: why retries were given up; empty: they were not.
+        unavailable: why the model was given up; None: it was not.
     """
 
     def __init__(self, retries: Retries, model: str) -> None:
-        self.unavailable = ""
+        self.unavailable: Failure | None = None
         self._retries = retries
         self._model = model
         self._first_failed_at: float | None = None
@@ -128,22 +124,25 @@ class RetriedCall:
             await self._settle(response.usage_metadata.total_token_count or 0)
 
     async def wait_after(self, error: Exception) -> bool:
-        """Wait before a retry; return False if the call must not be retried."""
+        """Wait before a retry; return False if the call must not be retried: a wrong key does not become right."""
         await self._settle(0)
+        if is_access_refused(error):
+            why = f"No access to {self._model}: {describe_error(error)}\n{NO_ACCESS_HINT}"
+            self.unavailable = Failure(NO_MODEL_ACCESS, why)
+            return False
         if not is_temporary(error):
             return False
         self._failed_tries += 1
         self._first_failed_at = self._first_failed_at or time.monotonic()
-        reason = f"{self._model} could not be asked: {_error_line(error)}"
+        reason = f"{self._model} could not be asked: {describe_error(error)}"
         if requested := _requested_wait(error):
             await self._retries.limiter.note_back_off(self._model, requested, reason.rstrip("."))
         seconds = seconds_before_retry(error, self._failed_tries)
         if seconds > self._seconds_left():
             times = f"{self._failed_tries} time{'s' * (self._failed_tries != 1)}"
             limit = f"retry_seconds is {self._retries.limit_s:g}."
-            self.unavailable = (
-                f"{reason}\nIt was asked {times} in {self._seconds_of_retries():.0f} seconds; {limit}"
-            )
+            tries = f"It was asked {times} in {self._seconds_of_retries():.0f} seconds; {limit}"
+            self.unavailable = Failure(MODEL_UNAVAILABLE, f"{reason}\n{tries}")
             return False
         seconds *= 1 + JITTER * random.random()  # noqa: S311 - chance, not a secret
         await self._retries.wait(seconds, f"{reason.rstrip('.')}. It is asked again after {seconds:.0f} s.")
@@ -171,13 +170,13 @@ class RetryPlugin(BasePlugin):
     It precedes all other plugins: they, and the agent's error callbacks, see only the final error.
 
     Attributes:
-        unavailable: why a model was given up; empty: none was.
+        unavailable: why a model was given up; None: none was.
     """
 
     def __init__(self, retries: Retries, *, is_replayed: bool = False) -> None:
         """Prepare the plug-in. `is_replayed`: models answer from a recording, so rate limits do not apply."""
         super().__init__(name="devui_model_retry")
-        self.unavailable = ""
+        self.unavailable: Failure | None = None
         self._retries = retries
         self._is_replayed = is_replayed
         self._calls: dict[int, RetriedCall] = {}
@@ -240,33 +239,6 @@ def join_responses(responses: Sequence[LlmResponse]) -> LlmResponse:
         for part in (response.content.parts if response.content else None) or []
     ]
     return responses[-1].model_copy(update={"content": types.Content(role="model", parts=parts)})
-
-
-def is_temporary(error: BaseException) -> bool:
-    """Tell whether a failed model call can be retried: by its HTTP status, else by a network error as its cause."""
-    status = _status_of(error)
-    if status is not None:
-        return status in RETRIED_STATUSES
-    if isinstance(error, (ConnectionError, TimeoutError, socket.gaierror, *NETWORK_ERRORS)):
-        return True
-    aiohttp = sys.modules.get("aiohttp")
-    if aiohttp is not None and isinstance(error, aiohttp.ClientConnectionError):
-        return True
-    return error.__cause__ is not None and is_temporary(error.__cause__)
-
-
-def _status_of(error: BaseException) -> int | None:
-    """Return the HTTP status of an error of google-genai (`code`), LiteLLM and others (`status_code`)."""
-    codes = (getattr(error, name, None) for name in ("code", "status_code"))
-    return next((int(code) for code in codes if isinstance(code, int) and not isinstance(code, bool)), None)
-
-
-def _error_line(error: BaseException) -> str:
-    """Return an error as one line."""
-    status, message = _status_of(error), getattr(error, "message", None)
-    text = " ".join((message if isinstance(message, str) and message else str(error)).split())
-    name = type(error).__name__ if status is None else str(status)
-    return f"{name}: {text[:MESSAGE_LENGTH]}".rstrip(": ")
 
 
 def seconds_before_retry(error: BaseException, calls: int) -> float:

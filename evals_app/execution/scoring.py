@@ -25,7 +25,7 @@ from evals_app.metrics.invocations import NESTED_CALLS, NestedCalls
 from evals_app.metrics.metric import MetricKind
 from evals_app.metrics.own import BadOutcome, MetricInput, MetricOutcome, OwnMetric, ReachedStates
 from evals_app.models import EvalAttempt, MetricResult
-from evals_app.runs.writes.outcomes import Score
+from evals_app.runs.writes.outcomes import Failure, Score
 
 WHOLE_CONVERSATION = frozenset({"rubric_based_multi_turn_trajectory_quality_v1"})
 """Metrics that judge only the last turn and leave earlier turns without a verdict on purpose."""
@@ -45,11 +45,11 @@ class AttemptScores:
 
     Attributes:
         retries: retries of the judges' calls; None: none.
-        unavailable: why a judge was given up; empty: none was.
+        unavailable: why a judge was given up; None: none was.
     """
 
     retries: Retries | None = None
-    unavailable: str = ""
+    unavailable: Failure | None = None
     scores: list[Score] = field(default_factory=list)
     judges: dict[str, Tokens] = field(default_factory=dict)
 
@@ -92,7 +92,7 @@ async def score_attempt(
             overall, *of_turns = scores
             scores = [replace(overall, details={**overall.details, NESTED_CALLS: nested}), *of_turns]
         if log.unavailable:  # what it made of the answers that it had is no verdict
-            scores = [_not_evaluated(position, metric, log.unavailable)]
+            scores = [_not_evaluated(position, metric, log.unavailable.message)]
             result.unavailable = result.unavailable or log.unavailable
         result.scores += scores
         result.judges = sum_tokens(result.judges, log.by_model)

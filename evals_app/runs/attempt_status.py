@@ -33,13 +33,24 @@ INTERRUPTED_TYPES = (PROCESS_GONE, STORE_LOST)
 MODEL_UNAVAILABLE = "ModelUnavailable"
 """Error type of an attempt whose model, judge or simulated user stayed unavailable through all retries."""
 
+NO_MODEL_ACCESS = "NoModelAccess"
+"""Error type of an attempt to whose model, judge or simulated user there is no access: no valid key, no permission."""
+
 JUDGE_ENDED_PROCESS = "JudgeEndedProcess"
 """Error type of an attempt whose judge ended or blocked the process while the attempt ran alone."""
 
 JUDGE_TOO_LONG = "JudgeTooLong"
 """Error type of an attempt whose judge exceeded the time limit of an attempt."""
 
-NO_OUTCOME_TYPES = (*INTERRUPTED_TYPES, MODEL_UNAVAILABLE, JUDGE_ENDED_PROCESS, JUDGE_TOO_LONG)
+LOST_REASONS = {
+    MODEL_UNAVAILABLE: "a model, judge or simulated user stayed unavailable",
+    NO_MODEL_ACCESS: "no access to a model, judge or simulated user",
+    JUDGE_ENDED_PROCESS: "a judge ended or blocked its process",
+    JUDGE_TOO_LONG: "a judge exceeded the time limit of an attempt",
+}
+"""Error types of attempts that lost a model or judge, and what that means in words."""
+
+NO_OUTCOME_TYPES = (*INTERRUPTED_TYPES, *LOST_REASONS)
 """Error types that say nothing of the case: something that the case depends on failed."""
 
 UNFINISHED = Q(status=Status.CANCELLED, cancel_requested_at=None) | Q(

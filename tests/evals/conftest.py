@@ -24,6 +24,7 @@ from tests.evals import agents, builders
 from tests.evals import echo_agent as echoing
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.echo_agent import AGENT
+from tests.evals.refused_models import judge, service  # noqa: F401 - fixtures
 from tests.store import finish_threads
 
 Play = Callable[..., Awaitable[EvalRun]]
