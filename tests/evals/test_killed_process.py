@@ -4,65 +4,24 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
-from django.db import connection
 
 from evals_app.models import EvalAttempt, EvalRun
 from sessions_app.models import RuntimeProcess
 from sessions_app.runs import processes
 from tests import forked_processes
 from tests.evals.builders import case, evalset, turn, write
+from tests.evals.gate_agent import AGENT, PATIENCE_S, statuses, wait_for
 from tests.evals.run_evals_command import environment, run_evals_argv
 
 pytestmark = pytest.mark.soak
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 60.0
 
 ATTEMPT_LIMIT = "--limit=attempt_seconds=5"
 """More than an attempt takes to come to its agent on a loaded machine: else it ends as one that took too long."""
-
-AGENT = """
-import asyncio
-import os
-import re
-import signal
-import time
-from pathlib import Path
-
-from google.adk.agents.base_agent import BaseAgent
-from google.adk.events.event import Event
-from google.genai import types
-
-OPEN = Path(__file__).parent / "open.txt"
-
-
-class Gate(BaseAgent):
-    async def _run_async_impl(self, ctx):
-        said = ctx.user_content.parts[0].text
-        while said == "wait" and not OPEN.exists():
-            await asyncio.sleep(0.01)
-        while said == "block" and not OPEN.exists():
-            time.sleep(0.01)
-        while said == "cling":
-            try:
-                await asyncio.sleep(3600)
-            except asyncio.CancelledError:
-                pass
-        if said == "search":
-            re.match("(a+)+$", "a" * 60 + "b")
-        if said == "terminate":
-            os.kill(os.getpid(), signal.SIGTERM)
-            await asyncio.sleep(3600)
-        content = types.Content(role="model", parts=[types.Part(text=said)])
-        yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
-
-
-root_agent = Gate(name="gate")
-"""
 
 
 @pytest.fixture
@@ -75,18 +34,6 @@ def gate(tmp_path: Path) -> Path:
     cases = [case(f"c{number}", turn(word, word)) for number, word in enumerate(commands)]
     write(folder, "s.evalset.json", evalset(*cases))
     return folder
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-        connection.close()  # each look sees what is committed by then
-
-
-def statuses():
-    return list(EvalAttempt.objects.order_by("case_index").values_list("status", flat=True))
 
 
 def test_run_of_killed_process_is_resumed(store, gate):

@@ -35,8 +35,8 @@ def _junit_suite(run: EvalRun) -> ElementTree.Element:
     }
     suite = ElementTree.Element("testsuite", facts)
     suite.extend(_junit_case(run, attempt) for attempt in attempts_of(run))
-    if run.error:
-        ElementTree.SubElement(suite, "system-err").text = _xml(run.traceback or run.error)
+    if problem := run.traceback or run.error or run.stopped_because:
+        ElementTree.SubElement(suite, "system-err").text = _xml(problem)
     return suite
 
 
@@ -61,7 +61,8 @@ def _junit_case(run: EvalRun, attempt: EvalAttempt) -> ElementTree.Element:
         reasons = "; ".join(_failure_reasons(attempt))
         ElementTree.SubElement(case, "error", {"type": "incomplete", "message": _xml(reasons)})
     elif attempt.status != Status.PASSED:
-        ElementTree.SubElement(case, "skipped", {"message": str(attempt.status)})
+        message = ": ".join(filter(None, (str(attempt.status), attempt.stopped_because)))
+        ElementTree.SubElement(case, "skipped", {"message": _xml(message)})
     return case
 
 
