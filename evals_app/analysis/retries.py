@@ -30,11 +30,6 @@ class Retries:
     passed: int
 
     @property
-    def active(self) -> EvalRun | None:
-        """The retry that has not ended, or None."""
-        return next((retry for retry in self.runs if retry.active), None)
-
-    @property
     def text(self) -> str:
         """The outcomes after the retries and at first, in words."""
         return f"{self.passed:,} of {self.run.total:,} after retries, {self.run.passed:,} at first"

@@ -68,12 +68,21 @@ def move_later_tries(apps, schema_editor):
 def split_after_outcomes(attempt):
     """Return the tries of an attempt in groups. Each group but the last ends with an outcome; None is the present try."""
     groups = [[]]
-    for record in json.loads(attempt.earlier):
+    for record in read_records(attempt.earlier):
         groups[-1].append(record)
         if record['status'] in OUTCOMES and record.get('error_type', '') not in NO_OUTCOME_TYPES:
             groups.append([])
     groups[-1].append(None)
     return groups
+
+
+def read_records(text):
+    """Return the records of earlier tries; [] for a text that DevUI did not write, whose attempt stays as it is."""
+    try:
+        records = json.loads(text)
+    except ValueError:
+        return []
+    return records if isinstance(records, list) else []
 
 
 def restore_run(apps, run, groups_by_attempt):

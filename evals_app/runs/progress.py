@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from django.db.models import Avg, Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 
-from evals_app.models import REPEAT_SOURCES, EvalAttempt, EvalRun, EvalSet
-from evals_app.runs import attempt_status
+from evals_app.models import REPEAT_SOURCES, RETRY, EvalAttempt, EvalRun, EvalSet
+from evals_app.runs import attempt_status, rerun
 from evals_app.runs.limits import MAX_PARALLELISM, STEP_S
 from sessions_app.runs import job_queue
 
@@ -30,6 +30,7 @@ class RunProgress:
         cut_off: those of them that were in flight.
         not_passed: attempts that failed, erred or could not be judged, in all their tries.
         repeated_count: attempts that ran more than once.
+        is_retried: a run is trying attempts of this one, or of the one that this one retries, again now.
         waits_for: why no worker has begun the run or any of its attempts; empty if none waits for a worker.
     """
 
@@ -43,6 +44,7 @@ class RunProgress:
     cut_off: int = 0
     not_passed: int = 0
     repeated_count: int = 0
+    is_retried: bool = False
     waits_for: str = ""
 
     @property
@@ -53,7 +55,8 @@ class RunProgress:
     @property
     def can_retry(self) -> bool:
         """Tell whether attempts can be retried."""
-        return not self.run.active and self.not_passed > 0 and self.run.source != "import"
+        has_ended = not self.run.active and not self.is_retried
+        return has_ended and self.not_passed > 0 and self.run.source != "import"
 
     @property
     def about(self) -> str:
@@ -72,7 +75,7 @@ class RunProgress:
 
 
 def progress_of(run: EvalRun) -> RunProgress:
-    """Return the progress of a run. One or two queries; with workers two more while it waits."""
+    """Return the progress of a run. At most two queries; with workers two more while it waits."""
     now = current_time(run)
     since = run.started_at or now
     took = Avg(F("finished_at") - F("started_at"), filter=Q(started_at__gte=since, finished_at__isnull=False))
@@ -99,8 +102,19 @@ def progress_of(run: EvalRun) -> RunProgress:
     is_waiting = run.status == EvalRun.Status.PENDING or (run.active and not counts["running"])
     waits_for = job_queue.explain_waiting(run) if is_waiting else ""
     return RunProgress(
-        run, seconds_left=seconds_left, seconds=elapsed_seconds(run), waits_for=waits_for, **counts
+        run,
+        seconds_left=seconds_left,
+        seconds=elapsed_seconds(run),
+        is_retried=not run.active and counts["not_passed"] > 0 and _is_retried(run),
+        waits_for=waits_for,
+        **counts,
     )
+
+
+def _is_retried(run: EvalRun) -> bool:
+    """Tell whether a retry of a run's attempts is active."""
+    retries = EvalRun.objects.filter(source=RETRY, repeats=rerun.find_first_run_id(run))
+    return retries.filter(status__in=EvalRun.ACTIVE).exists()
 
 
 def annotate_actions(runs: QuerySet[EvalRun]) -> QuerySet[EvalRun]:

@@ -135,6 +135,13 @@ def test_attempt_that_was_only_interrupted_stays_as_it_is(run):
     assert read_outcomes(run)["b"] == "passed"
 
 
+def test_unreadable_record_of_tries_stays_as_it_is(run):
+    EvalAttempt.objects.filter(case_id="b").update(earlier="no JSON")
+    migrate()
+    assert run.attempts.get(case_id="b").earlier == "no JSON"
+    assert EvalRun.objects.count() == 1
+
+
 @pytest.mark.parametrize("was_ended", [False, True])
 def test_unfinished_retry_can_be_resumed_and_its_run_is_done(run, was_ended):
     retry_in_place(run, {"b": None})

@@ -188,7 +188,7 @@ def test_no_evalset_stays_pending_if_a_later_one_is_refused(store):
 def test_retry_accepts_only_another_parallelism(store):
     run_evals(EXAMPLE_AGENTS / "office", "raises_on_purpose")
     run_evals(EXAMPLE_AGENTS / "office", "--retry=last", "--parallelism=7")
-    assert EvalRun.objects.get().parallelism == 7
+    assert EvalRun.objects.get(source="retry").parallelism == 7
     error_text = usage_error(
         EXAMPLE_AGENTS / "office", "--retry=last", "--num-runs=2", "--criteria=response_match_score=0.1"
     )

@@ -211,6 +211,13 @@ def test_history_bounds_the_earlier_runs(store, main_file):
     assert "--history is -1" in _error(main_file, "--history=-1")
 
 
+def test_runs_that_repeat_a_part_of_another_are_left_behind(store, main_file, tmp_path):
+    copy = Path(shutil.copy(main_file, tmp_path))
+    shard_stores.change(copy, "UPDATE evals_app_evalrun SET source = 'retry' WHERE total = 10")
+    assert "Earlier runs copied: 2" in merge(copy)[1]
+    assert not EvalRun.objects.filter(source="retry").exists()
+
+
 def _error(*arguments):
     with pytest.raises(CommandError) as error:
         merge(*arguments)
