@@ -214,7 +214,7 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
         judge_usage=_usage_by_model(attempt.judge, table, at),
         currency=table.currency,
         replayed=compare_with_recording(attempt) if whole else None,
-        tries=retries.tries_of(attempt) if whole else None,
+        tries=retries.find_tries(attempt) if whole else None,
     )
 
 

@@ -267,7 +267,7 @@ def run_context(run: EvalRun) -> dict[str, Any]:
         "tally": tally(run),
         "bar": bar(run),
         "progress": progress_of(run),
-        "retries": retries.retries_of(run),
+        "retries": retries.find_retries(run),
     }
 
 

@@ -35,7 +35,7 @@ class Retries:
         return f"{self.passed:,} of {self.run.total:,} after retries, {self.run.passed:,} at first"
 
 
-def retries_of(run: EvalRun) -> Retries | None:
+def find_retries(run: EvalRun) -> Retries | None:
     """Return the retries of a run's attempts, or None."""
     runs = list(run.repeated_by.filter(source=RETRY).defer("config", "traceback").order_by("created_at"))
     if not runs:
@@ -48,19 +48,21 @@ def retries_of(run: EvalRun) -> Retries | None:
 def read_later_tries(run: EvalRun) -> Mapping[AttemptPlace, Sequence[EvalAttempt]]:
     """Return the later tries of each attempt of a run that has some, the oldest first."""
     tries: dict[AttemptPlace, list[EvalAttempt]] = defaultdict(list)
-    for row in _later_tries(run.pk):
+    for row in _query_later_tries(run.pk):
         tries[row.case_index, row.repetition].append(row)
     return tries
 
 
-def later_tries_of(attempt: EvalAttempt) -> Sequence[EvalAttempt]:
+def find_later_tries(attempt: EvalAttempt) -> Sequence[EvalAttempt]:
     """Return the later tries of an attempt in other runs, the oldest first."""
     return list(
-        _later_tries(attempt.run_id).filter(case_index=attempt.case_index, repetition=attempt.repetition)
+        _query_later_tries(attempt.run_id).filter(
+            case_index=attempt.case_index, repetition=attempt.repetition
+        )
     )
 
 
-def _later_tries(first_run_id: str) -> QuerySet[EvalAttempt]:
+def _query_later_tries(first_run_id: str) -> QuerySet[EvalAttempt]:
     rows = EvalAttempt.objects.filter(run__source=RETRY, run__repeats=first_run_id)
     return rows.defer("actual", "traceback").order_by("run__created_at", "pk")
 
@@ -73,9 +75,9 @@ class AttemptTries:
     later: Sequence[EvalAttempt]
 
 
-def tries_of(attempt: EvalAttempt) -> AttemptTries | None:
+def find_tries(attempt: EvalAttempt) -> AttemptTries | None:
     """Return the tries of an attempt, or of the attempt that it retries. None if it has no later ones."""
     same_attempts = EvalAttempt.objects.filter(case_index=attempt.case_index, repetition=attempt.repetition)
     first = same_attempts.filter(run=rerun.find_first_run_id(attempt.run)).defer("actual").first()
-    later_tries = later_tries_of(first) if first else ()
+    later_tries = find_later_tries(first) if first else ()
     return AttemptTries(first, later_tries) if first and later_tries else None

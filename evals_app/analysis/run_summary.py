@@ -164,7 +164,7 @@ def summary(run: EvalRun) -> Summary:
         model_usage(run),
         _means(run),
         _reasons(run),
-        _losses(run) if run.errors else [],
+        _find_losses(run) if run.errors else [],
     )
 
 
@@ -207,7 +207,7 @@ def _reasons(run: EvalRun) -> list[Reason]:
     return [Reason(metric, text, times) for metric, text, times in reasons[:REASONS]]
 
 
-def _losses(run: EvalRun) -> list[Loss]:
+def _find_losses(run: EvalRun) -> list[Loss]:
     """Return why attempts have no outcome, the most frequent reason first."""
     lost = run.attempts.filter(status=Status.ERROR, error_type__in=LOST_REASONS)
     counts = lost.values_list("error_type").annotate(times=Count("pk"), message=Min("error"))

@@ -189,7 +189,7 @@ async def get_results(request: HttpRequest, run_id: RunId) -> Any:
 @router.get("/attempts/{int:attempt}", response={200: dict[str, Any], **REFUSALS})
 async def get_attempt(request: HttpRequest, attempt: int) -> dict[str, Any]:
     """Return one attempt with its scores, what the agent did, and its later tries in other runs."""
-    return await units_of_work.read(_attempt, attempt)
+    return await units_of_work.read(_read_attempt, attempt)
 
 
 @router.post("/runs/{run_id}/cancel", response={202: dict[str, Any], **REFUSALS})
@@ -200,9 +200,9 @@ async def cancel_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, An
     return Status(202, await read_facts(run_id))
 
 
-def _attempt(pk: int) -> dict[str, Any]:
+def _read_attempt(pk: int) -> dict[str, Any]:
     attempt = run_summary.find_attempt(pk)
-    return run_json.attempt_json(attempt, retries.later_tries_of(attempt))
+    return run_json.attempt_json(attempt, retries.find_later_tries(attempt))
 
 
 def _evalsets(app: str) -> list[EvalSetOut]:

@@ -60,7 +60,7 @@ class Console:
         metrics = ", ".join(
             f"{column.name} ≥ {format_score(column.threshold)}" for column in run_summary.columns_of(run)
         )
-        self._line(f"{run.evalset.path}: {_extent(run)}")
+        self._line(f"{run.evalset.path}: {_describe_extent(run)}")
         self._line(f"  {metrics or 'no metric with a verdict'} ({run.config_source})")
         for warning in json.loads(run.warnings):
             self._line(warning, "warning", "33")
@@ -118,7 +118,7 @@ class Console:
 
     def write_retries(self, run: EvalRun) -> None:
         """Write how many attempts of a run passed at first and after retries, if any were retried."""
-        if tried_again := retries.retries_of(run):
+        if tried_again := retries.find_retries(run):
             self._line(f"{run.evalset.path}: {tried_again.text} (run {run.id}). First outcomes count.")
 
     def write_gate_result(self, result: GateResult) -> None:
@@ -196,7 +196,7 @@ class Console:
         return "" if seconds is None else f" · about {format_estimate(seconds)} left"
 
 
-def _extent(run: EvalRun) -> str:
+def _describe_extent(run: EvalRun) -> str:
     """Return the number of cases and repetitions of a run; of a retry, its attempts and the run of their outcomes."""
     if run.source == RETRY:
         return f"{run.total} attempt{'s' * (run.total != 1)} of run {run.repeats_id} again"

@@ -75,7 +75,7 @@ def test_new_outcome_of_an_attempt_that_had_none_counts_as_its_first(first):
     retry(first, {("c", 2): passing(), ("b", 1): failing(), ("c", 1): passing()})
     first.refresh_from_db()
     assert (first.passed, first.failed, first.errors) == (4, 1, 1)
-    assert retries.retries_of(first).text == "5 of 6 after retries, 4 at first"
+    assert retries.find_retries(first).text == "5 of 6 after retries, 4 at first"
 
 
 def test_later_tries_enter_no_rate_history_trend_or_gate(first):
@@ -114,7 +114,7 @@ def test_second_retry_tries_what_passed_in_no_try(first):
     assert progress.progress_of(first).not_passed == 1
     [second] = retry(first, {("c", 1): passing()})
     assert (second.repeats, names_of(second)) == (first, [("c", 1)])
-    assert retries.retries_of(first).passed == 6
+    assert retries.find_retries(first).passed == 6
     assert not progress.progress_of(first).can_retry
     with pytest.raises(BadInput, match="No attempt of the run failed or erred in all its tries"):
         rerun.retry(first)

@@ -78,7 +78,7 @@ def test_first_outcomes_count_again_and_later_tries_have_a_run(run):
     assert read_outcomes(retry) == {"b": "passed", "c": "passed"}
     assert (retry.repeats, retry.status, retry.total, retry.passed) == (run, "done", 2, 2)
     assert (json.loads(retry.case_ids), retry.config, retry.version) == (["b", "c"], run.config, run.version)
-    assert retries.retries_of(run).text == "3 of 3 after retries, 1 at first"
+    assert retries.find_retries(run).text == "3 of 3 after retries, 1 at first"
     assert list(MetricResult.objects.order_by("pk").values_list("pk", "score")) == scores
     assert not run.attempts.get(case_id="b").results.exists()
     assert retry.attempts.get(case_id="b").results.count() == 2
@@ -124,7 +124,7 @@ def test_each_try_after_an_outcome_has_a_run_and_interruptions_stay_with_their_t
     interrupted = first.attempts.get(case_id="c")
     assert interrupted.tries == 2
     assert [(tried["try"], tried["error_type"]) for tried in interrupted.earlier_tries] == [(1, PROCESS_GONE)]
-    assert retries.retries_of(run).text == "2 of 3 after retries, 1 at first"
+    assert retries.find_retries(run).text == "2 of 3 after retries, 1 at first"
 
 
 def test_attempt_that_was_only_interrupted_stays_as_it_is(run):

@@ -57,7 +57,7 @@ def _section(run: EvalRun) -> dict[str, Any]:
         "run": run,
         "summary": run_summary.summary(run),
         "tally": case_matrix.tally(run),
-        "retries": retries.retries_of(run),
+        "retries": retries.find_retries(run),
         "bar": run_summary.bar(run),
         "groups": case_matrix.matrix(run, size=max(1, run.total)).groups,
         "columns": run_summary.columns_of(run),

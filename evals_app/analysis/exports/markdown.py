@@ -42,14 +42,14 @@ def as_markdown(results: Sequence[GateResult], address: str = "") -> str:
         results: the runs.
         address: base URL of a DevUI server that shows them; "": no links.
     """
-    blocks = [f"### Evals {_outcome(results)}"]
+    blocks = [f"### Evals {_title_outcome(results)}"]
     blocks += [_verdict(result) for result in results]
     for result in results:
         blocks += _details(result, address, title=f"#### {_name(result.run)}" if len(results) > 1 else "")
     return _fit(blocks)
 
 
-def _outcome(results: Sequence[GateResult]) -> str:
+def _title_outcome(results: Sequence[GateResult]) -> str:
     if any(result.run.status == EvalRun.Status.CANCELLED for result in results):
         return "stopped"
     return "failed" if any(result.fails for result in results) else "passed"
@@ -73,7 +73,7 @@ def _verdict(result: GateResult) -> str:
     listed = {*comparison.regressions, *comparison.doubts} if comparison else set()
     own = [why for why in result.fails if why not in listed]
     mark = "❌" if result.fails else "✅"
-    tried_again = retries.retries_of(run)
+    tried_again = retries.find_retries(run)
     after = f" ({tried_again.text})" if tried_again else ""
     head = f"{mark} {_name(run)}: {run.passed:,} of {run.total:,} attempts passed{after}. {_whole(result)}"
     return "\n".join([head, "", *_bullets([text(why) for why in own])]).rstrip()

@@ -38,7 +38,7 @@ def _run_json(run: EvalRun) -> dict[str, Any]:
 
 def retries_json(run: EvalRun) -> dict[str, Any] | None:
     """Return the runs that tried attempts of a run again, and how many attempts passed in any try; None without any."""
-    tried_again = retries.retries_of(run)
+    tried_again = retries.find_retries(run)
     if tried_again is None:
         return None
     return {"passed": tried_again.passed, "runs": [retry.id for retry in tried_again.runs]}
