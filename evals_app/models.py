@@ -291,6 +291,11 @@ class EvalAttempt(models.Model):
             return None
         return self.finished_at - self.started_at
 
+    @property
+    def active_seconds(self) -> float | None:
+        """Duration in seconds without waits for unavailable models; None until it has ended."""
+        return None if self.seconds is None else self.seconds - self.waited_seconds
+
 
 class MetricResult(models.Model):
     """Result of one metric for one attempt: for one turn, or (invocation null) for the whole attempt."""

@@ -19,6 +19,7 @@ from evals_app.analysis.comparison import Comparison
 from evals_app.analysis.outcomes import CaseKey, Outcomes, Past, Sameness
 from evals_app.analysis.score_changes import ScoresByMetric, compare_scores
 from evals_app.cases import version_contents
+from evals_app.files.tags import TAGS
 from evals_app.models import (
     CONFIRMATION,
     REPEAT_SOURCES,
@@ -204,7 +205,7 @@ def _comparable_case(value: Any) -> Any:
     return [_comparable_case(item) for item in value] if isinstance(value, list) else value
 
 
-_UNSEEN = {"creation_timestamp", "invocation_id"}
+_UNSEEN = {"creation_timestamp", "invocation_id", TAGS}
 
 
 def _digest(value: Any) -> str:
@@ -270,14 +271,9 @@ def _outcomes(same: Sameness, attempts: Sequence[EvalAttempt]) -> Outcomes:
         attempt=attempt_to_open.pk if attempt_to_open else None,
         session=attempt_to_open.session_id if attempt_to_open else None,
         tokens=_mean(attempt.total_tokens or None for attempt in judged),
-        seconds=_mean(_active_seconds(attempt) for attempt in judged),
+        seconds=_mean(attempt.active_seconds for attempt in judged),
         cost=_mean(attempt.cost if attempt.total_tokens else None for attempt in judged),
     )
-
-
-def _active_seconds(attempt: EvalAttempt) -> float | None:
-    """Return the duration of an attempt without waits for unavailable models."""
-    return None if attempt.seconds is None else attempt.seconds - attempt.waited_seconds
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

@@ -14,6 +14,8 @@ from django.db.models import Case, Count, IntegerField, Max, Min, Q, Value, When
 from evals_app.analysis import retries, statistics
 from evals_app.analysis.run_summary import Column, bar, columns_of, summary
 from evals_app.analysis.statistics import Rate
+from evals_app.cases.case_tags import tags_by_index
+from evals_app.files.tags import sort_tags
 from evals_app.metrics.metric import label_of
 from evals_app.models import RETRY, EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.attempt_status import HAS_OUTCOME, has_outcome
@@ -43,6 +45,7 @@ class Filters:
     cause: str = ""
     metric: str = ""
     text: str = ""
+    tag: str = ""
     flaky: bool = False
     order: str = "worst"
     page: str = ""
@@ -56,6 +59,7 @@ class Filters:
             cause=query.get("cause", ""),
             metric=query.get("metric", ""),
             text=query.get("q", "").strip(),
+            tag=query.get("tag", ""),
             flaky=query.get("mixed") == "1",
             order=requested_order if requested_order in {"worst", "file"} else order,
             page=query.get("page", ""),
@@ -64,7 +68,7 @@ class Filters:
     @property
     def narrow(self) -> bool:
         """Tell whether a filter is set."""
-        return bool(self.status or self.cause or self.metric or self.text or self.flaky)
+        return bool(self.status or self.cause or self.metric or self.text or self.tag or self.flaky)
 
 
 @dataclass(frozen=True)
@@ -199,14 +203,16 @@ class Matrix:
         statuses: (outcome, cases) of the whole run, the worst first.
         causes: the commonest causes of the whole run, however the page is filtered.
         flaky: number of cases have repetitions that came to different outcomes.
+        tags: the tags of the cases of the whole run; [] without any.
     """
 
     columns: list[Column]
     groups: list[Group]
-    page: Page[_CaseSummary]
+    page: Page[CaseSummary]
     statuses: list[tuple[str, int]]
     causes: list[Group]
     flaky: int
+    tags: list[str]
 
     @property
     def rows(self) -> list[CaseRow]:
@@ -215,8 +221,8 @@ class Matrix:
 
 
 @dataclass(frozen=True)
-class _CaseSummary:
-    """Facts of a case that are read before its row."""
+class CaseSummary:
+    """Facts of a case that are read before its row: its worst attempt, and its outcomes."""
 
     index: int
     id: str
@@ -227,6 +233,7 @@ class _CaseSummary:
 
     @property
     def is_flaky(self) -> bool:
+        """Tell whether its repetitions have different outcomes."""
         return 0 < self.passed < self.judged
 
 
@@ -237,8 +244,11 @@ def matrix(run: EvalRun, filters: Filters | None = None, size: int = PAGE) -> Ma
         size: cases of a page.
     """
     filters = filters or Filters()
-    cases = _case_summaries(run)
+    cases = read_case_summaries(run)
     matching_cases = [case for case in cases if _is_wanted(case, filters)]
+    tags = tags_by_index(run.version)
+    if filters.tag:
+        matching_cases = [case for case in matching_cases if filters.tag in tags[case.index]]
     if filters.metric:
         missed = _cases_failing_metric(run, filters.metric)
         matching_cases = [case for case in matching_cases if case.index in missed]
@@ -256,6 +266,7 @@ def matrix(run: EvalRun, filters: Filters | None = None, size: int = PAGE) -> Ma
         statuses=_statuses(cases),
         causes=_causes(cases),
         flaky=0 if run.source == RETRY else sum(case.is_flaky for case in cases),
+        tags=sort_tags(tag for case in cases for tag in tags[case.index]),
     )
 
 
@@ -278,7 +289,7 @@ def tally(run: EvalRun) -> Tally:
     """
     if run.source == RETRY:
         return Tally(Rate(0, 0), [], 0)
-    judged = [case for case in _case_summaries(run) if case.judged]
+    judged = [case for case in read_case_summaries(run) if case.judged]
     reliable = []
     for k in range(1, run.num_runs + 1):
         chances = [statistics.pass_hat_k(case.passed, case.judged, k) for case in judged]
@@ -289,7 +300,7 @@ def tally(run: EvalRun) -> Tally:
     return Tally(Rate(sum(case.passed / case.judged for case in judged), len(judged)), reliable, flaky)
 
 
-def _case_summaries(run: EvalRun) -> list[_CaseSummary]:
+def read_case_summaries(run: EvalRun) -> list[CaseSummary]:
     """Return the cases of a run in the order of their file, in one query."""
     rank = Case(
         *(When(status=name, then=Value(rank)) for name, rank in SEVERITY.items()),
@@ -305,11 +316,11 @@ def _case_summaries(run: EvalRun) -> list[_CaseSummary]:
     )
     values = rows.order_by("case_index").values_list("case_index", "id", "worst", "why", "passed", "judged")
     return [
-        _CaseSummary(index, name, worst, why or "", *counts) for index, name, worst, why, *counts in values
+        CaseSummary(index, name, worst, why or "", *counts) for index, name, worst, why, *counts in values
     ]
 
 
-def _is_wanted(case: _CaseSummary, filters: Filters) -> bool:
+def _is_wanted(case: CaseSummary, filters: Filters) -> bool:
     return (
         (not filters.status or BY_SEVERITY.get(case.worst) == filters.status)
         and (not filters.cause or case.cause == filters.cause)
@@ -326,7 +337,7 @@ def _cases_failing_metric(run: EvalRun, metric: str) -> set[int]:
 
 
 def _group_rows(
-    window: Sequence[_CaseSummary], rows: Mapping[int, CaseRow], sizes: Mapping[tuple[int, str], int] | None
+    window: Sequence[CaseSummary], rows: Mapping[int, CaseRow], sizes: Mapping[tuple[int, str], int] | None
 ) -> list[Group]:
     if sizes is None:
         return [Group("", "", len(window), [rows[case.index] for case in window])] if window else []
@@ -339,12 +350,12 @@ def _group_rows(
     ]
 
 
-def _statuses(cases: Iterable[_CaseSummary]) -> list[tuple[str, int]]:
+def _statuses(cases: Iterable[CaseSummary]) -> list[tuple[str, int]]:
     ranks = Counter(case.worst for case in cases)
     return [(str(name), ranks[rank]) for name, rank in SEVERITY.items() if ranks[rank]]
 
 
-def _causes(cases: Iterable[_CaseSummary]) -> list[Group]:
+def _causes(cases: Iterable[CaseSummary]) -> list[Group]:
     counted = Counter((case.worst, case.cause) for case in cases if case.cause)
     common = sorted(counted.items(), key=lambda item: (-item[1], -item[0][0], item[0][1]))
     return [Group(BY_SEVERITY[worst], cause, count) for (worst, cause), count in common[:CAUSES_SHOWN]]

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db.models import Avg, Count, Min, Q, Sum
 
+from evals_app.analysis.latency import Latency, measure_latency
 from evals_app.metrics.metric import label_of
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.attempt_status import LOST_REASONS
@@ -85,7 +86,7 @@ class ModelUsage:
 
 @dataclass(frozen=True)
 class Summary:
-    """A run in numbers."""
+    """A run in numbers. `latency`: of its attempts, after it has ended."""
 
     run: EvalRun
     seconds: float | None
@@ -93,6 +94,7 @@ class Summary:
     means: list[tuple[Column, float | None]] = field(default_factory=list)
     reasons: list[Reason] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
+    latency: Latency | None = None
 
     @property
     def tokens(self) -> int:
@@ -165,6 +167,7 @@ def summary(run: EvalRun) -> Summary:
         _means(run),
         _reasons(run),
         _find_losses(run) if run.errors else [],
+        None if run.active else measure_latency(run),
     )
 
 

@@ -26,6 +26,18 @@ def format_probability(value: float) -> str:
     return "p < 0.0001" if value < 0.0001 else f"p = {value:.2g}"
 
 
+def format_percent(value: float | None) -> str:
+    """Return a share in percent, such as 83 %; an en dash for None. Only what is all or nothing is 100 or 0."""
+    if value is None:
+        return "–"
+    rounded = round(100 * value)
+    if rounded in (0, 100) and value not in (0.0, 1.0):
+        return (
+            f"{100 * value:.1f} %" if 0.0005 <= value <= 0.9995 else ("<0.1 %" if value < 0.5 else ">99.9 %")
+        )
+    return f"{rounded} %"
+
+
 @dataclass(frozen=True)
 class Spread:
     """Spread of scores. `deviation` is the sample's standard deviation; None for a single score."""
@@ -86,6 +98,15 @@ def spread(scores: Iterable[float]) -> Spread | None:
     squares = math.fsum((value - mean) ** 2 for value in values)
     deviation = math.sqrt(squares / (len(values) - 1)) if len(values) > 1 else None
     return Spread(mean, deviation, min(values), max(values))
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return a percentile by nearest rank: the smallest value that at least this share of the values does not exceed.
+
+    It is always one of the values; of fewer than 20 the 95th percentile is the largest.
+    """
+    ordered = sorted(values)
+    return ordered[max(1, math.ceil(share * len(ordered) - _TIE)) - 1]
 
 
 def sign_flip(differences: Iterable[float]) -> float:

@@ -16,6 +16,7 @@ from evals_app.cases.form_fields import FormField, Nested, browser_text, field_t
 from evals_app.files.content import FINAL_STATE, TURN_STATES
 from evals_app.files.scenario_plan import ConversationPlan
 from evals_app.files.schema import DEFAULT_USER
+from evals_app.files.tags import MAX_TAG_LENGTH, TAGS, read_tags, require_tag, split_tags
 
 Json = dict[str, Any]
 
@@ -38,6 +39,7 @@ def form_of(case: Json) -> Nested:
     turn_states = states if isinstance(states, list) else []
     return {
         "case_id": case.get("eval_id") or "",
+        "tags": ", ".join(read_tags(case)),
         "kind": "scenario" if case.get("conversation_scenario") else "conversation",
         "turns": [
             _turn_form(turn, at, turn_states[at] if at < len(turn_states) else None)
@@ -127,8 +129,22 @@ class AppliedForm:
         _set_field(case, "session_input", self._session(base.get("session_input")))
         _set_field(case, "rubrics", self._rubrics(self._data, "rubrics", base.get("rubrics")))
         _set_field(case, FINAL_STATE, self._state("final_state", base.get(FINAL_STATE)))
+        _set_field(case, TAGS, self._tags(base))
         _set_field(case, TURN_STATES, _turn_states(base.get(TURN_STATES), states))
         return case
+
+    def _tags(self, base: Json) -> Any:
+        """Return the tags of the field; the old ones if they are the same, None without any."""
+        old = base.get(TAGS)
+        tags = split_tags(field_word(self._data, "tags", ", ".join(read_tags(base))))
+        for tag in tags:
+            try:
+                require_tag(tag)
+            except ValueError as error:
+                self.errors["tags"] = f"{tag[:MAX_TAG_LENGTH]!r} {error}."
+        if not tags:
+            return old if old == [] else None
+        return tags
 
     def _turn(self, at: int, form: Nested, turns: list[Json]) -> Json:
         origin = _origin(form, turns)
@@ -315,7 +331,7 @@ class CaseForm:
 
 
 PLAIN = (
-    *("case_id", "starting_prompt", "goal", "style", "plan", "persona_json"),
+    *("case_id", "tags", "starting_prompt", "goal", "style", "plan", "persona_json"),
     *("app_name", "user_id", "session_id", "state", "final_state"),
 )
 RUBRIC = ("origin", "id", "property", "description", "type")

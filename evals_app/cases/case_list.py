@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from django.core.paginator import Page, Paginator
+
+from evals_app.files.tags import UNTAGGED, read_tags, sort_tags
 
 PAGE_SIZE = 100
 """Cases per page."""
@@ -21,15 +25,23 @@ class CaseRow:
     turns: int
     scenario: bool
     says: str
+    tags: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class CaseList:
-    """Page of the cases that match a text. `total`: number of cases of the evalset."""
+    """Page of the cases that match a search.
+
+    Attributes:
+        text: the search: words of ids and texts, and `tag:NAME`, or `tag:"NAME"`, for cases with a tag.
+        total: number of cases of the evalset.
+        tags: (tag, the search for it, number of cases) of the evalset, `untagged` last; [] without any.
+    """
 
     text: str
     page: Page[CaseRow]
     total: int
+    tags: Sequence[tuple[str, str, int]] = ()
 
     @classmethod
     def of(
@@ -48,19 +60,42 @@ class CaseList:
             contents: of all cases in the same order; empty for an invalid file.
             page: number of the page; empty: the page with the case at index `opened`.
         """
-        needle = text.strip().casefold()
+        wanted_tags, needle = _parse_search(text)
         cases = [
-            CaseRow(place, **{name: summary[name] for name in _SHOWN})
+            CaseRow(
+                place,
+                **{name: summary[name] for name in _SHOWN},
+                tags=read_tags(contents[place]) if place < len(contents) else (),
+            )
             for place, summary in enumerate(summaries)
         ]
+        counts = Counter(tag for case in cases for tag in case.tags or (UNTAGGED,))
+        cases = [case for case in cases if wanted_tags <= set(case.tags or (UNTAGGED,))]
         if needle:
             cases = [case for case in cases if _matches(case, contents, needle)]
         places = [case.place for case in cases]
         number = page or (places.index(opened) // size + 1 if opened in places else 1)
-        return cls(text.strip(), Paginator(cases, max(1, size)).get_page(number), len(summaries))
+        return cls(
+            text.strip(),
+            Paginator(cases, max(1, size)).get_page(number),
+            len(summaries),
+            [(tag, tag_search(tag), counts[tag]) for tag in sort_tags(counts)],
+        )
 
 
 _SHOWN = ("id", "turns", "scenario", "says")
+_TAG = re.compile(r'(?:^|(?<=\s))tag:(?:"([^"]*)"|(\S+))')
+
+
+def tag_search(tag: str) -> str:
+    """Return the search for the cases with a tag."""
+    return f'tag:"{tag}"' if " " in tag else f"tag:{tag}"
+
+
+def _parse_search(text: str) -> tuple[set[str], str]:
+    """Return the tags of a search, and its other words in lower case."""
+    tags = {quoted or word for quoted, word in _TAG.findall(text)}
+    return tags, " ".join(_TAG.sub("", text).split()).casefold() if tags else text.strip().casefold()
 
 
 def _matches(case: CaseRow, contents: Sequence[Mapping[str, Any]], needle: str) -> bool:

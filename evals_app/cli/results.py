@@ -91,11 +91,12 @@ def report(runs: Sequence[EvalRun], gate: Gate, options: dict[str, Any], console
         return COULD_NOT_RUN
     if any(run.shard for run in runs):
         return 0
-    if gate != NO_GATE:
-        for result in results:
+    for result in results:
+        console.write_figures(result)
+        if gate != NO_GATE:
             console.write_gate_result(result)
-        if options.get("confirm"):
-            console.write_unrepeated_cases(results)
+    if gate != NO_GATE and options.get("confirm"):
+        console.write_unrepeated_cases(results)
     return NOT_ALL_PASSED if any(result.fails for result in results) else 0
 
 

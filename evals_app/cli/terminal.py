@@ -7,9 +7,11 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from evals_app.analysis import retries, run_summary
+from evals_app.analysis import baselines, retries, run_summary
 from evals_app.analysis.case_verdicts import MIN_CONFIRMING_HISTORY
 from evals_app.analysis.ci_gate import GateResult
+from evals_app.analysis.figure_text import describe_amounts, describe_scores, describe_slice
+from evals_app.analysis.slices import read_slices
 from evals_app.cli.terminal_text import LineWriter, Output, as_single_line, pad_to_columns, shorten
 from evals_app.metrics.score_text import describe_score, format_score
 from evals_app.models import RETRY, EvalAttempt, EvalRun, MetricResult
@@ -107,6 +109,15 @@ class Console:
         self._line(f"  {run.passed} of {run.total} passed{rest} in {took:.1f} s (run {run.id})")
         if run.status == EvalRun.Status.STOPPED:
             self._line(f"{run.stopped_because} To continue: --resume {run.id}", "stopped", "33")
+
+    def write_figures(self, result: GateResult) -> None:
+        """Write scores, amounts and slices of a run, with the earlier ones if there is a comparison."""
+        run = result.run
+        self._line(f"{run.evalset.path}: {describe_amounts(run, baselines.currency_of(run))}")
+        for metric, says in describe_scores(run, result.comparison).items():
+            self._line(f"  {metric}: {says}")
+        for tagged in read_slices(run, result.comparison):
+            self._line(f"  tag {tagged.tag}: {describe_slice(tagged)}")
 
     def write_confirmation(self, runs: Sequence[EvalRun]) -> None:
         """Write which cases are repeated because they look worse than the baseline."""

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from evals_app.files.content import BOTH_SPELLINGS, Content, FunctionCall, FunctionResponse, Metadata, Part
+from evals_app.files.tags import require_distinct_tags, require_tag
 from sessions_app import scopes
 
 CALLS, EVENTS = "intermediate-data", "invocation-events"
@@ -175,8 +176,11 @@ class SessionInput(Strict):
     state: dict[str, Any] = Field(default_factory=dict)
 
 
+Tags = Annotated[list[Annotated[str, AfterValidator(require_tag)]], AfterValidator(require_distinct_tags)]
+
+
 class EvalCase(Strict):
-    """Conversation to evaluate. Unknown fields are kept."""
+    """Conversation to evaluate. Unknown fields are kept. `devui_tags` is DevUI's; ADK ignores it."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -187,6 +191,7 @@ class EvalCase(Strict):
     creation_timestamp: float = 0.0
     rubrics: list[Rubric] | None = None
     final_session_state: dict[str, Any] | None = Field(default_factory=dict)
+    devui_tags: Tags | None = None
 
     @model_validator(mode="after")
     def one_kind_of_conversation(self) -> EvalCase:

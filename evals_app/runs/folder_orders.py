@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evals_app.files import library
+from evals_app.files.tags import UNTAGGED, read_tags
 from evals_app.metrics import config as configs
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import run_orders
@@ -112,6 +113,40 @@ def deal_cases(
         if shard.choose(cases):
             requests.append(replace(wish, shard=shard))
         shard = shard.after(cases)
+    return requests
+
+
+def choose_tagged_cases(
+    agents: AgentsFolder, app_name: str, wishes: Sequence[EvalsetRequest], tags: Sequence[str]
+) -> list[EvalsetRequest]:
+    """Return the requests for the cases that have one of the tags, or none of any if `untagged` is among them.
+
+    Evalsets without such a case are left out.
+
+    Raises:
+        BadInput: no tag is given.
+        NotFound: an evalset or a case does not exist, or no case has a tag.
+    """
+    if not tags:
+        raise BadInput("--tags names no tag.", hint="Give tags separated by commas, or leave it out.")
+    requests: list[EvalsetRequest] = []
+    existing_tags: set[str] = set()
+    for wish in wishes:
+        evalset = find_evalset(agents, app_name, wish.evalset)
+        contents = json.loads(library.current_version(evalset).content)["eval_cases"]
+        cases = [
+            (case_id, set(read_tags(contents[index]) or [UNTAGGED]))
+            for index, case_id in run_orders.choose_cases(evalset, wish.cases)
+        ]
+        existing_tags.update(*(case_tags for _, case_tags in cases))
+        if tagged_ids := [case_id for case_id, case_tags in cases if not case_tags.isdisjoint(tags)]:
+            requests.append(replace(wish, cases=tagged_ids))
+    if unknown := [tag for tag in tags if tag not in existing_tags]:
+        listed = ", ".join(sorted(existing_tags - {UNTAGGED}))
+        raise NotFound(
+            f"No case has the tag {unknown[0]!r}.",
+            hint=f"Tags of the cases: {listed}." if listed else "The cases have no tags.",
+        )
     return requests
 
 

@@ -9,11 +9,13 @@ from django import template
 
 from evals_app.analysis.case_verdicts import CaseChange, Verdict
 from evals_app.analysis.outcomes import Outcomes
-from evals_app.analysis.statistics import format_probability
+from evals_app.analysis.statistics import format_percent, format_probability
 from evals_app.cli.terminal_text import shorten
 from evals_app.models import EvalRun
 
 register = template.Library()
+
+register.filter("percent", format_percent)
 
 PIPS = 10
 """Maximum number of repetitions that are shown as marks; of more the count is shown."""
@@ -38,19 +40,6 @@ VERDICTS = {
 def brief(case_id: str) -> str:
     """`{{ row.id|brief|name }}`: an id as lists show it; of an endless one a part before its end is left out."""
     return shorten(case_id, LONGEST_ID)
-
-
-@register.filter
-def percent(value: float | None) -> str:
-    """`{{ 0.8333|percent }}`: 83 %; an en dash for none. Only what is all or nothing is 100 or 0."""
-    if value is None:
-        return "–"
-    rounded = round(100 * value)
-    if rounded in (0, 100) and value not in (0.0, 1.0):
-        return (
-            f"{100 * value:.1f} %" if 0.0005 <= value <= 0.9995 else ("<0.1 %" if value < 0.5 else ">99.9 %")
-        )
-    return f"{rounded} %"
 
 
 @register.filter

@@ -13,6 +13,7 @@ from evals_app.analysis.case_verdicts import CaseChange, Verdict
 from evals_app.analysis.comparison import Comparison
 from evals_app.analysis.exports import comparison_page
 from evals_app.analysis.side_by_side import ChosenAttempts
+from evals_app.analysis.slices import read_slices
 from evals_app.models import CONFIRMATION, EvalRun
 from sessions_app.errors import NotFound
 from sessions_app.http import download_page, render_partial
@@ -84,6 +85,7 @@ def _comparison_context(request: HttpRequest, then: EvalRun, now: EvalRun) -> di
         "sides": side_by_side.read_case(then, now, opened, ChosenAttempts.read(request.GET))
         if opened
         else None,
+        "slices": read_slices(now, comparison),
         "verdict": verdict if verdict in list(Verdict) else "",
         "text": text,
     }

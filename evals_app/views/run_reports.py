@@ -12,6 +12,7 @@ from django.views.decorators.http import require_safe
 from evals_app.analysis import adk_result_json, attempt_detail, baselines, case_matrix, run_summary
 from evals_app.analysis.ci_gate import Gate
 from evals_app.analysis.exports import html_page, junit, markdown, run_csv, run_json
+from evals_app.analysis.slices import read_slices
 from evals_app.models import EvalRun
 from evals_app.runs import rerun
 from sessions_app import prices
@@ -41,6 +42,7 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
         "kept": [(name, request.GET[name]) for name in KEPT if request.GET.get(name)],
         "baseline": baseline,
         "against": against,
+        "slices": [] if eval_run.active else read_slices(eval_run, against),
         "changes": baselines.changes_by_index(eval_run, against) if against else {},
         "detail": _detail(eval_run, request.GET.get("attempt", "")),
         "models": json.loads(eval_run.agent_models),

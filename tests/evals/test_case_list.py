@@ -56,7 +56,7 @@ async def test_cases_are_searched_by_id_and_by_any_text(many):
     assert names(await page_at(many, "?q=answer+6993")) == ["case_999"]
     nothing = await page_at(many, "?q=user_content")
     assert names(nothing) == []
-    assert "No case has" in nothing
+    assert "No case matches" in nothing
     assert 'value="user_content"' in nothing
     assert "Run all 1,000 cases" in nothing
 
@@ -69,7 +69,7 @@ async def test_a_case_that_is_opened_is_on_the_page_that_is_shown(many):
 
 async def test_only_matching_cases_are_run(many, process):
     html = await page_at(many, "?q=case_77")
-    assert "Run all 11 cases that have this text" in html
+    assert "Run all 11 cases that match" in html
     await start_run(many, "many", metric=["response_match_score"], cases_with="case_77")
     run = await units_of_work.read(EvalRun.objects.get)
     assert run.total == 11

@@ -106,10 +106,15 @@ def test_verdict_of_the_run_comes_first_then_cases_amounts_and_links():
         "**Unclear (1)**",
         "- `unsure`: 1 of 1 passed before, 0 of 1 after: repeat it 4 times.",
     ]
-    assert lines[11].startswith("In all: ")
-    assert lines[12] == "- tokens of an attempt: 100 tokens → 150 tokens (mean of 2 cases, +50%)"
+    assert lines[11:14] == [
+        "**Scores (2)**",
+        "- `tool_trajectory_avg_score`: mean 0.5",
+        "- `response_match_score`: mean 1",
+    ]
+    assert lines[14].startswith("In all: ")
+    assert lines[15] == "- tokens of an attempt: 100 tokens → 150 tokens (mean of 2 cases, +50%)"
     here = f"https://devui.example.com/here/evals/runs/{result.run.id}/"
-    assert lines[13] == f"[Run]({here}) · [Comparison]({here}compare/?with={result.then.id})"
+    assert lines[16] == f"[Run]({here}) · [Comparison]({here}compare/?with={result.then.id})"
 
 
 def test_runs_of_the_same_agent_have_no_verdict_on_the_whole():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evals_app.analysis.outcomes import Outcomes, Sameness
+from evals_app.analysis.statistics import format_percent
 from evals_app.templatetags import eval_results as filters
 from sessions_app.templatetags.devui import money
 
@@ -23,7 +24,7 @@ from sessions_app.templatetags.devui import money
     ],
 )
 def test_only_all_and_nothing_are_a_hundred_and_none_in_a_hundred(value, message):
-    assert filters.percent(value) == message
+    assert format_percent(value) == message
 
 
 @pytest.mark.parametrize(

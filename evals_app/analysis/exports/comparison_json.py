@@ -9,6 +9,7 @@ from evals_app.analysis import baselines
 from evals_app.analysis.case_verdicts import CaseChange
 from evals_app.analysis.comparison import Comparison
 from evals_app.analysis.outcomes import Outcomes
+from evals_app.analysis.slices import read_slices
 from evals_app.analysis.trends import Trend
 from evals_app.models import EvalRun
 
@@ -36,6 +37,7 @@ def comparison_facts(then: EvalRun, now: EvalRun, comparison: Comparison) -> dic
             _select(score, "metric", "cases", "before", "after", "probability", "is_worse", "is_better")
             for score in comparison.scores
         ],
+        "slices": [tagged.as_json() for tagged in read_slices(now, comparison)],
         "regressions": comparison.regressions,
         "cases": [_case(case) for case in comparison.cases],
     }

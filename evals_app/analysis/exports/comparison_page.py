@@ -10,6 +10,7 @@ from django.template.loader import render_to_string
 from evals_app.analysis import agent_changes, baselines, side_by_side
 from evals_app.analysis.case_verdicts import CaseChange, Verdict
 from evals_app.analysis.side_by_side import TurnPair, TurnSide
+from evals_app.analysis.slices import read_slices
 from evals_app.models import EvalRun
 from sessions_app.presentation.text_diff import DiffPiece
 from sessions_app.redaction import redact_text, redact_texts
@@ -44,6 +45,7 @@ def comparison_html(then: EvalRun, now: EvalRun) -> str:
         "currency": baselines.currency_of(now),
         "one_currency": baselines.currency_of(then) == baselines.currency_of(now),
         "agents": agent_changes.read_agent_changes(comparison, redact_texts),
+        "slices": read_slices(now, comparison),
         "open_cases": [_open_case(then, now, case) for case in changed_cases[:MAX_OPEN_CASES]],
         "omitted": max(0, len(changed_cases) - MAX_OPEN_CASES),
     }

@@ -10,6 +10,7 @@ from django.template.loader import render_to_string
 
 from evals_app.analysis import attempt_detail, baselines, case_matrix, retries, run_summary
 from evals_app.analysis.exports.run_json import attempts_of
+from evals_app.analysis.slices import read_slices
 from evals_app.models import EvalAttempt, EvalRun
 from sessions_app import prices
 from sessions_app.redaction import redact_text, redact_texts
@@ -52,6 +53,7 @@ def _redact_attempt(attempt: EvalAttempt, run: EvalRun) -> EvalAttempt:
 
 def _section(run: EvalRun) -> dict[str, Any]:
     baseline = baselines.baseline_of(run)
+    against = baselines.compare_runs(baseline, run) if baseline else None
     order = sorted(attempts_of(run), key=lambda attempt: -case_matrix.SEVERITY[Status(attempt.status)])
     return {
         "run": run,
@@ -62,7 +64,8 @@ def _section(run: EvalRun) -> dict[str, Any]:
         "groups": case_matrix.matrix(run, size=max(1, run.total)).groups,
         "columns": run_summary.columns_of(run),
         "baseline": baseline,
-        "against": baselines.compare_runs(baseline, run) if baseline else None,
+        "against": against,
+        "slices": read_slices(run, against),
         "currency": prices.prices_from_json(json.loads(run.prices)).currency,
         "models": json.loads(run.agent_models),
         "warnings": json.loads(run.warnings),

@@ -12,11 +12,13 @@ from collections.abc import ItemsView, Iterator, Sequence
 
 from django.urls import get_script_prefix, reverse
 
-from evals_app.analysis import retries, run_summary
+from evals_app.analysis import retries
 from evals_app.analysis.case_verdicts import Verdict
 from evals_app.analysis.ci_gate import GateResult
 from evals_app.analysis.comparison import Amount
 from evals_app.analysis.exports.run_json import attempts_of
+from evals_app.analysis.figure_text import describe_amounts, describe_scores, describe_slice
+from evals_app.analysis.slices import read_slices
 from evals_app.models import EvalAttempt, EvalRun
 from sessions_app import prices
 from sessions_app.presentation.visible_text import escape_text
@@ -115,6 +117,10 @@ def _details(result: GateResult, address: str, title: str) -> Iterator[str]:
             yield from _list(
                 str(verdict).capitalize(), [f"{code(case.key.label)}: {text(case.reason)}" for case in cases]
             )
+    scores = describe_scores(result.run, result.comparison)
+    yield from _list("Scores", [f"{code(name)}: {says}" for name, says in scores.items()])
+    slices = read_slices(result.run, result.comparison)
+    yield from _list("Tags", [f"{code(tagged.tag)}: {describe_slice(tagged)}" for tagged in slices])
     yield "\n".join(_amounts(result))
     if links := _links(result, address):
         yield links
@@ -143,10 +149,7 @@ def _amounts(result: GateResult) -> Iterator[str]:
     """Yield cost, tokens and time of the run, and of an attempt against the baseline."""
     run = result.run
     currency = text(prices.prices_from_json(json.loads(run.prices)).currency)
-    usage = run_summary.model_usage(run)
-    totals = [_quantity("cost", usage.cost, currency), _quantity("tokens", usage.tokens, currency)]
-    totals.append(_quantity("seconds", run_summary.summary(run).seconds, currency))
-    yield f"In all: {', '.join(totals)}."
+    yield f"In all: {describe_amounts(run, currency)}."
     for amount in result.comparison.amounts if result.comparison else ():
         if amount.cases:
             yield f"- {_change(amount, currency)}"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from evals_app.analysis import case_matrix, retries, run_summary
+from evals_app.analysis.slices import read_slices
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 
 CHUNK = 200
@@ -29,6 +30,7 @@ def _run_json(run: EvalRun) -> dict[str, Any]:
         **run_facts(run),
         "rate": _rate_json(case_matrix.tally(run)),
         "retries": retries_json(run),
+        "slices": [tagged.as_json() for tagged in read_slices(run)],
         "attempts": [
             attempt_json(attempt, later_tries.get((attempt.case_index, attempt.repetition), ()))
             for attempt in attempts_of(run)

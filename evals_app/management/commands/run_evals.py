@@ -27,6 +27,7 @@ from evals_app.execution.local_runner import (
     quiet_logging,
     run_in_loop,
 )
+from evals_app.files.tags import split_tags
 from evals_app.models import REPEAT_SOURCES, EvalRun
 from evals_app.runs import folder_orders, rerun, run_orders
 from evals_app.runs.folder_orders import EvalsetRequest
@@ -149,8 +150,7 @@ class Command(BaseCommand):
     def _plan(self, agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> int:
         """Write what the runs can show; run nothing."""
         self.stdout.ending = ""
-        for argument in options["evalsets"]:
-            request = _evalset_request(argument, options)
+        for request in _evalset_requests(agents, app_name, options):
             planned = folder_orders.prepare_from_folder(agents, app_name, request)
             plans.write_plan(planned, options, self.stdout)
         return 0
@@ -228,6 +228,7 @@ def _add_execution_options(add: Add) -> None:
         metavar="N",
         help="repeat cases that look worse than the baseline N times; only what this confirms is a regression",
     )
+    add("--tags", type=split_tags, metavar="a,b", help="run only the cases that have one of these tags")
     add("--shard", metavar="i/n", help="run part i of n of the cases; merge_evals makes one run of all parts")
     add("--resume", metavar="RUN", help="resume a run that ended early: its id, or last")
     add(
@@ -251,11 +252,18 @@ def _create_runs(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -
         )
     if again:
         return _restart_run(agents, app_name, again, options)
-    requests = [_evalset_request(argument, options) for argument in options["evalsets"]]
+    requests = _evalset_requests(agents, app_name, options)
     if options["shard"]:
         requests = folder_orders.deal_cases(agents, app_name, requests, Shard.parse(options["shard"]))
     with transaction.atomic():  # all of them or none: a run that nobody carries out would wait on the pages
         return [folder_orders.order_from_folder(agents, app_name, request) for request in requests]
+
+
+def _evalset_requests(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> list[EvalsetRequest]:
+    requests = [_evalset_request(argument, options) for argument in options["evalsets"]]
+    if options["tags"] is None:
+        return requests
+    return folder_orders.choose_tagged_cases(agents, app_name, requests, options["tags"])
 
 
 def _evalset_request(argument: EvalsetArgument, options: dict[str, Any]) -> EvalsetRequest:
@@ -290,6 +298,7 @@ ORDER_OPTIONS = (
     "replay_tools",
     "replay_of",
     "shard",
+    "tags",
 )
 """Options of a new run; a resumed run keeps its own."""
 
