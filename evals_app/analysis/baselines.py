@@ -20,6 +20,7 @@ from evals_app.analysis.outcomes import CaseKey, Outcomes, Past, Sameness
 from evals_app.analysis.score_changes import ScoresByMetric, compare_scores
 from evals_app.cases import version_contents
 from evals_app.files.tags import TAGS
+from evals_app.metrics.gate_config import GATE
 from evals_app.models import (
     CONFIRMATION,
     REPEAT_SOURCES,
@@ -232,6 +233,7 @@ def _ran_on(models: str, policy: str, adk_version: str) -> str:
 def _judged_by(config: str) -> str:
     """Return a digest of a configuration; a bare threshold and a criterion of only that are the same."""
     config_data = json.loads(config)
+    config_data.pop(GATE, None)
     criteria = {
         name: criterion if isinstance(criterion, Mapping) else {"threshold": criterion}
         for name, criterion in (config_data.get("criteria") or {}).items()

@@ -142,6 +142,12 @@ class Comparison:
                 "Run the evalset again with more repetitions. The reason of each case says how many, and of which"
                 " version.",
             )
+        if fallen := [score.metric for score in self.scores if score.is_worse]:
+            return Advice(
+                "warn",
+                f"No case is worse than chance explains, but scores fell: {', '.join(fallen)}.",
+                "See the scores below. The fall is not by chance, although pass rates do not show it.",
+            )
         if not any(case.is_comparable for case in self.cases):
             return Advice(
                 "warn",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 from argparse import ArgumentParser
@@ -10,8 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from evals_app.analysis import gate_settings
 from evals_app.analysis.ci_gate import Gate, GateResult
 from evals_app.cli.terminal import Console
+from evals_app.metrics.gate_config import GATE, GateConfig
 from evals_app.models import EvalRun
 from sessions_app.errors import BadInput
 
@@ -40,14 +43,21 @@ def add_result_options(add: Add) -> None:
     add("--baseline", metavar="RUN", help="compare with a run: its id, baseline (the marked one) or previous")
     add(
         "--fail-on",
-        choices=("regression", "any"),
-        help="exit 1 only for regressions, or also for unclear results (default: if an attempt did not pass)",
+        choices=("regression", "scores", "any"),
+        help="exit 1 only for regressions, also for falls of scores, or also for unclear results (default: if an"
+        " attempt did not pass)",
     )
     add(
         "--allow-no-baseline",
         action="store_true",
         help="do not compare an evalset that has no baseline yet (default: refuse)",
     )
+    for name, setting in GateConfig.model_fields.items():
+        option = f"--{name.replace('_', '-')}"
+        if name == "score_tolerance":
+            add(option, action="append", metavar="NAME=NUMBER", help=f"{setting.description}; repeatable")
+        else:
+            add(option, metavar="NUMBER", help=setting.description)
     for name, form in FILES.items():
         add(f"--{name}", type=Path, metavar="FILE", help=f"write the results as {form}")
     add("--markdown", type=Path, metavar="FILE", help="write a summary for a pull request")
@@ -58,13 +68,18 @@ def read_gate(options: dict[str, Any]) -> Gate:
     """Return the gate that the options describe; also check the address for links and the files to write.
 
     Raises:
-        BadInput: the address is not one of a web server, or a file cannot be written.
+        BadInput: a setting is invalid, the address is not one of a web server, or a file cannot be written.
     """
     _address(options)
     for name in (*FILES, "markdown"):
         if options[name]:
             _require_writable(options[name], name)
-    return Gate(options["baseline"] or "", options["fail_on"] or "", options["allow_no_baseline"])
+    return Gate(
+        options["baseline"] or "",
+        options["fail_on"] or "",
+        options["allow_no_baseline"],
+        gate_settings.read_options(options),
+    )
 
 
 def refuse_options(options: dict[str, Any], reason: str) -> None:
@@ -73,7 +88,7 @@ def refuse_options(options: dict[str, Any], reason: str) -> None:
     Raises:
         BadInput: one is given.
     """
-    names = ("baseline", "fail_on", *FILES, "markdown")
+    names = ("baseline", "fail_on", *GateConfig.model_fields, *FILES, "markdown")
     if names_of_options := [f"--{name.replace('_', '-')}" for name in names if options[name]]:
         raise BadInput(reason, hint=f"Leave out {', '.join(names_of_options)}.")
 
@@ -93,7 +108,7 @@ def report(runs: Sequence[EvalRun], gate: Gate, options: dict[str, Any], console
         return 0
     for result in results:
         console.write_figures(result)
-        if gate != NO_GATE:
+        if gate != NO_GATE or GATE in json.loads(result.run.config):
             console.write_gate_result(result)
     if gate != NO_GATE and options.get("confirm"):
         console.write_unrepeated_cases(results)

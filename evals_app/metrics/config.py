@@ -25,6 +25,7 @@ from evals_app.metrics.catalog import (
     suggest_name,
 )
 from evals_app.metrics.criterion_options import check_criterion, other_fields, parse_text, with_value
+from evals_app.metrics.gate_config import GATE, GateConfig
 from evals_app.metrics.metric import Metric, MetricKind
 from evals_app.metrics.own import OwnMetric
 from sessions_app.errors import BadInput
@@ -120,6 +121,7 @@ class EvalConfig(_Camel):
     custom_metrics: dict[str, CustomMetric] | None = None
     user_simulator_config: UserSimulator | None = None
     live_model_config: LiveModel | None = None
+    devui_gate: GateConfig | None = None
 
 
 @dataclass(frozen=True)
@@ -243,8 +245,8 @@ def automatic_metrics(cases: Collection[Mapping[str, Any]]) -> list[OwnMetric]:
     ]
 
 
-def check_name(name: str, names: Collection[str]) -> None:
-    """Require a known metric.
+def check_name(name: str, names: Collection[str], place: str = "") -> None:
+    """Require a known metric. `place` says where it is named, at the beginning of the message.
 
     Raises:
         BadInput: the metric is unknown; a similar name is suggested.
@@ -253,7 +255,7 @@ def check_name(name: str, names: Collection[str]) -> None:
         return
     suggestion = suggest_name(name, names)
     hint = f"Did you mean {suggestion}?" if suggestion else f"Metrics: {', '.join(sorted(names))}."
-    raise BadInput(f"There is no metric {name!r}.", hint=hint)
+    raise BadInput(f"{place}There is no metric {name!r}.", hint=hint)
 
 
 def check_config(config: RunConfig) -> list[str]:
@@ -272,6 +274,8 @@ def check_config(config: RunConfig) -> list[str]:
         if isinstance(metric, OwnMetric) and (unknown := other_fields(metric.options, criterion)):
             raise _unknown_option(name, unknown[0], [option.name for option in metric.options], config.source)
         warnings.extend(_check_threshold(metric, threshold_of(criterion), config.source))
+    for name in (config.data.get(GATE) or {}).get("score_tolerance", {}):
+        check_name(name, metrics.keys(), f"{config.source}, {GATE}.score_tolerance: ")
     if not config.criteria:
         warnings.append(f"{config.source}: no metric with a verdict is chosen, so no case can pass.")
     return warnings

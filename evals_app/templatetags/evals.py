@@ -31,6 +31,22 @@ def run_seconds(run: EvalRun) -> float | None:
 
 
 @register.filter
+def gate_options(settings: Mapping[str, Any]) -> list[str]:
+    """`{{ config.data.devui_gate|gate_options }}`: settings of a gate as options of the command line."""
+    options = []
+    for name, value in settings.items():
+        values = (
+            [f"{key}={number:g}" for key, number in value.items()] if isinstance(value, dict) else [value]
+        )
+        options += [
+            f"--{name.replace('_', '-')} {number if isinstance(number, str) else f'{number:g}'}"
+            for number in values
+            if number is not None
+        ]
+    return options
+
+
+@register.filter
 def call(value: Mapping[str, Any]) -> str:
     """`{{ call|call }}`: get_weather(city="Paris")."""
     arguments = ", ".join(

@@ -127,7 +127,7 @@ class Command(BaseCommand):
         self.stdout.ending = ""
         console = Console(self._results())
         with own_new_runs(app_name):
-            executing = ordered = _create_runs(agents, app_name, options)
+            executing = ordered = _create_runs(agents, app_name, gate, options)
             try:
                 executed = self._carry_out(ordered, agents, app_name, console)
                 runs = _first_runs(executed)
@@ -238,11 +238,11 @@ def _add_execution_options(add: Add) -> None:
     )
 
 
-def _create_runs(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> list[EvalRun]:
+def _create_runs(agents: AgentsFolder, app_name: str, gate: Gate, options: dict[str, Any]) -> list[EvalRun]:
     """Return the runs to execute: new ones, or one that is resumed.
 
     Raises:
-        BadInput: both are requested, or neither.
+        BadInput: both are requested, or neither, or a setting of the gate is invalid for one of them.
     """
     again = options["resume"] or options["retry"]
     if bool(again) == bool(options["evalsets"]) or (options["resume"] and options["retry"]):
@@ -251,12 +251,15 @@ def _create_runs(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -
             hint="run_evals AGENT_DIR EVALSET…, or run_evals AGENT_DIR --resume RUN.",
         )
     if again:
-        return _restart_run(agents, app_name, again, options)
+        return _restart_run(agents, app_name, gate, again, options)
     requests = _evalset_requests(agents, app_name, options)
     if options["shard"]:
         requests = folder_orders.deal_cases(agents, app_name, requests, Shard.parse(options["shard"]))
     with transaction.atomic():  # all of them or none: a run that nobody carries out would wait on the pages
-        return [folder_orders.order_from_folder(agents, app_name, request) for request in requests]
+        runs = [folder_orders.order_from_folder(agents, app_name, request) for request in requests]
+        for run in runs:
+            gate.settings_for(run)
+    return runs
 
 
 def _evalset_requests(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> list[EvalsetRequest]:
@@ -308,7 +311,9 @@ def _first_runs(runs: Sequence[EvalRun]) -> list[EvalRun]:
     return [rerun.reload_run(run_id) for run_id in dict.fromkeys(map(rerun.find_first_run_id, runs))]
 
 
-def _restart_run(agents: AgentsFolder, app_name: str, name: str, options: dict[str, Any]) -> list[EvalRun]:
+def _restart_run(
+    agents: AgentsFolder, app_name: str, gate: Gate, name: str, options: dict[str, Any]
+) -> list[EvalRun]:
     """Return the runs that resume a run, or retry its attempts.
 
     Raises:
@@ -329,6 +334,7 @@ def _restart_run(agents: AgentsFolder, app_name: str, name: str, options: dict[s
     lifecycle.crash_orphans()  # a process that was killed said nothing
     crashes.crash_orphans()
     run = _find_run(app_name, name, skip_repeats=bool(options["retry"]))
+    gate.settings_for(run)
     if run.active and run.runtime is not None and not processes.confirm_alive(run.runtime):
         lifecycle.crash_orphans()
         crashes.crash_orphans()

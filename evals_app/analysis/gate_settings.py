@@ -1,0 +1,212 @@
+"""Settings of the gate for a run, and what a run exceeds: cost, tokens, latency, and falls of scores. Read-only.
+
+The latency of an attempt is its duration without waits for unavailable models; attempts without an outcome have none.
+Limits of a case hold for the mean of its attempts, which does not grow with the number of repetitions.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Self, TypeVar
+
+from pydantic import ValidationError
+
+from evals_app.analysis import baselines, run_summary
+from evals_app.analysis.latency import measure_latency
+from evals_app.analysis.score_changes import ScoreChange
+from evals_app.analysis.statistics import format_probability
+from evals_app.metrics.catalog import all_metrics
+from evals_app.metrics.config import check_name
+from evals_app.metrics.gate_config import GATE, GateConfig
+from evals_app.metrics.score_text import format_score
+from evals_app.models import EvalAttempt, EvalRun
+from evals_app.runs.attempt_status import HAS_OUTCOME
+from sessions_app.errors import BadInput
+from sessions_app.prices.file_problems import describe_error
+
+Settings = TypeVar("Settings", bound=GateConfig)
+
+TOLERANCE = "score_tolerance"
+MAX_NAMED_CASES = 5
+"""Cases that a sentence names; of further ones the number is given."""
+ROUNDING = 1e-9
+"""Differences of scores that are only rounding."""
+
+
+class GateSettings(GateConfig):
+    """Settings of the gate for a run."""
+
+    @classmethod
+    def read(cls, config: Mapping[str, Any], options: Mapping[str, Any] | None = None) -> Self:
+        """Return the settings of a run's configuration, overridden by those of the command line.
+
+        Args:
+            config: the configuration with the settings under `devui_gate`.
+            options: settings by name, as `read_options` returns them.
+
+        Raises:
+            BadInput: a setting is invalid, or a tolerance is for an unknown metric.
+        """
+        configured, options = config.get(GATE) or {}, options or {}
+        tolerance = {**configured.get(TOLERANCE, {}), **options.get(TOLERANCE, {})}
+        for name in tolerance:
+            check_name(
+                name, {*all_metrics(), *(config.get("custom_metrics") or {})}, f"{_option_name(TOLERANCE)}: "
+            )
+        return _validate_settings(cls, {**configured, **options, TOLERANCE: tolerance})
+
+
+def read_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that options of the command line give, by name.
+
+    Raises:
+        BadInput: one is no number or out of range.
+    """
+    texts = {name: options[name] for name in GateConfig.model_fields if options.get(name) is not None}
+    settings: dict[str, Any] = {
+        name: _parse_number(text) for name, text in texts.items() if name != TOLERANCE
+    }
+    if TOLERANCE in texts:
+        settings[TOLERANCE] = dict(map(_parse_tolerance, texts[TOLERANCE]))
+    _validate_settings(GateConfig, settings)
+    return settings
+
+
+def _parse_tolerance(text: str) -> tuple[str, Any]:
+    name, equals, number = text.partition("=")
+    if not equals or not name.strip():
+        raise BadInput(
+            f"{_option_name(TOLERANCE)} {text!r} is not NAME=NUMBER.",
+            hint="For example response_match_score=0.02.",
+        )
+    return name.strip(), _parse_number(number)
+
+
+def _parse_number(text: str) -> float | str:
+    """Return the number that a text gives; the text if it is none, which is refused with its setting."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _validate_settings(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        name, *metric = fault["loc"]
+        raise BadInput(
+            f"{' '.join([_option_name(str(name)), *map(str, metric)])} {describe_error(fault)}.",
+            hint="Give another number, or leave it out.",
+        ) from error
+
+
+def _option_name(setting: str) -> str:
+    return f"--{setting.replace('_', '-')}"
+
+
+def describe_score_falls(scores: Sequence[ScoreChange], settings: GateSettings) -> list[str]:
+    """Return a sentence for each metric whose scores provably fell by more than its tolerance."""
+    return [
+        f"{change.metric} fell from {format_score(change.before)} to {format_score(change.after)}"
+        f" over {change.cases} case{'s' * (change.cases != 1)} ({format_probability(change.probability)}),"
+        f" more than the tolerance of {tolerance:g}."
+        for change in scores
+        if change.is_worse
+        and -change.difference > (tolerance := settings.score_tolerance.get(change.metric, 0.0)) + ROUNDING
+    ]
+
+
+def exceeded_limits(run: EvalRun, settings: GateSettings) -> list[str]:
+    """Return a sentence for each limit of cost, tokens or latency that a run exceeds or that cannot be checked."""
+    if not settings.has_limits:
+        return []
+    return [*_run_excesses(run, settings), *_case_excesses(run, settings)]
+
+
+def _run_excesses(run: EvalRun, settings: GateSettings) -> Iterator[str]:
+    usage, latency = run_summary.model_usage(run), measure_latency(run)
+    cost = 0.0 if usage.cost is None and not usage.unpriced else usage.cost
+    if cost is None and settings.max_cost is not None:
+        yield f"The cost of the run is unknown: {_explain_unpriced(usage.unpriced)} (--max-cost)."
+    figures = (
+        ("max_cost", "cost of the run", cost),
+        ("max_tokens", "number of tokens of the run", float(usage.tokens)),
+        ("max_latency_p50", "median latency of an attempt", latency.p50 if latency else None),
+        ("max_latency_p95", "95th percentile of the latency of an attempt", latency.p95 if latency else None),
+    )
+    for name, subject, value in figures:
+        limit = getattr(settings, name)
+        if limit is not None and value is not None and value > limit:
+            amount, maximum = (_format_quantity(name, number, usage.currency) for number in (value, limit))
+            yield f"The {subject} is {amount}, more than {maximum} ({_option_name(name)})."
+
+
+def _explain_unpriced(attempts: int) -> str:
+    return f"{attempts} attempt{'s' * (attempts != 1)} used a model without a price"
+
+
+def _case_excesses(run: EvalRun, settings: GateSettings) -> Iterator[str]:
+    """Yield a sentence for each limit that the mean of some cases exceeds, or that cannot be checked for some."""
+    keys = [case.key.label for case in baselines.cases_of(run.version)]
+    attempts_by_case: dict[str, list[EvalAttempt]] = defaultdict(list)
+    for attempt in run.attempts.filter(HAS_OUTCOME).order_by("case_index", "repetition").only(*_COLUMNS):
+        attempts_by_case[keys[attempt.case_index]].append(attempt)
+    currency = baselines.currency_of(run)
+    for name, (subject, read_value) in CASE_FIGURES.items():
+        limit = getattr(settings, name)
+        if limit is None:
+            continue
+        means = {
+            case: _mean_of_known(map(read_value, attempts)) for case, attempts in attempts_by_case.items()
+        }
+        if unknown := [case for case, mean in means.items() if mean is None]:
+            yield f"The {subject} of {_list_cases(unknown)} is unknown ({_option_name(name)})."
+        excesses = {case: mean for case, mean in means.items() if mean is not None and mean > limit}
+        worst = sorted(excesses, key=lambda case: -excesses[case])
+        if worst:
+            amounts = [f"{case} {_format_quantity(name, excesses[case], currency)}" for case in worst]
+            yield (
+                f"The mean {subject} of {len(worst)} case{'s' * (len(worst) != 1)} is more than"
+                f" {_format_quantity(name, limit, currency)} ({_option_name(name)}): {_list_cases(amounts)}."
+            )
+
+
+_COLUMNS = (
+    *("run_id", "case_index", "total_tokens", "cost"),
+    *("started_at", "finished_at", "waited_seconds"),
+)
+
+
+def _mean_of_known(values: Iterable[float | None]) -> float | None:
+    """Return the mean of values; None if one is unknown."""
+    all_values = list(values)
+    known_values = [value for value in all_values if value is not None]
+    return sum(known_values) / len(known_values) if len(known_values) == len(all_values) else None
+
+
+def _attempt_cost(attempt: EvalAttempt) -> float | None:
+    """Return the cost of an attempt; 0 if it used no model, None if it is unknown."""
+    return attempt.cost if attempt.total_tokens else 0.0
+
+
+CASE_FIGURES: Mapping[str, tuple[str, Callable[[EvalAttempt], float | None]]] = {
+    "max_case_cost": ("cost", _attempt_cost),
+    "max_case_tokens": ("number of tokens", lambda attempt: attempt.total_tokens),
+    "max_case_latency": ("latency", lambda attempt: attempt.active_seconds),
+}
+"""Limit of a case's mean → what it limits."""
+
+
+def _list_cases(names: Sequence[str]) -> str:
+    further = len(names) - MAX_NAMED_CASES
+    listed = ", ".join(names[:MAX_NAMED_CASES])
+    return f"{listed} and {further} more" if further > 0 else listed
+
+
+def _format_quantity(name: str, value: float, currency: str) -> str:
+    if name.endswith("cost"):
+        return f"{value:,.4g} {currency}"
+    return f"{value:,.0f} tokens" if name.endswith("tokens") else f"{value:,.4g} s"
