@@ -16,9 +16,10 @@ from evals_app.analysis.ci_gate import Gate, GateResult
 from evals_app.cli.terminal import Console
 from evals_app.metrics.gate_config import GATE, GateConfig
 from evals_app.models import EvalRun
+from evals_app.runs.rerun import check_confirming_repetitions
 from sessions_app.errors import BadInput
 
-NOT_ALL_PASSED, COULD_NOT_RUN = 1, 2
+NOT_ALL_PASSED, COULD_NOT_RUN, NOT_COMPARED = 1, 2, 3
 
 FILES = {"junit": "JUnit XML", "json": "JSON", "csv": "CSV", "html": "HTML"}
 """Formats of result files, by the options that name a file."""
@@ -58,6 +59,12 @@ def add_result_options(add: Add) -> None:
             add(option, action="append", metavar="NAME=NUMBER", help=f"{setting.description}; repeatable")
         else:
             add(option, metavar="NUMBER", help=setting.description)
+    add(
+        "--confirm",
+        type=int,
+        metavar="N",
+        help="repeat cases that look worse than the baseline N times; only what this confirms is a regression",
+    )
     for name, form in FILES.items():
         add(f"--{name}", type=Path, metavar="FILE", help=f"write the results as {form}")
     add("--markdown", type=Path, metavar="FILE", help="write a summary for a pull request")
@@ -65,21 +72,34 @@ def add_result_options(add: Add) -> None:
 
 
 def read_gate(options: dict[str, Any]) -> Gate:
-    """Return the gate that the options describe; also check the address for links and the files to write.
+    """Return the gate that the options describe; also check the other options of results.
 
     Raises:
-        BadInput: a setting is invalid, the address is not one of a web server, or a file cannot be written.
+        BadInput: a setting is invalid, the address for links is not one of a web server, a file cannot be written, or
+            nothing can be confirmed.
     """
     _address(options)
     for name in (*FILES, "markdown"):
         if options[name]:
             _require_writable(options[name], name)
-    return Gate(
+    gate = Gate(
         options["baseline"] or "",
         options["fail_on"] or "",
         options["allow_no_baseline"],
         gate_settings.read_options(options),
     )
+    if options["confirm"] is not None:
+        _check_confirm(options, gate)
+    return gate
+
+
+def _check_confirm(options: dict[str, Any], gate: Gate) -> None:
+    check_confirming_repetitions(options["confirm"])
+    if gate == NO_GATE or options.get("shard"):
+        raise BadInput(
+            "--confirm needs a baseline to find cases that look worse, and cannot be given for a shard.",
+            hint="For example --baseline previous --fail-on regression --confirm 5.",
+        )
 
 
 def refuse_options(options: dict[str, Any], reason: str) -> None:
@@ -88,20 +108,29 @@ def refuse_options(options: dict[str, Any], reason: str) -> None:
     Raises:
         BadInput: one is given.
     """
-    names = ("baseline", "fail_on", *GateConfig.model_fields, *FILES, "markdown")
+    names = ("baseline", "fail_on", "confirm", *GateConfig.model_fields, *FILES, "markdown")
     if names_of_options := [f"--{name.replace('_', '-')}" for name in names if options[name]]:
         raise BadInput(reason, hint=f"Leave out {', '.join(names_of_options)}.")
 
 
-def report(runs: Sequence[EvalRun], gate: Gate, options: dict[str, Any], console: Console) -> int:
+def report(
+    runs: Sequence[EvalRun],
+    gate: Gate,
+    options: dict[str, Any],
+    console: Console,
+    not_compared: str = "",
+) -> int:
     """Judge ended runs, write the files and the comparison with a baseline; return the exit code.
 
     A shard that could run is no failure: all shards are judged together.
+
+    Args:
+        not_compared: why the earlier runs could not be used, in lines; empty: they could.
     """
     for run in runs:
         console.write_retries(run)
     results = [_judge(run, gate) for run in runs]
-    _write_files(results, options, console)
+    _write_files(results, options, console, not_compared)
     if any(run.status in NOT_RUN for run in runs):
         return COULD_NOT_RUN
     if any(run.shard for run in runs):
@@ -110,9 +139,13 @@ def report(runs: Sequence[EvalRun], gate: Gate, options: dict[str, Any], console
         console.write_figures(result)
         if gate != NO_GATE or GATE in json.loads(result.run.config):
             console.write_gate_result(result)
-    if gate != NO_GATE and options.get("confirm"):
+    if gate != NO_GATE and options["confirm"]:
         console.write_unrepeated_cases(results)
-    return NOT_ALL_PASSED if any(result.fails for result in results) else 0
+    if not_compared:
+        console.write_not_compared(not_compared)
+    if any(result.fails for result in results):
+        return NOT_ALL_PASSED
+    return NOT_COMPARED if not_compared else 0
 
 
 def write_stopped_runs(runs: Sequence[EvalRun], options: dict[str, Any], console: Console) -> None:
@@ -124,7 +157,7 @@ def write_stopped_runs(runs: Sequence[EvalRun], options: dict[str, Any], console
         else:
             why = f"The run was stopped: {run.cancelled:,} of {run.total:,} attempts were cancelled."
             results.append(GateResult(run, fails=[why]))
-    _write_files(results, options, console)
+    _write_files(results, options, console, "")
 
 
 def _judge(run: EvalRun, gate: Gate) -> GateResult:
@@ -133,7 +166,9 @@ def _judge(run: EvalRun, gate: Gate) -> GateResult:
     return gate.hold(run)
 
 
-def _write_files(results: Sequence[GateResult], options: dict[str, Any], console: Console) -> None:
+def _write_files(
+    results: Sequence[GateResult], options: dict[str, Any], console: Console, not_compared: str
+) -> None:
     from evals_app.analysis.exports import html_page, junit, markdown, run_csv, run_json
 
     runs = [result.run for result in results]
@@ -142,7 +177,7 @@ def _write_files(results: Sequence[GateResult], options: dict[str, Any], console
         "json": lambda: run_json.as_json(runs),
         "csv": lambda: run_csv.as_csv(runs),
         "html": lambda: html_page.as_html(runs),
-        "markdown": lambda: markdown.as_markdown(results, _address(options)),
+        "markdown": lambda: markdown.as_markdown(results, _address(options), not_compared),
     }
     for name, text in render.items():
         if path := options[name]:

@@ -153,6 +153,10 @@ class Console:
         for doubt in [doubt for doubt in doubts if doubt not in result.fails][:MAX_SUSPICIONS]:
             self._line(shorten(as_single_line(doubt), MAX_DETAIL_LENGTH), "unclear", "33")
 
+    def write_not_compared(self, reason: str) -> None:
+        """Write why the earlier runs could not be used."""
+        self._line(shorten(as_single_line(reason), MAX_DETAIL_LENGTH), "not compared", "33")
+
     def write_unrepeated_cases(self, results: Sequence[GateResult]) -> None:
         """Write the number of unclear cases that `--confirm` did not repeat, and why."""
         comparisons = [result.comparison for result in results if result.comparison]

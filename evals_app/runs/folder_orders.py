@@ -68,6 +68,23 @@ def agent_at(folder: Path) -> tuple[AgentsFolder, str]:
     return agents, agents.single
 
 
+def find_agent(folder: Path, app_name: str) -> AgentsFolder:
+    """Return the folder of an app as `agent_at` opens it, given this folder or one of several agents.
+
+    Raises:
+        BadInput: the folder is neither.
+    """
+    agents = open_folder(folder)
+    is_among = agents.single is None and app_name in agents.names()
+    agents, found_name = agent_at(agents.folder_of(app_name) if is_among else folder)
+    if found_name != app_name:
+        raise BadInput(
+            f"{folder} is the folder of {found_name!r}, not of {app_name!r}.",
+            hint=f"Name the folder of {app_name}, or the folder that contains it.",
+        )
+    return agents
+
+
 def order_from_folder(agents: AgentsFolder, app_name: str, wish: EvalsetRequest) -> EvalRun:
     """Create the pending run of a request.
 

@@ -9,14 +9,17 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import TypeVar
 
-from django.db import DataError, IntegrityError, connection
+from django.db import DataError, IntegrityError, connection, transaction
 
-from evals_app.models import REPEAT_SOURCES, EvalRun
+from evals_app.models import CONFIRMATION, RETRY, EvalRun
 from evals_app.runs.shards import Shard
 from evals_app.runs.writes.copied_runs import StoredRun, copy_run, merge_shards, read_runs
 from sessions_app.errors import BadInput
+from sessions_app.store.db_errors import translate_db_errors
 from sessions_app.transfer.realm_copy import StoreFile
 
 MERGEABLE = {EvalRun.Status.DONE, EvalRun.Status.STOPPED, EvalRun.Status.CANCELLED}
@@ -37,7 +40,16 @@ FACTS: Mapping[str, Callable[[StoredRun], object]] = {
 }
 """Facts that all shards of a run have in common."""
 
+DAMAGES = (
+    *(LookupError, TypeError, ValueError, AttributeError),
+    *(DataError, IntegrityError, sqlite3.Error),
+)
+"""Errors of reading or copying rows that DevUI did not write."""
+
 JSON_COLUMNS = ("config", "case_ids", "limits", "policy", "prices", "warnings", "agent_models")
+
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -60,23 +72,97 @@ def merge_stores(paths: Sequence[Path], history: int) -> Merge:
 
     Raises:
         BadInput: a file is no such store or is damaged, or its shards are not all parts of one run.
+        StoreFault: this store cannot be written.
     """
-    with ExitStack() as opened:
-        sources = [opened.enter_context(closing(_open(path))) for path in paths]
-        opened.enter_context(_refuse_damaged_rows(paths))
-        runs_by_source = [read_runs(source) for source in sources]
-        stored_runs = [
-            stored for runs in runs_by_source for stored in runs if stored.run.source not in REPEAT_SOURCES
-        ]
-        for stored in stored_runs:
-            for column in JSON_COLUMNS:
-                json.loads(getattr(stored.run, column))
+    with _open_stores(paths, "Run the shard of the damaged store again.") as runs_by_source:
+        stored_runs = [stored for runs in runs_by_source for stored in runs if stored.run.source != RETRY]
         groups = _group(stored for stored in stored_runs if stored.run.shard)
         _require_all_shards(groups, sum(not runs for runs in runs_by_source))
         for shards in groups.values():
             _check_shards(shards)
-        copied = sum(_copy(stored) for stored in _newest_whole_runs(stored_runs, history))
-        return Merge([_merge(shards) for shards in groups.values()], copied)
+
+        def write() -> Merge:
+            copied = sum(map(_copy, _newest_whole_runs(stored_runs, history)))
+            return Merge([_merge(shards) for shards in groups.values()], copied)
+
+        return _write_completely(write)
+
+
+def copy_earlier_runs(path: Path, runs: Sequence[EvalRun], history: int) -> int:
+    """Copy whole runs from the SQLite file of another store, to compare merged runs with; return their number.
+
+    Nothing is written if the store is refused.
+
+    Args:
+        runs: the merged runs.
+        history: number of whole runs of an evalset to copy, the newest ones.
+
+    Raises:
+        BadInput: the file is no such store or is damaged, or has no earlier run of any of the evalsets.
+        StoreFault: this store cannot be written.
+    """
+    with _open_stores([path], "Run the evals of its branch again.") as [stored_runs]:
+        _require_earlier_run(path, stored_runs, runs)
+        chosen = _newest_whole_runs(stored_runs, history)
+        return _write_completely(lambda: sum(map(_copy, chosen)))
+
+
+@contextmanager
+def _open_stores(paths: Sequence[Path], hint: str) -> Iterator[list[list[StoredRun]]]:
+    """Open stores; yield the runs of each. `hint` says what to do about damaged ones.
+
+    Raises:
+        BadInput: a file is no store, or is damaged; also if that shows only inside the block.
+    """
+    with translate_db_errors(), ExitStack() as opened:
+        opened.enter_context(_refuse_damaged_rows(paths, hint))
+        sources = [opened.enter_context(closing(_open(path))) for path in paths]
+        runs_by_source = [read_runs(source) for source in sources]
+        for stored in chain.from_iterable(runs_by_source):
+            for column in JSON_COLUMNS:
+                json.loads(getattr(stored.run, column))
+        for content in {stored.version.content for stored in chain.from_iterable(runs_by_source)}:
+            json.loads(content)["eval_cases"]
+        yield runs_by_source
+
+
+def _write_completely(write: Callable[[], Result]) -> Result:
+    """Call a function in a transaction.
+
+    It is repeated once after an error of integrity: another process may have merged the same shards meanwhile, and
+    now its runs are found.
+    """
+    try:
+        with transaction.atomic():
+            return write()
+    except IntegrityError:
+        with transaction.atomic():
+            return write()
+
+
+def _require_earlier_run(path: Path, stored_runs: Sequence[StoredRun], runs: Sequence[EvalRun]) -> None:
+    """Require a whole run of one of the evalsets, from before its merged run.
+
+    Raises:
+        BadInput: the store has none.
+    """
+    times = {(run.app_name, run.evalset.evalset_id): run.created_at for run in runs}
+    groups = _group(stored for stored in stored_runs if not stored.run.shard)
+    if any(
+        stored.run.created_at < times.get(name, 0.0) for name, group in groups.items() for stored in group
+    ):
+        return
+    stored_names = _join_names(groups)
+    raise BadInput(
+        f"{str(path)!r} has no earlier run of {_join_names(times)}"
+        f" ({f'it has runs of {stored_names}' if stored_names else 'it has no runs'}).",
+        hint="Run the evalset on the branch that this store comes from.",
+    )
+
+
+def _join_names(names: Iterable[tuple[str, str]]) -> str:
+    """Return apps with their evalsets, for a message."""
+    return ", ".join("/".join(name) for name in list(names)[:MAX_NAMES])
 
 
 def _open(path: Path) -> StoreFile:
@@ -90,19 +176,19 @@ def _open(path: Path) -> StoreFile:
 
 
 @contextmanager
-def _refuse_damaged_rows(paths: Sequence[Path]) -> Iterator[None]:
-    """Refuse stores with rows of other columns, types or keys than DevUI writes.
+def _refuse_damaged_rows(paths: Sequence[Path], hint: str) -> Iterator[None]:
+    """Refuse damaged files, and stores with rows of other columns, types or keys than DevUI writes.
 
     Raises:
         BadInput: reading or copying the rows failed.
     """
     try:
         yield
-    except (LookupError, TypeError, ValueError, DataError, IntegrityError, sqlite3.Error) as error:
+    except DAMAGES as error:
         names = ", ".join(str(path) for path in paths)
+        store = "One of these stores" if len(paths) > 1 else "This store"
         raise BadInput(
-            f"One of these stores has rows that DevUI did not write ({error!r}): {names}.",
-            hint="Run the shard of the damaged store again.",
+            f"{store} has rows that DevUI did not write ({error!r}): {names}.", hint=hint
         ) from error
 
 
@@ -115,9 +201,16 @@ def _group(stored_runs: Iterable[StoredRun]) -> dict[tuple[str, str], list[Store
 
 
 def _newest_whole_runs(stored_runs: Sequence[StoredRun], history: int) -> list[StoredRun]:
+    """Return the newest whole runs of each evalset, each with the confirmations of its cases behind it."""
     whole = [stored for stored in stored_runs if not stored.run.shard and not stored.run.active]
     whole.sort(key=lambda stored: -stored.run.created_at)
-    return [stored for runs in _group(whole).values() for stored in runs[:history]]
+    confirmations: dict[str, list[StoredRun]] = defaultdict(list)
+    for stored in whole:
+        if stored.run.source == CONFIRMATION:
+            confirmations[stored.run.repeats_id or ""].append(stored)
+    groups = _group(stored for stored in whole if stored.run.source != CONFIRMATION)
+    newest = [stored for runs in groups.values() for stored in runs[:history]]
+    return [copy for stored in newest for copy in (stored, *confirmations[stored.run.pk])]
 
 
 def _copy(stored: StoredRun) -> bool:

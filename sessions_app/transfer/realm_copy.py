@@ -75,10 +75,13 @@ class StoreFile:
             raise BadInput(
                 f"{str(path)!r} is no store of DevUI.", hint="Name the SQLite file that DATABASE_URL named."
             )
-        if migrations != single_migrations(MigrationRecorder(connection).applied_migrations()):
+        known_migrations = single_migrations(MigrationRecorder(connection).applied_migrations())
+        if migrations - known_migrations:
+            raise BadInput(f"{str(path)!r} was written by a newer version of DevUI.", hint="Update DevUI.")
+        if migrations != known_migrations:
             raise BadInput(
                 f"{str(path)!r} was written by another version of DevUI.",
-                hint=f"Bring it up to date: DATABASE_URL=sqlite:///{path} devui migrate. If it is newer, update DevUI.",
+                hint=f"Bring it up to date: DATABASE_URL=sqlite:///{path} devui migrate",
             )
 
     def _migrations(self) -> set[tuple[str, str]]:

@@ -37,15 +37,19 @@ _PROSE = re.compile(rf"(?:{_WORD}|{_NUMBER})(?: (?:{_WORD}|{_NUMBER}|[=<≤≥�
 """Words, numbers and a few signs between single spaces: nothing that Markdown, GitHub or GitLab interprets."""
 
 
-def as_markdown(results: Sequence[GateResult], address: str = "") -> str:
+def as_markdown(results: Sequence[GateResult], address: str = "", not_compared: str = "") -> str:
     """Return a summary of judged runs, the verdicts first.
 
     Args:
         results: the runs.
         address: base URL of a DevUI server that shows them; "": no links.
+        not_compared: why the earlier runs could not be used, in lines; "": they could.
     """
-    blocks = [f"### Evals {_title_outcome(results)}"]
-    blocks += [_verdict(result) for result in results]
+    title = _title_outcome(results)
+    blocks = [f"### Evals {'not compared' if not_compared and title == 'passed' else title}"]
+    if not_compared:
+        blocks.append("\n".join(_bullets([text(line) for line in not_compared.splitlines()])))
+    blocks += [_verdict(result, "⚠️" if not_compared else "✅") for result in results]
     for result in results:
         blocks += _details(result, address, title=f"#### {_name(result.run)}" if len(results) > 1 else "")
     return _fit(blocks)
@@ -70,11 +74,12 @@ def _fit(blocks: Sequence[str]) -> str:
     return "\n\n".join([*blocks[:count], *note]) + "\n"
 
 
-def _verdict(result: GateResult) -> str:
+def _verdict(result: GateResult, mark: str) -> str:
+    """Return the verdict on a run; `mark` is that of one that does not fail."""
     run, comparison = result.run, result.comparison
     listed = {*comparison.regressions, *comparison.doubts} if comparison else set()
     own = [why for why in result.fails if why not in listed]
-    mark = "❌" if result.fails else "✅"
+    mark = "❌" if result.fails else mark
     tried_again = retries.find_retries(run)
     after = f" ({tried_again.text})" if tried_again else ""
     head = f"{mark} {_name(run)}: {run.passed:,} of {run.total:,} attempts passed{after}. {_whole(result)}"

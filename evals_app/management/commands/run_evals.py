@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 from django.db import transaction
 
 from evals_app.analysis.ci_gate import Gate
 from evals_app.cli import plans, results
+from evals_app.cli.evals_command import EvalsCommand, order_confirmations
 from evals_app.cli.results import COULD_NOT_RUN, Add
-from evals_app.cli.terminal import Console
-from evals_app.cli.terminal_text import Output
-from evals_app.execution.child_processes import StoppedBySignal, execute_in_children
-from evals_app.execution.local_runner import (
-    cancel_runs,
-    execute_runs,
-    own_new_runs,
-    quiet_logging,
-    run_in_loop,
-)
+from evals_app.execution.child_processes import StoppedBySignal
+from evals_app.execution.local_runner import cancel_runs, own_new_runs
 from evals_app.files.tags import split_tags
 from evals_app.models import REPEAT_SOURCES, EvalRun
 from evals_app.runs import folder_orders, rerun, run_orders
@@ -35,14 +25,8 @@ from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.replay.policy import LIVE, MODEL_CHOICES, TOOL_CHOICES
 from evals_app.runs.shards import Shard
 from sessions_app.agents.folder import AgentsFolder
-from sessions_app.errors import BadInput, DevUIError, NotFound
-from sessions_app.store import units_of_work
+from sessions_app.errors import BadInput, NotFound
 from sessions_app.store.schema import ensure_schema
-
-INTERRUPTED = 130
-
-SIGNAL_EXIT_BASE = 128
-"""Exit code of a shell for a process that a signal ended, minus the signal's number."""
 
 
 @dataclass(frozen=True)
@@ -64,20 +48,13 @@ class EvalsetArgument:
         return cls(argument[:place], tuple(case for case in cases if case))
 
 
-class Command(BaseCommand):
+class Command(EvalsCommand):
     """Run evalsets. Exits 0 when every attempt passed, 1 when one did not, 2 when it could not run.
 
     With `--fail-on`, exit code 1 depends on a comparison with a baseline.
     """
 
     help = "Run evalsets against an agent. Exits 0: all passed, 1: one did not, 2: could not run."
-    requires_system_checks = []
-    _is_program = False
-
-    def run_from_argv(self, argv: list[str]) -> None:
-        """Run as the command of this process, not by `call_command`."""
-        self._is_program = True
-        super().run_from_argv(argv)
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the arguments; underscores are accepted for hyphens, as in ADK's commands."""
@@ -96,48 +73,26 @@ class Command(BaseCommand):
         results.add_result_options(add)
         plans.add_plan_options(add)
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        """Run the evalsets one after the other.
-
-        Raises:
-            CommandError: the runs could not run.
-            SystemExit: an attempt did not pass, or the runs were interrupted.
-        """
-        try:
-            with quiet_logging() if options["verbosity"] < 2 else contextlib.nullcontext():
-                code = self._run(**options)
-        except DevUIError as error:
-            message = "\n".join(filter(None, (error.message, error.hint)))
-            raise CommandError(message, returncode=COULD_NOT_RUN) from error
-        except KeyboardInterrupt:
-            sys.exit(INTERRUPTED)
-        except StoppedBySignal as stopped:
-            sys.exit(SIGNAL_EXIT_BASE + stopped.number)
-        finally:
-            units_of_work.close_pools()
-        if code:
-            sys.exit(code)
-
-    def _run(self, agent_dir: Path, **options: Any) -> int:
-        agents, app_name = folder_orders.agent_at(agent_dir)
+    def run_command(self, options: dict[str, Any]) -> int:
+        """Run the evalsets one after the other; return the exit code."""
+        agents, app_name = folder_orders.agent_at(options["agent_dir"])
         ensure_schema()
         if plans.is_requested(options):
             return self._plan(agents, app_name, options)
         gate = _gate(agents, app_name, options)
-        self.stdout.ending = ""
-        console = Console(self._results())
+        console = self.open_console()
         with own_new_runs(app_name):
             executing = ordered = _create_runs(agents, app_name, gate, options)
             try:
-                executed = self._carry_out(ordered, agents, app_name, console)
+                executed = self.execute_runs(ordered, agents, app_name, console)
                 runs = _first_runs(executed)
                 if options["confirm"] and (
-                    executing := _confirmations(runs, gate, options["confirm"], agents)
+                    executing := order_confirmations(runs, gate, options["confirm"], agents)
                 ):
                     console.write_confirmation(executing)
-                    self._carry_out(executing, agents, app_name, console)
+                    self.execute_runs(executing, agents, app_name, console)
             except (KeyboardInterrupt, StoppedBySignal):
-                console.write_interruption(agent_dir, cancel_runs(executing))
+                console.write_interruption(options["agent_dir"], cancel_runs(executing))
                 results.write_stopped_runs(_first_runs(ordered), options, console)
                 raise
         if not runs:
@@ -154,24 +109,6 @@ class Command(BaseCommand):
             planned = folder_orders.prepare_from_folder(agents, app_name, request)
             plans.write_plan(planned, options, self.stdout)
         return 0
-
-    @property
-    def _has_child(self) -> bool:
-        """Tell whether a child process executes the runs: only if this process runs nothing but the command."""
-        return self._is_program and hasattr(os, "fork")
-
-    def _results(self) -> Output:
-        """Return the stream for results: a duplicate that does not pass the limit on the child's output."""
-        if not self._has_child:
-            return self.stdout
-        return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding=sys.stdout.encoding)
-
-    def _carry_out(
-        self, ordered: Sequence[EvalRun], agents: AgentsFolder, app_name: str, console: Console
-    ) -> list[EvalRun]:
-        if self._has_child:
-            return execute_in_children(ordered, agents, app_name, console, console.write_death)
-        return run_in_loop(execute_runs(ordered, agents, app_name, console))
 
 
 def _add_metric_options(add: Add) -> None:
@@ -221,12 +158,6 @@ def _add_execution_options(add: Add) -> None:
         "--replay-of",
         metavar="RUN",
         help="the run whose recording is replayed, or compared with: its id, or last",
-    )
-    add(
-        "--confirm",
-        type=int,
-        metavar="N",
-        help="repeat cases that look worse than the baseline N times; only what this confirms is a regression",
     )
     add("--tags", type=split_tags, metavar="a,b", help="run only the cases that have one of these tags")
     add("--shard", metavar="i/n", help="run part i of n of the cases; merge_evals makes one run of all parts")
@@ -377,25 +308,10 @@ def _gate(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> Gate:
             "A shard is judged with all others: --baseline and --fail-on cannot be given with --shard.",
             hint="Give them to merge_evals.",
         )
-    if options["confirm"] is not None:
-        rerun.check_confirming_repetitions(options["confirm"])
-        if gate == results.NO_GATE or options["shard"]:
-            raise BadInput(
-                "--confirm needs a baseline to find cases that look worse, and cannot be given for a shard.",
-                hint="For example --baseline previous --fail-on regression --confirm 5.",
-            )
     for argument in options["evalsets"]:
         if gate != results.NO_GATE:
             gate.check(folder_orders.find_evalset(agents, app_name, argument.name))
     return gate
-
-
-def _confirmations(
-    runs: Sequence[EvalRun], gate: Gate, repetitions: int, agents: AgentsFolder
-) -> list[EvalRun]:
-    """Order repetitions of the cases that look worse than their baseline."""
-    suspicious = [(run, cases) for run in runs if (cases := gate.cases_to_confirm(run))]
-    return [rerun.confirm(run, cases, repetitions, agents) for run, cases in suspicious]
 
 
 def _comma_list(text: str) -> list[str]:

@@ -78,7 +78,8 @@ def _write_run(parts: Sequence[StoredRun], changes: Mapping[str, Any]) -> EvalRu
     with transaction.atomic():
         version = _version_of(parts[0])
         columns |= {"version_id": version.pk, "evalset_id": version.evalset_id}
-        columns |= {"runtime_id": None, "repeats_id": None, **changes}
+        repeated = EvalRun.objects.filter(pk=first.repeats_id).first() if first.repeats_id else None
+        columns |= {"runtime_id": None, "repeats_id": repeated and repeated.pk, **changes}
         run = EvalRun(**columns)
         run.baseline &= not EvalRun.objects.filter(evalset=version.evalset, baseline=True).exists()
         run.save(force_insert=True)
