@@ -180,6 +180,16 @@ def test_installed_it_has_a_command_that_explains_itself(scripts, tmp_path):
     assert "agents_dir" in printed.lower()
 
 
+def test_ci_files_install_the_wheel_beside_them(wheel, tmp_path):
+    shutil.copytree(ROOT / "deploy/ci", tmp_path / "ci/devui")
+    shutil.copy(wheel, tmp_path / "ci/devui")
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    scripts = tmp_path / "venv/bin"
+    path = os.pathsep.join([str(scripts), os.environ["PATH"]])
+    run(tmp_path, "sh", "ci/devui/install.sh", PATH=path, PIP_NO_INDEX="1", PIP_NO_DEPS="1")
+    assert (scripts / "devui").exists()
+
+
 def test_installed_it_shows_its_pages(scripts, tmp_path):
     visit = (
         "import asyncio, httpx, devui; devui.setup();"
