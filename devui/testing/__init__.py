@@ -12,10 +12,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from devui.testing.results import AttemptResult, CaseResult, Results, Score
+    from devui.testing.agent_argument import Refused
+    from devui.testing.results import AttemptResult, CaseResult, Latency, Results, Score
     from devui.testing.suite import devui_evalset, evaluate
 
-__all__ = ["AttemptResult", "CaseResult", "Results", "Score", "devui_evalset", "evaluate"]
+__all__ = [
+    "AttemptResult",
+    "CaseResult",
+    "Latency",
+    "Refused",
+    "Results",
+    "Score",
+    "devui_evalset",
+    "evaluate",
+]
 
 
 def __getattr__(name: str) -> Any:

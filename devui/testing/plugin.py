@@ -1,12 +1,16 @@
-"""The pytest plugin: an option for the store, and a summary of the runs.
+"""The pytest plugin: an option for the store, a folder for the processes of a session, and a summary of the runs.
 
 It imports nothing of Django, ADK or DevUI, so that suites without evals do not pay for it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
-from collections.abc import Mapping
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +20,50 @@ if TYPE_CHECKING:
 STORE = ".devui/devui.sqlite3"
 """Store of the results, relative to the suite's folder: the same that `devui web` uses there."""
 
-_config: pytest.Config | None = None
-_run_facts: list[Mapping[str, Any]] = []
+FOLDER_INPUT = "devui_folder"
+"""Key of the shared folder in the input of xdist's workers."""
+
+is_evaluating = False
+"""Tells whether this is the process that evaluates an agent, which may import a module with tests for it."""
+
+_sessions: list[SuiteSession] = []
+"""The session of pytest in this process; a suite of a plug-in may run another one inside."""
+
+
+class SuiteSession:
+    """A session of pytest: its configuration, and the folder that its processes share.
+
+    Under xdist the controller creates the folder, names it to its workers and removes it. A worker on another machine
+    has a folder of its own.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        given = getattr(config, "workerinput", {}).get(FOLDER_INPUT, "")
+        self._shared = Path(given) if given and Path(given).is_dir() else None
+        self._own: Path | None = None
+
+    @property
+    def folder(self) -> Path:
+        """The folder, created on first use. Only this user can read it."""
+        if self._shared is None:
+            self._shared = self._own = Path(tempfile.mkdtemp(prefix="devui-suite-"))
+        return self._shared
+
+    def pytest_configure_node(self, node: Any) -> None:
+        """Name the folder to a worker of xdist."""
+        node.workerinput[FOLDER_INPUT] = str(self.folder)
+
+    def read_run_facts(self) -> list[dict[str, Any]]:
+        """Return the facts of the runs of all processes, the oldest first."""
+        files = self._shared.glob("run-*.json") if self._shared is not None else ()
+        facts = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+        return sorted(facts, key=lambda run: run["created_at"])
+
+    def close(self) -> None:
+        """Remove the folder if this process created it."""
+        if self._own is not None:
+            shutil.rmtree(self._own, ignore_errors=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,31 +74,53 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep the configuration: tests are created before any fixture could provide it."""
-    global _config
-    _config = config
+    """Begin the session: tests are created before any fixture could provide its configuration."""
+    session = SuiteSession(config)
+    _sessions.append(session)
+    if hasattr(config.hook, "pytest_configure_node"):  # of xdist
+        config.pluginmanager.register(session, "devui-session")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the session."""
+    if _sessions and _sessions[-1].config is config:
+        _sessions.pop().close()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """List the runs."""
-    if not _run_facts:
+    runs = _sessions[-1].read_run_facts()
+    if not runs:
         return
     terminalreporter.section("DevUI evals")
-    for facts in _run_facts:
+    for facts in runs:
         counts = facts["counts"]
         summary = f"{counts['passed']} of {counts['total']} attempts passed, {facts['status']}"
         terminalreporter.line(f"{facts['path']}: {summary} (run {facts['id']} in {store_url()})")
-    _run_facts.clear()
 
 
 def record_run(facts: Mapping[str, Any]) -> None:
-    """Record an ended run for the summary."""
-    _run_facts.append(facts)
+    """Record an ended run for the summary of the session."""
+    if _sessions:
+        file = _sessions[-1].folder / f"run-{facts['id']}.json"
+        draft = file.with_suffix(f".{os.getpid()}")
+        draft.write_text(json.dumps(facts), encoding="utf-8")
+        draft.replace(file)  # a worker that is killed leaves no half of a file
+
+
+@contextlib.contextmanager
+def open_shared_folder() -> Iterator[Path]:
+    """Return the folder that the processes of the session share; outside of pytest, a temporary one."""
+    if _sessions:
+        yield _sessions[-1].folder
+        return
+    with tempfile.TemporaryDirectory(prefix="devui-suite-") as folder:
+        yield Path(folder)
 
 
 def suite_folder() -> Path:
     """Return the suite's folder."""
-    return _config.rootpath if _config is not None else Path.cwd()
+    return _sessions[-1].config.rootpath if _sessions else Path.cwd()
 
 
 def store_url() -> str:
@@ -60,8 +128,7 @@ def store_url() -> str:
 
     `DATABASE_URL` is ignored: in a suite it may name the suite's own database.
     """
-    configured = (
-        (_config.getoption("devui_store") or _config.getini("devui_store")) if _config is not None else ""
-    )
+    config = _sessions[-1].config if _sessions else None
+    configured = (config.getoption("devui_store") or config.getini("devui_store")) if config else ""
     url = str(configured or os.environ.get("DEVUI_STORE", ""))
     return url or f"sqlite:///{suite_folder() / STORE}"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from evals_app.metrics.score_text import FAILED, NOT_EVALUATED, describe_score
 from sessions_app.presentation import visible_text
+from sessions_app.trends.statistics import Interval
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,24 @@ class Score:
 
 
 @dataclass(frozen=True)
+class Latency:
+    """Seconds of attempts: their mean, median and 95th percentile (the smallest value that 95 % do not exceed)."""
+
+    mean: float
+    median: float
+    p95: float
+
+    @classmethod
+    def measure(cls, attempts: Iterable[AttemptResult]) -> Self | None:
+        """Return the latency of attempts; None if none has a duration."""
+        seconds = sorted(attempt.seconds for attempt in attempts if attempt.seconds is not None)
+        if not seconds:
+            return None
+        p95 = seconds[math.ceil(0.95 * len(seconds)) - 1]
+        return cls(statistics.fmean(seconds), statistics.median(seconds), p95)
+
+
+@dataclass(frozen=True)
 class AttemptResult:
     """One repetition of a case.
 
@@ -38,6 +59,8 @@ class AttemptResult:
         status: passed, failed, error, incomplete (a metric could not run) or cancelled.
         has_outcome: the attempt counts in the pass rate; False if it is incomplete or cancelled, or if a dependency
             failed, such as a model that refused all requests.
+        seconds: duration without waits for unavailable models; None if it did not end.
+        cost: in the currency of the price file; None if it is unknown, or no model was called.
         actual: ADK's invocations that took place, as JSON in snake case.
     """
 
@@ -49,14 +72,16 @@ class AttemptResult:
     error: str = ""
     traceback: str = ""
     tokens: int = 0
+    seconds: float | None = None
+    cost: float | None = None
     scores: Sequence[Score] = ()
     actual: Sequence[Mapping[str, Any]] = ()
 
     @classmethod
     def from_json(cls, attempt: Mapping[str, Any]) -> Self:
         """Return the result in an export of an attempt."""
-        error = attempt["error"]
-        names = [each.name for each in fields(Score)]
+        error, seconds = attempt["error"], attempt["seconds"]
+        names = [column.name for column in fields(Score)]
         return cls(
             id=attempt["id"],
             case=attempt["case"],
@@ -66,6 +91,8 @@ class AttemptResult:
             error=f"{error['type']}: {error['message']}" if error else "",
             traceback=error["traceback"] if error else "",
             tokens=attempt["total_tokens"],
+            seconds=None if seconds is None else seconds - attempt["waited_seconds"],
+            cost=attempt["cost"] if attempt["total_tokens"] else None,
             scores=[
                 Score(**{name: score[name] for name in names})
                 for score in attempt["metrics"]
@@ -100,6 +127,18 @@ class CaseResult:
         return bool(self.attempts) and all(attempt.passed for attempt in self.attempts)
 
     @property
+    def latency(self) -> Latency | None:
+        """Seconds of its repetitions; None if none has a duration."""
+        return Latency.measure(self.attempts)
+
+    @property
+    def cost(self) -> float | None:
+        """Cost of its repetitions; None if one that used tokens has no known cost, or none used tokens."""
+        costs = [attempt.cost for attempt in self.attempts if attempt.tokens]
+        known_costs = [cost for cost in costs if cost is not None]
+        return sum(known_costs) if known_costs and len(known_costs) == len(costs) else None
+
+    @property
     def summary(self) -> str:
         """The number of repetitions that passed, and why the others did not; printable, on several lines."""
         pass_count = sum(attempt.passed for attempt in self.attempts)
@@ -118,6 +157,12 @@ class Results:
         run_id: id of its row; `devui web` on the same store shows it below /evals/runs/.
         status: done, or cancelled, stopped (see `stopped_because`), failed or crashed.
         cases: results in file order.
+        pass_rate: share of the repetitions with an outcome that passed, 0 to 1; all cases have the same weight.
+        interval: of the pass rate, at 95 % (Wilson).
+        cost: of the agent's models; None if an attempt that used tokens has no known cost, or none used tokens.
+        currency: of the costs, as in the price file.
+        fails: why `run_evals` would fail with the same options, one sentence each.
+        comparison: the comparison with the baseline, as the API returns it; None without a baseline.
         facts: the run as JSON, as in its export.
     """
 
@@ -125,17 +170,35 @@ class Results:
     status: str
     cases: Sequence[CaseResult] = ()
     stopped_because: str = ""
+    pass_rate: float = 0.0
+    interval: Interval = field(default_factory=lambda: Interval(0.0, 1.0))
+    cost: float | None = None
+    currency: str = ""
+    fails: Sequence[str] = ()
+    comparison: Mapping[str, Any] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def from_json(cls, facts: Mapping[str, Any], attempts: Sequence[Mapping[str, Any]]) -> Self:
-        """Return the results in an export of a run and its attempts. Cases with the same id are one result."""
+    def from_json(cls, reply: Mapping[str, Any]) -> Self:
+        """Return the results in the reply of the process that ran the evalset; cases of the same id are one result."""
+        facts, rate = reply["run"], reply["rate"]
         by_case: dict[str, list[AttemptResult]] = {}
-        for attempt in map(AttemptResult.from_json, attempts):
+        for attempt in map(AttemptResult.from_json, reply["attempts"]):
             by_case.setdefault(attempt.case, []).append(attempt)
-        cases = [CaseResult(case, its_attempts) for case, its_attempts in by_case.items()]
         error = facts["error"] or {"message": ""}
-        return cls(facts["id"], facts["status"], cases, facts["stopped_because"] or error["message"], facts)
+        return cls(
+            run_id=facts["id"],
+            status=facts["status"],
+            cases=[CaseResult(case, its_attempts) for case, its_attempts in by_case.items()],
+            stopped_because=facts["stopped_because"] or error["message"],
+            pass_rate=rate["passed"] or 0.0,
+            interval=Interval(*rate["interval"]),
+            cost=reply["cost"],
+            currency=reply["currency"],
+            fails=reply["gate"]["fails"],
+            comparison=reply["gate"]["comparison"],
+            facts=facts,
+        )
 
     @property
     def passed(self) -> bool:
@@ -143,10 +206,14 @@ class Results:
         return self.status == "done" and bool(self.cases) and all(case.passed for case in self.cases)
 
     @property
-    def pass_rate(self) -> float:
-        """Share of the attempts that passed, 0 to 1, among those that have an outcome."""
-        attempts = [attempt for case in self.cases for attempt in case.attempts if attempt.has_outcome]
-        return sum(attempt.passed for attempt in attempts) / len(attempts) if attempts else 0.0
+    def regressions(self) -> Sequence[str]:
+        """What became worse than in the baseline, one sentence each."""
+        return self.comparison["regressions"] if self.comparison else ()
+
+    @property
+    def latency(self) -> Latency | None:
+        """Seconds of all attempts; None if none has a duration."""
+        return Latency.measure(attempt for case in self.cases for attempt in case.attempts)
 
     def __getitem__(self, case_id: str) -> CaseResult:
         """Return the result of a case.

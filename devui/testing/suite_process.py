@@ -1,8 +1,9 @@
 """The process that reads or runs an evalset for a test suite: one request, one reply.
 
 The request is a line of JSON on standard input, and the reply goes to the file that it names, because processes that an
-agent leaves behind would hold a pipe open. The end of standard input is the end of the suite. The agent finds its own
-standard input empty; output goes to the error stream.
+agent leaves behind would hold a pipe open. The end of standard input is the end of the suite: the run is cancelled
+without a reply, and the request of another process of the suite resumes it. The agent finds its own standard input
+empty; output goes to the error stream.
 """
 
 from __future__ import annotations
@@ -13,23 +14,38 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import devui
+from devui.testing import plugin
+from devui.testing.shared_replies import SharedReply
 
 if TYPE_CHECKING:
+    from evals_app.analysis.ci_gate import Gate
     from evals_app.models import EvalRun
     from evals_app.runs.folder_orders import EvalsetRequest
+    from sessions_app.agents.folder import AgentsFolder
+
+POLL_S = 0.2
+"""Seconds between two looks at a run whose process is ending."""
+
+suite_ended = threading.Event()
 
 
 def main() -> None:
     """Handle the request. Ctrl-C ends the process without a traceback."""
     with contextlib.suppress(KeyboardInterrupt):
         devui.setup(migrate=False)
+        plugin.is_evaluating = True
         request = _read_request()
-        Path(request["reply"]).write_text(json.dumps(_reply_to(request)), encoding="utf-8")
+        shared = SharedReply(Path(request["reply"]), Path(request["run_file"]))
+        reply = _reply_to(request, shared)
+        if reply is not None:
+            with contextlib.suppress(FileNotFoundError):  # the session has ended, and removed its folder
+                shared.write(reply)
 
 
 def _read_request() -> dict[str, Any]:
@@ -45,54 +61,134 @@ def _read_request() -> dict[str, Any]:
 
 def _stop_with_suite(suite: TextIO) -> None:
     suite.read()
+    suite_ended.set()
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _reply_to(request: Mapping[str, Any]) -> Mapping[str, Any]:
+def _reply_to(request: Mapping[str, Any], shared: SharedReply) -> Mapping[str, Any] | None:
+    """Return the reply; None if the suite ended before its run."""
     from evals_app.execution.local_runner import quiet_logging
     from sessions_app.errors import DevUIError
 
     try:
         with quiet_logging():
-            return _list_cases(request) if request["only_list"] else _run(request)
+            return _list_cases(request) if request["only_list"] else _run(request, shared)
     except DevUIError as error:
-        return {"refusal": "\n".join(filter(None, (error.message, error.hint)))}
+        return {"refusal": " ".join(filter(None, (error.message, error.hint)))}
 
 
 def _list_cases(request: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the case ids of an evalset, without the store."""
-    from evals_app.files import library, read_file
+    """Return the case ids of an evalset, and check the configuration, without the store.
+
+    Raises:
+        NotFound: there is no such evalset or configuration.
+        BadFile: one of them is invalid.
+        BadInput: the agent cannot be found, or an option is invalid.
+    """
+    from evals_app.files import library
+    from evals_app.files.atomic_writes import digest_of
+    from evals_app.files.parsing import parse, read_text
+    from evals_app.metrics import config
     from evals_app.runs import folder_orders
 
-    agents, app_name = folder_orders.agent_at(Path(request["agent"]))
-    path = Path(request["evalset"])
-    if not path.is_file():
-        path = library.find_files(agents.folder_of(app_name)).get(request["evalset"], path)
-    return {"cases": [case.eval_id for case in read_file(path).cases]}
+    file = Path(request["evalset"])
+    folder = _find_agent(request).path
+    if not file.is_file():
+        file = library.find_files(folder).get(request["evalset"], file)
+    text = read_text(file)
+    cases = [case.eval_id for case in parse(text, file.name, str(file)).cases]
+    config.check_config(folder_orders.find_config(_evalset_request({**request, "cases": ()}), file))
+    return {"cases": cases, "file": str(file.resolve()), "digest": digest_of(text)}
 
 
-def _run(request: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Run an evalset as `run_evals` does, and return the run with its attempts."""
+def _find_agent(request: Mapping[str, Any]) -> AgentsFolder:
+    """Return the folder or module of the agent.
+
+    Raises:
+        BadInput: there is none.
+    """
+    from evals_app.runs import folder_orders
+    from sessions_app.agents.agent_module import find_module
+
+    agent = request["agent"]
+    if folder := agent.get("folder"):
+        return folder_orders.agent_at(Path(folder))[0]
+    return find_module(agent["reference"], agent.get("file", ""))
+
+
+def _run(request: Mapping[str, Any], shared: SharedReply) -> Mapping[str, Any] | None:
+    """Run an evalset as `run_evals` does, and return the run with its attempts; None if the suite ended before."""
     from evals_app.cli.terminal import Console
+    from evals_app.execution.app_names import find_app_name
     from evals_app.execution.child_processes import StoppedBySignal, execute_in_children
     from evals_app.execution.local_runner import cancel_runs, own_new_runs
-    from evals_app.runs import folder_orders
+    from sessions_app.agents.agent_module import AgentModule
     from sessions_app.store.schema import ensure_schema
 
     ensure_schema()
-    agents, app_name = folder_orders.agent_at(Path(request["agent"]))
-    console = Console(sys.stderr)
+    agents = _find_agent(request)
+    if isinstance(agents, AgentModule):
+        agents = agents.for_app(request["agent"].get("name") or find_app_name(agents))
+    [app_name] = agents.names()
+    console, gate = Console(sys.stderr), _gate(request)
     with own_new_runs(app_name):
-        run = folder_orders.order_from_folder(agents, app_name, _evalset_request(request))
+        run = _begin_run(request, agents, app_name, gate, shared)
         try:
-            [ended] = execute_in_children([run], agents, app_name, console, console.write_death)
+            if run.active:
+                [run] = execute_in_children([run], agents, app_name, console, console.write_death)
         except StoppedBySignal:
-            [ended] = cancel_runs([run])
-    return _run_json(ended)
+            [run] = cancel_runs([run])
+            if suite_ended.is_set():
+                return None
+    return _run_json(run, agents, gate)
 
 
-def _run_json(run: EvalRun) -> Mapping[str, Any]:
+def _begin_run(
+    request: Mapping[str, Any], agents: AgentsFolder, app_name: str, gate: Gate, shared: SharedReply
+) -> EvalRun:
+    """Return the pending run of a request: a new one, or the one that another process of the suite began."""
+    from evals_app.runs import folder_orders
+
+    if shared.run_file.exists():
+        return _resume_run(shared.run_file.read_text(encoding="utf-8"), agents)
+    wish = _evalset_request(request)
+    gate.check(folder_orders.find_evalset(agents, app_name, wish.evalset))
+    run = folder_orders.order_from_folder(agents, app_name, wish)
+    shared.run_file.write_text(run.pk, encoding="utf-8")
+    return run
+
+
+def _resume_run(run_id: str, agents: AgentsFolder) -> EvalRun:
+    """Return a run that another process left, pending again if it did not finish it.
+
+    Raises:
+        HasChanged: the agent's code has changed.
+    """
+    from evals_app.models import EvalRun
+    from evals_app.runs import rerun
+    from evals_app.runs.writes import crashes
+    from sessions_app.runs import lifecycle
+
+    while (run := rerun.reload_run(run_id)).active:  # that process has learned of the end of its suite
+        time.sleep(POLL_S)
+        lifecycle.crash_orphans()
+        crashes.crash_orphans()
+        crashes.crash_abandoned(run_id)
+    has_unfinished_attempts = run.status in {EvalRun.Status.CANCELLED, EvalRun.Status.CRASHED}
+    return rerun.resume(run, agents) if has_unfinished_attempts else run
+
+
+def _gate(request: Mapping[str, Any]) -> Gate:
+    from evals_app.analysis.ci_gate import Gate
+
+    return Gate(request["baseline"], request["fail_on"], request["allow_no_baseline"])
+
+
+def _run_json(run: EvalRun, agents: AgentsFolder, gate: Gate) -> Mapping[str, Any]:
+    """Return a run with its attempts and what the gate says of it."""
+    from evals_app.analysis import case_matrix, run_summary
     from evals_app.analysis.exports import run_json
+    from evals_app.files import library
     from evals_app.runs import attempt_status
 
     attempts = [
@@ -102,7 +198,25 @@ def _run_json(run: EvalRun) -> Mapping[str, Any]:
         }
         for attempt in run_json.attempts_of(run)
     ]
-    return {"run": run_json.run_facts(run), "attempts": attempts}
+    usage = run_summary.model_usage(run)
+    return {
+        "run": run_json.run_facts(run),
+        "attempts": attempts,
+        "rate": run_json.rate_json(case_matrix.tally(run)),
+        "cost": usage.cost if usage.tokens else None,
+        "currency": usage.currency,
+        "gate": _gate_json(run, gate),
+        "file": str(library.path_of(agents, run.evalset).resolve()),
+        "digest": run.version.digest,
+    }
+
+
+def _gate_json(run: EvalRun, gate: Gate) -> Mapping[str, Any]:
+    from evals_app.analysis.exports.comparison_json import comparison_facts
+
+    result = gate.hold(run)
+    comparison = result.then and result.comparison and comparison_facts(result.then, run, result.comparison)
+    return {"fails": result.fails, "comparison": comparison}
 
 
 def _evalset_request(request: Mapping[str, Any]) -> EvalsetRequest:

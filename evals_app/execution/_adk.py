@@ -90,11 +90,19 @@ def load_agent(agents_dir: Path, app_name: str) -> tuple[Agent, App | None]:
     """
     from google.adk.cli.utils._nested_agent_loader import NestedAgentLoader
 
-    loaded = NestedAgentLoader(str(agents_dir)).load_agent(app_name)
+    return split_app(NestedAgentLoader(str(agents_dir)).load_agent(app_name), app_name)
+
+
+def split_app(loaded: Agent | App, name: str) -> tuple[Agent, App | None]:
+    """Return the root agent of an `App`, and the `App`; an agent has none.
+
+    Raises:
+        ValueError: the `App` has no agent.
+    """
     if not isinstance(loaded, App):
         return loaded, None
     if loaded.root_agent is None:
-        raise ValueError(f"The App of {app_name!r} has no root agent.")
+        raise ValueError(f"The App of {name!r} has no root agent.")
     return loaded.root_agent, loaded
 
 

@@ -12,6 +12,7 @@ import contextlib
 import os
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -84,6 +85,23 @@ def execute_in_children(
             died(ending)
             active_runs = continue_after_death(active_runs, ProcessDeath(ending), listener)
     return [retry.run_sync(reload_run, run.pk) for run in runs]
+
+
+def call_in_child(work: Callable[[], str]) -> tuple[int, str]:
+    """Call a function in a child process; return the exit status of the child and the text that it returned.
+
+    Raises:
+        StoppedBySignal: SIGINT or SIGTERM stopped the child.
+    """
+    with (
+        tempfile.TemporaryFile() as result
+    ):  # processes that the function leaves behind would hold a pipe open
+        child = _Child.fork(lambda: os.write(result.fileno(), work().encode()))
+        code = child.wait()
+        if child.stopped_by or code == -signal.SIGTERM:
+            raise StoppedBySignal(child.stopped_by or signal.SIGTERM)
+        result.seek(0)
+        return code, result.read().decode()
 
 
 def _execute(runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, listener: RunListener) -> None:

@@ -100,10 +100,10 @@ async def execute_runs(
 ) -> list[EvalRun]:
     """Execute pending runs of an agent one after the other; return them as they ended."""
     _load_engine()
-    from evals_app.execution.agent_source import FolderAgent
+    from evals_app.execution.agent_source import find_source
     from evals_app.execution.run_execution import execute_run
 
-    source = FolderAgent(agents, app_name)
+    source = find_source(agents, app_name)
     ended = []
     async with _process_row(app_name, source.code_version) as runtime_id:
         await retry.write(assign_runs, [run.pk for run in runs], runtime_id)

@@ -132,7 +132,7 @@ class ProcessAttempts:
 
     async def _load_context(self, run: EvalRun) -> RunContext:
         try:
-            plan = load_plan(run, self._source)
+            plan = await load_plan(run, self._source)
         except SystemExit as error:
             raise AgentExited.of(error, "agent's module") from error
         stopwatch = Stopwatch(max(await retry.read(runs.last_step, run.pk), time.time()))

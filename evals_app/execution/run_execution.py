@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import time
+from collections.abc import Awaitable
 from functools import partial
 
 from google.adk.evaluation.eval_set import EvalSet
@@ -88,7 +89,7 @@ async def prepare_plan(
         HasChanged: the run is resumed, and the agent is not the one that ran before.
         Exception: loading the agent failed.
     """
-    plan = load_plan(run, agent_source, progress)
+    plan = await load_plan(run, agent_source, progress)
     facts = await collect_facts(agent_source, plan.agent)
     _require_same_agent(run, facts)
     await retry.write(runs.note_facts, run.id, facts)
@@ -96,14 +97,17 @@ async def prepare_plan(
     return plan
 
 
-def load_plan(run: EvalRun, agent_source: AgentSource, progress: ProgressCallback | None = None) -> RunPlan:
+async def load_plan(
+    run: EvalRun, agent_source: AgentSource, progress: ProgressCallback | None = None
+) -> RunPlan:
     """Load the agent, and read the configuration, the cases and the rate limits of a run.
 
     Raises:
         BadInput: the configuration, a case or the file of rate limits is invalid.
         Exception: loading the agent failed.
     """
-    agent, app = agent_source.load()
+    loaded = agent_source.load()
+    agent, app = await loaded if isinstance(loaded, Awaitable) else loaded
     config = evaluators.read_config(json.loads(run.config))
     folder = agent_source.folder
     plan = RunPlan(

@@ -99,7 +99,7 @@ def order_from_folder(agents: AgentsFolder, app_name: str, wish: EvalsetRequest)
 def prepare_from_folder(agents: AgentsFolder, app_name: str, wish: EvalsetRequest) -> runs.NewRun:
     """Return the run that a request describes; it raises as `order_from_folder`."""
     evalset = find_evalset(agents, app_name, wish.evalset)
-    config = configs.choose_metrics(_find_config(agents, evalset, wish), wish.metrics, dict(wish.criteria))
+    config = find_config(wish, library.path_of(agents, evalset), evalset.path)
     return run_orders.prepare_run(
         evalset,
         RunOrder(
@@ -184,9 +184,20 @@ def find_evalset(agents: AgentsFolder, app_name: str, name: str) -> EvalSet:
     return library.register_file(agents, app_name, path)
 
 
-def _find_config(agents: AgentsFolder, evalset: EvalSet, wish: EvalsetRequest) -> configs.RunConfig:
+def find_config(wish: EvalsetRequest, evalset_file: Path, shown_as: str = "") -> configs.RunConfig:
+    """Return the configuration of a request for an evalset file.
+
+    Raises:
+        NotFound: its file does not exist.
+        BadFile: its file is invalid.
+        BadInput: a metric, threshold or option is.
+    """
     if wish.settings is not None:
-        return configs.parse_config(json.dumps(dict(wish.settings)), "config.json", "the configuration given")
-    if wish.config is not None:
-        return configs.read_config_file(wish.config)
-    return configs.config_beside(library.path_of(agents, evalset), evalset.path)
+        config = configs.parse_config(
+            json.dumps(dict(wish.settings)), "config.json", "the configuration given"
+        )
+    elif wish.config is not None:
+        config = configs.read_config_file(wish.config)
+    else:
+        config = configs.config_beside(evalset_file, shown_as)
+    return configs.choose_metrics(config, wish.metrics, dict(wish.criteria))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import lru_cache
@@ -95,11 +95,7 @@ class AgentsFolder:
             NotFound: there is no such app.
         """
         folder = self.folder_of(app_name)
-        files = {*_code_below(folder), *self._shared_code(), *_env_file(folder)}
-        digest = sha256()
-        for file in sorted(files):
-            digest.update(os.fsencode(os.path.relpath(file, self.root)) + b"\0" + _file_digest(file))
-        return digest.hexdigest()[:16]
+        return hash_files({*code_below(folder), *self._shared_code(), *_env_file(folder)}, self.root)
 
     def initial_state(self, app_name: str) -> dict[str, Any]:
         """Return the state in an agent's initial state file; empty if there is no usable file, as in ADK."""
@@ -121,7 +117,7 @@ class AgentsFolder:
         The parent of a single agent counts only if it has other agents; otherwise it may contain anything.
         """
         if self.single is None or any(is_agent(sibling) for sibling in self._sibling_folders()):
-            yield from _code_below(self.root, MAX_DEPTH, lambda folder: not is_agent(folder))
+            yield from code_below(self.root, MAX_DEPTH, lambda folder: not is_agent(folder))
 
     def _sibling_folders(self) -> Iterator[Path]:
         return (folder for folder in _subfolders(self.root) if folder.name != self.single)
@@ -187,9 +183,10 @@ def is_skipped(folder_name: str) -> bool:
     return folder_name.startswith(".") or folder_name in SKIPPED_FOLDERS
 
 
-def _code_below(
+def code_below(
     folder: Path, depth: int | None = None, into: Callable[[Path], bool] = lambda folder: True
 ) -> Iterator[Path]:
+    """Yield the code files of a folder and of those below it, at most `depth` levels down."""
     for below in _walk(folder, depth, into):
         try:
             yield from (
@@ -230,6 +227,14 @@ def _env_file(folder: Path) -> list[Path]:
     """Return the `.env` that ADK loads: the first one in the agent's folder or its parents."""
     candidates = (parent / ENV_FILE for parent in (folder, *folder.parents))
     return [file for file in candidates if file.is_file()][:1]
+
+
+def hash_files(files: Iterable[Path], root: Path) -> str:
+    """Return a hash of the contents of files and of their paths relative to a folder."""
+    digest = sha256()
+    for file in sorted(files):
+        digest.update(os.fsencode(os.path.relpath(file, root)) + b"\0" + _file_digest(file))
+    return digest.hexdigest()[:16]
 
 
 def _file_digest(file: Path) -> bytes:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sqlite3
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -38,8 +40,32 @@ def start_pytest(folder, *arguments, **environment):
 
 def write_test(suite, body):
     judged = "JUDGED = {'response_match_score': 1.0}"
-    imports = "from devui.testing import devui_evalset, evaluate, Results"
+    imports = "import pytest\nfrom devui.testing import devui_evalset, evaluate, Refused, Results"
     (suite / "tests" / "test_agent.py").write_text(f"{imports}\n\n{judged}\n{body}")
 
+
+def read_store(suite, query):
+    """Return rows of the suite's store."""
+    with contextlib.closing(sqlite3.connect(suite / ".devui" / "devui.sqlite3")) as store:
+        return store.execute(query).fetchall()
+
+
+COUNTING = """
+import subprocess
+
+real = subprocess.Popen
+
+
+class Counted(real):
+    def __init__(self, args, **options):
+        if "devui.testing.suite_process" in args:
+            with open("processes.txt", "a") as lines:
+                lines.write("started\\n")
+        super().__init__(args, **options)
+
+
+subprocess.Popen = Counted
+"""
+"""A `conftest.py` that writes a line for each process that evaluates."""
 
 SUITE_ARGUMENTS = "agent='../agents/echo', metrics=['response_match_score'], criteria=JUDGED"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -14,7 +12,15 @@ import pytest
 
 from devui.testing import AttemptResult, CaseResult, Results, Score
 from tests.evals.builders import case, evalset, turn, write
-from tests.evals.pytest_suites import ROOT, SUITE_ARGUMENTS, run_pytest, start_pytest, write_test
+from tests.evals.pytest_suites import (
+    COUNTING,
+    ROOT,
+    SUITE_ARGUMENTS,
+    read_store,
+    run_pytest,
+    start_pytest,
+    write_test,
+)
 
 
 @pytest.mark.soak
@@ -45,11 +51,156 @@ def test_only_the_cases_that_are_selected_run(suite):
     assert (suite / "other.sqlite3").is_file()
 
 
+RUNS = "SELECT status, total, passed, resumed FROM evals_app_evalrun"
+
+
 @pytest.mark.soak
-def test_beside_other_processes_every_test_runs_its_own_case(suite):
+@pytest.mark.parametrize("dist", ["load", "loadgroup", "each"])
+def test_evalset_runs_once_for_all_workers_of_xdist(suite, tmp_path_factory, dist):
+    write_test(
+        suite,
+        f"""
+test_echo = devui_evalset('s', {SUITE_ARGUMENTS})
+
+@pytest.fixture(scope='session')
+def results():
+    return evaluate('s', {SUITE_ARGUMENTS}, cases=['a'])
+
+@pytest.mark.parametrize('number', range(4))
+def test_rate(results, number):
+    assert results.pass_rate == 1
+""",
+    )
+    (suite / "conftest.py").write_text(COUNTING)
+    temporary = tmp_path_factory.mktemp("temporary")
+    done = run_pytest(suite, "-n", "2", "--dist", dist, TMPDIR=str(temporary))
+    outcomes = "2 failed, 12 passed" if dist == "each" else "1 failed, 6 passed"
+    assert outcomes in done.stdout, done.stdout + done.stderr
+    assert sorted(read_store(suite, RUNS)) == [("done", 1, 1, 0), ("done", 3, 2, 0)]
+    assert len((suite / "processes.txt").read_text().splitlines()) == 3, "one lists the cases, two run"
+    assert done.stdout.count("2 of 3 attempts passed, done (run ") == 1
+    assert not list(temporary.glob("devui-suite-*"))
+
+
+@pytest.mark.soak
+def test_workers_of_xdist_run_only_the_cases_that_are_selected(suite):
     write_test(suite, f"test_echo = devui_evalset('s', {SUITE_ARGUMENTS})")
-    done = run_pytest(suite, "-n", "2", "-p", "xdist")
-    assert "1 failed, 2 passed" in done.stdout, done.stdout + done.stderr
+    done = run_pytest(suite, "-n", "2", "-k", "test_echo and not never")
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    assert read_store(suite, RUNS) == [("done", 2, 2, 0)]
+
+
+SIGNALLING = """
+import asyncio
+import os
+import signal
+from pathlib import Path
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.events.event import Event
+from google.genai import types
+
+
+def signal_suite():
+    stat = Path(f"/proc/{os.getppid()}/stat").read_text()
+    suite = int(stat.rpartition(")")[2].split()[1])
+    os.kill(suite, signal.Signals[os.environ["SUITE_SIGNAL"]])
+
+
+class Signalling(BaseAgent):
+    async def _run_async_impl(self, ctx):
+        text = ctx.user_content.parts[0].text
+        marker = Path(__file__).with_name("signalled")
+        if text == "b" and not marker.exists():
+            marker.touch()
+            signal_suite()
+            await asyncio.sleep(3600)
+        content = types.Content(role="model", parts=[types.Part(text=text)])
+        yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
+
+
+root_agent = Signalling(name="echo")
+"""
+
+TIMEOUT_BY_SIGNAL = """
+import signal
+
+
+def stop(number, frame):
+    raise TimeoutError("the test took too long")
+
+
+signal.signal(signal.SIGUSR1, stop)
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("workers", "signal_name", "reason"),
+    [
+        ("2", "SIGKILL", "crashed while running"),
+        ("2", "SIGUSR1", "took too long"),
+        ("0", "SIGUSR1", "took too long"),
+    ],
+)
+def test_run_of_a_worker_that_is_killed_or_times_out_is_resumed(suite, workers, signal_name, reason):
+    (suite / "agents" / "echo" / "agent.py").write_text(SIGNALLING)
+    (suite / "conftest.py").write_text(TIMEOUT_BY_SIGNAL)
+    write_test(suite, f"test_echo = devui_evalset('s', {SUITE_ARGUMENTS}, parallelism=1)")
+    done = run_pytest(suite, "-n", workers, SUITE_SIGNAL=signal_name)
+    assert "2 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    assert reason in done.stdout
+    assert read_store(suite, RUNS) == [("done", 3, 2, 1)]
+    tries = read_store(suite, "SELECT case_id, tries FROM evals_app_evalattempt ORDER BY case_index")
+    assert tries == [("a", 1), ("b ü::/", 2), ("never", 1)]
+    assert "2 of 3 attempts passed, done (run " in done.stdout
+
+
+@pytest.mark.soak
+def test_repeated_test_shows_the_first_outcomes(suite):
+    write_test(
+        suite,
+        f"""
+test_echo = devui_evalset('s', {SUITE_ARGUMENTS}, cases=['a'])
+
+@pytest.mark.parametrize('repetition', range(2))
+def test_rate(repetition, monkeypatch):
+    first = evaluate('s', {SUITE_ARGUMENTS}, cases=['a'])
+    assert evaluate('s', {SUITE_ARGUMENTS}, cases=['a']).run_id == first.run_id
+    monkeypatch.setenv('PROMPT', 'another')
+    assert evaluate('s', {SUITE_ARGUMENTS}, cases=['a']).run_id != first.run_id
+""",
+    )
+    (suite / "conftest.py").write_text(
+        """
+from _pytest.runner import runtestprotocol
+
+
+def pytest_runtest_protocol(item, nextitem):
+    for _ in range(2):
+        for report in runtestprotocol(item, nextitem=nextitem, log=False):
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
+"""
+    )
+    done = run_pytest(suite)
+    assert "6 passed" in done.stdout, done.stdout + done.stderr
+    assert len(read_store(suite, RUNS)) == 3, "of the test, and of each environment"
+
+
+@pytest.mark.soak
+def test_evalset_that_changes_during_the_session_is_refused(suite):
+    write_test(suite, f"test_echo = devui_evalset('s', {SUITE_ARGUMENTS}, cases=['a'])")
+    (suite / "conftest.py").write_text(
+        """
+def pytest_collection_finish(session):
+    with open("agents/echo/s.evalset.json", "a") as evalset:
+        evalset.write(" ")
+"""
+    )
+    done = run_pytest(suite)
+    assert "s.evalset.json has changed since this session of pytest read it: start the suite" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert not (suite / ".devui" / "devui.sqlite3").exists()
 
 
 @pytest.mark.soak
@@ -65,12 +216,40 @@ def test_rate():
     assert results["a"].passed
     assert [attempt.repetition for attempt in results["never"].attempts] == [1, 2]
     assert results["never"].attempts[0].scores[0].score == 0.0
+    assert results.interval.low < 4 / 6 < results.interval.high
+    assert results["a"].latency.mean == sum(attempt.seconds for attempt in results["a"].attempts) / 2
+    assert results.latency.median <= results.latency.p95
+    assert (results.cost, results.comparison, results.fails) == (
+        None, None, ["2 of 6 attempts did not pass."])
     assert "2 of 3 cases passed" in results.summary
 
 def test_cases():
     assert evaluate("s", {SUITE_ARGUMENTS}, cases=["a"]).passed
 """,
     )
+    done = run_pytest(suite)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+CHANGED_AGENT = """
+def test_changed_agent(request):
+    first = evaluate("s", ARGUMENTS, cases=["a"], num_runs=10)
+    with pytest.raises(Refused, match="no other run 'f00'"):
+        evaluate("s", ARGUMENTS, cases=["a"], baseline="f00")
+    agent = request.config.rootpath / "agents" / "echo" / "agent.py"
+    agent.write_text(agent.read_text().replace("ANSWERS = {}", "ANSWERS = {'a': 'wrong'}"))
+    results = evaluate(
+        "s", ARGUMENTS, cases=["a"], num_runs=10, baseline=first.run_id, fail_on="regression")
+    assert results.comparison["before"] == first.run_id
+    assert results.comparison["after"] == results.run_id
+    assert any("a" in sentence for sentence in results.regressions)
+    assert set(results.regressions) <= set(results.fails)
+"""
+
+
+@pytest.mark.soak
+def test_results_are_compared_with_a_baseline(suite):
+    write_test(suite, CHANGED_AGENT.replace("ARGUMENTS", SUITE_ARGUMENTS))
     done = run_pytest(suite)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -90,6 +269,14 @@ def test_cases():
             "test_x = devui_evalset('s', agent='../agents/echo', limits={'money': 1})",
             "There is no limit 'money'",
         ),
+        (
+            "test_x = devui_evalset('s', agent='../agents/echo', criteria={'response_match_score': 'high'})",
+            "'high'",
+        ),
+        (
+            "test_x = devui_evalset('../agents/echo/s.evalset.json', agent='nowhere.agents:make')",
+            "The module 'nowhere.agents' of the agent cannot be imported",
+        ),
     ],
 )
 def test_unrunnable_evalset_is_reported_by_the_suite(suite, test, message):
@@ -97,6 +284,8 @@ def test_unrunnable_evalset_is_reported_by_the_suite(suite, test, message):
     done = run_pytest(suite)
     assert done.returncode != 0
     assert message in done.stdout
+    assert "agent_argument.py:" not in done.stdout, "a refusal is one line"
+    assert "evaluation.py:" not in done.stdout
 
 
 HOLDING_ON = """
@@ -163,21 +352,19 @@ root_agent = Slow(name="echo")
 
 
 @pytest.mark.soak
-def test_interrupted_suite_cancels_its_run(suite):
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_interrupted_suite_cancels_its_run(suite, workers):
     agent = suite / "agents" / "echo"
     (agent / "agent.py").write_text(SLOW)
     write_test(suite, f"test_echo = devui_evalset('s', {SUITE_ARGUMENTS})")
-    process = start_pytest(suite)
+    process = start_pytest(suite, "-n", workers)
     deadline = time.monotonic() + 60
     while not (agent / "started").exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 2, output
-    with contextlib.closing(sqlite3.connect(suite / ".devui" / "devui.sqlite3")) as store:
-        assert store.execute("SELECT status, finished_at > 0 FROM evals_app_evalrun").fetchall() == [
-            ("cancelled", 1)
-        ]
+    assert read_store(suite, "SELECT status, finished_at > 0 FROM evals_app_evalrun") == [("cancelled", 1)]
 
 
 def test_a_suite_without_evals_pays_nothing():
@@ -207,7 +394,7 @@ def test_failures_are_summarized_in_a_few_lines():
     broken = CaseResult("d", [attempt("error", error="ValueError: bad\x1b[2J")])
     assert r"#1 error: ValueError: bad\u001b[2J" in broken.summary
     whole = Results("r", "done", [missed, broken, CaseResult("e", [attempt("passed")])])
-    assert (whole.passed, whole.pass_rate) == (False, 0.5)
+    assert not whole.passed
     assert not Results("r", "done").passed
     assert not Results("r", "stopped", [CaseResult("e", [attempt("passed")])]).passed
     with pytest.raises(KeyError):

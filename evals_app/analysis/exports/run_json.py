@@ -28,7 +28,7 @@ def _run_json(run: EvalRun) -> dict[str, Any]:
     later_tries = retries.read_later_tries(run)
     return {
         **run_facts(run),
-        "rate": _rate_json(case_matrix.tally(run)),
+        "rate": rate_json(case_matrix.tally(run)),
         "retries": retries_json(run),
         "slices": [tagged.as_json() for tagged in read_slices(run)],
         "attempts": [
@@ -57,7 +57,7 @@ def _later_try_json(attempt: EvalAttempt) -> dict[str, Any]:
     }
 
 
-def _rate_json(tally: case_matrix.Tally) -> dict[str, Any]:
+def rate_json(tally: case_matrix.Tally) -> dict[str, Any]:
     """Return how the cases did: their pass rate with its interval (95 %, Wilson), and pass^k by k."""
     interval = tally.rate.interval
     return {

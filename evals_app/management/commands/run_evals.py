@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from evals_app.analysis.ci_gate import Gate
 from evals_app.cli import plans, results
 from evals_app.cli.evals_command import EvalsCommand, order_confirmations
 from evals_app.cli.results import COULD_NOT_RUN, Add
+from evals_app.execution.app_names import find_app_name
 from evals_app.execution.child_processes import StoppedBySignal
 from evals_app.execution.local_runner import cancel_runs, own_new_runs
 from evals_app.files.tags import split_tags
@@ -24,6 +27,7 @@ from evals_app.runs.folder_orders import EvalsetRequest
 from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.replay.policy import LIVE, MODEL_CHOICES, TOOL_CHOICES
 from evals_app.runs.shards import Shard
+from sessions_app.agents.agent_module import find_module
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.store.schema import ensure_schema
@@ -60,7 +64,7 @@ class Command(EvalsCommand):
         """Declare the arguments; underscores are accepted for hyphens, as in ADK's commands."""
 
         add = results.option_adder(parser)
-        add("agent_dir", type=Path, help="folder of the agent")
+        add("agent_dir", type=Path, help="folder of the agent, or pkg.module:name of an agent or a factory")
         add(
             "evalsets",
             nargs="*",
@@ -75,7 +79,7 @@ class Command(EvalsCommand):
 
     def run_command(self, options: dict[str, Any]) -> int:
         """Run the evalsets one after the other; return the exit code."""
-        agents, app_name = folder_orders.agent_at(options["agent_dir"])
+        agents, app_name = _find_agent(options["agent_dir"])
         ensure_schema()
         if plans.is_requested(options):
             return self._plan(agents, app_name, options)
@@ -109,6 +113,20 @@ class Command(EvalsCommand):
             planned = folder_orders.prepare_from_folder(agents, app_name, request)
             plans.write_plan(planned, options, self.stdout)
         return 0
+
+
+def _find_agent(agent_dir: Path) -> tuple[AgentsFolder, str]:
+    """Return the agents folder and the name of the agent in a folder or module.
+
+    Raises:
+        BadInput: there is no agent.
+    """
+    if ":" not in agent_dir.name or agent_dir.exists():
+        return folder_orders.agent_at(agent_dir)
+    sys.path.insert(0, os.getcwd())
+    module = find_module(str(agent_dir))
+    app_name = find_app_name(module)
+    return module.for_app(app_name), app_name
 
 
 def _add_metric_options(add: Add) -> None:

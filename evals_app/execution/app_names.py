@@ -1,0 +1,38 @@
+"""Names of agents that are no folder, read in a child process, because their module must be imported for it."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+from evals_app.execution.child_processes import call_in_child
+from evals_app.execution.local_runner import run_in_loop
+from sessions_app.agents.agent_module import AgentModule
+from sessions_app.errors import BadInput
+from sessions_app.runs.processes import describe_exit
+
+
+def find_app_name(module: AgentModule) -> str:
+    """Return the name of the app or agent in a module.
+
+    Raises:
+        BadInput: the agent cannot be loaded.
+        StoppedBySignal: SIGINT or SIGTERM stopped the child process.
+    """
+    code, text = call_in_child(partial(_load_name, module))
+    answer = json.loads(text or "{}")
+    if "name" not in answer:
+        raise BadInput(
+            f"The agent {module.reference} cannot be loaded: {answer.get('error') or describe_exit(code)}.",
+            hint="Name an agent, an App, or a factory without parameters.",
+        )
+    return str(answer["name"])
+
+
+def _load_name(module: AgentModule) -> str:
+    from evals_app.execution.agent_source import read_app_name
+
+    try:
+        return json.dumps({"name": run_in_loop(read_app_name(module))})
+    except Exception as error:
+        return json.dumps({"error": f"{type(error).__name__}: {error}"})
