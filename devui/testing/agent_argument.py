@@ -93,7 +93,7 @@ def _find_name(agent: object, caller: Mapping[str, Any]) -> tuple[ModuleType, st
     if definition and _is_importable(definition) and _has_attribute(definition, name, agent):
         return definition, name
     names = list(_names_in_modules(agent))
-    defining = [(module, name) for module, name in names if _assigns(module, name)]
+    defining = [(module, name) for module, name in names if _assigns_name(module, name)]
     calling = [(module, name) for module, name in names if vars(module) is caller]
     if found := (defining or calling)[:1]:
         return found[0]
@@ -122,7 +122,7 @@ def _names_in_modules(value: object) -> Iterator[tuple[ModuleType, str]]:
             yield from ((module, name) for name, bound in list(vars(module).items()) if bound is value)
 
 
-def _assigns(module: ModuleType, name: str) -> bool:
+def _assigns_name(module: ModuleType, name: str) -> bool:
     """Tell whether a module assigns to a name in its code, in contrast to importing it."""
     try:
         tree = ast.parse(inspect.getsource(module))

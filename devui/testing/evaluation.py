@@ -144,7 +144,7 @@ class Evaluation:
             _require_unchanged(self._listing)
         reply = self._ask({"only_list": False, "cases": list(cases)}, environment or {})
         if self._listing and reply["digest"] != self._listing["digest"]:
-            raise _changed(self.evalset)
+            raise _changed_refusal(self.evalset)
         plugin.record_run(reply["run"])
         return Results.from_json(reply)
 
@@ -159,7 +159,7 @@ class Evaluation:
         request = {**self._request, **request}
         conditions = [sys.executable, sys.path, dict(environment or {})]
         with plugin.open_shared_folder() as folder:
-            shared = SharedReply.to({**request, "conditions": conditions}, folder)
+            shared = SharedReply.for_request({**request, "conditions": conditions}, folder)
             try:
                 with shared.locked():
                     is_new = not shared.exists
@@ -212,10 +212,10 @@ def _require_unchanged(reply: Mapping[str, Any]) -> None:
     """
     file = Path(reply["file"])
     if not file.is_file() or sha256(file.read_bytes()).hexdigest() != reply["digest"]:
-        raise _changed(str(file))
+        raise _changed_refusal(str(file))
 
 
-def _changed(evalset: str) -> Refused:
+def _changed_refusal(evalset: str) -> Refused:
     return Refused(f"{evalset} has changed since this session of pytest read it: start the suite again.")
 
 

@@ -26,7 +26,7 @@ class SharedReply:
     run_file: Path
 
     @classmethod
-    def to(cls, request: Mapping[str, Any], folder: Path) -> SharedReply:
+    def for_request(cls, request: Mapping[str, Any], folder: Path) -> SharedReply:
         """Return the reply to a request that may be there or not."""
         key = sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:32]
         return cls(folder / f"{key}.json", folder / f"{key}.run")

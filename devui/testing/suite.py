@@ -63,10 +63,10 @@ def evaluate(
             "`evaluate` was called by the module of the agent that is evaluated: keep the agent in another module."
         )
     evaluation = Evaluation(sys._getframe(1).f_globals, path, agent, **options)
-    return evaluation.run(cases, _conditions(os.environ))
+    return evaluation.run(cases, _select_conditions(os.environ))
 
 
-def _conditions(environment: Mapping[str, str]) -> dict[str, str]:
+def _select_conditions(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables without those in which processes and tests of one session differ."""
     return {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}
 

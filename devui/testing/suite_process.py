@@ -67,12 +67,15 @@ def _stop_with_suite(suite: TextIO) -> None:
 
 def _reply_to(request: Mapping[str, Any], shared: SharedReply) -> Mapping[str, Any] | None:
     """Return the reply; None if the suite ended before its run."""
+    from evals_app.execution.child_processes import StoppedBySignal
     from evals_app.execution.local_runner import quiet_logging
     from sessions_app.errors import DevUIError
 
     try:
         with quiet_logging():
             return _list_cases(request) if request["only_list"] else _run(request, shared)
+    except StoppedBySignal:
+        return None
     except DevUIError as error:
         return {"refusal": " ".join(filter(None, (error.message, error.hint)))}
 
@@ -130,7 +133,7 @@ def _run(request: Mapping[str, Any], shared: SharedReply) -> Mapping[str, Any] |
     if isinstance(agents, AgentModule):
         agents = agents.for_app(request["agent"].get("name") or find_app_name(agents))
     [app_name] = agents.names()
-    console, gate = Console(sys.stderr), _gate(request)
+    console, gate = Console(sys.stderr), _read_gate(request)
     with own_new_runs(app_name):
         run = _begin_run(request, agents, app_name, gate, shared)
         try:
@@ -178,7 +181,7 @@ def _resume_run(run_id: str, agents: AgentsFolder) -> EvalRun:
     return rerun.resume(run, agents) if has_unfinished_attempts else run
 
 
-def _gate(request: Mapping[str, Any]) -> Gate:
+def _read_gate(request: Mapping[str, Any]) -> Gate:
     from evals_app.analysis.ci_gate import Gate
 
     return Gate(request["baseline"], request["fail_on"], request["allow_no_baseline"])

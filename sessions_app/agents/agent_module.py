@@ -86,7 +86,7 @@ def find_module(reference: str, file: str = "") -> AgentModule:
     specs = [_find_spec(name[: match.start()]) for match in re.finditer(r"\.|$", name)]
     origin = specs[-1].origin if specs[-1] else None
     if origin is None or (file and Path(origin).resolve() != Path(file).resolve()):
-        loaded = f", which this suite loaded from {file}" if file else ""
+        loaded = f", which this suite loaded from {file}," if file else ""
         raise BadInput(
             f"The module {name!r} of the agent{loaded} cannot be imported by another process.",
             hint="Put its folder on the import path (PYTHONPATH, or pythonpath in pytest.ini).",

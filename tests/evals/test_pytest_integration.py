@@ -10,7 +10,16 @@ import time
 
 import pytest
 
-from devui.testing import AttemptResult, CaseResult, Results, Score
+from devui.testing import (
+    AttemptResult,
+    CaseResult,
+    Latency,
+    Refused,
+    Results,
+    Score,
+    devui_evalset,
+    evaluate,
+)
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.pytest_suites import (
     COUNTING,
@@ -399,6 +408,89 @@ def test_failures_are_summarized_in_a_few_lines():
     assert not Results("r", "stopped", [CaseResult("e", [attempt("passed")])]).passed
     with pytest.raises(KeyError):
         whole["nobody"]
+
+
+def test_cost_is_unknown_if_that_of_an_attempt_is():
+    known, unknown, free = (
+        attempt("passed", tokens=5, cost=0.25),
+        attempt("passed", tokens=5),
+        attempt("passed"),
+    )
+    assert CaseResult("c", [known, known, free]).cost == 0.5
+    assert CaseResult("c", [known, unknown]).cost is None
+    assert CaseResult("c", [free]).cost is None
+
+
+def test_latency_is_of_attempts_that_have_a_duration():
+    attempts = [attempt("passed", seconds=float(number)) for number in range(1, 21)]
+    latency = CaseResult("c", [*attempts, attempt("cancelled")]).latency
+    assert (latency.mean, latency.median, latency.p95) == (10.5, 10.5, 19.0)
+    assert Latency.measure([attempt("cancelled")]) is None
+
+
+REPLY = {
+    "run": {"id": "r", "status": "stopped", "stopped_because": "The limit was reached.", "error": None},
+    "rate": {"passed": 0.5, "interval": [0.1, 0.9]},
+    "cost": 0.25,
+    "currency": "EUR",
+    "gate": {"fails": ["The run stopped."], "comparison": {"regressions": ["a: fell."]}},
+    "attempts": [],
+}
+
+
+def test_results_say_what_the_process_replied():
+    results = Results.from_json(REPLY)
+    assert (results.pass_rate, results.interval.low, results.interval.high) == (0.5, 0.1, 0.9)
+    assert (results.cost, results.currency) == (0.25, "EUR")
+    assert (results.fails, results.regressions) == (["The run stopped."], ["a: fell."])
+    assert results.latency is None
+
+
+def test_duration_of_an_attempt_is_without_waits_for_models():
+    exported = {
+        **dict.fromkeys(["id", "repetition"], 1),
+        "case": "c",
+        "status": "passed",
+        "has_outcome": True,
+        "error": None,
+        "metrics": [],
+        "actual": [],
+        "seconds": 5.0,
+        "waited_seconds": 3.5,
+        "total_tokens": 0,
+        "cost": 0.0,
+    }
+    result = AttemptResult.from_json(exported)
+    assert (result.seconds, result.cost) == (1.5, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"repetitions": 3}, "There is no option 'repetitions'. Options: metrics, criteria, "),
+        ({"num_runs": "3"}, "The option num_runs must be a whole number, not '3'."),
+        ({"num_runs": True}, "The option num_runs must be a whole number, not True."),
+        ({"metrics": "rouge"}, "The option metrics must be a list of names, not 'rouge'."),
+        ({"criteria": ["rouge"]}, "The option criteria must be a mapping of metrics to thresholds"),
+        ({"criteria": {"rouge": {1}}}, "The options must be values of JSON"),
+        ({"config": 1}, "The option config must be a file or a mapping, not 1."),
+        ({"limits": 60}, "The option limits must be a mapping of names to numbers, not 60."),
+        ({"cases": "one"}, "The option cases must be a list of ids, not 'one'."),
+        ({"cases": [1]}, "The option cases must be a list of ids, not [1]."),
+        ({"fail_on": "scores"}, "The option fail_on must be `regression` or `any`, not 'scores'."),
+        ({"baseline": 3}, "The option baseline must be a run's id, `baseline` or `previous`, not 3."),
+    ],
+)
+def test_invalid_option_is_refused_before_anything_runs(tmp_path, options, message):
+    with pytest.raises(Refused) as refusal:
+        evaluate("s", agent=tmp_path, **options)
+    assert message in str(refusal.value)
+    assert len(str(refusal.value).splitlines()) == 1
+
+
+def test_test_of_an_evalset_takes_no_baseline(tmp_path):
+    with pytest.raises(Refused, match="devui_evalset has no option 'baseline': `evaluate` compares runs"):
+        devui_evalset("s", agent=tmp_path, baseline="previous")
 
 
 def test_public_names_of_the_package_exist():
