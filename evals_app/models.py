@@ -128,9 +128,25 @@ class EvalRun(models.Model):
         RuntimeProcess, null=True, on_delete=models.SET_NULL, related_name="eval_runs"
     )
     code_version = models.CharField(max_length=64, default="", help_text="Hash of the agent's files.")
-    git_revision = models.TextField(default="", help_text="Commit of the agent's folder; + when changed.")
+    git_revision = models.TextField(
+        default="",
+        help_text="Commit of the repository of the agent's folder; with changes, + and a digest of them.",
+    )
     adk_version = models.CharField(max_length=32, default="")
     agent_models = models.TextField(default="{}", help_text="JSON: agent → model.")
+    model_versions = models.TextField(
+        default="{}", db_default="{}", help_text="JSON: model → versions that its responses named."
+    )
+    packages = models.TextField(
+        default="{}",
+        db_default="{}",
+        help_text="JSON: package → version, of those that the agent's process imported.",
+    )
+    environment = models.TextField(
+        default="{}",
+        db_default="{}",
+        help_text="JSON: environment variable that the agent read → digest of its value; empty: not set.",
+    )
 
     created_at = models.FloatField()
     queued_at = models.FloatField(default=0.0, help_text="When it was last sent to a runtime.")

@@ -32,6 +32,7 @@ from devui.runtime.resume_plugin import PastFailuresPlugin
 from devui.runtime.run_queue import ActiveRun
 from devui.runtime.runner import ManagedRunner
 from devui.runtime.runs import Runs
+from evals_app.execution import process_facts
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, MirroredSessionService, Recorder
 from sessions_app.adk.spans import SpanKeeper
 from sessions_app.agents import cards
@@ -131,6 +132,7 @@ class RuntimeHost:
     async def load(self) -> None:
         """Load the agent and write its card. A failure is recorded, not raised."""
         name = self.config.app_name
+        process_facts.watch_environment()
         try:
             root, app = self.source.load_first()
             await self.server.get_runner_async(name)

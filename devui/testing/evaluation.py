@@ -51,7 +51,7 @@ class GateOptions(EvaluationOptions, total=False):
 
     Attributes:
         baseline: the run to compare with: its id, `baseline` (the marked one) or `previous`.
-        fail_on: `regression` or `any`; "", the default: an attempt that did not pass.
+        fail_on: `regression`, `scores` or `any`; "", the default: an attempt that did not pass.
         allow_no_baseline: do not compare an evalset that has no baseline yet, instead of refusing to run it.
     """
 
@@ -72,7 +72,7 @@ DEFAULTS: Mapping[str, Any] = {
     "allow_no_baseline": False,
 }
 
-FAIL_ON = ("", "regression", "any")
+FAIL_ON = ("", "regression", "scores", "any")
 
 _Type = type | tuple[type, ...]
 
@@ -84,7 +84,7 @@ OPTION_TYPES: Mapping[str, tuple[_Type, str]] = {
     "parallelism": (int, "a whole number"),
     "limits": (Mapping, "a mapping of names to numbers"),
     "baseline": (str, "a run's id, `baseline` or `previous`"),
-    "fail_on": (str, "`regression` or `any`"),
+    "fail_on": (str, "`regression`, `scores` or `any`"),
     "allow_no_baseline": (bool, "True or False"),
 }
 """Types of the options, and what they are in words."""
@@ -189,7 +189,9 @@ def _check_options(options: Mapping[str, Any]) -> None:
         if not isinstance(value, kind) or is_text or (kind is int and isinstance(value, bool)):
             raise Refused(f"The option {name} must be {words}, not {value!r}.")
     if options.get("fail_on", "") not in FAIL_ON:
-        raise Refused(f"The option fail_on must be `regression` or `any`, not {options['fail_on']!r}.")
+        raise Refused(
+            f"The option fail_on must be `regression`, `scores` or `any`, not {options['fail_on']!r}."
+        )
 
 
 def _check_cases(cases: Sequence[str]) -> None:

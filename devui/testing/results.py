@@ -161,7 +161,10 @@ class Results:
         interval: of the pass rate, at 95 % (Wilson).
         cost: of the agent's models; None if an attempt that used tokens has no known cost, or none used tokens.
         currency: of the costs, as in the price file.
-        fails: why `run_evals` would fail with the same options, one sentence each.
+        gate_status: what the gate of `run_evals` says with the same options: passed, no regression, not compared,
+            failed or could not run.
+        title: what happened, in one line.
+        fails: why `run_evals` would not exit with 0, one sentence each.
         comparison: the comparison with the baseline, as the API returns it; None without a baseline.
         facts: the run as JSON, as in its export.
     """
@@ -174,6 +177,8 @@ class Results:
     interval: Interval = field(default_factory=lambda: Interval(0.0, 1.0))
     cost: float | None = None
     currency: str = ""
+    gate_status: str = ""
+    title: str = ""
     fails: Sequence[str] = ()
     comparison: Mapping[str, Any] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -195,6 +200,8 @@ class Results:
             interval=Interval(*rate["interval"]),
             cost=reply["cost"],
             currency=reply["currency"],
+            gate_status=reply["gate"]["status"],
+            title=reply["gate"]["title"],
             fails=reply["gate"]["fails"],
             comparison=reply["gate"]["comparison"],
             facts=facts,

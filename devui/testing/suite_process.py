@@ -218,8 +218,12 @@ def _gate_json(run: EvalRun, gate: Gate) -> Mapping[str, Any]:
     from evals_app.analysis.exports.comparison_json import comparison_facts
 
     result = gate.hold(run)
-    comparison = result.then and result.comparison and comparison_facts(result.then, run, result.comparison)
-    return {"fails": result.fails, "comparison": comparison}
+    return {
+        "status": str(result.status),
+        "title": result.title,
+        "fails": result.reasons,
+        "comparison": comparison_facts(result) if result.comparison else None,
+    }
 
 
 def _evalset_request(request: Mapping[str, Any]) -> EvalsetRequest:

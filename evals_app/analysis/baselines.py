@@ -1,143 +1,308 @@
-"""Comparison of runs with their baseline: finds the baseline run and judges each case. Read-only."""
+"""Comparison of a run with earlier ones: finds what it is compared with, and judges each case. Read-only."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from hashlib import sha256
-from typing import Any
 
 from django.conf import settings
-from django.db.models import Avg, Count, Exists, OuterRef, Q, QuerySet
+from django.db.models import Avg, Exists, OuterRef, QuerySet
 
-from evals_app.analysis import comparison
+from evals_app.analysis import agent_changes, comparison
 from evals_app.analysis.case_verdicts import CaseChange
-from evals_app.analysis.comparison import Comparison
-from evals_app.analysis.outcomes import CaseKey, Outcomes, Past, Sameness
+from evals_app.analysis.comparability import VersionCase, read_cases
+from evals_app.analysis.comparison import MAX_UNAVAILABLE, Comparison, RunDifference
+from evals_app.analysis.outcomes import CaseKey, Outcomes, PastRun
+from evals_app.analysis.run_differences import read_currency, read_differences
 from evals_app.analysis.score_changes import ScoresByMetric, compare_scores
-from evals_app.cases import version_contents
-from evals_app.files.tags import TAGS
-from evals_app.metrics.gate_config import GATE
-from evals_app.models import (
-    CONFIRMATION,
-    REPEAT_SOURCES,
-    RETRY,
-    EvalAttempt,
-    EvalRun,
-    EvalSetVersion,
-    MetricResult,
+from evals_app.analysis.stored_outcomes import (
+    EarlierRuns,
+    find_cases_of_added_metrics,
+    find_other_basis,
+    read_outcomes,
+    read_past_runs,
 )
-from evals_app.runs.attempt_status import HAS_OUTCOME, NO_OUTCOME_TYPES, has_outcome
-from sessions_app import prices
+from evals_app.analysis.whole_run import DEFAULT_LEVEL
+from evals_app.models import CONFIRMATION, REPEAT_SOURCES, RETRY, EvalAttempt, EvalRun, MetricResult
+from evals_app.runs.attempt_status import HAS_OUTCOME
 from sessions_app.errors import BadInput, NotFound
 
-Status = EvalAttempt.Status
-RUNS_OF_HISTORY = 20
-"""Number of earlier runs whose outcomes count as history."""
+MAX_EARLIER_RUNS = 40
+"""Number of earlier runs that are looked at. With so many, one repetition can prove that a solid case fell."""
 RUNS_OFFERED = 100
 
+MARKED_BASELINE, PREVIOUS_RUNS = "baseline", "previous"
+"""Names of what a run is compared with: the marked run, or case by case the newest comparable outcome."""
 
-def baseline_of(run: EvalRun) -> EvalRun | None:
-    """Return the baseline of a run's evalset, or None; a run is no baseline of itself, and retries are not compared."""
+COMMAND = "command"
+"""Source of runs of the command line and of CI."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a run is compared with.
+
+    Attributes:
+        name: as it was asked for: `baseline`, `previous`, or the id of a run.
+        runs: the runs that the outcomes are from, those of most cases first; never empty.
+        outcomes: by case.
+        earlier: the earlier runs of the run's kind, which are its history.
+    """
+
+    name: str
+    runs: Sequence[EvalRun]
+    outcomes: Mapping[CaseKey, Outcomes]
+    earlier: EarlierRuns
+
+    @property
+    def run(self) -> EvalRun:
+        """The run of most cases."""
+        return self.runs[0]
+
+    def run_of_case(self, key: CaseKey) -> EvalRun:
+        """Return the run that the outcomes of a case are from."""
+        outcomes = self.outcomes.get(key)
+        return next((run for run in self.runs if outcomes and run.pk == outcomes.run), self.run)
+
+
+def find_marked_run(run: EvalRun) -> EvalRun | None:
+    """Return the marked baseline of a run's evalset, or None: a run is none of itself, and retries are not compared."""
     if run.source == RETRY:
         return None
     runs = EvalRun.objects.select_related("version", "evalset")
     return runs.filter(evalset=run.evalset, baseline=True).exclude(pk=run.pk).first()
 
 
-def before(run: EvalRun) -> EvalRun | None:
-    """Return the newest run of the evalset that came to outcomes before this one was made, or None."""
-    came_to_any = Exists(EvalAttempt.objects.filter(HAS_OUTCOME, run=OuterRef("pk")))
-    return _others(run).filter(came_to_any, created_at__lt=run.created_at).first()
+def find_reference(run: EvalRun, name: str = "") -> Reference | None:
+    """Return what a run is compared with: the run of a name, else the baseline, else the previous runs; None: nothing.
+
+    Raises:
+        NotFound, BadInput: see `require_reference`.
+    """
+    if name:
+        return require_reference(run, name)
+    if marked_run := find_marked_run(run):
+        return refer_to_run(marked_run, run, MARKED_BASELINE)
+    return _find_previous(run)
 
 
-def find_baseline(run: EvalRun, name: str) -> EvalRun:
-    """Return what a run is to be held to.
+def require_reference(run: EvalRun, name: str) -> Reference:
+    """Return what a run is compared with.
 
     Args:
-        name: a run's id or its beginning, `baseline` (the marked one) or `previous` (the run before).
+        name: a run's id or its beginning, `baseline` (the marked one) or `previous` (of each case the newest comparable
+            outcome).
 
     Raises:
         NotFound: there is none.
         BadInput: the beginning is that of several runs.
     """
-    if name in {"baseline", "previous"}:
-        baseline = baseline_of(run) if name == "baseline" else before(run)
-        if baseline is None:
-            message, instead = (
-                ("no run is marked as baseline", "Mark one on its page (Make baseline)")
-                if name == "baseline"
-                else ("there is no run before this one that came to outcomes", "Run the evalset once")
-            )
-            raise NotFound(
-                f"{run.evalset.evalset_id}: {message}.", hint=f"{instead}, or name a run by its id."
-            )
-        return baseline
-    runs = EvalRun.objects.select_related("version", "evalset").filter(evalset=run.evalset).exclude(pk=run.pk)
+    if name == PREVIOUS_RUNS:
+        if reference := _find_previous(run):
+            return reference
+        raise _no_previous_run(run)
+    return refer_to_run(_find_run(run, name), run, name)
+
+
+def check_reference(run: EvalRun, name: str) -> None:
+    """Require what a future run is to be compared with.
+
+    Raises:
+        NotFound, BadInput: see `require_reference`.
+    """
+    if name != PREVIOUS_RUNS:
+        _find_run(run, name)
+    elif not _list_earlier_runs(run):
+        raise _no_previous_run(run)
+
+
+def _no_previous_run(run: EvalRun) -> NotFound:
+    kind = "of the command line or CI " if run.source == COMMAND else ""
+    return NotFound(
+        f"{run.evalset.evalset_id}: there is no earlier run {kind}that came to outcomes.",
+        hint="Run the whole evalset once, or name a run by its id.",
+    )
+
+
+def _find_run(run: EvalRun, name: str) -> EvalRun:
+    if name == MARKED_BASELINE:
+        if marked_run := find_marked_run(run):
+            return marked_run
+        raise NotFound(
+            f"{run.evalset.evalset_id}: no run is marked as baseline.",
+            hint="Mark one on its page (Make baseline), or name a run by its id.",
+        )
+    runs = EvalRun.objects.select_related("version", "evalset").exclude(pk=run.pk)
     could_be_id = bool(name) and name.isascii() and name.isprintable()  # a store refuses NUL and surrogates
     matching_runs = list(runs.filter(pk__startswith=name)[:2]) if could_be_id else []
-    if not matching_runs:
-        raise NotFound(
-            f"{run.evalset.evalset_id} has no other run {name!r}.", hint="The evalset's page lists its runs."
-        )
     if len(matching_runs) > 1:
         raise BadInput(f"Several runs begin with {name!r}.", hint="Give more of the id.")
+    if not matching_runs or matching_runs[0].evalset_id != run.evalset_id:
+        owner = matching_runs[0].evalset if matching_runs else None
+        belongs = f": it belongs to {owner.app_name}/{owner.evalset_id}" if owner else ""
+        raise NotFound(
+            f"{run.evalset.evalset_id} has no other run {name!r}{belongs}.",
+            hint="The evalset's page lists its runs.",
+        )
     return matching_runs[0]
 
 
-def comparable_runs(run: EvalRun) -> list[EvalRun]:
+def refer_to_run(baseline_run: EvalRun, run: EvalRun, name: str = "") -> Reference:
+    """Return one run as what another is compared with.
+
+    Raises:
+        BadInput: they are runs of two evalsets.
+    """
+    if baseline_run.evalset_id != run.evalset_id:
+        raise BadInput("These are runs of two evalsets.", hint="Compare runs of one evalset.")
+    earlier = EarlierRuns(_list_earlier_runs(run), run)
+    return Reference(name or baseline_run.pk, [baseline_run], read_outcomes(baseline_run, run), earlier)
+
+
+def _find_previous(run: EvalRun) -> Reference | None:
+    """Return for each case of a run the newest comparable outcome of earlier runs of its kind; None without runs.
+
+    A case without one gets what the newest run says of it, which then names the reason.
+    """
+    runs = _list_earlier_runs(run)
+    if not runs:
+        return None
+    earlier = EarlierRuns(runs, run)
+    usable_runs = [candidate for candidate in runs if not earlier.is_lossy(candidate, MAX_UNAVAILABLE)]
+    chosen = {
+        case.key: _newest_comparable(earlier, usable_runs, case, run) or runs[0]
+        for case in read_cases(run.version)
+    }
+    frequencies = Counter(candidate.pk for candidate in chosen.values())
+    used_runs = [candidate for candidate in runs if candidate.pk in frequencies] or [runs[0]]
+    used_runs.sort(key=lambda candidate: -frequencies[candidate.pk])
+    outcomes = {candidate.pk: read_outcomes(candidate, run) for candidate in used_runs}
+    newest_outcomes = outcomes.get(runs[0].pk) or read_outcomes(runs[0], run)
+    return Reference(
+        PREVIOUS_RUNS,
+        used_runs,
+        {
+            **newest_outcomes,
+            **{
+                key: found
+                for key, candidate in chosen.items()
+                if (found := outcomes[candidate.pk].get(key)) is not None
+            },
+        },
+        earlier,
+    )
+
+
+def _newest_comparable(
+    earlier: EarlierRuns, runs: Sequence[EvalRun], case: VersionCase, run: EvalRun
+) -> EvalRun | None:
+    """Return the newest of the runs whose outcomes of a case can be compared, or None."""
+    for candidate in runs:
+        basis = find_other_basis(candidate, run)
+        if earlier.counts(candidate, case.key, case.digest, basis):
+            return candidate
+    return None
+
+
+def _list_earlier_runs(run: EvalRun) -> list[EvalRun]:
+    """Return the runs of a run's kind that came to outcomes before it was made, the newest first.
+
+    Runs of the command line, which CI uses, are compared with whole runs of the command line: a run of a single case,
+    of a page or of a test suite is compared with only if it is named.
+    """
+    came_to_any = Exists(EvalAttempt.objects.filter(HAS_OUTCOME, run=OuterRef("pk")))
+    runs = _other_runs(run).filter(came_to_any, created_at__lt=run.created_at)
+    if run.source == COMMAND:
+        runs = runs.filter(source=COMMAND, case_ids="[]", shard="")
+    return list(runs.defer("traceback", "version__content")[:MAX_EARLIER_RUNS])
+
+
+def list_comparable_runs(run: EvalRun) -> list[EvalRun]:
     """Return the runs that a run can be compared with, the newest first."""
-    return list(_others(run).defer("traceback", "config")[:RUNS_OFFERED])
+    return list(_other_runs(run).defer("traceback", "config")[:RUNS_OFFERED])
 
 
-def _others(run: EvalRun) -> QuerySet[EvalRun]:
+def _other_runs(run: EvalRun) -> QuerySet[EvalRun]:
     ended = EvalRun.objects.select_related("version", "evalset").exclude(status__in=EvalRun.ACTIVE)
     ended = ended.exclude(source__in=REPEAT_SOURCES)
     return ended.filter(evalset=run.evalset).exclude(pk=run.pk).order_by("-created_at")
 
 
-def compare_runs(then: EvalRun, now: EvalRun) -> Comparison:
+def compare_runs(baseline_run: EvalRun, run: EvalRun) -> Comparison:
     """Compare a run with another one of its evalset, with the evidence of the stored history.
 
     Raises:
         BadInput: they are runs of two evalsets.
     """
-    if then.evalset_id != now.evalset_id:
-        raise BadInput("These are runs of two evalsets.", hint="Compare runs of one evalset.")
-    earlier, later = outcomes_of(then), outcomes_of(now)
+    return compare_with(refer_to_run(baseline_run, run), run)
+
+
+def compare_with(reference: Reference, run: EvalRun) -> Comparison:
+    """Compare a run with what it is compared with, and with the evidence of the stored history."""
+    earlier, later = dict(reference.outcomes), _explain_added_metrics(reference, run, read_outcomes(run))
     for side, other in ((earlier, later), (later, earlier)):
         for key in [key for key, outcomes in side.items() if not outcomes.ran and not _ran(other.get(key))]:
             del side[key]
     result = comparison.compare(
         earlier,
         later,
-        history(now, {key: outcomes.same for key, outcomes in later.items()}, then=then),
-        fresh=_fresh_outcomes(now, later),
-        level=level(),
-        one_currency=currency_of(then) == currency_of(now),
+        read_history(run, later, reference),
+        fresh=_read_fresh_outcomes(run, later),
+        level=read_level(),
+        one_currency=len({read_currency(each) for each in (*reference.runs, run)}) == 1,
     )
     if result.whole.refusal:
         return result
     comparable = {case.key for case in result.cases if case.is_comparable}
-    scores = compare_scores(scores_of(then, comparable), scores_of(now, comparable), level())
-    return replace(result, scores=scores)
+    before_scores = _read_reference_scores(reference, comparable)
+    scores = compare_scores(before_scores, read_mean_scores(run, comparable), read_level())
+    result = replace(result, scores=scores)
+    return replace(result, agent_differences=_find_agent_differences(reference, run, result))
 
 
-def cases_to_confirm(then: EvalRun, now: EvalRun) -> list[int]:
-    """Return the positions of the cases of a run that fell since a baseline and that repetitions can decide."""
-    keys = {case.key for case in compare_runs(then, now).to_confirm}
-    return [index for index, case in enumerate(cases_of(now.version)) if case.key in keys]
+def _find_agent_differences(
+    reference: Reference, run: EvalRun, result: Comparison
+) -> list[RunDifference] | None:
+    """Return what differs of the agent, also in its recorded requests; None if nothing is worse."""
+    if not result.is_worse:
+        return None
+    differences = [found for found in read_differences(reference.run, run) if found.is_of_agent]
+    if changed_agents := agent_changes.read_agent_changes(result).changes:
+        names = ", ".join(change.agent for change in changed_agents)
+        differences.append(
+            RunDifference("requests", names, "other instruction, tools or settings", is_of_agent=True)
+        )
+    return differences
 
 
-def level() -> float:
+def _explain_added_metrics(
+    reference: Reference, run: EvalRun, outcomes: dict[CaseKey, Outcomes]
+) -> dict[CaseKey, Outcomes]:
+    """Return outcomes with the reason of those that only a metric fails by which the run before was not judged."""
+    for other in reference.runs:
+        basis = find_other_basis(other, run)
+        if basis is None:
+            continue
+        for key, metric in find_cases_of_added_metrics(run, basis).items():
+            if reference.run_of_case(key).pk == other.pk:
+                why = f"It fails only {metric}, by which the earlier run was not judged."
+                outcomes[key] = replace(outcomes[key], incomparable=why)
+    return outcomes
+
+
+def cases_to_confirm(reference: Reference, run: EvalRun) -> list[int]:
+    """Return the positions of the cases of a run that fell since its baseline and that repetitions can decide."""
+    keys = {case.key for case in compare_with(reference, run).to_confirm}
+    return [index for index, case in enumerate(read_cases(run.version)) if case.key in keys]
+
+
+def read_level() -> float:
     """Return the setting `DEVUI_EVAL_LEVEL`: the chance that an unchanged agent is called worse."""
-    return getattr(settings, "DEVUI_EVAL_LEVEL", comparison.DEFAULT_LEVEL)
+    return getattr(settings, "DEVUI_EVAL_LEVEL", DEFAULT_LEVEL)
 
 
-def _fresh_outcomes(run: EvalRun, judged: Mapping[CaseKey, Outcomes]) -> dict[CaseKey, Outcomes] | None:
+def _read_fresh_outcomes(run: EvalRun, judged: Mapping[CaseKey, Outcomes]) -> dict[CaseKey, Outcomes] | None:
     """Return the outcomes of confirmations: repetitions of cases that looked worse in a run. None without any.
 
     If a case was confirmed several times, the first confirmation counts: to repeat until it passes proves nothing.
@@ -145,13 +310,23 @@ def _fresh_outcomes(run: EvalRun, judged: Mapping[CaseKey, Outcomes]) -> dict[Ca
     confirmations = run.repeated_by.filter(source=CONFIRMATION).exclude(status__in=EvalRun.ACTIVE)
     outcomes: dict[CaseKey, Outcomes] = {}
     for confirmation in confirmations.select_related("version").order_by("created_at"):
-        for key, fresh in outcomes_of(confirmation).items():
+        for key, fresh in read_outcomes(confirmation).items():
             if fresh.outcome_count and key in judged and fresh.same == judged[key].same:
                 outcomes.setdefault(key, fresh)
     return outcomes or None
 
 
-def scores_of(run: EvalRun, keys: Collection[CaseKey]) -> ScoresByMetric:
+def _read_reference_scores(reference: Reference, keys: Collection[CaseKey]) -> ScoresByMetric:
+    """Return the mean scores of cases by metric, each of the run that the case is compared with."""
+    scores: dict[str, dict[CaseKey, float]] = defaultdict(dict)
+    for other in reference.runs:
+        own_keys = {key for key in keys if reference.run_of_case(key).pk == other.pk}
+        for metric, by_case in read_mean_scores(other, own_keys).items():
+            scores[metric].update(by_case)
+    return scores
+
+
+def read_mean_scores(run: EvalRun, keys: Collection[CaseKey]) -> ScoresByMetric:
     """Return the mean scores of a run's cases by metric, without metrics that only measure."""
     rows = MetricResult.objects.filter(attempt__run=run, invocation=None, score__isnull=False)
     means = (
@@ -160,7 +335,7 @@ def scores_of(run: EvalRun, keys: Collection[CaseKey]) -> ScoresByMetric:
         .annotate(mean=Avg("score"))
         .order_by("metric", "attempt__case_index")
     )
-    cases = cases_of(run.version)
+    cases = read_cases(run.version)
     scores: dict[str, dict[CaseKey, float]] = defaultdict(dict)
     for metric, index, mean in means:
         if cases[index].key in keys:
@@ -172,217 +347,51 @@ def _ran(outcomes: Outcomes | None) -> bool:
     return outcomes is not None and outcomes.ran
 
 
-@dataclass(frozen=True)
-class _Case:
-    """A case of a version: what names it, and a digest of what it says."""
+def read_history(
+    run: EvalRun, cases: Mapping[CaseKey, Outcomes], reference: Reference
+) -> dict[CaseKey, list[PastRun]]:
+    """Return the outcomes of cases in earlier runs, beside those that they are compared with, the newest first.
 
-    key: CaseKey
-    digest: str
-
-
-def cases_of(version: EvalSetVersion) -> Sequence[_Case]:
-    """Return the cases of a version in the order of its file."""
-    return _cases(version.pk, version.digest)
-
-
-@lru_cache(maxsize=128)
-def _cases(pk: int, digest: str) -> Sequence[_Case]:
-    """Return the cases of a version, which never changes; the digest tells stores apart."""
-    positions: Counter[str] = Counter()
-    cases = []
-    for case in version_contents.read_cases(pk, digest):
-        positions[case["eval_id"]] += 1
-        cases.append(
-            _Case(CaseKey(case["eval_id"], positions[case["eval_id"]]), _digest(_comparable_case(case)))
-        )
-    return cases
-
-
-def _comparable_case(value: Any) -> Any:
-    """Return a case without what judges and agents never see: times of creation, ids of turns, and empty fields."""
-    if isinstance(value, Mapping):
-        fields = {name: _comparable_case(item) for name, item in value.items() if name not in _UNSEEN}
-        return {name: field for name, field in fields.items() if field not in (None, [], {})}
-    return [_comparable_case(item) for item in value] if isinstance(value, list) else value
-
-
-_UNSEEN = {"creation_timestamp", "invocation_id", TAGS}
-
-
-def _digest(value: Any) -> str:
-    return sha256(json.dumps(value, sort_keys=True).encode(errors="replace")).hexdigest()[:16]
-
-
-def sameness_of(run: EvalRun, data: str) -> Sameness:
-    """Return what an outcome of a case (by its digest) must share with this run's to be a repetition of it."""
-    return Sameness(
-        code=run.code_version or f"unknown of {run.pk}",
-        models=_ran_on(run.agent_models, run.policy, run.adk_version),
-        data=data,
-        judged_by=_judged_by(run.config),
-    )
-
-
-@lru_cache(maxsize=256)
-def _ran_on(models: str, policy: str, adk_version: str) -> str:
-    """Return a digest of what answered: models, what was replayed of them, and ADK around them."""
-    return _digest([json.loads(models), json.loads(policy), adk_version])
-
-
-@lru_cache(maxsize=256)
-def _judged_by(config: str) -> str:
-    """Return a digest of a configuration; a bare threshold and a criterion of only that are the same."""
-    config_data = json.loads(config)
-    config_data.pop(GATE, None)
-    criteria = {
-        name: criterion if isinstance(criterion, Mapping) else {"threshold": criterion}
-        for name, criterion in (config_data.get("criteria") or {}).items()
-    }
-    return _digest({**config_data, "criteria": criteria})
-
-
-_COLUMNS = (
-    *("id", "run_id", "case_index", "status", "error_type", "session_id", "total_tokens"),
-    *("cost", "started_at", "finished_at", "waited_seconds"),
-)
-"""Columns of an attempt that are read; a run may have thousands of attempts."""
-
-
-def outcomes_of(run: EvalRun) -> dict[CaseKey, Outcomes]:
-    """Return the outcomes of each case of a run's version; those that it did not run are there without one."""
-    rows: dict[int, list[EvalAttempt]] = defaultdict(list)
-    for row in run.attempts.order_by("case_index", "repetition").only(*_COLUMNS):
-        rows[row.case_index].append(row)
-    return {
-        case.key: _outcomes(sameness_of(run, case.digest), rows[index])
-        for index, case in enumerate(cases_of(run.version))
-    }
-
-
-def _outcomes(same: Sameness, attempts: Sequence[EvalAttempt]) -> Outcomes:
-    passed = [attempt for attempt in attempts if attempt.status == Status.PASSED]
-    judged = [attempt for attempt in attempts if has_outcome(attempt.status, attempt.error_type)]
-    failed = [attempt for attempt in judged if attempt.status != Status.PASSED]
-    attempt_to_open = next(iter(failed or passed or attempts), None)
-    return Outcomes(
-        same=same,
-        passed=len(passed),
-        failed=len(failed),
-        unjudged=len(attempts) - len(judged),
-        unavailable=sum(attempt.error_type in NO_OUTCOME_TYPES for attempt in attempts),
-        attempt=attempt_to_open.pk if attempt_to_open else None,
-        session=attempt_to_open.session_id if attempt_to_open else None,
-        tokens=_mean(attempt.total_tokens or None for attempt in judged),
-        seconds=_mean(attempt.active_seconds for attempt in judged),
-        cost=_mean(attempt.cost if attempt.total_tokens else None for attempt in judged),
-    )
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    """Return the mean of values; None when one is not known, or there are none."""
-    all_values = list(values)
-    known_values = [value for value in all_values if value is not None]
-    return (
-        sum(known_values) / len(known_values)
-        if known_values and len(known_values) == len(all_values)
-        else None
-    )
-
-
-def history(
-    run: EvalRun, same: Mapping[CaseKey, Sameness], *, then: EvalRun | None = None
-) -> dict[CaseKey, list[Past]]:
-    """Return stored outcomes of cases, on the same data and by the same judges, by code and models, the newest first.
-
-    Looks at the newest `RUNS_OF_HISTORY` runs of the evalset.
+    Runs that are newer than the baseline of a case count only if they ran its code, models and ADK: others are
+    experiments.
 
     Args:
-        same: the cases, with the data and judges that count.
-        then: the baseline that the run is compared with. If given, only runs before the run count; of those after the
-            baseline only the ones with its code and models, because others are experiments.
+        cases: the cases of the run, with what they share with comparable ones.
     """
-    if not same:
-        return {}
-    runs = _runs_of_history(run, then)
-    judged = EvalAttempt.objects.filter(HAS_OUTCOME, run__in=list(runs))
-    by_case = judged.values_list("run_id", "case_index").annotate(
-        passed=Count("pk", filter=Q(status=Status.PASSED)), all=Count("pk")
+    bases = {other.pk: find_other_basis(other, run) for other in reference.runs}
+    history = {}
+    for key, outcomes in cases.items():
+        other = reference.run_of_case(key)
+        past_runs = _select_past_runs(reference.earlier.runs, other)
+        history[key] = read_past_runs(reference.earlier, past_runs, key, outcomes.same.data, bases[other.pk])
+    return history
+
+
+def _select_past_runs(runs: Sequence[EvalRun], baseline_run: EvalRun) -> Iterator[EvalRun]:
+    for earlier_run in runs:
+        is_older = earlier_run.created_at < baseline_run.created_at
+        if earlier_run.pk != baseline_run.pk and (is_older or _is_same_agent(earlier_run, baseline_run)):
+            yield earlier_run
+
+
+def _is_same_agent(run: EvalRun, other: EvalRun) -> bool:
+    columns = ("code_version", "agent_models", "policy", "adk_version")
+    return bool(run.code_version) and all(getattr(run, name) == getattr(other, name) for name in columns)
+
+
+def read_past_outcomes(run: EvalRun, case: VersionCase) -> list[PastRun]:
+    """Return the outcomes of a case in its newest runs, this one included, the newest first."""
+    runs = EvalRun.objects.select_related("version").filter(evalset=run.evalset)
+    ended = (
+        runs.exclude(source__in=REPEAT_SOURCES).order_by("-created_at").defer("traceback", "version__content")
     )
-    age = {pk: place for place, pk in enumerate(runs)}
-    groups: dict[CaseKey, dict[Sameness, Past]] = defaultdict(dict)
-    for run_id, index, passed, total in sorted(by_case, key=lambda row: age[row[0]]):
-        case = cases_of(runs[run_id].version)[index]
-        now, version = same.get(case.key), sameness_of(runs[run_id], case.digest)
-        if now is None or (now.data, now.judged_by) != (version.data, version.judged_by):
-            continue
-        past = groups[case.key].get(version, Past(version, 0, 0, 0))
-        failed = past.failed + total - passed
-        groups[case.key][version] = Past(version, past.passed + passed, failed, past.runs + 1)
-    return {key: list(pasts.values()) for key, pasts in groups.items()}
+    newest_runs = list(ended[:MAX_EARLIER_RUNS])
+    return read_past_runs(EarlierRuns(newest_runs, run), newest_runs, case.key, case.digest, None)
 
 
-def _runs_of_history(run: EvalRun, then: EvalRun | None) -> dict[str, EvalRun]:
-    """Return the runs whose outcomes count as history, the newest first."""
-    runs = EvalRun.objects.select_related("version").filter(evalset=run.evalset).order_by("-created_at")
-    runs = runs.exclude(source=RETRY)
-    if then is not None:
-        like_baseline = Q(
-            code_version=then.code_version,
-            agent_models=then.agent_models,
-            policy=then.policy,
-            adk_version=then.adk_version,
-        )
-        runs = runs.filter(created_at__lt=run.created_at).exclude(pk__in=(run.pk, then.pk))
-        runs = runs.filter(Q(created_at__lt=then.created_at) | (like_baseline & ~Q(code_version="")))
-    return {earlier.pk: earlier for earlier in runs.defer("traceback", "version__content")[:RUNS_OF_HISTORY]}
-
-
-def changes_by_index(run: EvalRun, comparison: Comparison) -> dict[int, CaseChange]:
-    """Return what a comparison says of the cases of its later run, by their place in its evalset."""
-    changes = {case.key: case for case in comparison.cases}
-    places = enumerate(cases_of(run.version))
-    return {index: changes[case.key] for index, case in places if case.key in changes}
-
-
-@dataclass(frozen=True)
-class Difference:
-    """Something in which two runs differ, as people name it."""
-
-    what: str
-    before: str
-    after: str
-
-
-def what_changed(then: EvalRun, now: EvalRun) -> list[Difference]:
-    """Return in what two runs differ besides their outcomes: code, models, data, judges, ADK, repetitions."""
-    facts = zip(_facts(then), _facts(now), strict=True)
-    return [Difference(what, before, after) for (what, before), (_, after) in facts if before != after]
-
-
-def currency_of(run: EvalRun) -> str:
-    """Return the currency of a run's costs."""
-    return prices.prices_from_json(json.loads(run.prices)).currency
-
-
-def _priced_by(run: EvalRun) -> str:
-    """Return the currency of a run's prices with a digest of them, wherever their file was."""
-    price_entries = json.loads(run.prices).get("price")
-    return f"{currency_of(run)} {_digest(price_entries)[:6]}" if price_entries else "nothing"
-
-
-def _facts(run: EvalRun) -> list[tuple[str, str]]:
-    models = json.loads(run.agent_models)
-    return [
-        ("code", run.code_version[:10] or "unknown"),
-        ("commit", run.git_revision[:10] or "unknown"),
-        ("models", ", ".join(sorted({str(model) for model in models.values()})) or "unknown"),
-        ("evalset", run.version.digest[:10]),
-        ("judged by", f"{run.config_source} {_judged_by(run.config)[:6]}".strip()),
-        ("google-adk", run.adk_version or "unknown"),
-        ("repetitions", str(run.num_runs)),
-        ("prices", _priced_by(run)),
-        (
-            "replayed",
-            ", ".join(f"{name}: {how}" for name, how in json.loads(run.policy).items()) or "nothing",
-        ),
-    ]
+def map_changes_to_positions(run: EvalRun, result: Comparison) -> dict[int, CaseChange]:
+    """Return what a comparison says of the cases of its later run, by their position in its evalset."""
+    changes = {case.key: case for case in result.cases}
+    return {
+        index: changes[case.key] for index, case in enumerate(read_cases(run.version)) if case.key in changes
+    }

@@ -1,12 +1,13 @@
 """Verdicts on the cases of two compared runs, each with its reason. Pure.
 
-A case's outcomes now are tested against all earlier ones (`outcomes.pool_earlier`), in both directions, each adjusted
-for the number of cases (`change_tests`). docs/evals.md describes the decision and its assumptions.
+A case's outcomes now are tested against all earlier ones (`outcomes.Earlier`), in both directions, each adjusted for
+the number of cases (`change_tests`). docs/evals.md describes the decision and its assumptions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -16,7 +17,8 @@ from evals_app.analysis.change_tests import (
     find_critical_value,
     probability_of_fewer,
 )
-from evals_app.analysis.outcomes import CaseKey, Earlier, Outcomes, Past, pool_earlier
+from evals_app.analysis.dependence import effective_total
+from evals_app.analysis.outcomes import CaseKey, Earlier, Outcomes
 from evals_app.analysis.statistics import Rate, format_probability
 
 SUSPICION = 0.15
@@ -25,6 +27,12 @@ MIN_CONFIRMING_HISTORY = 3
 """Earlier outcomes beside the baseline's from which on five fresh failures can confirm a suspicion."""
 MAX_REPETITIONS = 50
 """Largest number of repetitions that is computed as necessary."""
+SUFFICIENT = 0.8
+"""Chance to see a drop from which a number of repetitions is recommended."""
+SHRINKING = 2.0
+"""Earlier outcomes with which a rate is averaged before repetitions are computed from it: the draw that raised a
+suspicion looks worse than what is behind it.
+"""
 
 
 class Verdict(StrEnum):
@@ -49,7 +57,7 @@ class CaseChange:
         fresh: outcomes of repetitions that were made because the case looked worse; the verdict is about them.
         probability: two-sided, adjusted for the number of cases; None if nothing was tested.
         looks_worse: the case is unclear, and if it has changed, it is worse.
-        repetitions: repetitions that would decide an unclear case with such outcomes; None if unknown or too many.
+        repetitions: repetitions that would probably prove what an unclear case looks like; None if unknown or too many.
         of_both_runs: both runs need these repetitions, because there are too few earlier outcomes.
         can_confirm: the case fell since the baseline, and enough other earlier outcomes exist to test repetitions with.
     """
@@ -73,7 +81,8 @@ class CaseChange:
         if not self.repetitions:
             return ""
         versions = "both versions" if self.of_both_runs else "this version"
-        return f"{self.repetitions} repetitions of {versions} would decide, if the outcomes stay like this."
+        verdict = "worse" if self.looks_worse else "better"
+        return f"If it is {verdict}, {self.repetitions} repetitions of {versions} would probably prove it."
 
     @property
     def reason(self) -> str:
@@ -93,7 +102,7 @@ class CaseChange:
 
 def judge_cases(
     pairs: Mapping[CaseKey, tuple[Outcomes, Outcomes]],
-    history: Mapping[CaseKey, Sequence[Past]],
+    earlier: Mapping[CaseKey, Earlier],
     fresh: Mapping[CaseKey, Outcomes] | None,
     level: float,
 ) -> list[CaseChange]:
@@ -101,28 +110,18 @@ def judge_cases(
 
     Args:
         pairs: outcomes of the baseline and of the run that is judged; both have some.
-        history: stored outcomes of earlier runs, without these two, the newest first.
+        earlier: the outcomes that each case is tested against.
         fresh: outcomes of repetitions of the cases that looked worse; None if none were made.
         level: one-sided chance that any unchanged case regresses, and likewise that any is fixed.
     """
     evidence = [
-        _Evidence(
-            key,
-            before,
-            after,
-            pool_earlier(before, after, history.get(key, ())),
-            (fresh or {}).get(key),
-            fresh is not None,
-        )
+        _Evidence(key, before, after, earlier[key], (fresh or {}).get(key), fresh is not None)
         for key, (before, after) in pairs.items()
     ]
-    tested = [case for case in evidence if not case.is_same]
-    worse = _test_all(tested, [case.table for case in tested], [case.may_regress for case in tested], level)
-    better = _test_all(tested, [case.table.mirror for case in tested], [True] * len(tested), level)
-    return [
-        _decide(case, worse.get(case.key, _NOT_TESTED), better.get(case.key, _NOT_TESTED), level)
-        for case in evidence
-    ]
+    tables = [case.table for case in evidence]
+    worse = _test_all(evidence, tables, [case.may_regress for case in evidence], level)
+    better = _test_all(evidence, [table.mirror for table in tables], [True] * len(tables), level)
+    return [_decide(case, worse[case.key], better[case.key], level) for case in evidence]
 
 
 @dataclass(frozen=True)
@@ -137,18 +136,9 @@ class _Evidence:
     is_confirming: bool
 
     @property
-    def is_same(self) -> bool:
-        """Tell whether code, models, data and judges are those of the baseline."""
-        return self.before.same == self.after.same
-
-    @property
     def can_confirm(self) -> bool:
         """Tell whether the case fell since the baseline, and the rest of the history can be a test of repetitions."""
-        return (
-            not self.is_same
-            and self.after.rate < self.before.rate
-            and self.earlier.history_total >= MIN_CONFIRMING_HISTORY
-        )
+        return self.after.rate < self.before.rate and self.earlier.history_total >= MIN_CONFIRMING_HISTORY
 
     @property
     def may_regress(self) -> bool:
@@ -157,13 +147,23 @@ class _Evidence:
 
     @property
     def table(self) -> OutcomeTable:
-        """The outcomes that are tested."""
-        return self.earlier.confirm_with(self.fresh) if self.fresh else self.earlier.compare_with(self.after)
+        """The outcomes that are tested, as independent ones."""
+        if self.fresh:
+            return self.earlier.confirm_with(self.fresh.counts)
+        return self.earlier.compare_with(self.after.counts)
+
+    @property
+    def counted(self) -> OutcomeTable:
+        """The outcomes that are tested, as they are counted."""
+        earlier = self.earlier
+        if self.fresh:
+            return OutcomeTable(*self.fresh.counts, earlier.history_passed, earlier.history_total)
+        return OutcomeTable(*self.after.counts, earlier.passed, earlier.total)
 
     @property
     def counts(self) -> str:
         """The tested outcomes in words."""
-        table = self.table
+        table = self.counted
         if self.fresh:
             runs = f"{self.earlier.runs} run{'s' * (self.earlier.runs > 1)}"
             return (
@@ -186,9 +186,6 @@ class _Test:
     cases: int
 
 
-_NOT_TESTED = _Test(1.0, 1.0, 0.0, 0)
-
-
 def _test_all(
     cases: Sequence[_Evidence], tables: Sequence[OutcomeTable], may_decide: Sequence[bool], level: float
 ) -> dict[CaseKey, _Test]:
@@ -209,11 +206,10 @@ def _decide(case: _Evidence, worse: _Test, better: _Test, level: float) -> CaseC
     for verdict, test in ((Verdict.REGRESSED, worse), (Verdict.FIXED, better)):
         if test.adjusted <= level:
             return _change(case, verdict, f"{case.counts}: {_significance(test)}.", test)
-    table = case.table
-    if not case.is_same:
-        for test, tested_table in ((worse, table), (better, table.mirror)):
-            if _is_suspicious(tested_table, test):
-                return _unclear(case, tested_table, test, looks_worse=test is worse)
+    table = case.counted
+    for test, counted in ((worse, table), (better, table.mirror)):
+        if _is_suspicious(counted, test):
+            return _unclear(case, counted, test, looks_worse=test is worse)
     outcomes = Rate(table.passed + table.earlier_passed, table.total + table.earlier_total)
     if table.varies:
         interval = outcomes.interval
@@ -221,15 +217,13 @@ def _decide(case: _Evidence, worse: _Test, better: _Test, level: float) -> CaseC
         limits = (
             f"95 % interval {_percent(interval.low)} to {_percent(interval.high)}, {outcomes.total} attempts"
         )
-        because = f"{share} ({limits}). {_no_change(case)}"
+        because = f"{share} ({limits}). Its rate has not visibly changed."
         return _change(case, Verdict.FLAKY, because, min(worse, better, key=lambda test: test.own))
     return _change(case, Verdict.UNCHANGED, f"{case.counts}.", None)
 
 
 def _is_suspicious(table: OutcomeTable, test: _Test) -> bool:
     """Tell whether a case has probably changed: by its own test, or it deviates for the first time."""
-    if test is _NOT_TESTED:
-        return False
     if table.earlier_passed == table.earlier_total:
         return table.passed < table.total
     return test.own <= SUSPICION
@@ -239,7 +233,7 @@ def _unclear(case: _Evidence, table: OutcomeTable, test: _Test, *, looks_worse: 
     """Return that a case may have changed, with the repetitions that would decide.
 
     Args:
-        table: the tested outcomes; if the case looks better, with failures as passes.
+        table: the outcomes as they are counted; if the case looks better, with failures as passes.
     """
     if table.earlier_passed == table.earlier_total:
         verb, opposite = ("failed", "passed") if looks_worse else ("passed", "failed")
@@ -249,7 +243,8 @@ def _unclear(case: _Evidence, table: OutcomeTable, test: _Test, *, looks_worse: 
         because = (
             f"{case.counts}: it looks {'worse' if looks_worse else 'better'}, but {_significance(test)}."
         )
-    repetitions, of_both_runs = _fewest_repetitions(table, test.critical)
+    tested = case.table if looks_worse else case.table.mirror
+    repetitions, of_both_runs = _fewest_repetitions(table, tested, test.critical, case.earlier.correlation)
     return _change(
         case,
         Verdict.UNCLEAR,
@@ -279,7 +274,7 @@ def _change(
         case.after,
         case.earlier,
         case.fresh,
-        None if test in (None, _NOT_TESTED) else min(1.0, 2 * test.adjusted),
+        None if test is None else min(1.0, 2 * test.adjusted),
         looks_worse,
         repetitions,
         of_both_runs,
@@ -292,12 +287,6 @@ def _significance(test: _Test) -> str:
     return f"{format_probability(min(1.0, 2 * test.adjusted))}{adjusted}"
 
 
-def _no_change(case: _Evidence) -> str:
-    if case.is_same:
-        return "Code, models, data and judges are the same in both runs."
-    return "Its rate has not visibly changed."
-
-
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
@@ -306,22 +295,39 @@ def _all_of(count: int) -> str:
     return "the only earlier attempt" if count == 1 else f"all {count} earlier attempts"
 
 
-def _fewest_repetitions(table: OutcomeTable, critical: float) -> tuple[int | None, bool]:
-    """Return how many repetitions would decide at the present rates, and whether both runs need them.
+def _fewest_repetitions(
+    counted: OutcomeTable, tested: OutcomeTable, critical: float, correlation: float
+) -> tuple[int | None, bool]:
+    """Return how many repetitions would probably decide, and whether both runs need them.
 
-    Whatever takes fewer attempts; None if it takes more than `MAX_REPETITIONS`.
+    Whatever takes fewer attempts; None if it takes more than `MAX_REPETITIONS`. The case is assumed to pass at its rate
+    of now, drawn to the earlier one.
+
+    Args:
+        counted, tested: its outcomes as they are, and as independent ones.
+        critical: the largest probability of the case's own test that decides.
+        correlation: of repetitions within a run.
     """
-    rate, earlier_rate = table.passed / table.total, table.earlier_passed / table.earlier_total
-    counts = range(1, MAX_REPETITIONS + 1)
-    of_run = _first_deciding(critical, (table._replace(passed=round(rate * n), total=n) for n in counts))
-    of_both = _first_deciding(
-        critical, (OutcomeTable(round(rate * n), n, round(earlier_rate * n), n) for n in counts)
-    )
+    earlier_rate = counted.earlier_passed / counted.earlier_total
+    rate = (counted.passed + SHRINKING * earlier_rate) / (counted.total + SHRINKING)
+    of_run = of_both = None
+    for repetitions in range(1, MAX_REPETITIONS + 1):
+        count = max(1, round(effective_total(repetitions, correlation)))
+        if of_run is None and _chance_to_prove(tested._replace(total=count), rate, critical) >= SUFFICIENT:
+            of_run = repetitions
+        both = OutcomeTable(0, count, round(earlier_rate * count), count)
+        if of_both is None and _chance_to_prove(both, rate, critical) >= SUFFICIENT:
+            of_both = repetitions
     if of_both is not None and (of_run is None or 2 * of_both < of_run):
         return of_both, True
     return of_run, False
 
 
-def _first_deciding(critical: float, tables: Iterable[OutcomeTable]) -> int | None:
-    """Return the number of repetitions of the first table that decides; None without one."""
-    return next((table.total for table in tables if probability_of_fewer(table) <= critical), None)
+def _chance_to_prove(table: OutcomeTable, rate: float, critical: float) -> float:
+    """Return the chance that outcomes now, as many as in the table, prove a fall to a rate."""
+    chance = 0.0
+    for passed in range(table.total + 1):
+        if probability_of_fewer(table._replace(passed=passed)) > critical:
+            break
+        chance += math.comb(table.total, passed) * rate**passed * (1 - rate) ** (table.total - passed)
+    return chance

@@ -1,33 +1,172 @@
-"""CI gate: decides whether runs fail a build, also by comparison with a baseline."""
+"""CI gate: decides whether runs fail a build, also by comparison with earlier runs, and says what happened."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from evals_app.analysis import baselines
+from evals_app.analysis.baselines import MARKED_BASELINE, PREVIOUS_RUNS, Reference
+from evals_app.analysis.case_verdicts import CaseChange, Verdict
 from evals_app.analysis.comparison import Comparison
 from evals_app.analysis.gate_settings import GateSettings, describe_score_falls, exceeded_limits
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from evals_app.runs.attempt_status import NO_OUTCOME_TYPES
 from sessions_app.errors import NotFound
 
-MARKED_BASELINE, PREVIOUS_RUN = "baseline", "previous"
-FALLS = {"regression", "scores"}
-"""Conditions that need a baseline: failures as before are accepted."""
+REGRESSION, SCORES, ANY = "regression", "scores", "any"
+"""Conditions of failure of a gate."""
+FALLS = {REGRESSION, SCORES}
+"""Conditions that accept what fails as before, so that they need earlier runs."""
+MAX_NAMED = 3
+"""Cases that a title names."""
+
+NOT_ALL_PASSED, COULD_NOT_RUN, NOT_COMPARED = 1, 2, 3
+"""Exit codes beside 0."""
+
+NOT_RUN = {EvalRun.Status.FAILED, EvalRun.Status.CRASHED}
+"""Statuses of runs that could not run."""
+
+
+class GateStatus(StrEnum):
+    """What a gate says of a run, the worst first."""
+
+    COULD_NOT_RUN = "could not run"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    NOT_COMPARED = "not compared"
+    NO_REGRESSION = "no regression"
+    PASSED = "passed"
+
+
+EXIT_CODES = {
+    GateStatus.COULD_NOT_RUN: COULD_NOT_RUN,
+    GateStatus.STOPPED: NOT_ALL_PASSED,
+    GateStatus.FAILED: NOT_ALL_PASSED,
+    GateStatus.NOT_COMPARED: NOT_COMPARED,
+}
 
 
 @dataclass(frozen=True)
 class GateResult:
-    """A run checked by the gate. `fails`: the reasons why it fails, one sentence each."""
+    """A run checked by the gate.
+
+    Attributes:
+        reference: what the run was compared with; None: nothing.
+        fails: the reasons why it fails, one sentence each.
+        not_compared: why it could not be compared, with the way out; "": it was, or had not to be.
+    """
 
     run: EvalRun
-    then: EvalRun | None = None
+    reference: Reference | None = None
     comparison: Comparison | None = None
     fails: list[str] = field(default_factory=list)
+    not_compared: str = ""
+
+    @property
+    def status(self) -> GateStatus:
+        """What the gate says."""
+        if self.run.status in NOT_RUN:
+            return GateStatus.COULD_NOT_RUN
+        if self.run.status == EvalRun.Status.CANCELLED:
+            return GateStatus.STOPPED
+        if self.fails:
+            return GateStatus.FAILED
+        if self.not_compared:
+            return GateStatus.NOT_COMPARED
+        return GateStatus.PASSED if self.run.passed == self.run.total else GateStatus.NO_REGRESSION
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of a command that checks only this run."""
+        return EXIT_CODES.get(self.status, 0)
+
+    @property
+    def headline(self) -> str:
+        """What happened, without the names of cases."""
+        run = self.run
+        not_passed = f"{run.total - run.passed:,} of {run.total:,} attempts {self._not_passing}"
+        match self.status:
+            case GateStatus.COULD_NOT_RUN:
+                return "Evals could not run"
+            case GateStatus.STOPPED:
+                return "Evals stopped"
+            case GateStatus.NOT_COMPARED:
+                return "Evals not compared"
+            case GateStatus.FAILED:
+                return "Evals failed"
+            case GateStatus.PASSED:
+                return "Evals passed"
+        if self.comparison is None:
+            return f"No earlier run: {not_passed}"
+        if suspicious := len(self.comparison.suspicious):
+            looks = "1 case looks" if suspicious == 1 else f"{suspicious:,} cases look"
+            return f"No proven regression: {not_passed}, {looks} worse"
+        if self.failing_new_cases:
+            return f"No regression: {not_passed}"
+        return f"No regression: {not_passed}, as before"
+
+    @property
+    def _not_passing(self) -> str:
+        run = self.run
+        return "fail" if run.failed + run.errors == run.total - run.passed else "do not pass"
+
+    @property
+    def failing_new_cases(self) -> list[CaseChange]:
+        """Cases that do not pass and have no comparable earlier outcome: new, renamed or edited ones."""
+        if self.comparison is None:
+            return []
+        return [
+            case
+            for case in self.comparison.cases
+            if case.verdict in {Verdict.NEW, Verdict.NOT_COMPARABLE} and case.after and case.after.failed
+        ]
+
+    @property
+    def named_cases(self) -> tuple[str, list[str], int]:
+        """Introduction of failing cases without earlier outcome, their names, and how many more there are."""
+        cases = self.failing_new_cases
+        if not cases:
+            return "", [], 0
+        word = "new" if all(case.verdict == Verdict.NEW for case in cases) else "new or changed"
+        introduction = f"{word} case{'s' * (len(cases) > 1)} that fail{'s' * (len(cases) == 1)}:"
+        names = [case.key.label for case in cases[:MAX_NAMED]]
+        return introduction, names, len(cases) - len(names)
+
+    @property
+    def title(self) -> str:
+        """What happened, in one line: the same on pages, in the terminal, in comments and files."""
+        introduction, names, more = self.named_cases
+        if not names:
+            return self.headline
+        quoted = ", ".join(f"“{name}”" for name in names)
+        return f"{self.headline}; {introduction} {quoted}{f' and {more:,} more' if more else ''}"
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why it fails or was not compared, one sentence each."""
+        return [*self.fails, *self.not_compared.splitlines()]
+
+    @property
+    def mark(self) -> str:
+        """How serious it is: "danger", "warn", "info" or "ok"."""
+        if self.status in {GateStatus.COULD_NOT_RUN, GateStatus.STOPPED, GateStatus.FAILED}:
+            return "danger"
+        if self.status == GateStatus.NOT_COMPARED:
+            return "warn"
+        return self.comparison.advice.mark if self.comparison else "info"
+
+    @property
+    def explanation(self) -> str:
+        """Why, and what to do next."""
+        parts = [self.not_compared]
+        if self.comparison is not None:
+            parts += [self.comparison.advice.title, self.comparison.advice.text]
+        return " ".join(part for part in parts if part)
 
 
 @dataclass(frozen=True)
@@ -35,16 +174,20 @@ class Gate:
     """Conditions of failure: `regression`, `scores` (also falls of scores), `any` (also what did not pass or is
     unclear), or "" (not passed).
 
-    `name` is the run to compare with, as in `baselines.find_baseline`; "": the marked one. If it `is_optional`, an
-    evalset without such a run is not compared. `settings` override those of the runs' configurations.
+    Attributes:
+        name: what to compare with, as in `baselines.require_reference`; "": the marked run.
+        is_optional: an evalset that has no earlier run is not compared.
+        settings: override those of the runs' configurations.
+        not_compared: why earlier runs cannot be used, in lines; "": they can.
     """
 
     name: str = ""
     fail_on: str = ""
     is_optional: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
+    not_compared: str = ""
 
-    def settings_for(self, run: EvalRun) -> GateSettings:
+    def read_settings(self, run: EvalRun) -> GateSettings:
         """Return the settings of a run: those of its configuration, overridden by those of the gate.
 
         Raises:
@@ -52,7 +195,7 @@ class Gate:
         """
         return GateSettings.read(json.loads(run.config), self.settings)
 
-    def check(self, evalset: EvalSet) -> None:
+    def check(self, evalset: EvalSet, source: str = baselines.COMMAND) -> None:
         """Require the baseline of an evalset, before anything runs.
 
         Raises:
@@ -60,23 +203,30 @@ class Gate:
             BadInput: the name matches several runs.
         """
         if self._needs_baseline:
-            future_run = EvalRun(evalset=evalset, created_at=time.time())
-            baselines.find_baseline(future_run, self.name or MARKED_BASELINE)
+            future_run = EvalRun(evalset=evalset, created_at=time.time(), source=source)
+            baselines.check_reference(future_run, self.name or MARKED_BASELINE)
 
     def hold(self, run: EvalRun) -> GateResult:
-        """Compare an ended run with its baseline; return why it fails."""
-        then = self._baseline_of(run)
-        comparison = baselines.compare_runs(then, run) if then else None
-        return GateResult(run, then, comparison, self._fails(run, comparison))
+        """Compare an ended run with what came before; return what the gate says of it."""
+        if run.status in NOT_RUN:
+            return GateResult(run, fails=[f"The run {run.get_status_display().lower()}. {run.error}".strip()])
+        return self.judge(run, self._find_reference(run))
+
+    def judge(self, run: EvalRun, reference: Reference | None) -> GateResult:
+        """Compare an ended run with what was found for it; return what the gate says of it."""
+        comparison = baselines.compare_with(reference, run) if reference else None
+        fails = self._find_failures(run, comparison)
+        not_compared = self.not_compared or ("" if fails else self._explain_not_compared(run, comparison))
+        return GateResult(run, reference, comparison, fails, not_compared)
 
     def cases_to_confirm(self, run: EvalRun) -> list[int]:
         """Return the positions of an ended run's cases that fell since the baseline and that repetitions can decide."""
-        then = self._baseline_of(run)
-        return baselines.cases_to_confirm(then, run) if then and run.status == EvalRun.Status.DONE else []
+        reference = self._find_reference(run) if run.status == EvalRun.Status.DONE else None
+        return baselines.cases_to_confirm(reference, run) if reference else []
 
-    def _baseline_of(self, run: EvalRun) -> EvalRun | None:
+    def _find_reference(self, run: EvalRun) -> Reference | None:
         try:
-            return baselines.find_baseline(run, self.name or MARKED_BASELINE)
+            return baselines.require_reference(run, self.name or MARKED_BASELINE)
         except NotFound:
             if self._needs_baseline:
                 raise
@@ -84,28 +234,93 @@ class Gate:
 
     @property
     def _needs_baseline(self) -> bool:
-        may_be_missing = self.is_optional and self.name in {"", MARKED_BASELINE, PREVIOUS_RUN}
+        may_be_missing = self.is_optional and self.name in {"", MARKED_BASELINE, PREVIOUS_RUNS}
         return bool(self.name or self.fail_on in FALLS) and not may_be_missing
 
-    def _fails(self, run: EvalRun, comparison: Comparison | None) -> list[str]:
+    def _find_failures(self, run: EvalRun, comparison: Comparison | None) -> list[str]:
         fails = []
         if run.status != EvalRun.Status.DONE:
             status = run.get_status_display().lower()
             fails.append(f"The run is {status}. {run.stopped_because or run.error}".strip())
-        unavailable = run.attempts.filter(
-            status=EvalAttempt.Status.ERROR, error_type__in=NO_OUTCOME_TYPES
-        ).count()
-        if self.fail_on in FALLS and unavailable:
-            fails.append(f"{unavailable} of {run.total} attempts have no outcome: what they ran on failed.")
-        elif self.fail_on in FALLS and not fails and not run.passed + run.failed + run.errors:
-            fails.append("No attempt could be judged, so there is nothing to compare.")
-        if self.fail_on not in FALLS and run.passed < run.total:
+        if self.fail_on in FALLS:
+            fails += explain_lost_attempts(run)
+        elif run.passed < run.total:
             fails.append(f"{run.total - run.passed} of {run.total} attempts did not pass.")
         if self.fail_on and comparison:
-            fails += comparison.regressions
-        if self.fail_on == "any" and comparison:
+            fails += [*comparison.regressions, *([comparison.cause] if comparison.regressions else [])]
+        if self.fail_on == ANY and comparison:
             fails += comparison.doubts
-        settings = self.settings_for(run)
-        if self.fail_on in {"scores", "any"} and comparison:
+        settings = self.read_settings(run)
+        if self.fail_on in {SCORES, ANY} and comparison:
             fails += describe_score_falls(comparison.scores, settings)
         return fails + exceeded_limits(run, settings)
+
+    def _explain_not_compared(self, run: EvalRun, comparison: Comparison | None) -> str:
+        """Return why a run that is judged by comparison could not be compared; "" if it could, or need not."""
+        if self.fail_on not in FALLS:
+            return ""
+        settings = self.read_settings(run)
+        if run.incomplete > settings.max_incomplete * run.total:
+            return (
+                f"{run.incomplete:,} of {run.total:,} attempts are incomplete: {_name_incomplete_cause(run)} Repair"
+                " that, and run the evalset again."
+            )
+        if comparison is None:
+            if run.passed:
+                return ""
+            return (
+                "No attempt passes, and there is no earlier run to compare with. Run the evalset once with the code"
+                " before the change."
+            )
+        return explain_few_compared(comparison, settings.min_compared)
+
+
+def explain_few_compared(comparison: Comparison, min_compared: float) -> str:
+    """Return why too few cases have a comparable earlier outcome; "" if enough have one."""
+    cases = [case for case in comparison.cases if case.after and case.after.ran]
+    compared = sum(case.is_comparable for case in cases)
+    if not cases or compared >= min_compared * len(cases):
+        return ""
+    share = f"{100 * min_compared:g} %"
+    return (
+        f"{compared:,} of {len(cases):,} cases have a comparable earlier outcome, and {share} need one."
+        f" {_explain_incomparable(cases)} Run the evalset as it is now with the code before the change, or accept"
+        f" fewer cases with --min-compared."
+    )
+
+
+def explain_lost_attempts(run: EvalRun) -> list[str]:
+    """Return that attempts of a run have no outcome because a model, a judge or the database failed, if so."""
+    lost = run.attempts.filter(status=EvalAttempt.Status.ERROR, error_type__in=NO_OUTCOME_TYPES)
+    errors = list(lost.order_by("case_index", "repetition").values_list("error", flat=True))
+    if not errors:
+        return []
+    first_line = next(iter(errors[0].splitlines()), "").rstrip(".")
+    example = f" The first: {first_line}." if first_line else ""
+    return [f"{len(errors):,} of {run.total:,} attempts have no outcome: what they ran on failed.{example}"]
+
+
+def _name_incomplete_cause(run: EvalRun) -> str:
+    """Return the cause of most incomplete attempts, as a sentence."""
+    causes = run.attempts.filter(status=EvalAttempt.Status.INCOMPLETE).values_list("cause", flat=True)
+    counted: dict[str, int] = {}
+    for cause in causes:
+        counted[cause] = counted.get(cause, 0) + 1
+    frequent = max(counted, key=counted.__getitem__, default="")
+    return f"{frequent.rstrip('.') or 'a metric could not run'}."
+
+
+def _explain_incomparable(cases: Sequence[CaseChange]) -> str:
+    """Return why cases could not be compared, each reason with the number of cases."""
+    counted: dict[str, int] = {}
+    for case in cases:
+        if not case.is_comparable:
+            counted[case.because] = counted.get(case.because, 0) + 1
+    return " ".join(f"{count:,} of them: {reason}" for reason, count in counted.items())
+
+
+def worst_exit_code(results: Sequence[GateResult]) -> int:
+    """Return the exit code of a command that checks several runs: that of the worst."""
+    order = list(GateStatus)
+    worst = min(results, key=lambda result: order.index(result.status), default=None)
+    return worst.exit_code if worst else 0

@@ -12,54 +12,34 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from evals_app.analysis import statistics
 from evals_app.analysis.case_verdicts import CaseChange, Verdict, judge_cases
-from evals_app.analysis.change_tests import probability_of_fewer_in_all
-from evals_app.analysis.outcomes import CaseKey, Outcomes, Past
+from evals_app.analysis.dependence import Dependence, estimate_dependence
+from evals_app.analysis.outcomes import (
+    CaseKey,
+    Earlier,
+    Outcomes,
+    PastRun,
+    collect_earlier,
+    keep_since_change,
+    measure_deviations,
+    split_at_run_change,
+)
 from evals_app.analysis.score_changes import ScoreChange
-from evals_app.analysis.statistics import Effect, Rate, format_probability
+from evals_app.analysis.statistics import Rate, format_probability
+from evals_app.analysis.whole_run import DEFAULT_LEVEL, Whole, judge_whole
 
-DEFAULT_LEVEL = 0.05
-"""Chance that two runs of an unchanged agent are called a regression."""
 MAX_UNAVAILABLE = 0.2
 """Share of attempts that models, judges or the database lost, above which a run is not comparable."""
-SAME_AGENT = (
-    "Code, models, evalset and judges are the same: any difference is chance or has an external cause."
-)
 
 
 @dataclass(frozen=True)
-class Whole:
-    """Comparison of the runs as a whole: the passes of all comparable cases against all earlier outcomes.
+class RunDifference:
+    """Something in which two runs differ. `is_of_agent`: it may change how the agent behaves."""
 
-    `probability` is two-sided; `fell` tells the direction. `worse` and `better` count the cases whose pass rate fell
-    and rose. `refusal` says why there is no verdict; "" if there is one.
-    """
-
-    cases: int
-    worse: int
-    better: int
-    probability: float
-    fell: bool
-    effect: Effect | None
-    level: float = DEFAULT_LEVEL
-    refusal: str = ""
-    test: str = "exact permutation test of all cases"
-
-    @property
-    def significant(self) -> bool:
-        """Tell whether chance alone would seldom do this."""
-        return not self.refusal and self.probability <= self.level
-
-    @property
-    def is_worse(self) -> bool:
-        """Tell whether the run as a whole is worse, and not by chance."""
-        return self.significant and self.fell
-
-    @property
-    def is_better(self) -> bool:
-        """Tell whether the run as a whole is better, and not by chance."""
-        return self.significant and not self.fell
+    what: str
+    before: str
+    after: str
+    is_of_agent: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,12 +67,16 @@ class Advice(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs compared."""
+    """A run compared with earlier ones.
+
+    `agent_differences` is what differs of the agent; None if nothing is worse, so that it was not looked up.
+    """
 
     cases: list[CaseChange]
     whole: Whole
     amounts: list[Amount] = field(default_factory=list)
     scores: list[ScoreChange] = field(default_factory=list)
+    agent_differences: list[RunDifference] | None = None
 
     def of(self, verdict: Verdict) -> list[CaseChange]:
         """Return the cases with a verdict."""
@@ -105,15 +89,43 @@ class Comparison:
         return {verdict: counted[verdict] for verdict in Verdict if counted[verdict]}
 
     @property
+    def is_worse(self) -> bool:
+        """Tell whether a case, the run as a whole or the scores of a metric fell, and not by chance."""
+        return bool(self.regressions or self.fallen_scores)
+
+    @property
     def regressions(self) -> list[str]:
         """Reasons for a regression, one sentence each; empty without one."""
         sentences = [f"{case.key.label}: {case.because}" for case in self.of(Verdict.REGRESSED)]
         if self.whole.is_worse and self.whole.effect:
             points = abs(100 * self.whole.effect.mean)
-            fell = f"the pass rate fell by {points:.1f} points over {self.whole.cases} cases"
+            fallen = (
+                "all of them" if self.whole.worse == self.whole.cases else f"{self.whole.worse:,} of them"
+            )
+            fell = f"the pass rate fell by {points:.1f} points over {self.whole.cases} cases, {fallen} fell"
             chance = format_probability(self.whole.probability)
             sentences.append(f"The run as a whole: {fell} ({chance}, {self.whole.test}).")
         return sentences
+
+    @property
+    def fallen_scores(self) -> list[ScoreChange]:
+        """Metrics whose scores fell, and not by chance."""
+        return [change for change in self.scores if change.is_worse]
+
+    @property
+    def cause(self) -> str:
+        """What may have made the run worse, as a sentence; "" if it is not, or that was not looked up."""
+        if self.agent_differences is None:
+            return ""
+        if not self.agent_differences:
+            return "The code is the same: an external cause."
+        return f"What differs: {', '.join(difference.what for difference in self.agent_differences)}."
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know of the verdict on the whole: why there is none, and what is assumed."""
+        notes = (self.whole.refusal, self.whole.variation, self.whole.dependence.text)
+        return [note for note in notes if note]
 
     @property
     def advice(self) -> Advice:
@@ -127,7 +139,20 @@ class Comparison:
             return Advice(
                 "danger",
                 "This run is worse than the earlier ones.",
-                f"{cases} If the change is intended, make this run the baseline.",
+                f"{self.cause} {cases} If the change is intended, make this run the baseline.".strip(),
+            )
+        if not any(case.is_comparable for case in self.cases):
+            return Advice(
+                "warn",
+                self.whole.refusal,
+                "Compare with another run, or run the evalset again.",
+            )
+        if self.fallen_scores:
+            metrics = ", ".join(change.metric for change in self.fallen_scores)
+            return Advice(
+                "warn",
+                f"Scores fell: {metrics}.",
+                f"{self.cause} No case is worse by its threshold. Open the cases whose scores fell.".strip(),
             )
         if self.to_confirm:
             return Advice(
@@ -142,21 +167,24 @@ class Comparison:
                 "Run the evalset again with more repetitions. The reason of each case says how many, and of which"
                 " version.",
             )
-        if fallen := [score.metric for score in self.scores if score.is_worse]:
-            return Advice(
-                "warn",
-                f"No case is worse than chance explains, but scores fell: {', '.join(fallen)}.",
-                "See the scores below. The fall is not by chance, although pass rates do not show it.",
-            )
-        if not any(case.is_comparable for case in self.cases):
-            return Advice(
-                "warn",
-                self.whole.refusal,
-                "Compare with another run, or run the evalset again.",
-            )
         if self.whole.refusal:
             return Advice("info", self.whole.refusal, "No case is reported as regressed or fixed.")
+        if self.failing_as_before:
+            return Advice(
+                "info",
+                "No case is worse than chance explains, but some fail as before.",
+                f"Open the {self.failing_as_before} that fail.",
+            )
         return Advice("ok", "No case is worse than chance explains.", "You need not do anything.")
+
+    @property
+    def failing_as_before(self) -> int:
+        """Number of compared cases of which an attempt failed, and that are not worse than before."""
+        return sum(
+            bool(case.after and case.after.failed) and not case.looks_worse
+            for case in self.cases
+            if case.is_comparable and case.verdict != Verdict.REGRESSED
+        )
 
     @property
     def before_rate(self) -> Rate:
@@ -197,7 +225,7 @@ class Comparison:
 def compare(
     before: Mapping[CaseKey, Outcomes],
     after: Mapping[CaseKey, Outcomes],
-    history: Mapping[CaseKey, Sequence[Past]] | None = None,
+    history: Mapping[CaseKey, Sequence[PastRun]] | None = None,
     *,
     fresh: Mapping[CaseKey, Outcomes] | None = None,
     level: float = DEFAULT_LEVEL,
@@ -226,18 +254,37 @@ def compare(
         if (change := _incomparable(key, before.get(key), after.get(key), refusal))
     }
     pairs = {key: (before[key], after[key]) for key in keys if key not in incomparable}
-    judged = {change.key: change for change in judge_cases(pairs, history or {}, fresh, level / 2)}
+    earlier, dependence = collect_all_earlier({key: side for key, (side, _) in pairs.items()}, history or {})
+    judged = {change.key: change for change in judge_cases(pairs, earlier, fresh, level / 2)}
     cases = [incomparable.get(key) or judged[key] for key in keys]
     order = {verdict: place for place, verdict in enumerate(Verdict)}
     cases.sort(key=lambda case: order[case.verdict])
     if not pairs:
         refusal = refusal or _explain_no_pairs(cases)
-    elif all(side.same == other.same for side, other in pairs.values()):
-        refusal = SAME_AGENT
     comparable = [case for case in cases if case.is_comparable]
-    return Comparison(
-        cases, _judge_whole(comparable, level, refusal), list(_amounts(comparable, one_currency))
-    )
+    counts = [(case.after.counts, case.earlier) for case in comparable if case.after and case.earlier]
+    whole = judge_whole(counts, level, refusal, dependence)
+    return Comparison(cases, whole, list(_amounts(comparable, one_currency)))
+
+
+def collect_all_earlier(
+    before: Mapping[CaseKey, Outcomes], history: Mapping[CaseKey, Sequence[PastRun]]
+) -> tuple[dict[CaseKey, Earlier], Dependence]:
+    """Return the outcomes that each case is tested against, and how outcomes of one run depend on each other.
+
+    Args:
+        before: outcomes of the cases in the run that is compared with.
+        history: those in earlier runs.
+    """
+    earlier = {key: collect_earlier(outcomes, history.get(key, ())) for key, outcomes in before.items()}
+    parts = split_at_run_change(list(earlier.values()))
+    series = [part.by_run for both in parts for part in both if part.by_run]
+    dependence = estimate_dependence(series, len(measure_deviations(list(earlier.values()))))
+    newest_parts = (newest for newest, _ in parts)
+    return {
+        key: keep_since_change(newest, dependence.correlation)
+        for key, newest in zip(earlier, newest_parts, strict=True)
+    }, dependence
 
 
 def refuse_run(outcomes: Iterable[Outcomes], side: str) -> str:
@@ -268,7 +315,7 @@ def _incomparable(
         return CaseChange(key, Verdict.NEW, "The run before does not have it.", None, after)
     if after is None:
         return CaseChange(key, Verdict.GONE, "The run does not have it any more.", before, None)
-    because = _difference_of_conditions(before, after) or refusal
+    because = after.incomparable or _difference_of_conditions(before, after) or refusal
     return CaseChange(key, Verdict.NOT_COMPARABLE, because, before, after) if because else None
 
 
@@ -282,24 +329,6 @@ def _difference_of_conditions(before: Outcomes, after: Outcomes) -> str:
         return f"It did not run {' and '.join(absent)}."
     unjudged = [name for name, side in sides if not side.outcome_count]
     return f"No repetition was judged {' and '.join(unjudged)}." if unjudged else ""
-
-
-def _judge_whole(cases: Sequence[CaseChange], level: float, refusal: str) -> Whole:
-    """Judge all comparable cases together, each against its own earlier outcomes."""
-    differences = [case.difference for case in cases if case.difference is not None]
-    tables = [case.earlier.compare_with(case.after) for case in cases if case.earlier and case.after]
-    fewer = probability_of_fewer_in_all(tables)
-    more = probability_of_fewer_in_all([table.mirror for table in tables])
-    return Whole(
-        len(differences),
-        sum(difference < 0 for difference in differences),
-        sum(difference > 0 for difference in differences),
-        min(1.0, 2 * min(fewer, more)),
-        fewer < more,
-        statistics.paired_effect(differences),
-        level,
-        refusal,
-    )
 
 
 def _amounts(cases: Sequence[CaseChange], one_currency: bool) -> Iterator[Amount]:

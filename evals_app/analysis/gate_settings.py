@@ -12,8 +12,10 @@ from typing import Any, Self, TypeVar
 
 from pydantic import ValidationError
 
-from evals_app.analysis import baselines, run_summary
+from evals_app.analysis import run_summary
+from evals_app.analysis.comparability import read_cases
 from evals_app.analysis.latency import measure_latency
+from evals_app.analysis.run_differences import read_currency
 from evals_app.analysis.score_changes import ScoreChange
 from evals_app.analysis.statistics import format_probability
 from evals_app.metrics.catalog import all_metrics
@@ -150,11 +152,11 @@ def _explain_unpriced(attempts: int) -> str:
 
 def _case_excesses(run: EvalRun, settings: GateSettings) -> Iterator[str]:
     """Yield a sentence for each limit that the mean of some cases exceeds, or that cannot be checked for some."""
-    keys = [case.key.label for case in baselines.cases_of(run.version)]
+    keys = [case.key.label for case in read_cases(run.version)]
     attempts_by_case: dict[str, list[EvalAttempt]] = defaultdict(list)
     for attempt in run.attempts.filter(HAS_OUTCOME).order_by("case_index", "repetition").only(*_COLUMNS):
         attempts_by_case[keys[attempt.case_index]].append(attempt)
-    currency = baselines.currency_of(run)
+    currency = read_currency(run)
     for name, (subject, read_value) in CASE_FIGURES.items():
         limit = getattr(settings, name)
         if limit is None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import NamedTuple
 
-from evals_app.analysis.change_tests import OutcomeTable, probability_of_change
+from evals_app.analysis.change_tests import OutcomeTable
+from evals_app.analysis.dependence import Counts, cut_at_change, effective_counts, find_run_change
 
-RATE_CHANGE_LEVEL = 0.01
-"""Two parts of the history differ visibly if Fisher's exact test is at most this probable."""
+MIN_COVERAGE = 0.8
+"""Share of the compared cases that an earlier run must have to say how much runs vary."""
 
 
 class CaseKey(NamedTuple):
@@ -39,7 +43,8 @@ class Outcomes:
     """Outcomes of a case in one run.
 
     Tokens, seconds and cost are means of its repetitions; None is unknown. `attempt` is the attempt to open, the worst.
-    `unavailable` counts the attempts that a model, a judge or the database lost; they are part of `unjudged`.
+    `unavailable` counts the attempts that a model, a judge or the database lost; they are part of `unjudged`. `run` is
+    the run's id. `incomparable` says why the outcomes cannot be compared with those of the run before; "": they can.
     """
 
     same: Sameness
@@ -52,6 +57,13 @@ class Outcomes:
     tokens: float | None = None
     seconds: float | None = None
     cost: float | None = None
+    run: str = ""
+    incomparable: str = ""
+
+    @property
+    def counts(self) -> Counts:
+        """The outcomes as numbers."""
+        return Counts(self.passed, self.outcome_count)
 
     @property
     def outcome_count(self) -> int:
@@ -70,29 +82,55 @@ class Outcomes:
 
 
 @dataclass(frozen=True)
-class Past:
-    """Stored outcomes of a case that are repetitions of each other, by a number of runs."""
+class PastRun:
+    """Outcomes of a case in one earlier run. `run` is the run's id."""
 
     same: Sameness
     passed: int
     failed: int
-    runs: int = 1
+    run: str = ""
 
     @property
-    def varies(self) -> bool:
-        """Tell whether the same thing came to different outcomes."""
-        return bool(self.passed and self.failed)
+    def counts(self) -> Counts:
+        """The outcomes as numbers."""
+        return Counts(self.passed, self.passed + self.failed)
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """Outcomes that a case is tested against. `history_…` are those without the baseline, of `runs` runs."""
+    """Outcomes that a case is tested against, run by run, the newest first. The first run is the baseline.
 
-    passed: int
-    total: int
-    history_passed: int = 0
-    history_total: int = 0
-    runs: int = 0
+    `correlation` is that of repetitions of one run (`dependence`): with it, outcomes count as fewer independent ones.
+    """
+
+    by_run: Sequence[Counts]
+    run_ids: Sequence[str]
+    correlation: float = 0.0
+
+    @property
+    def passed(self) -> int:
+        """Passes in all runs."""
+        return sum(counts.passed for counts in self.by_run)
+
+    @property
+    def total(self) -> int:
+        """Outcomes in all runs."""
+        return sum(counts.total for counts in self.by_run)
+
+    @property
+    def history_passed(self) -> int:
+        """Passes in the runs other than the baseline."""
+        return self.passed - self.by_run[0].passed
+
+    @property
+    def history_total(self) -> int:
+        """Outcomes in the runs other than the baseline."""
+        return self.total - self.by_run[0].total
+
+    @property
+    def runs(self) -> int:
+        """Number of runs other than the baseline."""
+        return len(self.by_run) - 1
 
     @property
     def rate(self) -> float:
@@ -106,52 +144,77 @@ class Earlier:
             return "baseline"
         return f"baseline and {self.runs} earlier run{'s' * (self.runs > 1)}"
 
-    def compare_with(self, now: Outcomes) -> OutcomeTable:
+    @property
+    def effective(self) -> Counts:
+        """The outcomes as independent ones."""
+        return effective_counts(self.by_run, self.correlation)
+
+    def compare_with(self, counts: Counts) -> OutcomeTable:
         """Return the table of outcomes now against all earlier ones."""
-        return OutcomeTable(now.passed, now.outcome_count, self.passed, self.total)
+        return self._table(counts, self.by_run)
 
-    def confirm_with(self, fresh: Outcomes) -> OutcomeTable:
+    def confirm_with(self, counts: Counts) -> OutcomeTable:
         """Return the table of fresh outcomes against the history, which did not raise the suspicion."""
-        return OutcomeTable(fresh.passed, fresh.outcome_count, self.history_passed, self.history_total)
+        return self._table(counts, self.by_run[1:])
+
+    def _table(self, counts: Counts, by_run: Sequence[Counts]) -> OutcomeTable:
+        return OutcomeTable(
+            *effective_counts([counts], self.correlation), *effective_counts(by_run, self.correlation)
+        )
 
 
-def pool_earlier(before: Outcomes, after: Outcomes, history: Sequence[Past]) -> Earlier:
-    """Return the outcomes that a case is tested against: the baseline's and those of earlier runs.
-
-    Args:
-        before: the baseline's outcomes.
-        after: the outcomes of the run that is judged; what its own code and models came to is not earlier.
-        history: stored outcomes on the same data and by the same judges, the newest first.
-
-    Runs of the baseline's code and models always count, runs of other code with the baseline's models back to the
-    point where the pass rate visibly changed: what a case did before it was repaired says nothing of the baseline.
-    """
-    same = [past for past in history if past.same == before.same]
-    others = [
-        past
-        for past in history
-        if past.same.models == before.same.models and past.same not in (before.same, after.same)
-    ]
-    counted = same + others[: _count_since_change(before, same, others)]
-    passed = sum(past.passed for past in counted)
-    total = passed + sum(past.failed for past in counted)
+def collect_earlier(before: Outcomes, history: Sequence[PastRun]) -> Earlier:
+    """Return the outcomes of a case in the baseline and in earlier runs with its models, the newest first."""
+    runs = [past for past in history if past.same.models == before.same.models]
     return Earlier(
-        before.passed + passed,
-        before.outcome_count + total,
-        passed,
-        total,
-        sum(past.runs for past in counted),
+        [before.counts, *(past.counts for past in runs)], [before.run, *(past.run for past in runs)]
     )
 
 
-def _count_since_change(before: Outcomes, same: Sequence[Past], others: Sequence[Past]) -> int:
-    """Return how many versions lie since the clearest change of the pass rate; all of them without one."""
-    passes = [before.passed + sum(past.passed for past in same), *(past.passed for past in others)]
-    fails = [before.failed + sum(past.failed for past in same), *(past.failed for past in others)]
-    least, count = RATE_CHANGE_LEVEL, len(others)
-    for place in range(1, len(passes)):
-        newer, older = sum(passes[:place]), sum(passes[place:])
-        table = OutcomeTable(newer, newer + sum(fails[:place]), older, older + sum(fails[place:]))
-        if (probability := probability_of_change(table)) <= least:
-            least, count = probability, place - 1
-    return count
+def keep_since_change(earlier: Earlier, correlation: float) -> Earlier:
+    """Return the outcomes of the runs since the pass rate visibly changed: what came before a repair says nothing."""
+    count = cut_at_change(earlier.by_run, correlation)
+    return Earlier(earlier.by_run[:count], earlier.run_ids[:count], correlation)
+
+
+def measure_deviations(all_earlier: Sequence[Earlier]) -> dict[str, float]:
+    """Return by how much each earlier run differs on the mean from the rates of its cases (−1 … 1), the newest first.
+
+    Runs that have less than `MIN_COVERAGE` of the cases are left out.
+    """
+    differences: dict[str, list[float]] = defaultdict(list)
+    places: dict[str, list[int]] = defaultdict(list)
+    for earlier in all_earlier:
+        for place, (run, counts) in enumerate(zip(earlier.run_ids, earlier.by_run, strict=True)):
+            differences[run].append(counts.passed / counts.total - earlier.rate)
+            places[run].append(place)
+    least = MIN_COVERAGE * len(all_earlier)
+    covering = [run for run, values in differences.items() if len(values) >= least]
+    covering.sort(key=lambda run: fmean(places[run]))
+    return {run: fmean(differences[run]) for run in covering}
+
+
+def split_at_run_change(all_earlier: Sequence[Earlier]) -> list[tuple[Earlier, Earlier]]:
+    """Return of each case the outcomes since whole runs visibly changed, and those before that."""
+    deviations = measure_deviations(all_earlier)
+    count = find_run_change(list(deviations.values()), _chance_deviation(all_earlier))
+    older_runs = set(list(deviations)[count:])
+    return [_split(earlier, older_runs) for earlier in all_earlier]
+
+
+def _chance_deviation(all_earlier: Sequence[Earlier]) -> float:
+    """Return the standard deviation of the mean of a run over its cases that chance alone explains."""
+    variances = [
+        earlier.rate * (1 - earlier.rate) * len(earlier.by_run) / earlier.total for earlier in all_earlier
+    ]
+    return math.sqrt(math.fsum(variances)) / len(variances) if variances else 0.0
+
+
+def _split(earlier: Earlier, older_runs: Collection[str]) -> tuple[Earlier, Earlier]:
+    """Return the outcomes of a case before the first of some older runs, and from it on."""
+    first_older = (place for place, run in enumerate(earlier.run_ids) if place and run in older_runs)
+    place = next(first_older, len(earlier.run_ids))
+    return (
+        Earlier(earlier.by_run[:place], earlier.run_ids[:place]),
+        Earlier(earlier.by_run[place:], earlier.run_ids[place:]),
+    )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evals_app.analysis import baselines, power
-from evals_app.analysis.comparison import refuse_run
-from evals_app.analysis.outcomes import CaseKey, Earlier, Outcomes, Sameness, pool_earlier
+from evals_app.analysis.baselines import Reference
+from evals_app.analysis.comparability import read_cases, read_sameness
+from evals_app.analysis.comparison import collect_all_earlier, refuse_run
+from evals_app.analysis.dependence import Counts
+from evals_app.analysis.outcomes import CaseKey, Outcomes
 from evals_app.analysis.power import Power
 from evals_app.models import EvalRun
 from evals_app.runs.writes.runs import NewRun
@@ -17,12 +19,12 @@ from evals_app.runs.writes.runs import NewRun
 
 @dataclass(frozen=True)
 class Plan:
-    """Statistical power of a planned run. `then`: the run to compare with; None: there is none.
+    """Statistical power of a planned run. `reference`: what it will be compared with; None: nothing.
 
-    `refusal` says why that run cannot be compared with; "" if it can.
+    `refusal` says why that cannot be compared with; "" if it can.
     """
 
-    then: EvalRun | None
+    reference: Reference | None
     power: Power
     refusal: str = ""
 
@@ -36,7 +38,7 @@ def plan_run(planned: NewRun, *, baseline_name: str = "", drop: float = power.DE
     """Return what a run can show that is planned with the code of now and the models of its baseline.
 
     Args:
-        baseline_name: as in `baselines.find_baseline`; "": the marked one, else the newest run with outcomes.
+        baseline_name: as in `baselines.find_reference`.
         drop: how much a pass rate falls.
 
     Raises:
@@ -45,33 +47,43 @@ def plan_run(planned: NewRun, *, baseline_name: str = "", drop: float = power.DE
     """
     power.check_drop(drop)
     run = EvalRun(
-        evalset=planned.version.evalset, created_at=time.time(), config=json.dumps(dict(planned.config))
+        evalset=planned.version.evalset,
+        version=planned.version,
+        source=planned.source,
+        created_at=time.time(),
+        config=json.dumps(dict(planned.config)),
     )
-    then = (
-        baselines.find_baseline(run, baseline_name)
-        if baseline_name
-        else baselines.baseline_of(run) or baselines.before(run)
-    )
-    cases = baselines.cases_of(planned.version)
-    same = {cases[index].key: baselines.sameness_of(run, cases[index].digest) for index, _ in planned.cases}
-    before = baselines.outcomes_of(then) if then else {}
-    refusal = refuse_run(before.values(), "before")
-    earlier = dict.fromkeys(same) if refusal or then is None else _read_earlier(run, then, before, same)
-    return Plan(then, power.plan_power(earlier, planned.num_runs, drop, baselines.level()), refusal)
+    reference = baselines.find_reference(run, baseline_name)
+    cases = read_cases(planned.version)
+    outcomes = {
+        cases[index].key: Outcomes(read_sameness(run, cases[index].digest)) for index, _ in planned.cases
+    }
+    refusal = refuse_run(reference.outcomes.values(), "before") if reference else ""
+    earlier: dict[CaseKey, Counts | None] = dict.fromkeys(outcomes)
+    correlation = 0.0
+    if reference and not refusal:
+        found, correlation = _collect_earlier(run, reference, outcomes)
+        earlier.update(found)
+    planned_power = power.plan_power(earlier, planned.num_runs, drop, baselines.read_level(), correlation)
+    return Plan(reference, planned_power, refusal)
 
 
-def _read_earlier(
-    run: EvalRun, then: EvalRun, before: Mapping[CaseKey, Outcomes], same: Mapping[CaseKey, Sameness]
-) -> dict[CaseKey, Earlier | None]:
-    """Return the outcomes that cases will be tested against; None where the baseline has none of the same case."""
-    history = baselines.history(run, same, then=then)
+def _collect_earlier(
+    run: EvalRun, reference: Reference, planned: dict[CaseKey, Outcomes]
+) -> tuple[dict[CaseKey, Counts], float]:
+    """Return the outcomes that cases will be tested against, as independent ones, and the correlation in a run.
 
-    def earlier_of(key: CaseKey, planned: Sameness) -> Earlier | None:
-        outcomes = before.get(key)
-        if outcomes is None or not outcomes.outcome_count:
-            return None
-        if (outcomes.same.data, outcomes.same.judged_by) != (planned.data, planned.judged_by):
-            return None
-        return pool_earlier(outcomes, Outcomes(planned), history.get(key, ()))
+    Cases that the baseline does not have, or that were changed since, are left out.
+    """
+    before = {
+        key: outcomes
+        for key, outcomes in reference.outcomes.items()
+        if key in planned and outcomes.outcome_count and _is_comparable(outcomes, planned[key])
+    }
+    history = baselines.read_history(run, {key: planned[key] for key in before}, reference)
+    earlier, dependence = collect_all_earlier(before, history)
+    return {key: case.effective for key, case in earlier.items()}, dependence.correlation
 
-    return {key: earlier_of(key, planned) for key, planned in same.items()}
+
+def _is_comparable(outcomes: Outcomes, planned: Outcomes) -> bool:
+    return (outcomes.same.data, outcomes.same.judged_by) == (planned.same.data, planned.same.judged_by)

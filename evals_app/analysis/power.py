@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from random import Random
 
-from evals_app.analysis.case_verdicts import MAX_REPETITIONS
+from evals_app.analysis.case_verdicts import MAX_REPETITIONS, SUFFICIENT
 from evals_app.analysis.change_tests import (
     OutcomeTable,
     adjust_smallest,
@@ -20,8 +20,9 @@ from evals_app.analysis.change_tests import (
     probability_of_fewer,
     probability_of_fewer_in_all,
 )
-from evals_app.analysis.comparison import DEFAULT_LEVEL
-from evals_app.analysis.outcomes import CaseKey, Earlier
+from evals_app.analysis.dependence import Counts, effective_total
+from evals_app.analysis.outcomes import CaseKey
+from evals_app.analysis.whole_run import DEFAULT_LEVEL
 from sessions_app.errors import BadInput
 
 DEFAULT_DROP = 0.5
@@ -29,8 +30,6 @@ REPETITIONS = (1, 2, 3, 5, 10)
 """Repetitions that are always computed, beside the planned ones."""
 MANY_CASES = 3
 """Number of cases that drop together in the second column."""
-SUFFICIENT = 0.8
-"""Chance to see a drop that is worth a recommendation."""
 MIN_DRAWS, MAX_DRAWS = 40, 200
 DRAWN_CASES = 8_000
 """Cases to draw for each chance; many cases get fewer draws, so that 200 take less than two seconds."""
@@ -60,7 +59,7 @@ class Shortage:
     """
 
     key: CaseKey
-    earlier: Earlier | None
+    earlier: Counts | None
     repetitions: int | None
     earlier_needed: int | None
 
@@ -137,18 +136,21 @@ class Power:
 
 
 def plan_power(
-    earlier: Mapping[CaseKey, Earlier | None],
+    earlier: Mapping[CaseKey, Counts | None],
     num_runs: int,
     drop: float = DEFAULT_DROP,
     level: float = DEFAULT_LEVEL,
+    correlation: float = 0.0,
 ) -> Power:
     """Return what the comparison of a planned run can show.
 
     Args:
-        earlier: the chosen cases with the outcomes that they will be tested against; None: they have none.
+        earlier: the chosen cases with the outcomes that they will be tested against, as independent ones; None: they
+            have none.
         num_runs: planned repetitions.
         drop: how much a pass rate falls, at most to 0.
         level: chance that an unchanged agent is called worse.
+        correlation: of the repetitions of a case in one run.
 
     Raises:
         BadInput: the drop is out of range.
@@ -158,12 +160,13 @@ def plan_power(
     draws = min(MAX_DRAWS, max(MIN_DRAWS, DRAWN_CASES // max(1, len(comparable))))
     counts = sorted({*REPETITIONS, num_runs}) if comparable else ()
     simulation = _Simulation(comparable, draws, level)
+    independent = {count: max(1, round(effective_total(count, correlation))) for count in counts}
     chances = [
         Chances(
             count,
-            simulation.chance(count, drop, 1),
-            simulation.chance(count, drop, MANY_CASES),
-            min(level, simulation.chance(count, drop, 0)),
+            simulation.chance(independent[count], drop, 1),
+            simulation.chance(independent[count], drop, MANY_CASES),
+            min(level, simulation.chance(independent[count], drop, 0)),
         )
         for count in counts
     ]
@@ -217,7 +220,7 @@ def _has_fewer_in_all(tables: Sequence[OutcomeTable], limit: float) -> bool:
 class _Simulation:
     """Simulated runs of cases with these earlier outcomes. The seed is fixed: equal questions get equal answers."""
 
-    def __init__(self, earlier: Sequence[Earlier], draws: int, level: float) -> None:
+    def __init__(self, earlier: Sequence[Counts], draws: int, level: float) -> None:
         self._earlier, self._draws, self._level = earlier, draws, level
         overall = (sum(outcomes.passed for outcomes in earlier) + 0.5) / (
             sum(outcomes.total for outcomes in earlier) + 1
@@ -257,11 +260,13 @@ class _Simulation:
 
 
 def _find_shortages(
-    earlier: Mapping[CaseKey, Earlier | None], num_runs: int, limit: float
+    earlier: Mapping[CaseKey, Counts | None], num_runs: int, limit: float
 ) -> Iterator[Shortage]:
     """Yield the cases that cannot regress even if they always fail, while all others stay as they were."""
     unchanged = {
-        key: OutcomeTable(round(history.rate * num_runs), num_runs, history.passed, history.total)
+        key: OutcomeTable(
+            round(history.passed / history.total * num_runs), num_runs, history.passed, history.total
+        )
         for key, history in earlier.items()
         if history
     }

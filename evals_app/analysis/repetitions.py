@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from evals_app.analysis import baselines, statistics
 from evals_app.analysis.case_verdicts import CaseChange
-from evals_app.analysis.outcomes import CaseKey, Past
+from evals_app.analysis.comparability import read_cases
+from evals_app.analysis.dependence import Counts, cut_at_change
+from evals_app.analysis.outcomes import CaseKey, PastRun, Sameness
 from evals_app.analysis.run_summary import Column, columns_of
 from evals_app.analysis.statistics import Rate, Spread
 from evals_app.models import RETRY, EvalAttempt, EvalRun, MetricResult
@@ -25,13 +27,44 @@ class Scores:
 
 
 @dataclass(frozen=True)
+class VersionOutcomes:
+    """Stored outcomes of a case with the same code and models, by run, the newest first.
+
+    `since_change` is the number of the newest runs since its pass rate visibly changed; all of them if it did not.
+    """
+
+    by_run: Sequence[Counts]
+    since_change: int
+
+    @property
+    def newest(self) -> Counts:
+        """Outcomes since the pass rate changed."""
+        return _sum_counts(self.by_run[: self.since_change])
+
+    @property
+    def older(self) -> Counts:
+        """Outcomes before the pass rate changed."""
+        return _sum_counts(self.by_run[self.since_change :])
+
+    @property
+    def mixed(self) -> Counts:
+        """Different outcomes to which the case came while its pass rate stayed; none if it did not."""
+        mixed = (counts for counts in (self.newest, self.older) if 0 < counts.passed < counts.total)
+        return next(mixed, Counts(0, 0))
+
+
+def _sum_counts(by_run: Sequence[Counts]) -> Counts:
+    return Counts(sum(counts.passed for counts in by_run), sum(counts.total for counts in by_run))
+
+
+@dataclass(frozen=True)
 class Repetitions:
     """One case over its repetitions.
 
     Attributes:
         attempts: those of the run, in order.
         reliable: (k, pass^k): the chance that k repetitions all pass.
-        past: stored outcomes, on the same data and by the same judges, one for each code and models they ran with.
+        past: stored outcomes, on the same data and by the same judges, by the code and models they ran with.
         change: what became of the case since the baseline; None without one.
     """
 
@@ -39,19 +72,24 @@ class Repetitions:
     rate: Rate
     reliable: list[tuple[int, float]]
     scores: list[Scores]
-    past: list[Past]
+    past: list[VersionOutcomes]
     baseline: EvalRun | None = None
     change: CaseChange | None = None
 
     @property
     def past_count(self) -> int:
         """Number of stored outcomes of the case."""
-        return sum(past.passed + past.failed for past in self.past)
+        return sum(past.newest.total + past.older.total for past in self.past)
 
     @property
-    def flaky(self) -> list[Past]:
-        """The stored outcomes that differ although code, data and models were the same."""
-        return [past for past in self.past if past.varies]
+    def flaky(self) -> list[VersionOutcomes]:
+        """The stored outcomes that differ although code, data, models and pass rate were the same."""
+        return [past for past in self.past if past.mixed.total]
+
+    @property
+    def changed(self) -> list[VersionOutcomes]:
+        """The stored outcomes whose pass rate visibly changed although code, data and models were the same."""
+        return [past for past in self.past if past.older.total]
 
 
 def of_case(run: EvalRun, case_index: int) -> Repetitions:
@@ -76,22 +114,28 @@ def of_case(run: EvalRun, case_index: int) -> Repetitions:
     if run.source == RETRY:
         passed = judged = 0
     chances = [(k, statistics.pass_hat_k(passed, judged, k)) for k in range(1, judged + 1)]
-    case = baselines.cases_of(run.version)[case_index]
-    same = baselines.sameness_of(run, case.digest)
-    then = baselines.baseline_of(run)
+    case = read_cases(run.version)[case_index]
+    baseline_run = baselines.find_marked_run(run)
     return Repetitions(
         attempts=attempts,
         rate=Rate(passed, judged),
         reliable=[(k, chance) for k, chance in chances if chance is not None],
         scores=scores_of(run, attempts),
-        past=baselines.history(run, {case.key: same}).get(case.key, []),
-        baseline=then,
-        change=_change(then, run, case.key) if then else None,
+        past=_group_by_version(baselines.read_past_outcomes(run, case)),
+        baseline=baseline_run,
+        change=_find_change(baseline_run, run, case.key) if baseline_run else None,
     )
 
 
-def _change(then: EvalRun, now: EvalRun, key: CaseKey) -> CaseChange | None:
-    comparison = baselines.compare_runs(then, now)
+def _group_by_version(past_runs: Sequence[PastRun]) -> list[VersionOutcomes]:
+    by_version: dict[Sameness, list[Counts]] = {}
+    for past in past_runs:
+        by_version.setdefault(past.same, []).append(past.counts)
+    return [VersionOutcomes(by_run, cut_at_change(by_run, 0.0)) for by_run in by_version.values()]
+
+
+def _find_change(baseline_run: EvalRun, run: EvalRun, key: CaseKey) -> CaseChange | None:
+    comparison = baselines.compare_runs(baseline_run, run)
     return next((case for case in comparison.cases if case.key == key), None)
 
 

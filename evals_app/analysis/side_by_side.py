@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, NamedTuple, Self
 
-from evals_app.analysis import attempt_detail, baselines, repetitions
+from evals_app.analysis import attempt_detail, repetitions
 from evals_app.analysis.attempt_detail import ExpectedTurn
 from evals_app.analysis.case_verdicts import CaseChange
+from evals_app.analysis.comparability import read_cases
 from evals_app.analysis.outcomes import CaseKey, Outcomes
 from evals_app.analysis.repetitions import Scores
 from evals_app.analysis.run_summary import Column
@@ -178,7 +179,7 @@ def read_case(
 
 
 def _read_side(run: EvalRun, key: CaseKey, outcomes: Outcomes | None, chosen: str) -> Side | None:
-    index = next((place for place, case in enumerate(baselines.cases_of(run.version)) if case.key == key), -1)
+    index = next((place for place, case in enumerate(read_cases(run.version)) if case.key == key), -1)
     rows = run.attempts.select_related("session").filter(case_index=index).order_by("repetition")
     attempts = list(rows.defer("traceback", "differences"))
     if not attempts:

@@ -62,7 +62,7 @@ def read_slices(run: EvalRun, comparison: Comparison | None = None) -> list[Slic
     """
     tags = tags_by_index(run.version)
     cases = case_matrix.read_case_summaries(run)
-    changes = baselines.changes_by_index(run, comparison) if comparison else {}
+    changes = baselines.map_changes_to_positions(run, comparison) if comparison else {}
     slices = []
     for name in sort_tags(tag for case in cases for tag in tags[case.index]):
         tagged = [case for case in cases if name in tags[case.index]]

@@ -16,9 +16,10 @@ from itertools import pairwise
 from django.core.paginator import Page, Paginator
 from django.db.models import Count, Min, Q, Sum
 
-from evals_app.analysis import baselines
-from evals_app.analysis.baselines import Difference
+from evals_app.analysis.comparability import read_cases
+from evals_app.analysis.comparison import RunDifference
 from evals_app.analysis.outcomes import CaseKey
+from evals_app.analysis.run_differences import read_differences
 from evals_app.analysis.statistics import Rate
 from evals_app.models import REPEAT_SOURCES, EvalAttempt, EvalRun, EvalSet
 from evals_app.runs.attempt_status import HAS_OUTCOME
@@ -49,9 +50,9 @@ class Point:
     cost: float | None
     currency: str
     tokens: int
-    changes: list[Difference]
+    changes: list[RunDifference]
 
-    def changes_of(self, names: set[str]) -> list[Difference]:
+    def changes_of(self, names: set[str]) -> list[RunDifference]:
         """Return the changes of some names."""
         return [change for change in self.changes if change.what in names]
 
@@ -146,7 +147,7 @@ def _points(runs: Sequence[EvalRun], stops: Stops) -> Iterator[Point]:
     for run in runs:
         judged = [stop for stop in stops.get(run.pk, {}).values() if stop.judged]
         rate = Rate(sum(stop.passed / stop.judged for stop in judged), len(judged))
-        changes = baselines.what_changed(before, run) if before else []
+        changes = read_differences(before, run) if before else []
         took = run.finished_at - run.started_at if run.finished_at and run.started_at else None
         cost, tokens = costs.get(run.pk, (None, 0))
         currency = prices.prices_from_json(json.loads(run.prices)).currency
@@ -167,7 +168,7 @@ def _costs(runs: Sequence[EvalRun]) -> dict[str, tuple[float | None, int]]:
 def _histories(runs: Sequence[EvalRun], stops: Stops) -> Iterator[CaseHistory]:
     by_case: dict[CaseKey, list[Stop | None]] = {}
     for place, run in enumerate(runs):
-        for index, case in enumerate(baselines.cases_of(run.version)):
+        for index, case in enumerate(read_cases(run.version)):
             if stop := stops.get(run.pk, {}).get(index):
                 by_case.setdefault(case.key, [None] * len(runs))[place] = stop
     yield from (CaseHistory(key, stops_of_case) for key, stops_of_case in by_case.items())
@@ -199,7 +200,7 @@ class Mark:
     """A change before a run."""
 
     x: float
-    changes: list[Difference]
+    changes: list[RunDifference]
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from ninja import P, QueryEx, Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from evals_app.analysis import baselines, run_summary, trends
+from evals_app.analysis import run_summary, trends
+from evals_app.analysis.ci_gate import REGRESSION, Gate
 from evals_app.analysis.exports import comparison_json, comparison_page, html_page
 from evals_app.api.run_actions import RunId
 from evals_app.files import library
-from evals_app.models import EvalRun
 from evals_app.runs.writes import notes
 from sessions_app import prices
 from sessions_app.api.schemas import REFUSALS
@@ -52,8 +52,8 @@ async def compare_run(
     run_id: RunId,
     against: Against = "baseline",
 ) -> dict[str, Any]:
-    """Compare a run with another one of its evalset: a verdict on each case with its evidence, and on the run."""
-    return await units_of_work.read(_compare_runs, run_id, against)
+    """Compare a run with earlier ones of its evalset: a verdict on each case with its evidence, and on the run."""
+    return await units_of_work.read(_compare_run, run_id, against)
 
 
 @router.get("/runs/{run_id}/compare/html", response={200: None, **REFUSALS})
@@ -61,7 +61,7 @@ async def export_comparison(
     request: HttpRequest, run_id: RunId, against: Against = "baseline"
 ) -> HttpResponse:
     """Return the comparison of a run with another one as one HTML file, without credentials."""
-    page = await units_of_work.read(lambda: comparison_page.comparison_html(*_find_runs(run_id, against)))
+    page = await units_of_work.read(_comparison_html, run_id, against)
     return download_page(page, f"eval-compare-{run_id}")
 
 
@@ -108,11 +108,10 @@ async def get_prices(request: HttpRequest) -> dict[str, Any]:
     return {**table.as_json(), "problems": [problem.as_json() for problem in table.problems]}
 
 
-def _compare_runs(run_id: str, against: str) -> dict[str, Any]:
-    then, now = _find_runs(run_id, against)
-    return comparison_json.comparison_facts(then, now, baselines.compare_runs(then, now))
+def _compare_run(run_id: str, against: str) -> dict[str, Any]:
+    return comparison_json.comparison_facts(Gate(against, REGRESSION).hold(run_summary.find_run(run_id)))
 
 
-def _find_runs(run_id: str, against: str) -> tuple[EvalRun, EvalRun]:
-    now = run_summary.find_run(run_id)
-    return baselines.find_baseline(now, against), now
+def _comparison_html(run_id: str, against: str) -> str:
+    run = run_summary.find_run(run_id)
+    return comparison_page.comparison_html(Gate(against, REGRESSION).hold(run))

@@ -113,8 +113,8 @@ async def confirm_run(request: HttpRequest, run_id: RunId, body: ConfirmIn) -> S
 
     def order(new_id: str) -> EvalRun:
         run = run_summary.find_run(run_id)
-        then = baselines.find_baseline(run, body.baseline)
-        cases = baselines.cases_to_confirm(then, run)
+        reference = baselines.require_reference(run, body.baseline)
+        cases = baselines.cases_to_confirm(reference, run)
         return rerun.confirm(run, cases, body.repetitions, run_id=new_id, person=person_name(request))
 
     return await accepted_response(await dispatch.create_and_deliver(order))

@@ -10,8 +10,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from evals_app.analysis.ci_gate import Gate
-from evals_app.cli.results import COULD_NOT_RUN
+from evals_app.analysis.ci_gate import COULD_NOT_RUN, Gate
 from evals_app.cli.terminal import Console
 from evals_app.cli.terminal_text import Output
 from evals_app.execution.child_processes import StoppedBySignal, execute_in_children

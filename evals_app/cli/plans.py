@@ -82,6 +82,7 @@ def write_plan(planned: NewRun, options: dict[str, Any], out: Output) -> None:
 
 
 def _baseline_text(plan: Plan) -> str:
-    if plan.then is None:
+    if plan.reference is None:
         return "no run to compare with"
-    return f"against run {plan.then.id}{' (baseline)' if plan.then.baseline else ''}"
+    run = plan.reference.run
+    return f"against run {run.id}{' (baseline)' if run.baseline else ''}"

@@ -8,23 +8,21 @@ import os
 import re
 from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from evals_app.analysis import gate_settings
-from evals_app.analysis.ci_gate import Gate, GateResult
+from evals_app.analysis.ci_gate import COULD_NOT_RUN, NOT_RUN, Gate, GateResult, worst_exit_code
 from evals_app.cli.terminal import Console
 from evals_app.metrics.gate_config import GATE, GateConfig
 from evals_app.models import EvalRun
 from evals_app.runs.rerun import check_confirming_repetitions
 from sessions_app.errors import BadInput
 
-NOT_ALL_PASSED, COULD_NOT_RUN, NOT_COMPARED = 1, 2, 3
-
 FILES = {"junit": "JUnit XML", "json": "JSON", "csv": "CSV", "html": "HTML"}
 """Formats of result files, by the options that name a file."""
 NO_GATE = Gate()
-NOT_RUN = {EvalRun.Status.FAILED, EvalRun.Status.CRASHED}
 
 Add = Callable[..., Any]
 
@@ -129,8 +127,9 @@ def report(
     """
     for run in runs:
         console.write_retries(run)
-    results = [_judge(run, gate) for run in runs]
-    _write_files(results, options, console, not_compared)
+    gate = replace(gate, not_compared=not_compared)
+    results = [gate.hold(run) for run in runs]
+    _write_files(results, options, console)
     if any(run.status in NOT_RUN for run in runs):
         return COULD_NOT_RUN
     if any(run.shard for run in runs):
@@ -141,11 +140,7 @@ def report(
             console.write_gate_result(result)
     if gate != NO_GATE and options["confirm"]:
         console.write_unrepeated_cases(results)
-    if not_compared:
-        console.write_not_compared(not_compared)
-    if any(result.fails for result in results):
-        return NOT_ALL_PASSED
-    return NOT_COMPARED if not_compared else 0
+    return worst_exit_code(results)
 
 
 def write_stopped_runs(runs: Sequence[EvalRun], options: dict[str, Any], console: Console) -> None:
@@ -153,31 +148,23 @@ def write_stopped_runs(runs: Sequence[EvalRun], options: dict[str, Any], console
     results = []
     for run in runs:
         if run.status == EvalRun.Status.DONE:
-            results.append(_judge(run, NO_GATE))
+            results.append(NO_GATE.hold(run))
         else:
             why = f"The run was stopped: {run.cancelled:,} of {run.total:,} attempts were cancelled."
             results.append(GateResult(run, fails=[why]))
-    _write_files(results, options, console, "")
+    _write_files(results, options, console)
 
 
-def _judge(run: EvalRun, gate: Gate) -> GateResult:
-    if run.status in NOT_RUN:
-        return GateResult(run, fails=[f"The run {run.get_status_display().lower()}. {run.error}".strip()])
-    return gate.hold(run)
-
-
-def _write_files(
-    results: Sequence[GateResult], options: dict[str, Any], console: Console, not_compared: str
-) -> None:
+def _write_files(results: Sequence[GateResult], options: dict[str, Any], console: Console) -> None:
     from evals_app.analysis.exports import html_page, junit, markdown, run_csv, run_json
 
     runs = [result.run for result in results]
     render: dict[str, Callable[[], str]] = {
-        "junit": lambda: junit.as_junit(runs),
+        "junit": lambda: junit.as_junit(results),
         "json": lambda: run_json.as_json(runs),
         "csv": lambda: run_csv.as_csv(runs),
         "html": lambda: html_page.as_html(runs),
-        "markdown": lambda: markdown.as_markdown(results, _address(options), not_compared),
+        "markdown": lambda: markdown.as_markdown(results, _address(options)),
     }
     for name, text in render.items():
         if path := options[name]:

@@ -7,10 +7,12 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from evals_app.analysis import baselines, retries, run_summary
+from evals_app.analysis import retries, run_summary
 from evals_app.analysis.case_verdicts import MIN_CONFIRMING_HISTORY
 from evals_app.analysis.ci_gate import GateResult
 from evals_app.analysis.figure_text import describe_amounts, describe_scores, describe_slice
+from evals_app.analysis.reasons import group_reasons, name_runs
+from evals_app.analysis.run_differences import read_currency
 from evals_app.analysis.slices import read_slices
 from evals_app.cli.terminal_text import LineWriter, Output, as_single_line, pad_to_columns, shorten
 from evals_app.metrics.score_text import describe_score, format_score
@@ -25,9 +27,6 @@ NAME_WIDTH = 40
 MAX_NAME_LENGTH = 120
 MAX_DETAIL_LENGTH = 600
 """Maximum characters of a case's name and of an attempt's details. Result files are not truncated."""
-
-MAX_SUSPICIONS = 20
-"""Maximum number of unclear cases that are written one by one."""
 
 COLOURS = {Status.PASSED: "32", Status.FAILED: "31", Status.ERROR: "31", Status.INCOMPLETE: "33"}
 
@@ -113,7 +112,7 @@ class Console:
     def write_figures(self, result: GateResult) -> None:
         """Write scores, amounts and slices of a run, with the earlier ones if there is a comparison."""
         run = result.run
-        self._line(f"{run.evalset.path}: {describe_amounts(run, baselines.currency_of(run))}")
+        self._line(f"{run.evalset.path}: {describe_amounts(run, read_currency(run))}")
         for metric, says in describe_scores(run, result.comparison).items():
             self._line(f"  {metric}: {says}")
         for tagged in read_slices(run, result.comparison):
@@ -134,28 +133,29 @@ class Console:
 
     def write_gate_result(self, result: GateResult) -> None:
         """Write the comparison of a run with its baseline, and why the build fails."""
-        if result.then is None or result.comparison is None:
+        if result.reference is None or result.comparison is None:
             self._line(f"{result.run.evalset.path}: no run to compare with")
         else:
             counts = ", ".join(f"{count} {verdict}" for verdict, count in result.comparison.counts.items())
-            self._line(f"{result.run.evalset.path} against run {result.then.id}: {counts}")
+            runs = name_runs(result.reference)
+            self._line(f"{result.run.evalset.path} against {runs}: {counts}")
             self._write_suspicions(result)
         for why in result.fails:
             self._line(shorten(as_single_line(why), MAX_DETAIL_LENGTH), "fails", "31")
+        if result.not_compared:
+            why = as_single_line(result.not_compared)
+            self._line(shorten(why, MAX_DETAIL_LENGTH), "not compared", "33")
+        self._line(shorten(as_single_line(result.title), MAX_DETAIL_LENGTH))
 
     def _write_suspicions(self, result: GateResult) -> None:
         """Write why runs cannot be compared, and which unclear cases look worse, except those that fail the build."""
         if result.comparison is None:
             return
-        if result.comparison.whole.refusal:
-            self._line(result.comparison.whole.refusal)
-        doubts = [f"{case.key.label}: {case.reason}" for case in result.comparison.suspicious]
-        for doubt in [doubt for doubt in doubts if doubt not in result.fails][:MAX_SUSPICIONS]:
-            self._line(shorten(as_single_line(doubt), MAX_DETAIL_LENGTH), "unclear", "33")
-
-    def write_not_compared(self, reason: str) -> None:
-        """Write why the earlier runs could not be used."""
-        self._line(shorten(as_single_line(reason), MAX_DETAIL_LENGTH), "not compared", "33")
+        for note in result.comparison.notes:
+            self._line(f"  {note}")
+        for doubt in group_reasons(result.comparison.suspicious):
+            if doubt not in result.fails:
+                self._line(shorten(as_single_line(doubt), MAX_DETAIL_LENGTH), "unclear", "33")
 
     def write_unrepeated_cases(self, results: Sequence[GateResult]) -> None:
         """Write the number of unclear cases that `--confirm` did not repeat, and why."""

@@ -11,7 +11,7 @@ from functools import partial
 
 from google.adk.evaluation.eval_set import EvalSet
 
-from evals_app.execution import evaluators
+from evals_app.execution import evaluators, process_facts
 from evals_app.execution.agent_source import AgentSource, collect_facts
 from evals_app.execution.attempt import RunPlan, failure_from, run_attempt, warm_up
 from evals_app.execution.attempt_tries import ProgressCallback
@@ -22,8 +22,8 @@ from evals_app.rates.rate_limits import find_rate_limits
 from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.replay.policy import ReplayPolicy
 from evals_app.runs.rerun import HasChanged
-from evals_app.runs.writes import runs
-from evals_app.runs.writes.outcomes import RunFacts
+from evals_app.runs.writes import model_usage, runs
+from evals_app.runs.writes.outcomes import ProcessFacts, RunFacts
 from sessions_app.store import retry
 from sessions_app.store.stopwatch import Stopwatch
 
@@ -58,6 +58,7 @@ async def execute_run(
         plan = await prepare_plan(run, agent_source, progress)
         monitor = RunMonitor(run, partial(run_attempt, plan), stopwatch, cancelled, progress)
         ending = await monitor.follow()
+        await retry.write(_note_process_facts, run.id)
     except asyncio.CancelledError:
         if continue_elsewhere:
             raise
@@ -70,6 +71,12 @@ async def execute_run(
         await retry.write(partial(finish, EvalRun.Status.FAILED, failure_from(error), now=stopwatch.now()))
     else:
         await retry.write(partial(finish, ending.status, because=ending.because, now=stopwatch.now()))
+
+
+def _note_process_facts(run_id: str) -> None:
+    packages, environment = process_facts.list_imported_packages(), process_facts.read_environment()
+    versions = model_usage.read_model_versions(run_id)
+    runs.note_process_facts(run_id, ProcessFacts(packages, environment, versions))
 
 
 def _release_or_cancel(run: EvalRun, now: float) -> None:
@@ -106,6 +113,7 @@ async def load_plan(
         BadInput: the configuration, a case or the file of rate limits is invalid.
         Exception: loading the agent failed.
     """
+    process_facts.watch_environment()
     loaded = agent_source.load()
     agent, app = await loaded if isinstance(loaded, Awaitable) else loaded
     config = evaluators.read_config(json.loads(run.config))

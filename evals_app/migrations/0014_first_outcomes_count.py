@@ -196,7 +196,7 @@ def end_run(run, status):
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('evals_app', '0012_rates_of_models'),
+        ('evals_app', '0013_facts_of_environment'),
     ]
 
     operations = [

@@ -85,8 +85,8 @@ async def confirm(request: HttpRequest, run_id: str) -> HttpResponse:
 
     def order(new_id: str) -> EvalRun:
         run = run_summary.find_run(run_id)
-        then = baselines.find_baseline(run, request.POST.get("with", ""))
-        cases = baselines.cases_to_confirm(then, run)
+        reference = baselines.require_reference(run, request.POST.get("with", ""))
+        cases = baselines.cases_to_confirm(reference, run)
         return rerun.confirm(run, cases, repetitions, run_id=new_id, person=person_name(request))
 
     return _page_of(await dispatch.create_and_deliver(order))

@@ -9,12 +9,15 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from evals_app.analysis import agent_changes, baselines, run_summary, side_by_side
+from evals_app.analysis.baselines import Reference
 from evals_app.analysis.case_verdicts import CaseChange, Verdict
+from evals_app.analysis.ci_gate import REGRESSION, Gate, GateResult
 from evals_app.analysis.comparison import Comparison
 from evals_app.analysis.exports import comparison_page
-from evals_app.analysis.side_by_side import ChosenAttempts
+from evals_app.analysis.run_differences import read_currency, read_differences
+from evals_app.analysis.side_by_side import ChosenAttempts, SideBySide
 from evals_app.analysis.slices import read_slices
-from evals_app.models import CONFIRMATION, EvalRun
+from evals_app.models import CONFIRMATION
 from sessions_app.errors import NotFound
 from sessions_app.http import download_page, render_partial
 
@@ -23,7 +26,7 @@ PAGE = 100
 
 @require_safe
 def compare(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Compare a run with `?with=`: a run's id, `baseline` or `previous`; else with the baseline, or the run before.
+    """Compare a run with `?with=`: a run's id, `baseline` or `previous`; else with the baseline, or the runs before.
 
     `?case=` (with `number=`, among cases with this id) opens a case with both sides; `before=` and `after=` choose the
     attempts.
@@ -31,11 +34,11 @@ def compare(request: HttpRequest, run_id: str) -> HttpResponse:
     Raises:
         NotFound: no such run.
     """
-    now = run_summary.find_run(run_id)
-    then = _find_other_run(request, now)
-    context: dict[str, object] = {"run": now, "then": then, "offered": baselines.comparable_runs(now)}
-    if then is not None:
-        context |= _comparison_context(request, then, now)
+    run = run_summary.find_run(run_id)
+    reference = baselines.find_reference(run, request.GET.get("with", ""))
+    context: dict[str, object] = {"run": run, "offered": baselines.list_comparable_runs(run)}
+    if reference is not None:
+        context |= _comparison_context(request, Gate(reference.name, REGRESSION).judge(run, reference))
     return render_partial(request, "devui/evals/compare.html", context, partial="cases")
 
 
@@ -46,27 +49,22 @@ def export(request: HttpRequest, run_id: str) -> HttpResponse:
     Raises:
         NotFound: no such run, or none to compare with.
     """
-    now = run_summary.find_run(run_id)
-    then = _find_other_run(request, now)
-    if then is None:
+    run = run_summary.find_run(run_id)
+    reference = baselines.find_reference(run, request.GET.get("with", ""))
+    if reference is None:
         raise NotFound(
-            f"{now.evalset.evalset_id} has no other finished run to compare with.",
+            f"{run.evalset.evalset_id} has no other finished run to compare with.",
             hint="Run the evalset again.",
         )
-    return download_page(comparison_page.comparison_html(then, now), f"eval-compare-{then.pk}-{now.pk}")
+    page = comparison_page.comparison_html(Gate(reference.name, REGRESSION).judge(run, reference))
+    return download_page(page, f"eval-compare-{reference.run.pk}-{run.pk}")
 
 
-def _find_other_run(request: HttpRequest, now: EvalRun) -> EvalRun | None:
-    """Return the run that `?with=` names, else the baseline, else the run before; None if there is none."""
-    if name := request.GET.get("with", ""):
-        return baselines.find_baseline(now, name)
-    return baselines.baseline_of(now) or baselines.before(now)
-
-
-def _comparison_context(request: HttpRequest, then: EvalRun, now: EvalRun) -> dict[str, object]:
-    comparison = baselines.compare_runs(then, now)
+def _comparison_context(request: HttpRequest, result: GateResult) -> dict[str, object]:
+    run, reference, comparison = result.run, result.reference, result.comparison
+    assert reference is not None and comparison is not None  # noqa: S101, PT018 - it was compared
     opened = _find_case(request, comparison)
-    confirmations = list(now.repeated_by.filter(source=CONFIRMATION).order_by("created_at"))
+    confirmations = list(run.repeated_by.filter(source=CONFIRMATION).order_by("created_at"))
     verdict, text = request.GET.get("verdict", ""), request.GET.get("q", "").strip()
     cases = [
         case
@@ -74,21 +72,29 @@ def _comparison_context(request: HttpRequest, then: EvalRun, now: EvalRun) -> di
         if (not verdict or case.verdict == verdict) and text.casefold() in case.key.id.casefold()
     ]
     return {
+        "result": result,
+        "reference": reference,
+        "then": reference.run,
         "comparison": comparison,
         "confirmations": confirmations,
-        "may_confirm": not any(run.active for run in (now, *confirmations)),
-        "changed": baselines.what_changed(then, now),
-        "currency": baselines.currency_of(now),
-        "one_currency": baselines.currency_of(then) == baselines.currency_of(now),
+        "may_confirm": not any(each.active for each in (run, *confirmations)),
+        "changed": read_differences(reference.run, run),
+        "currency": read_currency(run),
+        "one_currency": read_currency(reference.run) == read_currency(run),
         "agents": agent_changes.read_agent_changes(comparison),
         "cases": Paginator(cases, PAGE).get_page(request.GET.get("page") or _page_of(opened, cases)),
-        "sides": side_by_side.read_case(then, now, opened, ChosenAttempts.read(request.GET))
-        if opened
-        else None,
-        "slices": read_slices(now, comparison),
+        "sides": _read_sides(request, result, reference, opened) if opened else None,
+        "slices": read_slices(run, comparison),
         "verdict": verdict if verdict in list(Verdict) else "",
         "text": text,
     }
+
+
+def _read_sides(
+    request: HttpRequest, result: GateResult, reference: Reference, case: CaseChange
+) -> SideBySide:
+    chosen_attempts = ChosenAttempts.read(request.GET)
+    return side_by_side.read_case(reference.run_of_case(case.key), result.run, case, chosen_attempts)
 
 
 def _find_case(request: HttpRequest, comparison: Comparison) -> CaseChange | None:

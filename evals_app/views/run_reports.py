@@ -33,7 +33,7 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
     """
     eval_run = run_summary.find_run(run_id)
     filters = case_matrix.Filters.read(request.GET, order="file" if eval_run.active else "worst")
-    baseline = None if eval_run.active else baselines.baseline_of(eval_run)
+    baseline = None if eval_run.active else baselines.find_marked_run(eval_run)
     against = baselines.compare_runs(baseline, eval_run) if baseline else None
     context = {
         **case_matrix.run_context(eval_run),
@@ -43,7 +43,7 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
         "baseline": baseline,
         "against": against,
         "slices": [] if eval_run.active else read_slices(eval_run, against),
-        "changes": baselines.changes_by_index(eval_run, against) if against else {},
+        "changes": baselines.map_changes_to_positions(eval_run, against) if against else {},
         "detail": _detail(eval_run, request.GET.get("attempt", "")),
         "models": json.loads(eval_run.agent_models),
         "policy": json.loads(eval_run.policy),
@@ -67,7 +67,7 @@ def _detail(eval_run: EvalRun, attempt: str) -> attempt_detail.Detail | None:
 
 EXPORTS: dict[str, tuple[str, str, Callable[[list[EvalRun]], str]]] = {
     "json": ("json", "application/json", run_json.as_json),
-    "junit": ("xml", "application/xml", junit.as_junit),
+    "junit": ("xml", "application/xml", lambda runs: junit.as_junit([Gate().hold(run) for run in runs])),
     "csv": ("csv", "text/csv; charset=utf-8", run_csv.as_csv),
     "html": ("html", "text/html; charset=utf-8", html_page.as_html),
     "markdown": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from hashlib import sha256
 from pathlib import Path
 
 GIT_TIMEOUT_S = 5.0
@@ -13,11 +14,20 @@ EXCLUDE_BYTECODE = (".", ":(exclude,glob)**/__pycache__/**")
 
 
 async def git_revision(folder: Path) -> str:
-    """Return a folder's commit, with `+` if its files have changes; empty if unknown."""
-    commit = await _run_git(folder, "rev-parse", "HEAD")
+    """Return the commit of a folder's repository; empty if unknown.
+
+    If tracked files of the repository have changes, or the folder has new files, `+` and a digest of the changes
+    follow: an agent may import modules from outside of its folder.
+    """
+    commit, changes, status = await asyncio.gather(
+        _run_git(folder, "rev-parse", "HEAD"),
+        _run_git(folder, "diff", "--no-ext-diff", "--no-textconv", "HEAD"),
+        _run_git(folder, "status", "--porcelain", "--", *EXCLUDE_BYTECODE),
+    )
     if not commit:
         return ""
-    return commit + ("+" if await _run_git(folder, "status", "--porcelain", "--", *EXCLUDE_BYTECODE) else "")
+    is_clean = not changes and not status
+    return commit if is_clean else f"{commit}+{sha256((changes + status).encode()).hexdigest()[:8]}"
 
 
 async def _run_git(folder: Path, *arguments: str) -> str:

@@ -195,7 +195,7 @@ def test_slices_are_in_summary_json_and_report(two_runs):
         ("edge case", 1, 0.5, None),
         ("untagged", 1, 1.0, None),
     ]
-    compared = comparison_json.comparison_facts(then, now, baselines.compare_runs(then, now))["slices"]
+    compared = comparison_json.comparison_facts(Gate(then.pk).hold(now))["slices"]
     assert (compared[0]["compared"], compared[0]["before"], compared[0]["after"]) == (2, 1.0, 0.25)
     assert "edge case" in html_page.as_html([now])
 

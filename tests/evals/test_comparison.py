@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from evals_app.analysis.case_verdicts import Verdict
-from evals_app.analysis.comparison import SAME_AGENT, compare
-from evals_app.analysis.outcomes import CaseKey, Outcomes, Past, Sameness
+from evals_app.analysis.comparison import compare
+from evals_app.analysis.outcomes import CaseKey, Outcomes, PastRun, Sameness
 from evals_app.analysis.score_changes import compare_scores
 
 THEN = Sameness(code="a", models="m", data="d", judged_by="j")
@@ -22,11 +22,13 @@ def of(passed, failed=0, same=NOW, **more):
 
 
 def past(passed, failed=0, same=THEN, runs=1):
-    return Past(same, passed, failed, runs)
+    """Return as many earlier runs, with the outcomes divided among them."""
+    return [PastRun(same, passed // runs, failed // runs, f"run {number}") for number in range(runs)]
 
 
 def judge(before, after, *history, **more):
-    return compare({CASE: before}, {CASE: after}, {CASE: list(history)}, **more).cases[0]
+    runs = [run for runs in history for run in runs]
+    return compare({CASE: before}, {CASE: after}, {CASE: runs}, **more).cases[0]
 
 
 @pytest.mark.parametrize(
@@ -62,14 +64,14 @@ def test_first_failure_is_unclear_and_says_how_many_repetitions_decide():
     assert change.verdict == Verdict.UNCLEAR
     assert change.looks_worse
     assert change.because == "It failed now and passed in all 6 earlier attempts."
-    assert (change.repetitions, change.of_both_runs) == (3, False)
+    assert (change.repetitions, change.of_both_runs) == (19, True)
     assert judge(of(1, same=THEN), of(0, 2), past(5, runs=5)).verdict != Verdict.UNCHANGED
 
 
 def test_first_failure_without_history_needs_repetitions_of_both_runs():
     change = judge(of(1, same=THEN), of(0, 1))
     assert change.because == "It failed now and passed in the only earlier attempt."
-    assert (change.repetitions, change.of_both_runs) == (4, True)
+    assert (change.repetitions, change.of_both_runs) == (19, True)
     rare = judge(of(2, 1, same=THEN), of(0, 3))
     assert rare.verdict == Verdict.FLAKY
 
@@ -99,8 +101,8 @@ def test_flaky_case_whose_rate_falls_is_regressed():
 
 
 def test_history_before_a_repair_does_not_hide_a_new_failure():
-    repaired = [past(0, 30, OLDER, runs=10)]
-    assert judge(of(5, same=THEN), of(0, 5), *repaired).verdict == Verdict.REGRESSED
+    repaired = past(0, 30, OLDER, runs=10)
+    assert judge(of(5, same=THEN), of(0, 5), repaired).verdict == Verdict.REGRESSED
 
 
 def test_history_of_other_versions_counts_while_the_rate_stays():
@@ -109,32 +111,34 @@ def test_history_of_other_versions_counts_while_the_rate_stays():
     assert (change.verdict, change.earlier.total) == (Verdict.REGRESSED, 12)
 
 
-def test_history_of_the_judged_version_and_of_other_models_does_not_count():
-    other = [past(20, same=NOW), past(20, same=replace(THEN, models="other"))]
-    assert judge(of(2, same=THEN), of(0, 2), *other).earlier.total == 2
+def test_history_of_other_models_does_not_count():
+    assert judge(of(2, same=THEN), of(0, 2), past(20, same=replace(THEN, models="other"))).earlier.total == 2
 
 
-def test_same_agent_never_regresses():
-    result = compare(
-        {CaseKey(str(number)): of(5) for number in range(20)},
-        {CaseKey(str(number)): of(0, 5) for number in range(20)},
-    )
-    assert result.counts == {Verdict.FLAKY: 20}
-    assert "Code, models, data and judges are the same in both runs." in result.cases[0].because
-    assert result.whole.refusal == SAME_AGENT
-    assert not result.whole.is_worse
-    assert result.regressions == []
+def test_proven_fall_of_the_same_agent_is_a_regression():
+    keys = [CaseKey(str(number)) for number in range(20)]
+    result = compare({key: of(5) for key in keys}, {key: of(0, 5) for key in keys})
+    assert result.counts == {Verdict.UNCLEAR: 20}
+    assert result.regressions == [
+        "The run as a whole: the pass rate fell by 100.0 points over 20 cases, all of them fell"
+        " (p < 0.0001, exact permutation test of all cases)."
+    ]
+
+
+def test_changed_case_of_the_same_agent_is_unclear_and_not_flaky():
+    change = judge(of(1), of(0, 1))
+    assert (change.verdict, change.looks_worse) == (Verdict.UNCLEAR, True)
 
 
 def test_solid_cases_cost_no_power_and_flaky_ones_do():
-    fallen = {CASE: of(5, same=THEN)}, {CASE: of(3, 2)}, {CASE: [past(25, runs=5)]}
+    fallen = {CASE: of(5, same=THEN)}, {CASE: of(3, 2)}, {CASE: past(25, runs=5)}
 
     def verdict_beside(rate):
         keys = [CaseKey(str(number)) for number in range(20)]
         result = compare(
             fallen[0] | {key: of(*rate, same=THEN) for key in keys},
             fallen[1] | {key: of(*rate) for key in keys},
-            fallen[2] | {key: [past(5 * rate[0], 5 * rate[1], runs=5)] for key in keys},
+            fallen[2] | {key: past(5 * rate[0], 5 * rate[1], runs=5) for key in keys},
         )
         return next(case.verdict for case in result.cases if case.key == CASE)
 
@@ -161,7 +165,6 @@ def test_confirmation_is_tested_against_history_without_baseline():
 def test_suspicion_without_other_history_cannot_be_confirmed():
     assert not judge(of(1, same=THEN), of(0, 1)).can_confirm
     assert not judge(of(1, same=THEN), of(0, 1), past(2, runs=2)).can_confirm
-    assert not judge(of(1), of(0, 1), past(20, same=NOW)).can_confirm
 
 
 def test_case_that_was_not_repeated_cannot_regress_beside_a_confirmation():
@@ -169,7 +172,7 @@ def test_case_that_was_not_repeated_cannot_regress_beside_a_confirmation():
     result = compare(
         {key: of(3, same=THEN) for key in cases},
         {key: of(0, 3) for key in cases},
-        {key: [past(15, runs=5)] for key in cases},
+        {key: past(15, runs=5) for key in cases},
         fresh={CaseKey("a"): of(0, 5)},
     )
     assert {case.key.id: case.verdict for case in result.cases} == {
@@ -233,7 +236,7 @@ def test_run_as_a_whole_regresses_by_many_small_drops():
     assert result.whole.is_worse
     assert not result.of(Verdict.REGRESSED)
     assert result.regressions == [
-        "The run as a whole: the pass rate fell by 60.0 points over 20 cases"
+        "The run as a whole: the pass rate fell by 60.0 points over 20 cases, 12 of them fell"
         " (p = 0.00049, exact permutation test of all cases)."
     ]
     assert len(result.doubts) == 12

@@ -8,6 +8,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from evals_app.analysis import run_summary
+from evals_app.analysis.ci_gate import Gate
 from evals_app.analysis.exports import comparison_page, html_page
 from evals_app.analysis.exports.comparison_page import comparison_html
 from evals_app.runs.writes.outcomes import Failure
@@ -26,6 +27,10 @@ SECRETS = (*KEYS, "battery-staple", "correct-horse")
 def web(settings, folder):
     settings.DEVUI_AGENTS_DIR = str(folder.path)
     return Client()
+
+
+def hold(then, now):
+    return Gate(then.pk).hold(now)
 
 
 def compare(before, after, *names):
@@ -49,7 +54,7 @@ def login(status, key):
 
 def test_comparison_leaves_as_one_harmless_page_without_credentials(web):
     then, now = compare([login("passed", KEYS[0])], [login("error", KEYS[1])], HOSTILE)
-    opened = parse(web.get(f"/evals/runs/{now.pk}/compare/").content)
+    opened = parse(web.get(f"/evals/runs/{now.pk}/compare/?with={then.pk}").content)
     address = f"/evals/runs/{now.pk}/compare/export/?with={then.pk}"
     assert address in [link.attrs.get("href") for link in opened.all("a")]
     response = web.get(address)
@@ -95,7 +100,7 @@ def test_page_counts_what_it_leaves_out():
     turns += [turn("Paris", "x")] * comparison_page.MAX_TURNS
     names = [f"case {number}" for number in range(comparison_page.MAX_OPEN_CASES + 2)]
     runs = compare([passing()], [Outcome("failed", actual=turns)], *names)
-    text = parse(comparison_html(*runs).encode()).text
+    text = parse(comparison_html(hold(*runs)).encode()).text
     assert "Both sides of 2 more cases that changed are left out." in text
     for words in ("1 more turn left out", "3 more calls left out", "7 more characters left out"):
         assert words in text
@@ -106,7 +111,7 @@ def test_queries_do_not_grow_with_cases():
     for count in (comparison_page.MAX_OPEN_CASES + 1, 2 * comparison_page.MAX_OPEN_CASES):
         runs = compare([passing()], [failing()], *(f"case {number}" for number in range(count)))
         with CaptureQueriesContext(connection) as captured:
-            comparison_html(*runs)
+            comparison_html(hold(*runs))
         counts.append(len(captured))
     assert counts[0] == counts[1]
     assert counts[0] <= 20 + 10 * comparison_page.MAX_OPEN_CASES

@@ -83,7 +83,7 @@ def suspicious(db):
 
 def test_only_the_first_confirmation_counts(suspicious):
     then, now = suspicious
-    first = rerun.confirm(now, baselines.cases_to_confirm(then, now), 2)
+    first = rerun.confirm(now, baselines.cases_to_confirm(baselines.refer_to_run(then, now), now), 2)
     finish(first, failing())
     second = rerun.confirm(now, [0], 50)
     finish(second, passing())
@@ -108,7 +108,7 @@ def finish(run, outcome, code="v2"):
 
 def test_second_confirmation_waits_for_the_first(suspicious):
     then, now = suspicious
-    first = rerun.confirm(now, baselines.cases_to_confirm(then, now), 5)
+    first = rerun.confirm(now, baselines.cases_to_confirm(baselines.refer_to_run(then, now), now), 5)
     page = Client().get(f"/evals/runs/{now.pk}/compare/?with={then.pk}").content.decode()
     assert "Repeat 1 case" not in page
     with pytest.raises(rerun.EvalRunActive, match=f"Run {first.id} already repeats a part of run {now.id}"):
@@ -172,8 +172,10 @@ def test_advice_opens_fallen_cases_if_only_the_whole_is_worse(db):
     now = stored_runs.run(version, {name: [failing()] for name in names}, code="v2")
     result = baselines.compare_runs(then, now)
     assert not result.of(Verdict.REGRESSED)
-    assert result.advice.text.startswith("No single case is proven worse, but all of them together are.")
-    assert "(p < 0.0001, exact permutation test" in result.regressions[0]
+    assert result.advice.text.startswith(
+        "What differs: code. No single case is proven worse, but all of them"
+    )
+    assert "all of them fell (p < 0.0001, exact permutation test" in result.regressions[0]
 
 
 def test_comparison_without_a_comparable_case_decides_nothing(db):

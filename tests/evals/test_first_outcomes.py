@@ -92,11 +92,11 @@ def test_later_tries_enter_no_rate_history_trend_or_gate(first):
         before.pk,
         later.pk,
     ]
-    assert again not in baselines.comparable_runs(later)
-    assert baselines.baseline_of(again) is None
-    keys = {key: outcomes.same for key, outcomes in baselines.outcomes_of(later).items()}
-    pasts = {key.id: past for key, [past] in baselines.history(later, keys).items()}
-    assert (pasts["b"].passed, pasts["b"].failed, pasts["c"].failed) == (3, 1, 1)
+    assert again not in baselines.list_comparable_runs(later)
+    assert baselines.find_marked_run(again) is None
+    changes = {change.key.id: change for change in baselines.compare_runs(before, later).cases}
+    assert changes["b"].earlier.by_run == [(1, 1), (1, 2)]
+    assert changes["c"].earlier.by_run == [(1, 1), (0, 1)]
     assert Gate().hold(first).fails == ["3 of 6 attempts did not pass."]
     assert progress.newest_runs(EvalSet.objects.all())[first.evalset_id] == later
 

@@ -159,8 +159,6 @@ def test_migrated_retries_count_in_no_history(run):
     retry_to_the_end(run, {"b": passing()})
     migrate()
     later = stored_runs.run(run.version, {"a": [passing()], "b": [passing()]})
-    assert baselines.before(later) == run
-    same = baselines.outcomes_of(later)
-    pasts = baselines.history(later, {key: outcomes.same for key, outcomes in same.items()})
-    [past] = next(pasts for key, pasts in pasts.items() if key.id == "b")
-    assert (past.passed, past.failed) == (1, 1)
+    assert baselines.find_reference(later).run == run
+    changes = {change.key.id: change for change in baselines.compare_runs(run, later).cases}
+    assert changes["b"].earlier.by_run == [(0, 1)]

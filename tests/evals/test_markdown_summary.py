@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 from justhtml import JustHTML
 from markdown_it import MarkdownIt
 
+from evals_app.analysis.baselines import Reference
 from evals_app.analysis.case_verdicts import CaseChange, Verdict
 from evals_app.analysis.ci_gate import GateResult
-from evals_app.analysis.comparison import SAME_AGENT, Amount, Comparison, Whole
+from evals_app.analysis.comparison import Amount, Comparison
 from evals_app.analysis.exports.markdown import MAX_LENGTH, MAX_TEXT, as_markdown, code, text
 from evals_app.analysis.outcomes import CaseKey
 from evals_app.analysis.statistics import paired_effect
+from evals_app.analysis.stored_outcomes import EarlierRuns
+from evals_app.analysis.whole_run import Whole
 from evals_app.models import EvalRun
 from tests.evals import stored_runs
 from tests.evals.run_evals_command import EXAMPLE_AGENTS, run_evals, usage_error
@@ -61,7 +64,7 @@ def judged(*changes: CaseChange, fails: list[str] | None = None, **more) -> Gate
     of = stored_runs.version(cases("a", "b"))
     then, now = (stored_runs.run(of, {"a": [passing()], "b": [failing()]}) for _ in range(2))
     comparison = Comparison(list(changes), more.pop("whole", whole(0.0, 0.0)), **more)
-    return GateResult(now, then, comparison, fails or [])
+    return GateResult(now, Reference(then.pk, [then], {}, EarlierRuns([then], now)), comparison, fails or [])
 
 
 def rendered(markdown: str) -> JustHTML:
@@ -114,12 +117,14 @@ def test_verdict_of_the_run_comes_first_then_cases_amounts_and_links():
     assert lines[14].startswith("In all: ")
     assert lines[15] == "- tokens of an attempt: 100 tokens → 150 tokens (mean of 2 cases, +50%)"
     here = f"https://devui.example.com/here/evals/runs/{result.run.id}/"
-    assert lines[16] == f"[Run]({here}) · [Comparison]({here}compare/?with={result.then.id})"
+    assert lines[16] == f"[Run]({here}) · [Comparison]({here}compare/?with={result.reference.name})"
 
 
-def test_runs_of_the_same_agent_have_no_verdict_on_the_whole():
-    summary = as_markdown([judged(whole=whole(-0.5, -0.5, probability=0.01, refusal=SAME_AGENT))])
-    assert re.search(rf"There is no verdict on the whole against run `\w+`: {SAME_AGENT}\n", summary)
+def test_refusal_says_why_there_is_no_verdict_on_the_whole():
+    summary = as_markdown(
+        [judged(whole=whole(-0.5, -0.5, probability=0.01, refusal="No case can be compared."))]
+    )
+    assert re.search(r"There is no verdict on the whole against run \w+: No case can be compared.\n", summary)
 
 
 def test_links_are_below_the_address_whatever_the_prefix_of_this_process():
@@ -140,14 +145,17 @@ def test_summary_without_baseline_lists_failures_with_cause():
 
 
 def test_long_lists_and_texts_are_bounded_and_count_what_is_left_out():
-    many = [change(f"case {number} {'`' * 9_000}", Verdict.REGRESSED, "@x" * 9_000) for number in range(53)]
+    many = [
+        change(f"case {number} {'`' * 9_000}", Verdict.REGRESSED, f"@{number}" + "@x" * 9_000)
+        for number in range(53)
+    ]
     summary = as_markdown([judged(*many)])
     assert "**Regressed (53)**" in summary
     assert "- … and 33 more" in summary
     results = [judged(*many)] * 40
     summary = as_markdown(results)
     assert len(summary) <= MAX_LENGTH + 100
-    assert summary.count("✅ `counter` `kept`") == 40, "verdicts come first"
+    assert summary.count("➖ `counter` `kept`") == 40, "verdicts come first"
     assert re.search(r"\n\d+ more sections are left out", summary)
 
 
@@ -244,5 +252,6 @@ def test_unclear_case_says_how_many_repetitions_decide():
     unclear = replace(change("a", Verdict.UNCLEAR, "It failed now."), repetitions=4, of_both_runs=True)
     summary = as_markdown([judged(unclear)])
     assert (
-        "- `a`: It failed now. 4 repetitions of both versions would decide, if the outcomes stay" in summary
+        "- `a`: It failed now. If it is better, 4 repetitions of both versions would probably prove it."
+        in summary
     )

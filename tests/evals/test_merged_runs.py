@@ -147,7 +147,8 @@ def test_unusable_store_of_earlier_runs_is_named_and_the_shards_are_merged(
     run = EvalRun.objects.get()
     assert (run.status, run.passed, run.total) == ("done", 2, 2)
     assert AgentSession.objects.count() == 2, "nothing of the other store is left"
-    assert files["markdown"].read_text().startswith("### Evals not compared\n\n- ")
+    assert files["markdown"].read_text().startswith("### Evals not compared\n\n⚠️ ")
+    assert "compared with earlier runs" in files["junit"].read_text()
     assert files["junit"].exists()
     assert files["html"].exists()
 
@@ -157,16 +158,18 @@ def test_reason_without_a_store_is_reported(store, folder, tmp_path):
     arguments = (*GATE, f"--markdown={markdown}", "--not-compared=GET /x: HTTP status 503. @all")
     code, out = merge(folder / "same.sqlite3", *arguments)
     assert (code, "not compared GET /x: HTTP status 503. @all" in " ".join(out.split())) == (3, True)
-    assert markdown.read_text().startswith(
-        "### Evals not compared\n\n- `GET /x: HTTP status 503. @all`\n\n⚠️ "
-    )
+    summary = markdown.read_text()
+    assert summary.startswith("### Evals not compared\n\n⚠️ ")
+    assert "\n- `GET /x: HTTP status 503. @all`\n" in summary
 
 
 def test_failed_attempts_count_also_without_a_comparison(store, folder, tmp_path):
     markdown = tmp_path / "summary.md"
     arguments = ("--fail-on=any", "--not-compared=No answer.", f"--markdown={markdown}")
     assert merge(folder / "broken.sqlite3", *arguments)[0] == 1
-    assert markdown.read_text().startswith("### Evals failed\n\n- No answer.\n\n❌ ")
+    summary = markdown.read_text()
+    assert summary.startswith("### Evals failed\n\n❌ ")
+    assert "\n- No answer.\n" in summary
 
 
 def test_new_evalset_beside_known_ones_is_no_reason(store, folder, main_file, tmp_path):
@@ -277,6 +280,6 @@ def test_interrupted_confirmation_writes_the_results(folder, tmp_path):
     out, _ = process.communicate(timeout=forked_processes.PATIENCE_S)
     assert process.returncode == 143, out
     assert "markdown: " in out
-    assert markdown.read_text().startswith(
-        "### Evals not compared\n\n- The repetitions of suspicious cases were interrupted.\n\n⚠️ `keeper` `two`: 1 of 2"
-    )
+    summary = markdown.read_text()
+    assert summary.startswith("### Evals not compared\n\n⚠️ `keeper` `two`: 1 of 2")
+    assert "\n- The repetitions of suspicious cases were interrupted.\n" in summary

@@ -9,7 +9,8 @@ import pytest
 from evals_app.analysis import baselines, planned_runs
 from evals_app.analysis.change_tests import OutcomeTable, adjust_for_many, adjust_smallest
 from evals_app.analysis.comparison import compare
-from evals_app.analysis.outcomes import CaseKey, Earlier, Outcomes, Sameness
+from evals_app.analysis.dependence import Counts
+from evals_app.analysis.outcomes import CaseKey, Outcomes, Sameness
 from evals_app.analysis.power import is_regression, plan_power
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.writes.runs import NewRun
@@ -23,7 +24,7 @@ THEN, NOW = Sameness("a", "m", "d", "j"), Sameness("b", "m", "d", "j")
 
 
 def earlier(passed, total, cases=20):
-    return {CaseKey(str(number)): Earlier(passed, total) for number in range(cases)}
+    return {CaseKey(str(number)): Counts(passed, total) for number in range(cases)}
 
 
 def random_tables(rng):
@@ -91,9 +92,9 @@ def test_many_cases_get_fewer_draws_and_say_the_precision():
 def test_case_that_cannot_regress_says_what_it_needs():
     cases = {
         CaseKey("new"): None,
-        CaseKey("short"): Earlier(1, 1),
-        CaseKey("failing"): Earlier(0, 6),
-        CaseKey("long"): Earlier(90, 90),
+        CaseKey("short"): Counts(1, 1),
+        CaseKey("failing"): Counts(0, 6),
+        CaseKey("long"): Counts(90, 90),
     }
     remedies = {shortage.key.id: shortage.remedy for shortage in plan_power(cases, 3).shortages}
     assert remedies == {
@@ -147,13 +148,13 @@ def test_plan_counts_the_baseline_and_its_history(store):
     first = store_run(3, 3)
     newest = store_run(2, 3)
     plan = planned_runs.plan_run(planned_run(newest))
-    assert (plan.then, plan.power.cases, plan.power.comparable) == (newest, 3, 3)
+    assert (plan.reference.run, plan.power.cases, plan.power.comparable) == (newest, 3, 3)
     assert plan.power.shortages == planned_runs.plan_run(planned_run(first)).power.shortages
-    assert plan.power.shortages[0].earlier == Earlier(5, 6, 3, 3, 1)
+    assert plan.power.shortages[0].earlier == Counts(5, 6)
     EvalRun.objects.filter(pk=first.pk).update(baseline=True)
-    assert planned_runs.plan_run(planned_run(newest)).then == first
+    assert planned_runs.plan_run(planned_run(newest)).reference.run == first
     named = planned_runs.plan_run(planned_run(newest), baseline_name=newest.pk)
-    assert named.then == newest
+    assert named.reference.run == newest
 
 
 def test_plan_foresees_the_comparison_of_the_run(store):
@@ -172,10 +173,12 @@ def test_plan_is_about_the_chosen_cases_under_the_same_criteria(store):
             grown.version, [(1, "two"), (2, "three")], config={"criteria": stored_runs.CRITERIA}, num_runs=5
         )
     )
-    assert plan.then == run
+    assert plan.reference.run == run
     assert [shortage.key.id for shortage in plan.power.shortages] == ["three"]
     stricter = planned_run(grown, 5, config={"criteria": {"response_match_score": 0.9}})
-    assert planned_runs.plan_run(stricter).power.comparable == 0
+    assert planned_runs.plan_run(stricter).power.comparable == 2, "stored scores are judged again"
+    other = planned_run(grown, 5, config={"criteria": {"final_response_match_v2": 0.9}})
+    assert planned_runs.plan_run(other).power.comparable == 0
 
 
 def test_plan_says_that_a_run_without_outcomes_is_no_baseline(store):

@@ -433,7 +433,12 @@ REPLY = {
     "rate": {"passed": 0.5, "interval": [0.1, 0.9]},
     "cost": 0.25,
     "currency": "EUR",
-    "gate": {"fails": ["The run stopped."], "comparison": {"regressions": ["a: fell."]}},
+    "gate": {
+        "status": "failed",
+        "title": "Evals failed",
+        "fails": ["The run stopped."],
+        "comparison": {"regressions": ["a: fell."]},
+    },
     "attempts": [],
 }
 
@@ -442,6 +447,7 @@ def test_results_say_what_the_process_replied():
     results = Results.from_json(REPLY)
     assert (results.pass_rate, results.interval.low, results.interval.high) == (0.5, 0.1, 0.9)
     assert (results.cost, results.currency) == (0.25, "EUR")
+    assert (results.gate_status, results.title) == ("failed", "Evals failed")
     assert (results.fails, results.regressions) == (["The run stopped."], ["a: fell."])
     assert results.latency is None
 
@@ -477,7 +483,7 @@ def test_duration_of_an_attempt_is_without_waits_for_models():
         ({"limits": 60}, "The option limits must be a mapping of names to numbers, not 60."),
         ({"cases": "one"}, "The option cases must be a list of ids, not 'one'."),
         ({"cases": [1]}, "The option cases must be a list of ids, not [1]."),
-        ({"fail_on": "scores"}, "The option fail_on must be `regression` or `any`, not 'scores'."),
+        ({"fail_on": "some"}, "The option fail_on must be `regression`, `scores` or `any`, not 'some'."),
         ({"baseline": 3}, "The option baseline must be a run's id, `baseline` or `previous`, not 3."),
     ],
 )

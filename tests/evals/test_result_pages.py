@@ -381,7 +381,7 @@ def test_api_compares_marks_notes_and_returns_trend_and_prices(web, two, history
     body_json = web.get(f"{API}/runs/{after.pk}/compare").json()
     assert body_json["counts"] == {"regressed": 2, "flaky": 1}
     assert body_json["cases"][0]["before"]["passed"] == 2
-    assert body_json["differences"] == [{"what": "code", "before": "v1", "after": "v2"}]
+    assert body_json["differences"] == [{"what": "code", "before": "v1", "after": "v2", "is_of_agent": True}]
     assert web.get(f"{API}/runs/{after.pk}/compare?with=previous").json()["before"] == before.pk
     put(f"/runs/{after.pk}/note", {"note": "n"})
     put(f"/attempts/{after.attempts.first().pk}/note", {"note": "n"})

@@ -12,7 +12,10 @@ from django.test.utils import CaptureQueriesContext
 from evals_app.analysis import baselines, case_matrix, repetitions, run_summary, trends
 from evals_app.analysis.case_matrix import Filters
 from evals_app.analysis.case_verdicts import Verdict
+from evals_app.analysis.ci_gate import Gate
+from evals_app.analysis.comparability import read_cases
 from evals_app.analysis.exports import comparison_json, run_json
+from evals_app.analysis.run_differences import read_differences
 from evals_app.models import CONFIRMATION, EvalAttempt, EvalRun
 from evals_app.runs import attempt_status
 from evals_app.runs.writes import notes, runs
@@ -199,18 +202,20 @@ def test_a_run_is_compared_with_another_case_by_case():
     fallen = comparison.of(Verdict.REGRESSED)[0]
     assert fallen.after is not None
     assert EvalAttempt.objects.get(pk=fallen.after.attempt).run_id == after.pk
-    assert [item.what for item in baselines.what_changed(before, after)] == ["code", "evalset"]
+    assert [item.what for item in read_differences(before, after)] == ["code", "evalset"]
 
 
-def test_different_thresholds_make_runs_incomparable():
+def test_outcomes_are_judged_again_by_changed_thresholds():
     of = stored_runs.version(cases("a"))
-    before = stored_runs.run(of, {"a": [passing()] * 5})
+    vaguer = stored_runs.outcome("passed", [1.0, 0.6], stored_runs.PARIS)
+    before = stored_runs.run(of, {"a": [vaguer] * 5})
     spelled = {"criteria": {name: {"threshold": limit} for name, limit in stored_runs.CRITERIA.items()}}
     same = stored_runs.run(of, {"a": [failing()] * 5}, code="v2", config=spelled)
     assert baselines.compare_runs(before, same).cases[0].verdict == Verdict.REGRESSED
-    lower = {"criteria": {**stored_runs.CRITERIA, "response_match_score": 0.1}}
-    other = stored_runs.run(of, {"a": [failing()]}, code="v2", config=lower)
-    assert baselines.compare_runs(before, other).cases[0].verdict == Verdict.NOT_COMPARABLE
+    higher = {"criteria": {**stored_runs.CRITERIA, "response_match_score": 0.7}}
+    other = stored_runs.run(of, {"a": [failing()] * 5}, code="v3", config=higher)
+    [change] = baselines.compare_runs(before, other).cases
+    assert (change.verdict, change.before.passed, change.before.failed) == (Verdict.UNCHANGED, 0, 5)
 
 
 def test_excluded_case_is_neither_removed_nor_regressed():
@@ -261,8 +266,8 @@ def test_confirmation_decides_an_unclear_case():
     ]
     assert changes.to_confirm == []
     later = stored_runs.run(of, {"a": [passing()], "b": [passing()]}, code="v3")
-    assert baselines.before(later) == after
-    assert confirmation not in baselines.comparable_runs(later)
+    assert baselines.find_reference(later).runs == [after]
+    assert confirmation not in baselines.list_comparable_runs(later)
 
 
 def test_drift_of_scores_above_the_threshold_is_shown():
@@ -277,11 +282,13 @@ def test_drift_of_scores_above_the_threshold_is_shown():
     assert (change.is_worse, round(change.before, 3), round(change.after, 3)) == (True, 1.0, 0.9)
 
 
-def test_different_outcomes_of_same_code_are_flaky():
+def test_different_outcomes_of_same_code_are_unclear_then_flaky():
     of = stored_runs.version(cases("a"))
     before, after = stored_runs.run(of, {"a": [passing()]}), stored_runs.run(of, {"a": [failing()]})
-    assert baselines.compare_runs(before, after).cases[0].verdict == Verdict.FLAKY
+    assert baselines.compare_runs(before, after).cases[0].verdict == Verdict.UNCLEAR
     assert repetitions.of_case(after, 0).flaky
+    third = stored_runs.run(of, {"a": [failing()]})
+    assert baselines.compare_runs(after, third).cases[0].verdict == Verdict.FLAKY
     steady = stored_runs.version(cases("b"), "steady")
     assert not repetitions.of_case(stored_runs.run(steady, {"b": [failing()]}), 0).flaky
 
@@ -317,13 +324,13 @@ def test_all_pages_ignore_leftovers_of_a_dead_process():
     assert (points[run.pk], points[before.pk]) == (1.0, 2 / 3)
     [facts] = json.loads(run_json.as_json([run]))["runs"]
     assert (facts["rate"]["cases"], facts["rate"]["passed"]) == (1, 1.0)
-    exported = comparison_json.comparison_facts(before, run, baselines.compare_runs(before, run))
+    exported = comparison_json.comparison_facts(Gate(before.pk).hold(run))
     assert exported["cases"][0]["after"]["passed"] == 2
 
 
 def test_cases_with_the_same_id_are_distinguished_by_order():
     of = stored_runs.version([case("same", turn("x", "1")), case("same", turn("y", "2"))])
-    keys = [item.key for item in baselines.cases_of(of)]
+    keys = [item.key for item in read_cases(of)]
     assert [tuple(key) for key in keys] == [("same", 1), ("same", 2)]
 
 
@@ -340,19 +347,19 @@ def test_evalset_has_one_baseline_which_can_be_unset():
     notes.mark_baseline(first.pk)
     notes.mark_baseline(second.pk)
     assert list(EvalRun.objects.filter(baseline=True)) == [second]
-    assert baselines.find_baseline(third, "baseline") == second
-    assert baselines.baseline_of(second) is None
+    assert baselines.require_reference(third, "baseline").runs == [second]
+    assert baselines.find_marked_run(second) is None
     notes.mark_baseline(second.pk, False)
     assert not EvalRun.objects.filter(baseline=True).exists()
-    assert baselines.find_baseline(third, "previous") == second
-    assert baselines.find_baseline(third, first.pk[:12]) == first
+    assert baselines.require_reference(third, "previous").runs == [second]
+    assert baselines.require_reference(third, first.pk[:12]).runs == [first]
 
 
 @pytest.mark.parametrize("name", ["baseline", "previous", "nothing", "\x00", "\ud800"])
 def test_a_baseline_that_is_not_there_is_refused(name):
     run = stored_runs.run(stored_runs.version(cases("a")), {"a": [passing()]})
     with pytest.raises(NotFound):
-        baselines.find_baseline(run, name)
+        baselines.require_reference(run, name)
 
 
 def test_active_run_is_no_baseline_and_note_length_is_limited():
@@ -405,8 +412,8 @@ def test_costs_in_different_currencies_are_not_compared():
     )
     assert cost_of(before, moved) == (1, 2.0, 2.0)
     assert cost_of(before, after) == (0, None, None)
-    assert not baselines.what_changed(before, moved)
-    (changed,) = baselines.what_changed(before, after)
+    assert not read_differences(before, moved)
+    (changed,) = read_differences(before, after)
     assert (changed.what, changed.before[:4], changed.after[:4]) == ("prices", "EUR ", "USD ")
     trend = trends.trend_of(of.evalset)
     assert [point.currency for point in trend.points] == ["EUR", "EUR", "USD"]

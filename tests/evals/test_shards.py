@@ -182,7 +182,7 @@ def test_previous_run_of_another_store_is_the_baseline(store, shard_files, main_
 
 
 def test_evalset_without_a_baseline_is_refused_or_not_compared(store, shard_files):
-    with pytest.raises(CommandError, match="there is no run before this one"):
+    with pytest.raises(CommandError, match="there is no earlier run of the command line or CI"):
         merge(*shard_files, "--baseline=previous", "--fail-on=regression")
     allowed = (*shard_files, "--fail-on=regression", "--allow-no-baseline")
     code, out = merge(*allowed, "--baseline=previous")

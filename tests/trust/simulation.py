@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from evals_app.analysis.case_verdicts import Verdict
 from evals_app.analysis.comparison import Comparison, compare
-from evals_app.analysis.outcomes import CaseKey, Outcomes, Past, Sameness
+from evals_app.analysis.outcomes import CaseKey, Outcomes, PastRun, Sameness
 
 BASELINE = Sameness(code="baseline", models="m", data="d", judged_by="j")
 CHANGED = replace(BASELINE, code="changed")
@@ -16,18 +17,24 @@ CHANGED = replace(BASELINE, code="changed")
 
 @dataclass(frozen=True)
 class World:
-    """Pass rates of the cases before and after a change, and the number of earlier runs beside the baseline.
+    """Pass rates of the cases before and after a change, and the number of earlier runs, including the baseline.
 
-    If `is_same_code`, the judged run has the code of the baseline. With `has_versions` every earlier run has code of
-    its own. `confirm` repeats suspicious cases so often; 0: never.
+    If `is_same_code`, the judged run has the code of the baseline. `confirm` repeats suspicious cases so often; 0:
+    never. `follows_advice` runs the judged version again with the repetitions that the first case's reason recommends.
+
+    Attributes:
+        days: standard deviation of the logit of pass rates between runs: good and bad days.
+        shared: share of the repetitions of a run that repeat one answer of their case.
     """
 
     before: Sequence[float]
     after: Sequence[float]
-    earlier_runs: int = 0
+    earlier_runs: int = 1
     is_same_code: bool = False
-    has_versions: bool = False
     confirm: int = 0
+    days: float = 0.0
+    shared: float = 0.0
+    follows_advice: bool = False
 
 
 @dataclass
@@ -45,10 +52,12 @@ class Tally:
 
 
 def simulate(world: World, repetitions: int, draws: int, seed: int = 1) -> Tally:
-    """Draw outcomes of a world and judge them."""
+    """Draw outcomes of a world and judge them. Draws without advice are left out if the world follows it."""
     source, tally = random.Random(f"{seed} {repetitions} {world}"), Tally()
     for _ in range(draws):
         result = _judge(world, repetitions, source)
+        if result is None:
+            continue
         first = next(case.verdict for case in result.cases if case.key == CaseKey("0"))
         tally.draws += 1
         tally.gate += bool(result.regressions)
@@ -57,40 +66,67 @@ def simulate(world: World, repetitions: int, draws: int, seed: int = 1) -> Tally
     return tally
 
 
-def _judge(world: World, repetitions: int, source: random.Random) -> Comparison:
-    keys = [CaseKey(str(number)) for number in range(len(world.before))]
+def _judge(world: World, repetitions: int, source: random.Random) -> Comparison | None:
     now = BASELINE if world.is_same_code else CHANGED
-    before = {
-        key: _draw(source, rate, repetitions, BASELINE) for key, rate in zip(keys, world.before, strict=True)
-    }
-    after = {key: _draw(source, rate, repetitions, now) for key, rate in zip(keys, world.after, strict=True)}
+    past = [
+        _draw_run(source, world, world.before, repetitions, BASELINE, str(number))
+        for number in range(world.earlier_runs)
+    ]
+    before = past[0]
     history = {
-        key: _draw_history(source, rate, repetitions, world)
-        for key, rate in zip(keys, world.before, strict=True)
+        key: [PastRun(run[key].same, run[key].passed, run[key].failed, run[key].run) for run in past[1:]]
+        for key in before
     }
+    after = _draw_run(source, world, world.after, repetitions, now, "now")
     result = compare(before, after, history)
+    if world.follows_advice:
+        return _follow_advice(source, world, before, history, result, now)
     if not world.confirm or not result.to_confirm:
         return result
-    fresh = {
-        case.key: _draw(source, world.after[int(case.key.id)], world.confirm, now)
-        for case in result.to_confirm
-    }
-    return compare(before, after, history, fresh=fresh)
+    fresh = _draw_run(source, world, world.after, world.confirm, now, "fresh")
+    return compare(before, after, history, fresh={case.key: fresh[case.key] for case in result.to_confirm})
 
 
-def _draw(source: random.Random, rate: float, repetitions: int, same: Sameness) -> Outcomes:
-    passed = sum(source.random() < rate for _ in range(repetitions))
-    return Outcomes(same, passed, repetitions - passed)
+def _follow_advice(
+    source: random.Random,
+    world: World,
+    before: dict[CaseKey, Outcomes],
+    history: dict[CaseKey, list[PastRun]],
+    result: Comparison,
+    now: Sameness,
+) -> Comparison | None:
+    """Judge another run with the repetitions that the reason of the first case recommends; None if it does not."""
+    first = next(case for case in result.cases if case.key == CaseKey("0"))
+    if not first.looks_worse or not first.repetitions or first.of_both_runs:
+        return None
+    return compare(before, _draw_run(source, world, world.after, first.repetitions, now, "now"), history)
 
 
-def _draw_history(source: random.Random, rate: float, repetitions: int, world: World) -> list[Past]:
-    if not world.earlier_runs:
-        return []
-    if world.has_versions:
-        drawn = [_draw(source, rate, repetitions, BASELINE) for _ in range(world.earlier_runs)]
-        return [
-            Past(replace(BASELINE, code=f"version {number}"), item.passed, item.failed)
-            for number, item in enumerate(drawn)
-        ]
-    total = _draw(source, rate, repetitions * world.earlier_runs, BASELINE)
-    return [Past(BASELINE, total.passed, total.failed, world.earlier_runs)]
+def _draw_run(
+    source: random.Random,
+    world: World,
+    rates: Sequence[float],
+    repetitions: int,
+    same: Sameness,
+    run: str,
+) -> dict[CaseKey, Outcomes]:
+    day = source.gauss(0, world.days) if world.days else 0.0
+    outcomes = {}
+    for number, rate in enumerate(rates):
+        passed = _count_passes(source, _on_day(rate, day), repetitions, world.shared)
+        outcomes[CaseKey(str(number))] = Outcomes(same, passed, repetitions - passed, run=run)
+    return outcomes
+
+
+def _on_day(rate: float, day: float) -> float:
+    """Return a pass rate on a good or bad day."""
+    if not day or rate in (0.0, 1.0):
+        return rate
+    return 1 / (1 + (1 - rate) / rate * math.exp(-day))
+
+
+def _count_passes(source: random.Random, rate: float, repetitions: int, shared: float) -> int:
+    answer = source.random() < rate
+    return sum(
+        answer if shared and source.random() < shared else source.random() < rate for _ in range(repetitions)
+    )

@@ -5,26 +5,37 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from evals_app.analysis import baselines
 from evals_app.analysis.case_verdicts import CaseChange
-from evals_app.analysis.comparison import Comparison
+from evals_app.analysis.ci_gate import GateResult
 from evals_app.analysis.outcomes import Outcomes
+from evals_app.analysis.run_differences import read_differences
 from evals_app.analysis.slices import read_slices
 from evals_app.analysis.trends import Trend
-from evals_app.models import EvalRun
 
 
-def comparison_facts(then: EvalRun, now: EvalRun, comparison: Comparison) -> dict[str, Any]:
-    """Return a comparison as JSON values: cases, verdict of the whole, amounts, and differences of the runs."""
+def comparison_facts(result: GateResult) -> dict[str, Any]:
+    """Return a compared run as JSON values: what the gate says, cases, verdict of the whole, amounts, and differences.
+
+    `before` is the run that most cases are compared with, `before_runs` names all of them.
+    """
+    reference, comparison = result.reference, result.comparison
+    assert reference is not None and comparison is not None  # noqa: S101, PT018 - it was compared
     whole = comparison.whole
     return {
-        "before": then.pk,
-        "after": now.pk,
-        "differences": [asdict(difference) for difference in baselines.what_changed(then, now)],
+        "before": reference.run.pk,
+        "before_runs": [run.pk for run in reference.runs],
+        "after": result.run.pk,
+        "status": str(result.status),
+        "title": result.title,
+        "reasons": result.reasons,
+        "exit_code": result.exit_code,
+        "differences": [asdict(found) for found in read_differences(reference.run, result.run)],
         "counts": {str(verdict): count for verdict, count in comparison.counts.items()},
         "whole": {
             **_select(whole, "cases", "worse", "better", "probability", "test"),
             "refusal": whole.refusal,
+            "variation": whole.variation,
+            "dependence": asdict(whole.dependence),
             "regressed": whole.is_worse,
             "fixed": whole.is_better,
             "effect": whole.effect.mean if whole.effect else None,
@@ -37,8 +48,9 @@ def comparison_facts(then: EvalRun, now: EvalRun, comparison: Comparison) -> dic
             _select(score, "metric", "cases", "before", "after", "probability", "is_worse", "is_better")
             for score in comparison.scores
         ],
-        "slices": [tagged.as_json() for tagged in read_slices(now, comparison)],
+        "slices": [tagged.as_json() for tagged in read_slices(result.run, comparison)],
         "regressions": comparison.regressions,
+        "cause": comparison.cause,
         "cases": [_case(case) for case in comparison.cases],
     }
 
@@ -54,14 +66,16 @@ def _case(case: CaseChange) -> dict[str, Any]:
         "before": _side(case.before),
         "after": _side(case.after),
         "fresh": _side(case.fresh),
-        "earlier": asdict(case.earlier) if case.earlier else None,
+        "earlier": _select(case.earlier, "passed", "total", "history_passed", "history_total", "runs")
+        if case.earlier
+        else None,
     }
 
 
 def _side(side: Outcomes | None) -> dict[str, Any] | None:
     if side is None:
         return None
-    names = ("passed", "failed", "unjudged", "attempt", "session", "tokens", "seconds", "cost")
+    names = ("run", "passed", "failed", "unjudged", "attempt", "session", "tokens", "seconds", "cost")
     return _select(side, *names)
 
 

@@ -7,8 +7,11 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from evals_app.analysis import agent_changes, baselines, side_by_side
+from evals_app.analysis import agent_changes, side_by_side
+from evals_app.analysis.baselines import Reference
 from evals_app.analysis.case_verdicts import CaseChange, Verdict
+from evals_app.analysis.ci_gate import GateResult
+from evals_app.analysis.run_differences import read_currency, read_differences
 from evals_app.analysis.side_by_side import TurnPair, TurnSide
 from evals_app.analysis.slices import read_slices
 from evals_app.models import EvalRun
@@ -29,31 +32,34 @@ MAX_ANSWER = 10_000
 """Characters of an answer that are shown."""
 
 
-def comparison_html(then: EvalRun, now: EvalRun) -> str:
-    """Return the comparison of two runs as one page: verdicts on all cases, and both sides of those that changed.
+def comparison_html(result: GateResult) -> str:
+    """Return the comparison of a run as one page: verdicts on all cases, and both sides of those that changed.
 
     Credentials are removed before texts are compared, because marks of differences could split them, and once more
     from the whole page.
     """
-    comparison = baselines.compare_runs(then, now)
+    run, reference, comparison = result.run, result.reference, result.comparison
+    assert reference is not None and comparison is not None  # noqa: S101, PT018 - it was compared
     changed_cases = [case for case in comparison.cases if case.verdict != Verdict.UNCHANGED]
     context = {
-        "then": then,
-        "run": now,
+        "result": result,
+        "reference": reference,
+        "then": reference.run,
+        "run": run,
         "comparison": comparison,
-        "changed": baselines.what_changed(then, now),
-        "currency": baselines.currency_of(now),
-        "one_currency": baselines.currency_of(then) == baselines.currency_of(now),
+        "changed": read_differences(reference.run, run),
+        "currency": read_currency(run),
+        "one_currency": read_currency(reference.run) == read_currency(run),
         "agents": agent_changes.read_agent_changes(comparison, redact_texts),
-        "slices": read_slices(now, comparison),
-        "open_cases": [_open_case(then, now, case) for case in changed_cases[:MAX_OPEN_CASES]],
+        "slices": read_slices(run, comparison),
+        "open_cases": [_open_case(reference, run, case) for case in changed_cases[:MAX_OPEN_CASES]],
         "omitted": max(0, len(changed_cases) - MAX_OPEN_CASES),
     }
     return redact_markup(render_to_string("devui/evals/report_comparison.html", context))
 
 
-def _open_case(then: EvalRun, now: EvalRun, case: CaseChange) -> dict[str, Any]:
-    sides = side_by_side.read_case(then, now, case, redact=redact_texts)
+def _open_case(reference: Reference, run: EvalRun, case: CaseChange) -> dict[str, Any]:
+    sides = side_by_side.read_case(reference.run_of_case(case.key), run, case, redact=redact_texts)
     for side in (sides.before, sides.after):
         if side:
             side.attempt.error = redact_text(side.attempt.error)

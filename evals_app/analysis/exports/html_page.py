@@ -52,7 +52,7 @@ def _redact_attempt(attempt: EvalAttempt, run: EvalRun) -> EvalAttempt:
 
 
 def _section(run: EvalRun) -> dict[str, Any]:
-    baseline = baselines.baseline_of(run)
+    baseline = baselines.find_marked_run(run)
     against = baselines.compare_runs(baseline, run) if baseline else None
     order = sorted(attempts_of(run), key=lambda attempt: -case_matrix.SEVERITY[Status(attempt.status)])
     return {

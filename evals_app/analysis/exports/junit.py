@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from xml.etree import ElementTree
 
+from evals_app.analysis.ci_gate import GateResult, GateStatus
 from evals_app.analysis.exports.run_json import attempts_of, sorted_results
 from evals_app.metrics.score_text import describe_score
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
@@ -14,19 +15,30 @@ from evals_app.runs.progress import elapsed_seconds
 Status = EvalAttempt.Status
 
 
-def as_junit(runs: Iterable[EvalRun]) -> str:
-    """Return runs as JUnit XML: a suite per run, a test case per attempt. Incomplete is an error, never a pass."""
+GATE_CASE = "compared with earlier runs"
+"""Name of the test case that says what the gate says of a run."""
+
+
+def as_junit(results: Iterable[GateResult]) -> str:
+    """Return judged runs as JUnit XML: a suite per run, a test case per attempt, and one for the comparison.
+
+    Incomplete is an error, never a pass; so is a run that could not be compared.
+    """
     suites = ElementTree.Element("testsuites")
-    suites.extend(_junit_suite(run) for run in runs)
+    suites.extend(_junit_suite(result) for result in results)
     return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True)
 
 
-def _junit_suite(run: EvalRun) -> ElementTree.Element:
+def _junit_suite(result: GateResult) -> ElementTree.Element:
+    run, gate_case = result.run, _gate_case(result)
+    is_worse, is_not_compared = (
+        gate_case is not None and gate_case.find(kind) is not None for kind in ("failure", "error")
+    )
     facts = {
         "name": _xml(f"{run.app_name}.{run.evalset.evalset_id}"),
-        "tests": str(run.total),
-        "failures": str(run.failed),
-        "errors": str(run.errors + run.incomplete),
+        "tests": str(run.total + (gate_case is not None)),
+        "failures": str(run.failed + is_worse),
+        "errors": str(run.errors + run.incomplete + is_not_compared),
         "skipped": str(run.cancelled),
         "timestamp": datetime.fromtimestamp(run.started_at or run.created_at, UTC).isoformat(
             timespec="seconds"
@@ -35,9 +47,35 @@ def _junit_suite(run: EvalRun) -> ElementTree.Element:
     }
     suite = ElementTree.Element("testsuite", facts)
     suite.extend(_junit_case(run, attempt) for attempt in attempts_of(run))
+    if gate_case is not None:
+        suite.append(gate_case)
     if problem := run.traceback or run.error or run.stopped_because:
         ElementTree.SubElement(suite, "system-err").text = _xml(problem)
     return suite
+
+
+def _gate_case(result: GateResult) -> ElementTree.Element | None:
+    """Return the test case of a comparison; None if the run was compared with nothing and had not to be."""
+    if result.comparison is None and not result.not_compared:
+        return None
+    run = result.run
+    facts = {
+        "classname": _xml(f"{run.app_name}.{run.evalset.evalset_id}"),
+        "name": GATE_CASE,
+        "time": "0.000",
+    }
+    case = ElementTree.Element("testcase", facts)
+    kinds = {
+        GateStatus.STOPPED: "error",
+        GateStatus.FAILED: "failure",
+        GateStatus.NOT_COMPARED: "error",
+    }
+    if kind := kinds.get(result.status):
+        attributes = {"type": str(result.status), "message": _xml(result.title)}
+        ElementTree.SubElement(case, kind, attributes).text = _xml("\n".join(result.reasons))
+    else:
+        ElementTree.SubElement(case, "system-out").text = _xml(result.title)
+    return case
 
 
 def _junit_case(run: EvalRun, attempt: EvalAttempt) -> ElementTree.Element:

@@ -9,20 +9,39 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import ItemsView, Iterator, Sequence
+from urllib.parse import quote
 
 from django.urls import get_script_prefix, reverse
 
 from evals_app.analysis import retries
-from evals_app.analysis.case_verdicts import Verdict
-from evals_app.analysis.ci_gate import GateResult
+from evals_app.analysis.case_verdicts import CaseChange, Verdict
+from evals_app.analysis.ci_gate import GateResult, GateStatus
 from evals_app.analysis.comparison import Amount
 from evals_app.analysis.exports.run_json import attempts_of
 from evals_app.analysis.figure_text import describe_amounts, describe_scores, describe_slice
+from evals_app.analysis.reasons import MAX_NAMES, group_cases, name_runs
 from evals_app.analysis.slices import read_slices
 from evals_app.models import EvalAttempt, EvalRun
 from sessions_app import prices
 from sessions_app.presentation.visible_text import escape_text
 
+HEADINGS = {
+    GateStatus.COULD_NOT_RUN: "Evals could not run",
+    GateStatus.STOPPED: "Evals stopped",
+    GateStatus.FAILED: "Evals failed",
+    GateStatus.NOT_COMPARED: "Evals not compared",
+    GateStatus.NO_REGRESSION: "No regression, but not all attempts pass",
+    GateStatus.PASSED: "Evals passed",
+}
+"""Headings of several runs, by the worst status of them."""
+MARKS = {
+    GateStatus.COULD_NOT_RUN: "❌",
+    GateStatus.STOPPED: "❌",
+    GateStatus.FAILED: "❌",
+    GateStatus.NOT_COMPARED: "⚠️",
+    GateStatus.NO_REGRESSION: "➖",
+    GateStatus.PASSED: "✅",
+}
 LISTED = (Verdict.REGRESSED, Verdict.FIXED, Verdict.FLAKY, Verdict.UNCLEAR)
 MAX_LISTED = 20
 """Cases of a list; of further ones the number is given."""
@@ -37,28 +56,19 @@ _PROSE = re.compile(rf"(?:{_WORD}|{_NUMBER})(?: (?:{_WORD}|{_NUMBER}|[=<≤≥�
 """Words, numbers and a few signs between single spaces: nothing that Markdown, GitHub or GitLab interprets."""
 
 
-def as_markdown(results: Sequence[GateResult], address: str = "", not_compared: str = "") -> str:
+def as_markdown(results: Sequence[GateResult], address: str = "") -> str:
     """Return a summary of judged runs, the verdicts first.
 
     Args:
         results: the runs.
         address: base URL of a DevUI server that shows them; "": no links.
-        not_compared: why the earlier runs could not be used, in lines; "": they could.
     """
-    title = _title_outcome(results)
-    blocks = [f"### Evals {'not compared' if not_compared and title == 'passed' else title}"]
-    if not_compared:
-        blocks.append("\n".join(_bullets([text(line) for line in not_compared.splitlines()])))
-    blocks += [_verdict(result, "⚠️" if not_compared else "✅") for result in results]
+    worst = min(results, key=lambda result: list(GateStatus).index(result.status))
+    blocks = [f"### {_title(worst)}"] if len(results) == 1 else [f"### {HEADINGS[worst.status]}"]
+    blocks += [_verdict(result, has_title=len(results) > 1) for result in results]
     for result in results:
         blocks += _details(result, address, title=f"#### {_name(result.run)}" if len(results) > 1 else "")
     return _fit(blocks)
-
-
-def _title_outcome(results: Sequence[GateResult]) -> str:
-    if any(result.run.status == EvalRun.Status.CANCELLED for result in results):
-        return "stopped"
-    return "failed" if any(result.fails for result in results) else "passed"
 
 
 def _fit(blocks: Sequence[str]) -> str:
@@ -74,16 +84,25 @@ def _fit(blocks: Sequence[str]) -> str:
     return "\n\n".join([*blocks[:count], *note]) + "\n"
 
 
-def _verdict(result: GateResult, mark: str) -> str:
-    """Return the verdict on a run; `mark` is that of one that does not fail."""
+def _title(result: GateResult) -> str:
+    """Return the title of a result, with the names of cases as code."""
+    introduction, names, more = result.named_cases
+    if not names:
+        return result.headline
+    codes = ", ".join(code(name) for name in names)
+    return f"{result.headline}; {introduction} {codes}{f' and {more:,} more' if more else ''}"
+
+
+def _verdict(result: GateResult, *, has_title: bool) -> str:
     run, comparison = result.run, result.comparison
     listed = {*comparison.regressions, *comparison.doubts} if comparison else set()
-    own = [why for why in result.fails if why not in listed]
-    mark = "❌" if result.fails else mark
+    unlisted = [why for why in result.reasons if why not in listed]
+    title = f"{_title(result)}. " if has_title and result.title not in HEADINGS.values() else ""
     tried_again = retries.find_retries(run)
     after = f" ({tried_again.text})" if tried_again else ""
-    head = f"{mark} {_name(run)}: {run.passed:,} of {run.total:,} attempts passed{after}. {_whole(result)}"
-    return "\n".join([head, "", *_bullets([text(why) for why in own])]).rstrip()
+    passed = f"{run.passed:,} of {run.total:,} attempts passed{after}."
+    head = f"{MARKS[result.status]} {_name(run)}: {title}{passed} {_whole(result)}"
+    return "\n".join([head, "", *_bullets([text(why) for why in unlisted])]).rstrip()
 
 
 def _name(run: EvalRun) -> str:
@@ -93,14 +112,15 @@ def _name(run: EvalRun) -> str:
 def _whole(result: GateResult) -> str:
     """Return the verdict on the run as a whole."""
     comparison = result.comparison
-    if comparison is None or result.then is None:
+    if comparison is None or result.reference is None:
         return "There is no run to compare with."
     whole = comparison.whole
-    against = f"against run {code(result.then.id[:8])}"
+    against = f"against {name_runs(result.reference, 8)}"
     if whole.refusal:
         return f"There is no verdict on the whole {against}: {text(whole.refusal)}"
     if whole.effect is None or not (whole.is_worse or whole.is_better):
-        return f"As a whole no change is shown {against} over {whole.cases:,} cases."
+        notes = " ".join(filter(None, (whole.variation, whole.dependence.text)))
+        return f"As a whole no change is shown {against} over {whole.cases:,} cases. {text(notes)}"
     points = abs(100 * whole.effect.mean)
     return (
         f"As a whole it is **{'worse' if whole.is_worse else 'better'}** {against}: the pass rate"
@@ -118,10 +138,8 @@ def _details(result: GateResult, address: str, title: str) -> Iterator[str]:
         )
     else:
         for verdict in LISTED:
-            cases = result.comparison.of(verdict)
-            yield from _list(
-                str(verdict).capitalize(), [f"{code(case.key.label)}: {text(case.reason)}" for case in cases]
-            )
+            yield from _list_cases(str(verdict).capitalize(), result.comparison.of(verdict))
+        yield from _list_cases("Failing without a comparable earlier outcome", result.failing_new_cases)
     scores = describe_scores(result.run, result.comparison)
     yield from _list("Scores", [f"{code(name)}: {says}" for name, says in scores.items()])
     slices = read_slices(result.run, result.comparison)
@@ -129,6 +147,18 @@ def _details(result: GateResult, address: str, title: str) -> Iterator[str]:
     yield "\n".join(_amounts(result))
     if links := _links(result, address):
         yield links
+
+
+def _list_cases(title: str, cases: Sequence[CaseChange]) -> Iterator[str]:
+    """Yield a list of cases, each reason once."""
+    if cases:
+        items = [f"{_join_codes(names)}: {text(reason)}" for names, reason in group_cases(cases)]
+        yield "\n".join([f"**{title} ({len(cases):,})**", "", *_bullets(items)])
+
+
+def _join_codes(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
+    return f"{', '.join(code(name) for name in names[:MAX_NAMES])}{more}"
 
 
 def _list(title: str, items: Sequence[str]) -> Iterator[str]:
@@ -176,8 +206,9 @@ def _links(result: GateResult, address: str) -> str:
     if not address:
         return ""
     links = [f"[Run]({address}{_path('eval-run', result.run)})"]
-    if result.then is not None:
-        links.append(f"[Comparison]({address}{_path('eval-run-compare', result.run)}?with={result.then.id})")
+    if result.reference is not None:
+        name = quote(result.reference.name, safe="")
+        links.append(f"[Comparison]({address}{_path('eval-run-compare', result.run)}?with={name})")
     return " · ".join(links)
 
 

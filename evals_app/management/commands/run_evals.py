@@ -13,10 +13,10 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.db import transaction
 
-from evals_app.analysis.ci_gate import Gate
+from evals_app.analysis.ci_gate import COULD_NOT_RUN, NOT_RUN, Gate
 from evals_app.cli import plans, results
 from evals_app.cli.evals_command import EvalsCommand, order_confirmations
-from evals_app.cli.results import COULD_NOT_RUN, Add
+from evals_app.cli.results import Add
 from evals_app.execution.app_names import find_app_name
 from evals_app.execution.child_processes import StoppedBySignal
 from evals_app.execution.local_runner import cancel_runs, own_new_runs
@@ -104,7 +104,7 @@ class Command(EvalsCommand):
                 f"Shard {options['shard']} has none of the cases: there are fewer than shards.\n"
             )
         code = results.report(runs, gate, options, console)
-        return COULD_NOT_RUN if any(run.status in results.NOT_RUN for run in executed) else code
+        return COULD_NOT_RUN if any(run.status in NOT_RUN for run in executed) else code
 
     def _plan(self, agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> int:
         """Write what the runs can show; run nothing."""
@@ -207,7 +207,7 @@ def _create_runs(agents: AgentsFolder, app_name: str, gate: Gate, options: dict[
     with transaction.atomic():  # all of them or none: a run that nobody carries out would wait on the pages
         runs = [folder_orders.order_from_folder(agents, app_name, request) for request in requests]
         for run in runs:
-            gate.settings_for(run)
+            gate.read_settings(run)
     return runs
 
 
@@ -283,7 +283,7 @@ def _restart_run(
     lifecycle.crash_orphans()  # a process that was killed said nothing
     crashes.crash_orphans()
     run = _find_run(app_name, name, skip_repeats=bool(options["retry"]))
-    gate.settings_for(run)
+    gate.read_settings(run)
     if run.active and run.runtime is not None and not processes.confirm_alive(run.runtime):
         lifecycle.crash_orphans()
         crashes.crash_orphans()

@@ -11,6 +11,9 @@ from evals_app.runs.writes.outcomes import Failure, Outcome
 from sessions_app import prices
 from sessions_app.models import AgentSession, ModelCall
 
+VERSION_CALLS = 200
+"""Model calls of a run of which the versions of models are read."""
+
 Tokens = dict[str, int]
 """Prompt, output, thoughts (part of the output), cached (part of the prompt), calls."""
 
@@ -46,6 +49,16 @@ def usage_of(session_pk: int) -> Usage:
         if call.finished_at is not None:
             spans.append((call.started_at, call.finished_at))
     return Usage(by_model, tokens, _covered_seconds(spans) if spans else None)
+
+
+def read_model_versions(run_id: str) -> dict[str, str]:
+    """Return the versions of its models that the newest responses of a run named, such as `gemini-2.5-flash-002`."""
+    calls = ModelCall.objects.filter(session__eval_attempts__run=run_id, response__isnull=False)
+    versions: dict[str, set[str]] = {}
+    for model, response in calls.order_by("-pk").values_list("model", "response")[:VERSION_CALLS]:
+        named = (part.get("model_version") for part in json.loads(response or "[]"))
+        versions.setdefault(model, set()).update(str(version) for version in named if version)
+    return {model: ", ".join(sorted(names)) for model, names in versions.items() if names}
 
 
 def spending_of(

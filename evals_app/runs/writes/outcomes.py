@@ -67,3 +67,18 @@ class RunFacts:
     git_revision: str = ""
     adk_version: str = ""
     models: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ProcessFacts:
+    """Facts of the process that ran an agent, known at its end.
+
+    Attributes:
+        packages: package → version, of those that were imported.
+        environment: variable that the agent read → digest of its value; empty: not set.
+        model_versions: model → versions that its responses named.
+    """
+
+    packages: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    model_versions: Mapping[str, str] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
 from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.writes.attempts import charge_spending, set_spending
 from evals_app.runs.writes.model_usage import spending_of
-from evals_app.runs.writes.outcomes import Failure, RunFacts
+from evals_app.runs.writes.outcomes import Failure, ProcessFacts, RunFacts
 from evals_app.runs.writes.revisions import COUNT_COLUMNS, next_revision
 from sessions_app import realms, scopes
 from sessions_app.runs import job_queue, processes, quota_enforcement
@@ -222,6 +222,15 @@ def note_facts(run_id: str, facts: RunFacts) -> None:
             revision=F("revision") + 1,
         )
         change_notification.notify_after_commit()
+
+
+def note_process_facts(run_id: str, facts: ProcessFacts) -> None:
+    """Store the facts of the process of a run that ends."""
+    EvalRun.objects.filter(pk=run_id).update(
+        packages=scopes.dumps(dict(facts.packages)),
+        environment=scopes.dumps(dict(facts.environment)),
+        model_versions=scopes.dumps(dict(facts.model_versions)),
+    )
 
 
 def request_cancel(run_id: str) -> bool:

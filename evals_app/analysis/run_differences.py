@@ -1,0 +1,86 @@
+"""Differences of two runs besides their outcomes, as people name them. Read-only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from evals_app.analysis.comparability import digest_json, read_judging
+from evals_app.analysis.comparison import RunDifference
+from evals_app.models import EvalRun
+from sessions_app import prices
+
+MAX_NAMED = 5
+"""Packages or variables that are named; of further ones the number is given."""
+
+
+def read_differences(baseline_run: EvalRun, run: EvalRun) -> list[RunDifference]:
+    """Return in what two runs differ, what concerns the agent first. What is unknown of one of them is left out."""
+    return [
+        *_agent_differences(baseline_run, run),
+        *(
+            RunDifference(what, before, after)
+            for (what, before), (_, after) in zip(_facts(baseline_run), _facts(run), strict=True)
+            if before != after
+        ),
+    ]
+
+
+def _agent_differences(baseline_run: EvalRun, run: EvalRun) -> Iterator[RunDifference]:
+    for (what, before), (_, after) in zip(_agent_facts(baseline_run), _agent_facts(run), strict=True):
+        if before != after:
+            yield RunDifference(what, before, after, is_of_agent=True)
+    for what, column in (("model version", "model_versions"), ("packages", "packages")):
+        before, after = (json.loads(getattr(side, column)) for side in (baseline_run, run))
+        if changed := [name for name in before if name in after and before[name] != after[name]]:
+            yield RunDifference(
+                what, _name_values(changed, before), _name_values(changed, after), is_of_agent=True
+            )
+    before, after = json.loads(baseline_run.environment), json.loads(run.environment)
+    if changed := [name for name in before if name in after and before[name] != after[name]]:
+        yield RunDifference("environment", _name_values(changed, {}), "changed", is_of_agent=True)
+
+
+def _name_values(names: list[str], values: Mapping[str, object]) -> str:
+    named = [f"{name} {values[name]}" if name in values else name for name in sorted(names)[:MAX_NAMED]]
+    more = [f"{len(names) - MAX_NAMED} more"] if len(names) > MAX_NAMED else []
+    return ", ".join([*named, *more])
+
+
+def read_currency(run: EvalRun) -> str:
+    """Return the currency of a run's costs."""
+    return prices.prices_from_json(json.loads(run.prices)).currency
+
+
+def _name_prices(run: EvalRun) -> str:
+    """Return the currency of a run's prices with a digest of them, wherever their file was."""
+    price_entries = json.loads(run.prices).get("price")
+    return f"{read_currency(run)} {digest_json(price_entries)[:6]}" if price_entries else "nothing"
+
+
+def short_revision(revision: str) -> str:
+    """Return a commit in short, with `+` and a digest if its files had changes."""
+    commit, plus, changes = revision.partition("+")
+    return f"{commit[:10]}{plus}{changes}"
+
+
+def _agent_facts(run: EvalRun) -> list[tuple[str, str]]:
+    models = json.loads(run.agent_models)
+    policy = json.loads(run.policy)
+    return [
+        ("code", run.code_version[:10] or "unknown"),
+        ("commit", short_revision(run.git_revision) or "unknown"),
+        ("models", ", ".join(sorted({str(model) for model in models.values()})) or "unknown"),
+        ("google-adk", run.adk_version or "unknown"),
+        ("replayed", ", ".join(f"{name}: {how}" for name, how in policy.items()) or "nothing"),
+    ]
+
+
+def _facts(run: EvalRun) -> list[tuple[str, str]]:
+    judged_by = read_judging(run.config).digest[:6]
+    return [
+        ("evalset", run.version.digest[:10]),
+        ("judged by", f"{run.config_source} {judged_by}".strip()),
+        ("repetitions", str(run.num_runs)),
+        ("prices", _name_prices(run)),
+    ]

@@ -1,0 +1,130 @@
+"""Test of a run as a whole: the passes of all comparable cases against all their earlier outcomes. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import NormalDist, fmean
+
+from evals_app.analysis import statistics
+from evals_app.analysis.change_tests import OutcomeTable, probability_of_fewer_in_all
+from evals_app.analysis.dependence import Counts, Dependence, UsualRange, effective_total, predict_run
+from evals_app.analysis.outcomes import Earlier, measure_deviations
+from evals_app.analysis.statistics import Effect
+
+DEFAULT_LEVEL = 0.05
+"""Chance that two runs of an unchanged agent are called a regression."""
+EXACT_TEST = "exact permutation test of all cases"
+CLUSTER_TEST = "permutation test of all cases, for dependent repetitions"
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Comparison of a run as a whole.
+
+    Attributes:
+        cases, worse, better: number of cases compared, and of those whose pass rate fell and rose.
+        probability: two-sided; `fell` tells the direction.
+        refusal: why there is no verdict; "" if there is one.
+        dependence: of outcomes within a run, estimated from earlier runs.
+        usual: range of the mean difference in which earlier runs vary; None if there are too few.
+        deviation: mean difference of this run, to compare with that range.
+    """
+
+    cases: int
+    worse: int
+    better: int
+    probability: float
+    fell: bool
+    effect: Effect | None
+    level: float = DEFAULT_LEVEL
+    refusal: str = ""
+    test: str = EXACT_TEST
+    dependence: Dependence = field(default_factory=Dependence)
+    usual: UsualRange | None = None
+    deviation: float = 0.0
+
+    @property
+    def is_usual(self) -> bool:
+        """Tell whether earlier runs vary as much as this one differs from them."""
+        return self.usual is not None and self.usual.low <= self.deviation <= self.usual.high
+
+    @property
+    def is_improbable(self) -> bool:
+        """Tell whether chance alone would seldom do this if runs did not vary."""
+        return not self.refusal and self.probability <= self.level
+
+    @property
+    def significant(self) -> bool:
+        """Tell whether neither chance nor the usual variation of runs explains the difference."""
+        return self.is_improbable and not self.is_usual
+
+    @property
+    def is_worse(self) -> bool:
+        """Tell whether the run as a whole is worse, and not by chance."""
+        return self.significant and self.fell
+
+    @property
+    def is_better(self) -> bool:
+        """Tell whether the run as a whole is better, and not by chance."""
+        return self.significant and not self.fell
+
+    @property
+    def variation(self) -> str:
+        """Why an improbable difference decides nothing, as a sentence; "" if it decides."""
+        if not (self.is_improbable and self.is_usual and self.usual):
+            return ""
+        low, high = (f"{100 * limit:+.1f}".replace("-", "−") for limit in (self.usual.low, self.usual.high))
+        return f"Earlier runs vary as much: from {low} to {high} points around their mean."
+
+
+def judge_whole(
+    cases: Sequence[tuple[Counts, Earlier]], level: float, refusal: str, dependence: Dependence
+) -> Whole:
+    """Judge all comparable cases together, each against its own earlier outcomes."""
+    differences = [now.passed / now.total - earlier.rate for now, earlier in cases]
+    correlation = dependence.correlation
+    tables = [OutcomeTable(*now, earlier.passed, earlier.total) for now, earlier in cases]
+    if correlation:
+        fewer, more = _probabilities_of_dependent(cases, correlation)
+    else:
+        fewer = probability_of_fewer_in_all(tables)
+        more = probability_of_fewer_in_all([table.mirror for table in tables])
+    return Whole(
+        len(differences),
+        sum(difference < 0 for difference in differences),
+        sum(difference > 0 for difference in differences),
+        min(1.0, 2 * min(fewer, more)),
+        fewer < more,
+        statistics.paired_effect(differences),
+        level,
+        refusal,
+        CLUSTER_TEST if correlation else EXACT_TEST,
+        dependence,
+        predict_run(list(measure_deviations([earlier for _, earlier in cases]).values())),
+        fmean(differences) if differences else 0.0,
+    )
+
+
+def _probabilities_of_dependent(
+    cases: Sequence[tuple[Counts, Earlier]], correlation: float
+) -> tuple[float, float]:
+    """Return the probabilities of so few and of so many passes in all cases, if repetitions resemble each other.
+
+    The sum has the mean of the exact test. Its variance is larger by the design effect of each run; its distribution is
+    taken as normal.
+    """
+    difference = variance = 0.0
+    for now, earlier in cases:
+        total = now.total + earlier.total
+        share = (now.passed + earlier.passed) / total
+        difference += now.passed - now.total * share
+        independent = effective_total(now.total, correlation)
+        independent_earlier = sum(effective_total(run.total, correlation) for run in earlier.by_run)
+        weight = now.total * earlier.total / total
+        variance += weight**2 * share * (1 - share) * (1 / independent + 1 / independent_earlier)
+    if not variance:
+        return 1.0, 1.0
+    fewer = NormalDist(0, math.sqrt(variance)).cdf(difference)
+    return fewer, 1 - fewer
