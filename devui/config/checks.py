@@ -11,7 +11,6 @@ from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 
 from devui import embed
-from devui.web import origins
 
 Apps = Sequence[AppConfig] | None
 
@@ -60,6 +59,8 @@ def check_allowed_hosts(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
 @register(Tags.security)
 def check_allowed_origins(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
     """Refuse invalid patterns in DEVUI_ALLOW_ORIGINS."""
+    from devui.web import origins  # it imports channels
+
     try:
         origins.allowed_origins()
     except ImproperlyConfigured as error:

@@ -156,20 +156,26 @@ def write_stopped_runs(runs: Sequence[EvalRun], options: dict[str, Any], console
 
 
 def _write_files(results: Sequence[GateResult], options: dict[str, Any], console: Console) -> None:
-    from evals_app.analysis.exports import html_page, junit, markdown, run_csv, run_json
+    from evals_app.analysis.exports import junit, markdown, run_csv, run_json
 
     runs = [result.run for result in results]
     render: dict[str, Callable[[], str]] = {
         "junit": lambda: junit.as_junit(results),
         "json": lambda: run_json.as_json(runs),
         "csv": lambda: run_csv.as_csv(runs),
-        "html": lambda: html_page.as_html(runs),
+        "html": lambda: _html_page(runs),
         "markdown": lambda: markdown.as_markdown(results, _address(options)),
     }
     for name, text in render.items():
         if path := options[name]:
             _write(path, text())
             console.write_path(name, path)
+
+
+def _html_page(runs: Sequence[EvalRun]) -> str:
+    from evals_app.analysis.exports import html_page  # it imports what pages show
+
+    return html_page.as_html(runs)
 
 
 def _require_writable(path: Path, option: str) -> None:

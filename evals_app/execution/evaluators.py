@@ -11,6 +11,7 @@ from google.adk.evaluation.eval_metrics import EvalMetric
 from google.adk.evaluation.evaluator import Evaluator
 from pydantic import ValidationError
 
+from evals_app.execution.rouge_import import import_rouge_score
 from evals_app.metrics import catalog
 from evals_app.metrics.catalog import NEEDS_VERTEX, missing_requirement
 from sessions_app.errors import BadInput
@@ -112,6 +113,8 @@ def evaluator_class(name: str) -> type[Evaluator]:
         return _adk.EFFICIENCY[name]
     module, _, attribute = _EVALUATORS[name].partition(":")
     try:
+        if name == "response_match_score":
+            import_rouge_score()
         return cast(type[Evaluator], getattr(importlib.import_module(f"{_PACKAGE}.{module}"), attribute))
     except ImportError as error:
         raise MetricUnavailable(
