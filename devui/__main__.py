@@ -24,6 +24,8 @@ def main() -> None:
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C does not wait for the cleanup
         sys.exit(INTERRUPTED)
+    finally:
+        gc.freeze()  # the end of the process frees what is left without a search for garbage
 
 
 def _run() -> None:
