@@ -34,7 +34,6 @@ MODULES = """
     google.adk.auth.credential_service.in_memory_credential_service google.adk.cli.service_registry
     google.adk.cli.utils.agent_loader google.adk.cli.utils.service_factory google.adk.runners google.adk.tools
     google.adk.evaluation.local_eval_set_results_manager google.adk.evaluation.local_eval_sets_manager
-    google.adk.evaluation.final_response_match_v1
     google.adk.environment google.adk.flows.llm_flows.contents google.adk.flows.llm_flows.core._model_call
     google.adk.flows.llm_flows.identity google.adk.tools.environment google.adk.tools.skill_toolset
     google.adk.workflow._workflow
