@@ -16,6 +16,7 @@ from statistics import NormalDist, fmean, stdev
 from typing import NamedTuple
 
 from evals_app.analysis.change_tests import OutcomeTable, probability_of_change
+from sessions_app.trends.statistics import student_quantile, student_share_within
 
 MIN_RUNS = 4
 """Earlier runs from which on dependence is estimated; with fewer, outcomes are taken as independent."""
@@ -194,7 +195,7 @@ def predict_run(deviations: Sequence[float]) -> UsualRange | None:
     if len(deviations) < MIN_RUNS:
         return None
     center = fmean(deviations)
-    half = _t_quantile(len(deviations) - 1) * stdev(deviations) * math.sqrt(1 + 1 / len(deviations))
+    half = student_quantile(len(deviations) - 1) * stdev(deviations) * math.sqrt(1 + 1 / len(deviations))
     return UsualRange(center - half, center + half)
 
 
@@ -227,28 +228,4 @@ def _is_beyond_variation(scaled: float, newer: Sequence[float], older: Sequence[
     squares = sum((value - fmean(side)) ** 2 for side in (newer, older) for value in side)
     if not squares:
         return True
-    return 1 - _t_share_within(scaled / math.sqrt(squares / freedom), freedom) <= _STEADY_LEVEL
-
-
-def _t_quantile(freedom: int) -> float:
-    """Return the 97.5 % quantile of Student's t distribution."""
-    low, high = 1.9, 12.8
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _t_share_within(middle, freedom) < 0.95 else (low, middle)
-    return low
-
-
-def _t_share_within(value: float, freedom: int) -> float:
-    """Return the share of Student's t distribution between minus a value and the value.
-
-    The finite series of Abramowitz and Stegun, 26.7.3 and 26.7.4.
-    """
-    angle = math.atan(value / math.sqrt(freedom))
-    cosine, sine = math.cos(angle), math.sin(angle)
-    is_odd = freedom % 2
-    term, total = (cosine, 0.0) if is_odd else (1.0, 0.0)
-    for step in range(1, freedom // 2 + 1):
-        total += term
-        term *= cosine * cosine * ((2 * step) / (2 * step + 1) if is_odd else (2 * step - 1) / (2 * step))
-    return 2 / math.pi * (angle + sine * total) if is_odd else sine * total
+    return 1 - student_share_within(scaled / math.sqrt(squares / freedom), freedom) <= _STEADY_LEVEL

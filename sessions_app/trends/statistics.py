@@ -5,31 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 Z = 1.959963984540054
 """Standard deviations to both sides of 95 % of a normal distribution."""
 
-_T = (
-    12.706,
-    4.303,
-    3.182,
-    2.776,
-    2.571,
-    2.447,
-    2.365,
-    2.306,
-    2.262,
-    2.228,
-    2.201,
-    2.179,
-    2.160,
-    2.145,
-    2.131,
-)
-"""The same of Student's t distribution with 1, 2, 3 … degrees of freedom."""
-
-MAX_GROUPS = len(_T) + 1
+MAX_GROUPS = 16
 """Number of groups that `mean_of_groups` can take."""
+
+_BISECTIONS = 50
 
 
 @dataclass(frozen=True)
@@ -63,6 +47,31 @@ def wilson(passed: float, total: int) -> Interval:
     return Interval(low, high)
 
 
+@lru_cache(maxsize=256)
+def student_quantile(freedom: int) -> float:
+    """Return how many standard errors to both sides hold 95 % of Student's t distribution."""
+    low, high = Z, 12.8
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if student_share_within(middle, freedom) < 0.95 else (low, middle)
+    return low
+
+
+def student_share_within(value: float, freedom: int) -> float:
+    """Return the share of Student's t distribution between minus a value and the value.
+
+    The finite series of Abramowitz and Stegun, 26.7.3 and 26.7.4.
+    """
+    angle = math.atan(value / math.sqrt(freedom))
+    cosine, sine = math.cos(angle), math.sin(angle)
+    is_odd = freedom % 2
+    term, total = (cosine, 0.0) if is_odd else (1.0, 0.0)
+    for step in range(1, freedom // 2 + 1):
+        total += term
+        term *= cosine * cosine * ((2 * step) / (2 * step + 1) if is_odd else (2 * step - 1) / (2 * step))
+    return 2 / math.pi * (angle + sine * total) if is_odd else sine * total
+
+
 def mean_of_groups(groups: Sequence[tuple[float, int]]) -> Estimate | None:
     """Return the mean amount per observation, given (total amount, number of observations) of random groups.
 
@@ -75,7 +84,7 @@ def mean_of_groups(groups: Sequence[tuple[float, int]]) -> Estimate | None:
     total = sum(count for _, count in filled)
     mean = math.fsum(amount for amount, _ in filled) / total
     squares = math.fsum((amount - mean * count) ** 2 for amount, count in filled)
-    half = _T[len(filled) - 2] * math.sqrt(squares * len(filled) / (len(filled) - 1)) / total
+    half = student_quantile(len(filled) - 1) * math.sqrt(squares * len(filled) / (len(filled) - 1)) / total
     return Estimate(mean, Interval(mean - half, mean + half))
 
 

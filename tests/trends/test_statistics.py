@@ -30,8 +30,11 @@ def test_difference_of_rates_is_newcombe_s_method_10(after, before, low, high):
 
 
 def test_quantiles_of_student_s_t():
-    exact = [scipy.stats.t.ppf(0.975, degrees) for degrees in range(1, statistics.MAX_GROUPS)]
-    assert list(statistics._T) == pytest.approx(exact, abs=5e-4)
+    for freedom in (1, 2, 3, 4, 7, 15, 20, 59):
+        assert statistics.student_quantile(freedom) == pytest.approx(scipy.stats.t.ppf(0.975, freedom))
+        for value in (0.1, 1.0, 3.0, 40.0):
+            share = 2 * scipy.stats.t.cdf(value, freedom) - 1
+            assert statistics.student_share_within(value, freedom) == pytest.approx(share)
 
 
 def test_mean_of_fewer_than_two_groups_has_no_interval():
