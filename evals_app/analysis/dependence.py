@@ -67,7 +67,7 @@ class Dependence:
                 f" {'is' if self.runs == 1 else 'are'} {self.runs or 'none'}."
             )
         if not self.correlation:
-            return f"In {self.runs} earlier runs, repetitions are independent."
+            return f"In {self.runs} earlier runs, repetitions show no dependence."
         return (
             f"In {self.runs} earlier runs, repetitions of one run resemble each other (correlation"
             f" {self.correlation:.2f}): 5 count as {effective_total(5, self.correlation):.1f}."

@@ -19,6 +19,8 @@ from sessions_app.errors import BadInput, NotFound
 from sessions_app.prices import Prices
 
 MAX_ATTEMPTS = 20_000
+MAX_LISTED = 10
+"""Cases that an error names."""
 DEFAULT_PARALLELISM = 4
 """As in ADK (`base_eval_service.py`)."""
 
@@ -108,8 +110,11 @@ def choose_cases(evalset: EvalSet, case_ids: Sequence[str]) -> list[tuple[int, s
     existing_ids = {case_id for _, case_id in cases}
     for case_id in case_ids:
         if case_id not in existing_ids:
-            listed = ", ".join(sorted(existing_ids)[:10])
-            raise NotFound(f"{evalset.path} has no case {case_id!r}.", hint=f"Its cases: {listed}.")
+            listed, more = sorted(existing_ids)[:MAX_LISTED], len(existing_ids) - MAX_LISTED
+            further = f" and {more:,} more" if more > 0 else ""
+            raise NotFound(
+                f"{evalset.path} has no case {case_id!r}.", hint=f"Its cases: {', '.join(listed)}{further}."
+            )
     return [case for case in cases if not case_ids or case[1] in set(case_ids)]
 
 

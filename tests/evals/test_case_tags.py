@@ -204,12 +204,12 @@ def test_pages_show_slices_and_filter_by_tag(two_runs):
     then, now = two_runs
     web = Client()
     page = html.parse(web.get(f"/evals/runs/{now.pk}/").content)
-    rows = page.one("table", css="slices").one("tbody").all("tr")
+    rows = page.all("table", css="captioned-table")[-1].one("tbody").all("tr")
     assert [row.one("th").text for row in rows] == ["billing", "edge case", "untagged"]
     narrowed = html.parse(web.get(f"/evals/runs/{now.pk}/?tag=billing").content)
     assert [row.attrs["id"] for row in narrowed.all("tr", css="case")] == ["case-0", "case-1"]
     compared = html.parse(web.get(f"/evals/runs/{now.pk}/compare/?with={then.pk}").content)
-    first = compared.one("table", css="slices").one("tbody").all("tr")[0]
+    first = compared.all("table", css="captioned-table")[-1].one("tbody").all("tr")[0]
     assert "100 % → 25 %" in " ".join(first.text.split())
     exported = web.get(f"/evals/runs/{now.pk}/compare/export/?with={then.pk}")
     assert "edge case" in exported.content.decode()
