@@ -185,8 +185,9 @@ def measure_deviations(all_earlier: Sequence[Earlier]) -> dict[str, float]:
     differences: dict[str, list[float]] = defaultdict(list)
     places: dict[str, list[int]] = defaultdict(list)
     for earlier in all_earlier:
+        rate = earlier.rate  # summed over all runs
         for place, (run, counts) in enumerate(zip(earlier.run_ids, earlier.by_run, strict=True)):
-            differences[run].append(counts.passed / counts.total - earlier.rate)
+            differences[run].append(counts.passed / counts.total - rate)
             places[run].append(place)
     least = MIN_COVERAGE * len(all_earlier)
     covering = [run for run, values in differences.items() if len(values) >= least]
