@@ -122,12 +122,11 @@ def _possible_changes(series: Series) -> list[int]:
     return possible
 
 
-def estimate_correlation(segments: Sequence[Series], fitted: int) -> float:
+def estimate_correlation(segments: Sequence[Series]) -> float:
     """Return the correlation of repetitions within a run: pooled one-way analysis of variance over cases.
 
     Args:
         segments: runs of a case between which its pass rate has not changed; runs without outcomes are left out.
-        fitted: number of segments' borders that were chosen by these outcomes.
     """
     within = between = 0.0
     repeated = runs = outcomes = squares = 0
@@ -141,11 +140,10 @@ def estimate_correlation(segments: Sequence[Series], fitted: int) -> float:
             squares += count * count
         runs += len(series) - 1
         outcomes += total
-    freedom = runs - fitted
-    if not repeated or freedom < 1 or not outcomes:
+    if not repeated or not runs:
         return 0.0
     size = max(1.0, squares / outcomes)
-    mean_within, mean_between = within / repeated, between / freedom
+    mean_within, mean_between = within / repeated, between / runs
     whole = mean_between + (size - 1) * mean_within
     return min(1.0, max(0.0, (mean_between - mean_within) / whole)) if whole > 0 else 0.0
 
@@ -168,14 +166,10 @@ def estimate_dependence(all_series: Sequence[Series], runs: int) -> Dependence:
 
 def _estimate_divided(all_series: Sequence[Series], correlation: float) -> float:
     segments: list[Series] = []
-    fitted = 0
     for series in all_series:
         count = cut_at_change(series, correlation)
-        segments.append(series[:count])
-        if count < len(series):
-            segments.append(series[count:])
-            fitted += 1
-    return estimate_correlation(segments, fitted)
+        segments += [series[:count], series[count:]]
+    return estimate_correlation([segment for segment in segments if segment])
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def test_correlation_of_shared_answers_is_estimated(shared):
     source = random.Random(1)
     segments = [draw_series(source, 30, 5, 0.6, shared) for _ in range(40)]
     # repetitions share an answer if both of them take it
-    assert estimate_correlation(segments, 0) == pytest.approx(shared**2, abs=0.06)
+    assert estimate_correlation(segments) == pytest.approx(shared**2, abs=0.06)
 
 
 def test_correlation_is_that_of_the_analysis_of_variance():
@@ -60,13 +60,13 @@ def test_correlation_is_that_of_the_analysis_of_variance():
     within = 4 / 3 * (rates * (1 - rates)).mean()
     between = 4 * rates.var(axis=1, ddof=1).mean()
     expected = (between - within) / (between + 3 * within)
-    assert estimate_correlation(cases, 0) == pytest.approx(expected)
+    assert estimate_correlation(cases) == pytest.approx(expected)
 
 
 def test_single_repetitions_and_single_runs_say_nothing_of_correlation():
-    assert estimate_correlation([[Counts(1, 1), Counts(0, 1)] * 5], 0) == 0.0
-    assert estimate_correlation([[Counts(1, 2)]], 0) == 0.0
-    assert estimate_correlation([], 0) == 0.0
+    assert estimate_correlation([[Counts(1, 1), Counts(0, 1)] * 5]) == 0.0
+    assert estimate_correlation([[Counts(1, 2)]]) == 0.0
+    assert estimate_correlation([]) == 0.0
 
 
 def test_dependence_is_unknown_below_four_runs():
