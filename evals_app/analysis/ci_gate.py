@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -17,6 +17,7 @@ from evals_app.analysis.gate_settings import GateSettings, describe_score_falls,
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from evals_app.runs.attempt_status import NO_OUTCOME_TYPES
 from sessions_app.errors import NotFound
+from sessions_app.presentation.name_lists import join_names
 
 REGRESSION, SCORES, ANY = "regression", "scores", "any"
 """Conditions of failure of a gate."""
@@ -127,24 +128,19 @@ class GateResult:
         ]
 
     @property
-    def named_cases(self) -> tuple[str, list[str], int]:
-        """Introduction of failing cases without earlier outcome, their names, and how many more there are."""
-        cases = self.failing_new_cases
-        if not cases:
-            return "", [], 0
-        word = "new" if all(case.verdict == Verdict.NEW for case in cases) else "new or changed"
-        introduction = f"{word} case{'s' * (len(cases) > 1)} that fail{'s' * (len(cases) == 1)}:"
-        names = [case.key.label for case in cases[:MAX_NAMED]]
-        return introduction, names, len(cases) - len(names)
-
-    @property
     def title(self) -> str:
         """What happened, in one line: the same on pages, in the terminal, in comments and files."""
-        introduction, names, more = self.named_cases
-        if not names:
+        return self.format_title(lambda name: f"“{name}”")
+
+    def format_title(self, quote: Callable[[str], str]) -> str:
+        """Return the title, with names of cases quoted by a function."""
+        cases = self.failing_new_cases
+        if not cases:
             return self.headline
-        quoted = ", ".join(f"“{name}”" for name in names)
-        return f"{self.headline}; {introduction} {quoted}{f' and {more:,} more' if more else ''}"
+        word = "new" if all(case.verdict == Verdict.NEW for case in cases) else "new or changed"
+        introduction = f"{word} case{'s' * (len(cases) > 1)} that fail{'s' * (len(cases) == 1)}"
+        names = join_names([quote(case.key.label) for case in cases], MAX_NAMED)
+        return f"{self.headline}; {introduction}: {names}"
 
     @property
     def reasons(self) -> list[str]:

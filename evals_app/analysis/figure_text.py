@@ -27,7 +27,7 @@ def _describe_change(change: ScoreChange) -> str:
     verdict = "worse" if change.is_worse else "better" if change.is_better else "no significant change"
     return (
         f"{format_score(change.before)} → {format_score(change.after)}, {verdict}"
-        f" (mean of {_count_cases(change.cases)}, {format_probability(change.probability)})"
+        f" (mean of {count_cases(change.cases)}, {format_probability(change.probability)})"
     )
 
 
@@ -38,17 +38,24 @@ def describe_amounts(run: EvalRun, currency: str) -> str:
 
 def _list_amounts(summary: run_summary.Summary, currency: str) -> Iterator[str]:
     usage = summary.usage
-    yield "cost unknown" if usage.cost is None else f"{usage.cost:,.4g} {currency}"
-    yield f"{usage.tokens:,} tokens"
+    yield "cost unknown" if usage.cost is None else format_amount("cost", usage.cost, currency)
+    yield format_amount("tokens", usage.tokens, currency)
     yield "seconds unknown" if summary.seconds is None else f"{summary.seconds:,.1f} s"
     if summary.latency:
         yield f"latency of an attempt p50 {summary.latency.p50:,.2f} s"
         yield f"p95 {summary.latency.p95:,.2f} s"
 
 
+def format_amount(name: str, value: float, currency: str) -> str:
+    """Return an amount with its unit. `name` ends with `cost` or `tokens`; any other amount is in seconds."""
+    if name.endswith("cost"):
+        return f"{value:,.4g} {currency}"
+    return f"{value:,.0f} tokens" if name.endswith("tokens") else f"{value:,.4g} s"
+
+
 def describe_slice(tagged: Slice) -> str:
     """Return how many cases a slice has, which share of them passes, and which share did earlier."""
-    text = f"{_count_cases(tagged.cases)}, {_describe_rate(tagged)}"
+    text = f"{count_cases(tagged.cases)}, {_describe_rate(tagged)}"
     if tagged.before is None or tagged.after is None:
         return text
     if not tagged.has_earlier:
@@ -56,7 +63,7 @@ def describe_slice(tagged: Slice) -> str:
     before, after = format_percent(tagged.before.value), format_percent(tagged.after.value)
     if tagged.before.total == tagged.rate.total:
         return f"{text}; {before} earlier"
-    return f"{text}; {before} → {after} over {_count_cases(tagged.before.total)} with earlier outcomes"
+    return f"{text}; {before} → {after} over {count_cases(tagged.before.total)} with earlier outcomes"
 
 
 def _describe_rate(tagged: Slice) -> str:
@@ -68,5 +75,6 @@ def _describe_rate(tagged: Slice) -> str:
     return f"{text}, {missing} without an outcome" if missing else text
 
 
-def _count_cases(count: int) -> str:
+def count_cases(count: int) -> str:
+    """Return a number of cases in words."""
     return f"{count:,} case{'s' * (count != 1)}"

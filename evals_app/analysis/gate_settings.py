@@ -7,17 +7,18 @@ Limits of a case hold for the mean of its attempts, which does not grow with the
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from pydantic import ValidationError
 
 from evals_app.analysis import run_summary
 from evals_app.analysis.comparability import read_cases
+from evals_app.analysis.figure_text import count_cases, format_amount
 from evals_app.analysis.latency import measure_latency
 from evals_app.analysis.run_differences import read_currency
 from evals_app.analysis.score_changes import ScoreChange
-from evals_app.analysis.statistics import format_probability
+from evals_app.analysis.statistics import format_probability, mean_if_known
 from evals_app.metrics.catalog import all_metrics
 from evals_app.metrics.config import check_name
 from evals_app.metrics.gate_config import GATE, GateConfig
@@ -25,15 +26,20 @@ from evals_app.metrics.score_text import format_score
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.attempt_status import HAS_OUTCOME
 from sessions_app.errors import BadInput
+from sessions_app.presentation.name_lists import join_names
 from sessions_app.prices.file_problems import describe_error
 
 Settings = TypeVar("Settings", bound=GateConfig)
 
 TOLERANCE = "score_tolerance"
-MAX_NAMED_CASES = 5
-"""Cases that a sentence names; of further ones the number is given."""
 ROUNDING = 1e-9
 """Differences of scores that are only rounding."""
+
+_COLUMNS = (
+    *("run_id", "case_index", "total_tokens", "cost"),
+    *("started_at", "finished_at", "waited_seconds"),
+)
+"""Columns of an attempt that the figures of a case need."""
 
 
 class GateSettings(GateConfig):
@@ -113,7 +119,7 @@ def describe_score_falls(scores: Sequence[ScoreChange], settings: GateSettings) 
     """Return a sentence for each metric whose scores provably fell by more than its tolerance."""
     return [
         f"{change.metric} fell from {format_score(change.before)} to {format_score(change.after)}"
-        f" over {change.cases} case{'s' * (change.cases != 1)} ({format_probability(change.probability)}),"
+        f" over {count_cases(change.cases)} ({format_probability(change.probability)}),"
         f" more than the tolerance of {tolerance:g}."
         for change in scores
         if change.is_worse
@@ -142,7 +148,7 @@ def _run_excesses(run: EvalRun, settings: GateSettings) -> Iterator[str]:
     for name, subject, value in figures:
         limit = getattr(settings, name)
         if limit is not None and value is not None and value > limit:
-            amount, maximum = (_format_quantity(name, number, usage.currency) for number in (value, limit))
+            amount, maximum = (format_amount(name, number, usage.currency) for number in (value, limit))
             yield f"The {subject} is {amount}, more than {maximum} ({_option_name(name)})."
 
 
@@ -162,31 +168,18 @@ def _case_excesses(run: EvalRun, settings: GateSettings) -> Iterator[str]:
         if limit is None:
             continue
         means = {
-            case: _mean_of_known(map(read_value, attempts)) for case, attempts in attempts_by_case.items()
+            case: mean_if_known(map(read_value, attempts)) for case, attempts in attempts_by_case.items()
         }
         if unknown := [case for case, mean in means.items() if mean is None]:
-            yield f"The {subject} of {_list_cases(unknown)} is unknown ({_option_name(name)})."
+            yield f"The {subject} of {join_names(unknown)} is unknown ({_option_name(name)})."
         excesses = {case: mean for case, mean in means.items() if mean is not None and mean > limit}
         worst = sorted(excesses, key=lambda case: -excesses[case])
         if worst:
-            amounts = [f"{case} {_format_quantity(name, excesses[case], currency)}" for case in worst]
+            amounts = [f"{case} {format_amount(name, excesses[case], currency)}" for case in worst]
             yield (
-                f"The mean {subject} of {len(worst)} case{'s' * (len(worst) != 1)} is more than"
-                f" {_format_quantity(name, limit, currency)} ({_option_name(name)}): {_list_cases(amounts)}."
+                f"The mean {subject} of {count_cases(len(worst))} is more than"
+                f" {format_amount(name, limit, currency)} ({_option_name(name)}): {join_names(amounts)}."
             )
-
-
-_COLUMNS = (
-    *("run_id", "case_index", "total_tokens", "cost"),
-    *("started_at", "finished_at", "waited_seconds"),
-)
-
-
-def _mean_of_known(values: Iterable[float | None]) -> float | None:
-    """Return the mean of values; None if one is unknown."""
-    all_values = list(values)
-    known_values = [value for value in all_values if value is not None]
-    return sum(known_values) / len(known_values) if len(known_values) == len(all_values) else None
 
 
 def _attempt_cost(attempt: EvalAttempt) -> float | None:
@@ -200,15 +193,3 @@ CASE_FIGURES: Mapping[str, tuple[str, Callable[[EvalAttempt], float | None]]] = 
     "max_case_latency": ("latency", lambda attempt: attempt.active_seconds),
 }
 """Limit of a case's mean → what it limits."""
-
-
-def _list_cases(names: Sequence[str]) -> str:
-    further = len(names) - MAX_NAMED_CASES
-    listed = ", ".join(names[:MAX_NAMED_CASES])
-    return f"{listed} and {further} more" if further > 0 else listed
-
-
-def _format_quantity(name: str, value: float, currency: str) -> str:
-    if name.endswith("cost"):
-        return f"{value:,.4g} {currency}"
-    return f"{value:,.0f} tokens" if name.endswith("tokens") else f"{value:,.4g} s"

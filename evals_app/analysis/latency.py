@@ -8,6 +8,9 @@ from evals_app.analysis.statistics import percentile
 from evals_app.models import EvalRun
 from evals_app.runs.attempt_status import HAS_OUTCOME
 
+_COLUMNS = ("run_id", "started_at", "finished_at", "waited_seconds")
+"""Columns of an attempt that its duration needs."""
+
 
 @dataclass(frozen=True)
 class Latency:
@@ -23,6 +26,3 @@ def measure_latency(run: EvalRun) -> Latency | None:
     seconds = [attempt.active_seconds for attempt in attempts]
     known = [duration for duration in seconds if duration is not None]
     return Latency(percentile(known, 0.5), percentile(known, 0.95)) if known else None
-
-
-_COLUMNS = ("run_id", "started_at", "finished_at", "waited_seconds")

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 
 from evals_app.analysis.baselines import Reference
 from evals_app.analysis.case_verdicts import CaseChange
-
-MAX_NAMES = 5
-"""Cases or runs that a sentence names."""
+from sessions_app.presentation.name_lists import join_names
 
 
 def group_cases(cases: Sequence[CaseChange]) -> list[tuple[list[str], str]]:
@@ -25,14 +23,7 @@ def group_reasons(cases: Sequence[CaseChange]) -> list[str]:
     return [f"{join_names(names)}: {reason}" for names, reason in group_cases(cases)]
 
 
-def join_names(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
-    more = f" and {len(names) - MAX_NAMES:,} more cases" if len(names) > MAX_NAMES else ""
-    return f"{', '.join(names[:MAX_NAMES])}{more}"
-
-
 def name_runs(reference: Reference, length: int = 32) -> str:
     """Return the ids of the runs that a run is compared with."""
     ids = [run.pk[:length] for run in reference.runs]
-    more = f" and {len(ids) - MAX_NAMES:,} more" if len(ids) > MAX_NAMES else ""
-    return f"run{'s' * (len(ids) > 1)} {', '.join(ids[:MAX_NAMES])}{more}"
+    return f"run{'s' * (len(ids) > 1)} {join_names(ids)}"

@@ -9,9 +9,7 @@ from evals_app.analysis.comparability import digest_json, read_judging
 from evals_app.analysis.comparison import RunDifference
 from evals_app.models import EvalRun
 from sessions_app import prices
-
-MAX_NAMED = 5
-"""Packages or variables that are named; of further ones the number is given."""
+from sessions_app.presentation.name_lists import join_names
 
 
 def read_differences(baseline_run: EvalRun, run: EvalRun) -> list[RunDifference]:
@@ -42,9 +40,7 @@ def _agent_differences(baseline_run: EvalRun, run: EvalRun) -> Iterator[RunDiffe
 
 
 def _name_values(names: list[str], values: Mapping[str, object]) -> str:
-    named = [f"{name} {values[name]}" if name in values else name for name in sorted(names)[:MAX_NAMED]]
-    more = [f"{len(names) - MAX_NAMED} more"] if len(names) > MAX_NAMED else []
-    return ", ".join([*named, *more])
+    return join_names([f"{name} {values[name]}" if name in values else name for name in sorted(names)])
 
 
 def read_currency(run: EvalRun) -> str:

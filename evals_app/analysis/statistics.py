@@ -100,6 +100,14 @@ def spread(scores: Iterable[float]) -> Spread | None:
     return Spread(mean, deviation, min(values), max(values))
 
 
+def mean_if_known(values: Iterable[float | None]) -> float | None:
+    """Return the mean of values; None if one is unknown, or there are none."""
+    all_values = list(values)
+    known_values = [value for value in all_values if value is not None]
+    is_known = known_values and len(known_values) == len(all_values)
+    return sum(known_values) / len(known_values) if is_known else None
+
+
 def percentile(values: Sequence[float], share: float) -> float:
     """Return a percentile by nearest rank: the smallest value that at least this share of the values does not exceed.
 

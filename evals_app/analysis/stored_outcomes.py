@@ -21,6 +21,7 @@ from evals_app.analysis.comparability import (
 )
 from evals_app.analysis.dependence import Counts
 from evals_app.analysis.outcomes import CaseKey, Outcomes, PastRun, Sameness
+from evals_app.analysis.statistics import mean_if_known
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.attempt_status import HAS_OUTCOME, NO_OUTCOME_TYPES, has_outcome
 
@@ -99,21 +100,10 @@ def _summarize(
         unavailable=sum(attempt.error_type in NO_OUTCOME_TYPES for attempt in attempts),
         attempt=attempt_to_open.pk if attempt_to_open else None,
         session=attempt_to_open.session_id if attempt_to_open else None,
-        tokens=_mean(attempt.total_tokens or None for attempt, _ in judged),
-        seconds=_mean(attempt.active_seconds for attempt, _ in judged),
-        cost=_mean(attempt.cost if attempt.total_tokens else None for attempt, _ in judged),
+        tokens=mean_if_known(attempt.total_tokens or None for attempt, _ in judged),
+        seconds=mean_if_known(attempt.active_seconds for attempt, _ in judged),
+        cost=mean_if_known(attempt.cost if attempt.total_tokens else None for attempt, _ in judged),
         run=run_id,
-    )
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    """Return the mean of values; None when one is not known, or there are none."""
-    all_values = list(values)
-    known_values = [value for value in all_values if value is not None]
-    return (
-        sum(known_values) / len(known_values)
-        if known_values and len(known_values) == len(all_values)
-        else None
     )
 
 

@@ -6,7 +6,6 @@ pixels of its height.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,11 +18,10 @@ from django.db.models import Count, Min, Q, Sum
 from evals_app.analysis.comparability import read_cases
 from evals_app.analysis.comparison import RunDifference
 from evals_app.analysis.outcomes import CaseKey
-from evals_app.analysis.run_differences import read_differences
+from evals_app.analysis.run_differences import read_currency, read_differences
 from evals_app.analysis.statistics import Rate
 from evals_app.models import REPEAT_SOURCES, EvalAttempt, EvalRun, EvalSet
 from evals_app.runs.attempt_status import HAS_OUTCOME
-from sessions_app import prices
 
 Status = EvalAttempt.Status
 RUNS = 40
@@ -150,7 +148,7 @@ def _points(runs: Sequence[EvalRun], stops: Stops) -> Iterator[Point]:
         changes = read_differences(before, run) if before else []
         took = run.finished_at - run.started_at if run.finished_at and run.started_at else None
         cost, tokens = costs.get(run.pk, (None, 0))
-        currency = prices.prices_from_json(json.loads(run.prices)).currency
+        currency = read_currency(run)
         yield Point(run, rate, took, cost, currency, tokens, changes)
         before = run
 

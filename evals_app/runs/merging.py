@@ -19,13 +19,11 @@ from evals_app.models import CONFIRMATION, RETRY, EvalRun
 from evals_app.runs.shards import Shard
 from evals_app.runs.writes.copied_runs import StoredRun, copy_run, merge_shards, read_runs
 from sessions_app.errors import BadInput
+from sessions_app.presentation.name_lists import join_names
 from sessions_app.store.db_errors import translate_db_errors
 from sessions_app.transfer.realm_copy import StoreFile
 
 MERGEABLE = {EvalRun.Status.DONE, EvalRun.Status.STOPPED, EvalRun.Status.CANCELLED}
-MAX_NAMES = 5
-"""Cases that an error names."""
-
 FACTS: Mapping[str, Callable[[StoredRun], object]] = {
     "code": lambda stored: stored.run.code_version,
     "commit": lambda stored: stored.run.git_revision,
@@ -152,17 +150,17 @@ def _require_earlier_run(path: Path, stored_runs: Sequence[StoredRun], runs: Seq
         stored.run.created_at < times.get(name, 0.0) for name, group in groups.items() for stored in group
     ):
         return
-    stored_names = _join_names(groups)
+    stored_names = _join_evalsets(groups)
     raise BadInput(
-        f"{str(path)!r} has no earlier run of {_join_names(times)}"
+        f"{str(path)!r} has no earlier run of {_join_evalsets(times)}"
         f" ({f'it has runs of {stored_names}' if stored_names else 'it has no runs'}).",
         hint="Run the evalset on the branch that this store comes from.",
     )
 
 
-def _join_names(names: Iterable[tuple[str, str]]) -> str:
-    """Return apps with their evalsets, for a message."""
-    return ", ".join("/".join(name) for name in list(names)[:MAX_NAMES])
+def _join_evalsets(names: Iterable[tuple[str, str]]) -> str:
+    """Return the apps and evalsets of a message."""
+    return join_names(["/".join(name) for name in names])
 
 
 def _open(path: Path) -> StoreFile:
@@ -287,7 +285,7 @@ def _check_cases(shards: Sequence[StoredRun], name: str) -> None:
     )
     wrong = sorted({index for index, count in indexes.items() if count > 1} | (chosen - indexes.keys()))
     if wrong:
-        cases = ", ".join(ids[index] for index in wrong[:MAX_NAMES])
+        cases = join_names([ids[index] for index in wrong])
         raise BadInput(
             f"{name}: {len(wrong)} cases are in none of the shards, or in several: {cases}.",
             hint="Name the stores of all shards, and run all of them with the same evalsets in the same order.",

@@ -10,9 +10,9 @@ from django.template.loader import render_to_string
 
 from evals_app.analysis import attempt_detail, baselines, case_matrix, retries, run_summary
 from evals_app.analysis.exports.run_json import attempts_of
+from evals_app.analysis.run_differences import read_currency
 from evals_app.analysis.slices import read_slices
 from evals_app.models import EvalAttempt, EvalRun
-from sessions_app import prices
 from sessions_app.redaction import redact_text, redact_texts
 
 Status = EvalAttempt.Status
@@ -66,7 +66,7 @@ def _section(run: EvalRun) -> dict[str, Any]:
         "baseline": baseline,
         "against": against,
         "slices": read_slices(run, against),
-        "currency": prices.prices_from_json(json.loads(run.prices)).currency,
+        "currency": read_currency(run),
         "models": json.loads(run.agent_models),
         "warnings": json.loads(run.warnings),
         "details": [attempt_detail.detail(_redact_attempt(attempt, run), whole=False) for attempt in order],

@@ -6,7 +6,6 @@ GitLab interpret nothing: no Markdown, HTML, links, mentions or references.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import ItemsView, Iterator, Sequence
 from urllib.parse import quote
@@ -16,13 +15,19 @@ from django.urls import get_script_prefix, reverse
 from evals_app.analysis import retries
 from evals_app.analysis.case_verdicts import CaseChange, Verdict
 from evals_app.analysis.ci_gate import GateResult, GateStatus
-from evals_app.analysis.comparison import Amount
 from evals_app.analysis.exports.run_json import attempts_of
-from evals_app.analysis.figure_text import describe_amounts, describe_scores, describe_slice
-from evals_app.analysis.reasons import MAX_NAMES, group_cases, name_runs
+from evals_app.analysis.figure_text import (
+    count_cases,
+    describe_amounts,
+    describe_scores,
+    describe_slice,
+    format_amount,
+)
+from evals_app.analysis.reasons import group_cases, name_runs
+from evals_app.analysis.run_differences import read_currency
 from evals_app.analysis.slices import read_slices
 from evals_app.models import EvalAttempt, EvalRun
-from sessions_app import prices
+from sessions_app.presentation.name_lists import join_names
 from sessions_app.presentation.visible_text import escape_text
 
 HEADINGS = {
@@ -64,7 +69,7 @@ def as_markdown(results: Sequence[GateResult], address: str = "") -> str:
         address: base URL of a DevUI server that shows them; "": no links.
     """
     worst = min(results, key=lambda result: list(GateStatus).index(result.status))
-    blocks = [f"### {_title(worst)}"] if len(results) == 1 else [f"### {HEADINGS[worst.status]}"]
+    blocks = [f"### {worst.format_title(code)}"] if len(results) == 1 else [f"### {HEADINGS[worst.status]}"]
     blocks += [_verdict(result, has_title=len(results) > 1) for result in results]
     for result in results:
         blocks += _details(result, address, title=f"#### {_name(result.run)}" if len(results) > 1 else "")
@@ -84,20 +89,11 @@ def _fit(blocks: Sequence[str]) -> str:
     return "\n\n".join([*blocks[:count], *note]) + "\n"
 
 
-def _title(result: GateResult) -> str:
-    """Return the title of a result, with the names of cases as code."""
-    introduction, names, more = result.named_cases
-    if not names:
-        return result.headline
-    codes = ", ".join(code(name) for name in names)
-    return f"{result.headline}; {introduction} {codes}{f' and {more:,} more' if more else ''}"
-
-
 def _verdict(result: GateResult, *, has_title: bool) -> str:
     run, comparison = result.run, result.comparison
     listed = {*comparison.regressions, *comparison.doubts} if comparison else set()
     unlisted = [why for why in result.reasons if why not in listed]
-    title = f"{_title(result)}. " if has_title and result.title not in HEADINGS.values() else ""
+    title = f"{result.format_title(code)}. " if has_title and result.title not in HEADINGS.values() else ""
     tried_again = retries.find_retries(run)
     after = f" ({tried_again.text})" if tried_again else ""
     passed = f"{run.passed:,} of {run.total:,} attempts passed{after}."
@@ -133,7 +129,7 @@ def _details(result: GateResult, address: str, title: str) -> Iterator[str]:
     if title:
         yield title
     if result.comparison is None:
-        yield from _list(
+        yield from _list_items(
             "Not passed", [f"{code(name)}: {text(why)}" for name, why in _not_passed(result.run)]
         )
     else:
@@ -141,9 +137,9 @@ def _details(result: GateResult, address: str, title: str) -> Iterator[str]:
             yield from _list_cases(str(verdict).capitalize(), result.comparison.of(verdict))
         yield from _list_cases("Failing without a comparable earlier outcome", result.failing_new_cases)
     scores = describe_scores(result.run, result.comparison)
-    yield from _list("Scores", [f"{code(name)}: {says}" for name, says in scores.items()])
+    yield from _list_items("Scores", [f"{code(name)}: {says}" for name, says in scores.items()])
     slices = read_slices(result.run, result.comparison)
-    yield from _list("Tags", [f"{code(tagged.tag)}: {describe_slice(tagged)}" for tagged in slices])
+    yield from _list_items("Tags", [f"{code(tagged.tag)}: {describe_slice(tagged)}" for tagged in slices])
     yield "\n".join(_amounts(result))
     if links := _links(result, address):
         yield links
@@ -151,19 +147,15 @@ def _details(result: GateResult, address: str, title: str) -> Iterator[str]:
 
 def _list_cases(title: str, cases: Sequence[CaseChange]) -> Iterator[str]:
     """Yield a list of cases, each reason once."""
-    if cases:
-        items = [f"{_join_codes(names)}: {text(reason)}" for names, reason in group_cases(cases)]
-        yield "\n".join([f"**{title} ({len(cases):,})**", "", *_bullets(items)])
+    groups = group_cases(cases)
+    items = [f"{join_names([code(name) for name in names])}: {text(reason)}" for names, reason in groups]
+    yield from _list_items(title, items, len(cases))
 
 
-def _join_codes(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
-    return f"{', '.join(code(name) for name in names[:MAX_NAMES])}{more}"
-
-
-def _list(title: str, items: Sequence[str]) -> Iterator[str]:
+def _list_items(title: str, items: Sequence[str], count: int = 0) -> Iterator[str]:
+    """Yield a list of items, unless it is empty. `count` is the number in its title; 0: that of the items."""
     if items:
-        yield "\n".join([f"**{title} ({len(items):,})**", "", *_bullets(items)])
+        yield "\n".join([f"**{title} ({count or len(items):,})**", "", *_bullets(items)])
 
 
 def _bullets(items: Sequence[str]) -> list[str]:
@@ -183,23 +175,14 @@ def _not_passed(run: EvalRun) -> ItemsView[str, str]:
 def _amounts(result: GateResult) -> Iterator[str]:
     """Yield cost, tokens and time of the run, and of an attempt against the baseline."""
     run = result.run
-    currency = text(prices.prices_from_json(json.loads(run.prices)).currency)
+    currency = text(read_currency(run))
     yield f"In all: {describe_amounts(run, currency)}."
     for amount in result.comparison.amounts if result.comparison else ():
-        if amount.cases:
-            yield f"- {_change(amount, currency)}"
-
-
-def _change(amount: Amount, currency: str) -> str:
-    before, after = (_quantity(amount.name, value, currency) for value in (amount.before, amount.after))
-    percents = f", {amount.ratio - 1:+.0%}" if amount.ratio is not None else ""
-    return f"{amount.name} of an attempt: {before} → {after} (mean of {amount.cases:,} cases{percents})"
-
-
-def _quantity(name: str, value: float | None, currency: str) -> str:
-    if value is None:
-        return f"{name} unknown"
-    return {"cost": f"{value:,.4g} {currency}", "tokens": f"{value:,.0f} tokens"}.get(name, f"{value:,.1f} s")
+        if amount.before is not None and amount.after is not None:
+            values = (format_amount(amount.name, value, currency) for value in (amount.before, amount.after))
+            percents = f", {amount.ratio - 1:+.0%}" if amount.ratio is not None else ""
+            mean = f"mean of {count_cases(amount.cases)}{percents}"
+            yield f"- {amount.name} of an attempt: {' → '.join(values)} ({mean})"
 
 
 def _links(result: GateResult, address: str) -> str:

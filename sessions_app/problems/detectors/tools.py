@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from sessions_app import scopes
 from sessions_app.models import Trace
+from sessions_app.presentation.name_lists import join_names
 from sessions_app.problems.argument_schema import refusal_of
 from sessions_app.problems.evidence import Evidence, ResultForm, SummarizedCall, ToolCall, ToolResult
 from sessions_app.problems.failures import Cause, Source, failures_of
@@ -214,7 +215,4 @@ def _call_link(call: ToolCall) -> Link:
 
 def _list_names(names: Sequence[str]) -> str:
     """Return the first names for a sentence, and the number of the others."""
-    if not names:
-        return "no tool"
-    text = ", ".join(quote(name, 60) for name in names[:TOOLS_NAMED])
-    return f"{text} and {len(names) - TOOLS_NAMED} more" if len(names) > TOOLS_NAMED else text
+    return join_names([quote(name, 60) for name in names], TOOLS_NAMED) or "no tool"
