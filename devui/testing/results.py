@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
+from evals_app.analysis.statistics import percentile
 from evals_app.metrics.score_text import FAILED, NOT_EVALUATED, describe_score
 from sessions_app.presentation import visible_text
 from sessions_app.trends.statistics import Interval
@@ -44,11 +44,10 @@ class Latency:
     @classmethod
     def measure(cls, attempts: Iterable[AttemptResult]) -> Self | None:
         """Return the latency of attempts; None if none has a duration."""
-        seconds = sorted(attempt.seconds for attempt in attempts if attempt.seconds is not None)
+        seconds = [attempt.seconds for attempt in attempts if attempt.seconds is not None]
         if not seconds:
             return None
-        p95 = seconds[math.ceil(0.95 * len(seconds)) - 1]
-        return cls(statistics.fmean(seconds), statistics.median(seconds), p95)
+        return cls(statistics.fmean(seconds), statistics.median(seconds), percentile(seconds, 0.95))
 
 
 @dataclass(frozen=True)

@@ -250,7 +250,7 @@ def compare_with(reference: Reference, run: EvalRun) -> Comparison:
         read_history(run, later, reference),
         fresh=_read_fresh_outcomes(run, later),
         level=read_level(),
-        one_currency=len({read_currency(each) for each in (*reference.runs, run)}) == 1,
+        one_currency=has_one_currency(reference, run),
     )
     if result.whole.refusal:
         return result
@@ -259,6 +259,11 @@ def compare_with(reference: Reference, run: EvalRun) -> Comparison:
     scores = compare_scores(before_scores, read_mean_scores(run, comparable), read_level())
     result = replace(result, scores=scores)
     return replace(result, agent_differences=_find_agent_differences(reference, run, result))
+
+
+def has_one_currency(reference: Reference, run: EvalRun) -> bool:
+    """Tell whether the costs of a run and of those that it is compared with are in the same currency."""
+    return len({read_currency(priced_run) for priced_run in (*reference.runs, run)}) == 1
 
 
 def _find_agent_differences(

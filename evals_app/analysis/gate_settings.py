@@ -21,7 +21,7 @@ from evals_app.analysis.score_changes import ScoreChange
 from evals_app.analysis.statistics import format_probability, mean_if_known
 from evals_app.metrics.catalog import all_metrics
 from evals_app.metrics.config import check_name
-from evals_app.metrics.gate_config import GATE, GateConfig
+from evals_app.metrics.gate_config import GATE, GateConfig, option_name
 from evals_app.metrics.score_text import format_score
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.attempt_status import HAS_OUTCOME
@@ -60,7 +60,7 @@ class GateSettings(GateConfig):
         tolerance = {**configured.get(TOLERANCE, {}), **options.get(TOLERANCE, {})}
         for name in tolerance:
             check_name(
-                name, {*all_metrics(), *(config.get("custom_metrics") or {})}, f"{_option_name(TOLERANCE)}: "
+                name, {*all_metrics(), *(config.get("custom_metrics") or {})}, f"{option_name(TOLERANCE)}: "
             )
         return _validate_settings(cls, {**configured, **options, TOLERANCE: tolerance})
 
@@ -85,7 +85,7 @@ def _parse_tolerance(text: str) -> tuple[str, Any]:
     name, equals, number = text.partition("=")
     if not equals or not name.strip():
         raise BadInput(
-            f"{_option_name(TOLERANCE)} {text!r} is not NAME=NUMBER.",
+            f"{option_name(TOLERANCE)} {text!r} is not NAME=NUMBER.",
             hint="For example response_match_score=0.02.",
         )
     return name.strip(), _parse_number(number)
@@ -106,13 +106,9 @@ def _validate_settings(kind: type[Settings], values: Mapping[str, Any]) -> Setti
         fault = error.errors()[0]
         name, *metric = fault["loc"]
         raise BadInput(
-            f"{' '.join([_option_name(str(name)), *map(str, metric)])} {describe_error(fault)}.",
+            f"{' '.join([option_name(str(name)), *map(str, metric)])} {describe_error(fault)}.",
             hint="Give another number, or leave it out.",
         ) from error
-
-
-def _option_name(setting: str) -> str:
-    return f"--{setting.replace('_', '-')}"
 
 
 def describe_score_falls(scores: Sequence[ScoreChange], settings: GateSettings) -> list[str]:
@@ -149,7 +145,7 @@ def _run_excesses(run: EvalRun, settings: GateSettings) -> Iterator[str]:
         limit = getattr(settings, name)
         if limit is not None and value is not None and value > limit:
             amount, maximum = (format_amount(name, number, usage.currency) for number in (value, limit))
-            yield f"The {subject} is {amount}, more than {maximum} ({_option_name(name)})."
+            yield f"The {subject} is {amount}, more than {maximum} ({option_name(name)})."
 
 
 def _explain_unpriced(attempts: int) -> str:
@@ -171,14 +167,14 @@ def _case_excesses(run: EvalRun, settings: GateSettings) -> Iterator[str]:
             case: mean_if_known(map(read_value, attempts)) for case, attempts in attempts_by_case.items()
         }
         if unknown := [case for case, mean in means.items() if mean is None]:
-            yield f"The {subject} of {join_names(unknown)} is unknown ({_option_name(name)})."
+            yield f"The {subject} of {join_names(unknown)} is unknown ({option_name(name)})."
         excesses = {case: mean for case, mean in means.items() if mean is not None and mean > limit}
         worst = sorted(excesses, key=lambda case: -excesses[case])
         if worst:
             amounts = [f"{case} {format_amount(name, excesses[case], currency)}" for case in worst]
             yield (
                 f"The mean {subject} of {count_cases(len(worst))} is more than"
-                f" {format_amount(name, limit, currency)} ({_option_name(name)}): {join_names(amounts)}."
+                f" {format_amount(name, limit, currency)} ({option_name(name)}): {join_names(amounts)}."
             )
 
 

@@ -70,7 +70,7 @@ class EvalsCommand(BaseCommand):
         return self._is_program and hasattr(os, "fork")
 
     def open_console(self) -> Console:
-        """Return a console for results. With a child it has a duplicate stream, which the limit of output spares."""
+        """Return a console for results. With a child it writes to a duplicate stream, which has no limit of output."""
         self.stdout.ending = ""
         output: Output = self.stdout
         if self._has_child:

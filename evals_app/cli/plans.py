@@ -6,7 +6,7 @@ from typing import Any
 
 from evals_app.analysis import planned_runs, power
 from evals_app.analysis.planned_runs import Plan
-from evals_app.cli.results import Add
+from evals_app.cli.results import Add, list_given_options
 from evals_app.cli.terminal import MAX_NAME_LENGTH
 from evals_app.cli.terminal_text import LineWriter, Output, as_single_line, shorten
 from evals_app.runs.writes.runs import NewRun
@@ -39,8 +39,8 @@ def is_requested(options: dict[str, Any]) -> bool:
         if options["drop"] is not None:
             raise BadInput("--drop is an option of --plan.", hint="Add --plan, or leave out --drop.")
         return False
-    if other_options := [f"--{name.replace('_', '-')}" for name in OTHER_OPTIONS if options[name]]:
-        raise BadInput("--plan runs nothing.", hint=f"Leave out {', '.join(other_options)}.")
+    if given := list_given_options(options, OTHER_OPTIONS):
+        raise BadInput("--plan runs nothing.", hint=f"Leave out {given}.")
     if not options["evalsets"]:
         raise BadInput("Name evalsets to plan.", hint="run_evals AGENT_DIR EVALSET… --plan.")
     return True

@@ -13,9 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from evals_app.analysis import gate_settings
-from evals_app.analysis.ci_gate import COULD_NOT_RUN, NOT_RUN, Gate, GateResult, worst_exit_code
+from evals_app.analysis.ci_gate import (
+    ANY,
+    COULD_NOT_RUN,
+    NOT_RUN,
+    REGRESSION,
+    SCORES,
+    Gate,
+    GateResult,
+    worst_exit_code,
+)
 from evals_app.cli.terminal import Console
-from evals_app.metrics.gate_config import GATE, GateConfig
+from evals_app.metrics.gate_config import GATE, GateConfig, option_name
 from evals_app.models import EvalRun
 from evals_app.runs.rerun import check_confirming_repetitions
 from sessions_app.errors import BadInput
@@ -42,7 +51,7 @@ def add_result_options(add: Add) -> None:
     add("--baseline", metavar="RUN", help="compare with a run: its id, baseline (the marked one) or previous")
     add(
         "--fail-on",
-        choices=("regression", "scores", "any"),
+        choices=(REGRESSION, SCORES, ANY),
         help="exit 1 only for regressions, also for falls of scores, or also for unclear results (default: if an"
         " attempt did not pass)",
     )
@@ -52,7 +61,7 @@ def add_result_options(add: Add) -> None:
         help="do not compare an evalset that has no baseline yet (default: refuse)",
     )
     for name, setting in GateConfig.model_fields.items():
-        option = f"--{name.replace('_', '-')}"
+        option = option_name(name)
         if name == "score_tolerance":
             add(option, action="append", metavar="NAME=NUMBER", help=f"{setting.description}; repeatable")
         else:
@@ -107,8 +116,13 @@ def refuse_options(options: dict[str, Any], reason: str) -> None:
         BadInput: one is given.
     """
     names = ("baseline", "fail_on", "confirm", *GateConfig.model_fields, *FILES, "markdown")
-    if names_of_options := [f"--{name.replace('_', '-')}" for name in names if options[name]]:
-        raise BadInput(reason, hint=f"Leave out {', '.join(names_of_options)}.")
+    if given := list_given_options(options, names):
+        raise BadInput(reason, hint=f"Leave out {given}.")
+
+
+def list_given_options(options: dict[str, Any], names: Sequence[str]) -> str:
+    """Return those of some options that are given, as they are spelled, for a message; "" if there are none."""
+    return ", ".join(option_name(name) for name in names if options[name])
 
 
 def report(

@@ -54,3 +54,8 @@ class GateConfig(BaseModel):
 
 LIMITS = tuple(name for name, field in GateConfig.model_fields.items() if field.default is None)
 """Names of the limits of cost, tokens and latency."""
+
+
+def option_name(setting: str) -> str:
+    """Return the option of the command line for a setting."""
+    return f"--{setting.replace('_', '-')}"

@@ -8,6 +8,7 @@ from typing import Any
 
 from django import template
 
+from evals_app.metrics.gate_config import option_name
 from evals_app.metrics.score_text import format_score
 from evals_app.models import EvalRun
 
@@ -39,7 +40,7 @@ def gate_options(settings: Mapping[str, Any]) -> list[str]:
             [f"{key}={number:g}" for key, number in value.items()] if isinstance(value, dict) else [value]
         )
         options += [
-            f"--{name.replace('_', '-')} {number if isinstance(number, str) else f'{number:g}'}"
+            f"{option_name(name)} {number if isinstance(number, str) else f'{number:g}'}"
             for number in values
             if number is not None
         ]

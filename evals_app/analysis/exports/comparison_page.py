@@ -7,7 +7,7 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from evals_app.analysis import agent_changes, side_by_side
+from evals_app.analysis import agent_changes, baselines, side_by_side
 from evals_app.analysis.baselines import Reference
 from evals_app.analysis.case_verdicts import CaseChange, Verdict
 from evals_app.analysis.ci_gate import GateResult
@@ -49,7 +49,7 @@ def comparison_html(result: GateResult) -> str:
         "comparison": comparison,
         "changed": read_differences(reference.run, run),
         "currency": read_currency(run),
-        "one_currency": read_currency(reference.run) == read_currency(run),
+        "one_currency": baselines.has_one_currency(reference, run),
         "agents": agent_changes.read_agent_changes(comparison, redact_texts),
         "slices": read_slices(run, comparison),
         "open_cases": [_open_case(reference, run, case) for case in changed_cases[:MAX_OPEN_CASES]],

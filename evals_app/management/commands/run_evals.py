@@ -55,10 +55,13 @@ class EvalsetArgument:
 class Command(EvalsCommand):
     """Run evalsets. Exits 0 when every attempt passed, 1 when one did not, 2 when it could not run.
 
-    With `--fail-on`, exit code 1 depends on a comparison with a baseline.
+    With `--fail-on`, exit code 1 depends on a comparison with earlier runs, and 3 means that it was not possible.
     """
 
-    help = "Run evalsets against an agent. Exits 0: all passed, 1: one did not, 2: could not run."
+    help = (
+        "Run evalsets against an agent. Exits 0: all passed, 1: one did not, 2: could not run, 3: not compared with"
+        " earlier runs."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the arguments; underscores are accepted for hyphens, as in ADK's commands."""
@@ -273,9 +276,9 @@ def _restart_run(
     from evals_app.runs.writes.runs import set_parallelism
     from sessions_app.runs import lifecycle, processes
 
-    if order_options := [f"--{option.replace('_', '-')}" for option in ORDER_OPTIONS if options[option]]:
+    if given := results.list_given_options(options, ORDER_OPTIONS):
         raise BadInput(
-            f"A resumed run keeps its options: {', '.join(order_options)} cannot be given.",
+            f"A resumed run keeps its options: {given} cannot be given.",
             hint="Only --parallelism can be changed. Or start a new run of the evalset.",
         )
     if options["parallelism"] is not None:
