@@ -36,7 +36,7 @@ FIRST_WAIT, LONGEST_WAIT, TIMEOUT = 1 / 180, 1 / 6, 1 / 6
 """Waits between tries, and the time that one request may take to answer, as shares of the seconds of a command."""
 
 TRANSIENT = {408, 425, 429, 500, 502, 503, 504}
-FORBIDDEN = (
+PERMISSION_HINT = (
     "The token may not do this: see its permissions. Pull requests of forks get a token that only reads."
 )
 PAGE = 100
@@ -104,7 +104,7 @@ class Forge:
         """Return the response of the API. `token` is a header that authenticates.
 
         Raises:
-            Refused: the token may not do this, or the forge has no such thing.
+            PermissionRefused: the token may not do this, or the forge has no such thing.
             ForgeError: the forge refused, or does not answer.
         """
         data = None if body is None else json.dumps(body).encode()
@@ -113,15 +113,15 @@ class Forge:
         if token:
             request.add_unredirected_header(*token)  # downloads are redirected to other servers
         timeout = max(min(self._seconds * TIMEOUT, self._end - time.monotonic()), 0.01)
-        what = f"{method} {path.partition('?')[0]}"
+        request_name = f"{method} {path.partition('?')[0]}"
         try:
             with urlopen(request, timeout=timeout) as response:  # noqa: S310
                 return self._read_content(response)
         except HTTPError as error:
-            raise _explain_status(what, error) from error
+            raise _explain_status(request_name, error) from error
         except (OSError, HTTPException) as error:
             reason = str(getattr(error, "reason", error)) or type(error).__name__
-            raise NotAnswered(f"{what}: {reason}.") from error
+            raise NotAnswered(f"{request_name}: {reason}.") from error
 
     def _read_content(self, response: HTTPResponse) -> bytes:
         content = io.BytesIO()
@@ -134,23 +134,25 @@ class Forge:
         return content.getvalue()
 
 
-class Refused(ForgeError):
+class PermissionRefused(ForgeError):
     """The token may not do this."""
 
 
-class NotFound(Refused):
+class MissingResource(PermissionRefused):
     """The forge has no such thing, or does not show it to the token."""
 
 
-def _explain_status(what: str, error: HTTPError) -> ForgeError:
+def _explain_status(request_name: str, error: HTTPError) -> ForgeError:
     """Return the error that an HTTP status means."""
-    message = f"{what}: HTTP status {error.code}."
-    after = error.headers.get("Retry-After", "")
-    is_rate_limit = error.code == 403 and (after or error.headers.get("X-RateLimit-Remaining") == "0")
+    message = f"{request_name}: HTTP status {error.code}."
+    retry_after = error.headers.get("Retry-After", "")
+    is_rate_limit = error.code == 403 and (retry_after or error.headers.get("X-RateLimit-Remaining") == "0")
     if error.code in TRANSIENT or is_rate_limit:
-        return NotAnswered(message, float(after) if after.isdecimal() else None)
+        return NotAnswered(message, float(retry_after) if retry_after.isdecimal() else None)
     if error.code in {401, 403, 404, 410}:
-        return (NotFound if error.code in {404, 410} else Refused)(f"{message} {FORBIDDEN}")
+        return (MissingResource if error.code in {404, 410} else PermissionRefused)(
+            f"{message} {PERMISSION_HINT}"
+        )
     return ForgeError(message)
 
 
@@ -281,13 +283,13 @@ class GitLab(Forge):
         """Return the store of a job; None if the job stored none, or it has expired."""
         try:
             return self.call("GET", f"{self._project}/jobs/{job_id}/artifacts/{STORE}", self._download_token)
-        except NotFound:
+        except MissingResource:
             return None
 
     def _get_json(self, path: str) -> Any:
         try:
             return json.loads(self.call("GET", path, self._token))
-        except Refused as error:
+        except PermissionRefused as error:
             raise error if self._token else ForgeError(f"{error} Set GITLAB_TOKEN.") from error
 
 
@@ -311,7 +313,7 @@ def setting(name: str, default: str = "") -> str:
     raise ForgeError(f"{name} is not set.")
 
 
-def limit_of_seconds() -> float:
+def read_seconds_limit() -> float:
     """Return the seconds that a command may take.
 
     Raises:
@@ -377,7 +379,7 @@ def main(arguments: list[str]) -> int:
             raise NotAnswered(f"The forge's answer cannot be read ({error!r}).") from error
 
     try:
-        seconds = limit_of_seconds()
+        seconds = read_seconds_limit()
         forge = GitLab(seconds) if os.environ.get("GITLAB_CI") else GitHub(seconds)
         line, status = forge.try_until_answered(work), 0
     except (ForgeError, OSError) as error:

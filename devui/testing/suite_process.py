@@ -217,7 +217,7 @@ def _run_json(run: EvalRun, agents: AgentsFolder, gate: Gate) -> Mapping[str, An
 def _gate_json(run: EvalRun, gate: Gate) -> Mapping[str, Any]:
     from evals_app.analysis.exports.comparison_json import comparison_facts
 
-    result = gate.hold(run)
+    result = gate.judge(run)
     return {
         "status": str(result.status),
         "title": result.title,

@@ -10,7 +10,7 @@ from typing import Any
 
 from evals_app.analysis import repetitions, retries, run_summary
 from evals_app.analysis.repetitions import Repetitions
-from evals_app.analysis.retries import AttemptTries
+from evals_app.analysis.retries import TriesInRuns
 from evals_app.cases import version_contents
 from evals_app.metrics import invocations
 from evals_app.metrics.alignment import CallPair, MatchRules, align
@@ -164,7 +164,7 @@ class Detail:
     judge_usage: list[AttemptUsage] = field(default_factory=list)
     currency: str = prices.DEFAULT_CURRENCY
     replayed: ReplayComparison | None = None
-    tries: AttemptTries | None = None
+    tries: TriesInRuns | None = None
 
     @property
     def checks_wrong(self) -> int:

@@ -13,7 +13,7 @@ from evals_app.analysis import baselines
 from evals_app.analysis.baselines import MARKED_BASELINE, PREVIOUS_RUNS, Reference
 from evals_app.analysis.case_verdicts import CaseChange, Verdict
 from evals_app.analysis.comparison import Comparison
-from evals_app.analysis.gate_settings import GateSettings, describe_score_falls, exceeded_limits
+from evals_app.analysis.gate_settings import GateSettings, describe_exceeded_limits, describe_score_falls
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from evals_app.runs.attempt_status import NO_OUTCOME_TYPES
 from sessions_app.errors import NotFound
@@ -21,8 +21,8 @@ from sessions_app.presentation.name_lists import join_names
 
 REGRESSION, SCORES, ANY = "regression", "scores", "any"
 """Conditions of failure of a gate."""
-FALLS = {REGRESSION, SCORES}
-"""Conditions that accept what fails as before, so that they need earlier runs."""
+COMPARING_CONDITIONS = {REGRESSION, SCORES}
+"""Conditions that accept attempts which fail as before, so that they need earlier runs."""
 MAX_NAMED = 3
 """Cases that a title names."""
 
@@ -202,14 +202,14 @@ class Gate:
             future_run = EvalRun(evalset=evalset, created_at=time.time(), source=source)
             baselines.check_reference(future_run, self.name or MARKED_BASELINE)
 
-    def hold(self, run: EvalRun) -> GateResult:
-        """Compare an ended run with what came before; return what the gate says of it."""
+    def judge(self, run: EvalRun) -> GateResult:
+        """Compare an ended run with the earlier ones that the gate names; return what the gate says of the run."""
         if run.status in NOT_RUN:
             return GateResult(run, fails=[f"The run {run.get_status_display().lower()}. {run.error}".strip()])
-        return self.judge(run, self._find_reference(run))
+        return self.judge_against(run, self._find_reference(run))
 
-    def judge(self, run: EvalRun, reference: Reference | None) -> GateResult:
-        """Compare an ended run with what was found for it; return what the gate says of it."""
+    def judge_against(self, run: EvalRun, reference: Reference | None) -> GateResult:
+        """Compare an ended run with a reference, or with nothing; return what the gate says of the run."""
         comparison = baselines.compare_with(reference, run) if reference else None
         fails = self._find_failures(run, comparison)
         not_compared = self.not_compared or ("" if fails else self._explain_not_compared(run, comparison))
@@ -231,14 +231,14 @@ class Gate:
     @property
     def _needs_baseline(self) -> bool:
         may_be_missing = self.is_optional and self.name in {"", MARKED_BASELINE, PREVIOUS_RUNS}
-        return bool(self.name or self.fail_on in FALLS) and not may_be_missing
+        return bool(self.name or self.fail_on in COMPARING_CONDITIONS) and not may_be_missing
 
     def _find_failures(self, run: EvalRun, comparison: Comparison | None) -> list[str]:
         fails = []
         if run.status != EvalRun.Status.DONE:
             status = run.get_status_display().lower()
             fails.append(f"The run is {status}. {run.stopped_because or run.error}".strip())
-        if self.fail_on in FALLS:
+        if self.fail_on in COMPARING_CONDITIONS:
             fails += explain_lost_attempts(run)
         elif run.passed < run.total:
             fails.append(f"{run.total - run.passed} of {run.total} attempts did not pass.")
@@ -249,11 +249,11 @@ class Gate:
         settings = self.read_settings(run)
         if self.fail_on in {SCORES, ANY} and comparison:
             fails += describe_score_falls(comparison.scores, settings)
-        return fails + exceeded_limits(run, settings)
+        return fails + describe_exceeded_limits(run, settings)
 
     def _explain_not_compared(self, run: EvalRun, comparison: Comparison | None) -> str:
         """Return why a run that is judged by comparison could not be compared; "" if it could, or need not."""
-        if self.fail_on not in FALLS:
+        if self.fail_on not in COMPARING_CONDITIONS:
             return ""
         settings = self.read_settings(run)
         if run.incomplete > settings.max_incomplete * run.total:

@@ -78,7 +78,7 @@ class Comparison:
     scores: list[ScoreChange] = field(default_factory=list)
     agent_differences: list[RunDifference] | None = None
 
-    def of(self, verdict: Verdict) -> list[CaseChange]:
+    def cases_with(self, verdict: Verdict) -> list[CaseChange]:
         """Return the cases with a verdict."""
         return [case for case in self.cases if case.verdict == verdict]
 
@@ -96,7 +96,7 @@ class Comparison:
     @property
     def regressions(self) -> list[str]:
         """Reasons for a regression, one sentence each; empty without one."""
-        sentences = [f"{case.key.label}: {case.because}" for case in self.of(Verdict.REGRESSED)]
+        sentences = [f"{case.key.label}: {case.because}" for case in self.cases_with(Verdict.REGRESSED)]
         if self.whole.is_worse and self.whole.effect:
             points = abs(100 * self.whole.effect.mean)
             fallen = (
@@ -133,7 +133,7 @@ class Comparison:
         if self.regressions:
             cases = (
                 "Open the regressed cases below: both sides and the first difference are shown."
-                if self.of(Verdict.REGRESSED)
+                if self.cases_with(Verdict.REGRESSED)
                 else "No single case is proven worse, but all of them together are. Open those that fell."
             )
             return Advice(

@@ -30,14 +30,14 @@ _STEADY_LEVEL = 0.005
 """The same, in view of how much the means of runs vary on either side of the change."""
 
 
-class Counts(NamedTuple):
+class OutcomeCounts(NamedTuple):
     """Passes and outcomes of a case in a run; of several runs, as numbers of independent outcomes."""
 
     passed: int
     total: int
 
 
-Series = Sequence[Counts]
+Series = Sequence[OutcomeCounts]
 """Outcomes of a case by run, the newest first."""
 
 
@@ -79,10 +79,10 @@ def effective_total(total: int, correlation: float) -> float:
     return total / (1 + (total - 1) * correlation) if total else 0.0
 
 
-def effective_counts(series: Series, correlation: float) -> Counts:
+def effective_counts(series: Series, correlation: float) -> OutcomeCounts:
     """Return the outcomes of runs as independent ones, rounded to whole numbers."""
     if not correlation:
-        return Counts(sum(counts.passed for counts in series), sum(counts.total for counts in series))
+        return OutcomeCounts(sum(counts.passed for counts in series), sum(counts.total for counts in series))
     weights = [effective_total(counts.total, correlation) for counts in series]
     passes = math.fsum(
         weight * counts.passed / counts.total
@@ -90,7 +90,7 @@ def effective_counts(series: Series, correlation: float) -> Counts:
         if counts.total
     )
     total = max(1, round(math.fsum(weights)))
-    return Counts(min(total, round(passes)), total)
+    return OutcomeCounts(min(total, round(passes)), total)
 
 
 def cut_at_change(series: Series, correlation: float) -> int:

@@ -123,7 +123,7 @@ def describe_score_falls(scores: Sequence[ScoreChange], settings: GateSettings) 
     ]
 
 
-def exceeded_limits(run: EvalRun, settings: GateSettings) -> list[str]:
+def describe_exceeded_limits(run: EvalRun, settings: GateSettings) -> list[str]:
     """Return a sentence for each limit of cost, tokens or latency that a run exceeds or that cannot be checked."""
     if not settings.has_limits:
         return []

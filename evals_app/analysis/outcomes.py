@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from evals_app.analysis.change_tests import OutcomeTable
-from evals_app.analysis.dependence import Counts, cut_at_change, effective_counts, find_run_change
+from evals_app.analysis.dependence import OutcomeCounts, cut_at_change, effective_counts, find_run_change
 
 MIN_COVERAGE = 0.8
 """Share of the compared cases that an earlier run must have to say how much runs vary."""
@@ -61,9 +61,9 @@ class Outcomes:
     incomparable: str = ""
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> OutcomeCounts:
         """The outcomes as numbers."""
-        return Counts(self.passed, self.outcome_count)
+        return OutcomeCounts(self.passed, self.outcome_count)
 
     @property
     def outcome_count(self) -> int:
@@ -91,9 +91,9 @@ class PastRun:
     run: str = ""
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> OutcomeCounts:
         """The outcomes as numbers."""
-        return Counts(self.passed, self.passed + self.failed)
+        return OutcomeCounts(self.passed, self.passed + self.failed)
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Earlier:
     `correlation` is that of repetitions of one run (`dependence`): with it, outcomes count as fewer independent ones.
     """
 
-    by_run: Sequence[Counts]
+    by_run: Sequence[OutcomeCounts]
     run_ids: Sequence[str]
     correlation: float = 0.0
 
@@ -145,19 +145,19 @@ class Earlier:
         return f"baseline and {self.runs} earlier run{'s' * (self.runs > 1)}"
 
     @property
-    def effective(self) -> Counts:
+    def effective(self) -> OutcomeCounts:
         """The outcomes as independent ones."""
         return effective_counts(self.by_run, self.correlation)
 
-    def compare_with(self, counts: Counts) -> OutcomeTable:
+    def compare_with(self, counts: OutcomeCounts) -> OutcomeTable:
         """Return the table of outcomes now against all earlier ones."""
         return self._table(counts, self.by_run)
 
-    def confirm_with(self, counts: Counts) -> OutcomeTable:
+    def confirm_with(self, counts: OutcomeCounts) -> OutcomeTable:
         """Return the table of fresh outcomes against the history, which did not raise the suspicion."""
         return self._table(counts, self.by_run[1:])
 
-    def _table(self, counts: Counts, by_run: Sequence[Counts]) -> OutcomeTable:
+    def _table(self, counts: OutcomeCounts, by_run: Sequence[OutcomeCounts]) -> OutcomeTable:
         return OutcomeTable(
             *effective_counts([counts], self.correlation), *effective_counts(by_run, self.correlation)
         )

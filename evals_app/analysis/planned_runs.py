@@ -10,7 +10,7 @@ from evals_app.analysis import baselines, power
 from evals_app.analysis.baselines import Reference
 from evals_app.analysis.comparability import read_cases, read_sameness
 from evals_app.analysis.comparison import collect_all_earlier, refuse_run
-from evals_app.analysis.dependence import Counts
+from evals_app.analysis.dependence import OutcomeCounts
 from evals_app.analysis.outcomes import CaseKey, Outcomes
 from evals_app.analysis.power import Power
 from evals_app.models import EvalRun
@@ -59,7 +59,7 @@ def plan_run(planned: NewRun, *, baseline_name: str = "", drop: float = power.DE
         cases[index].key: Outcomes(read_sameness(run, cases[index].digest)) for index, _ in planned.cases
     }
     refusal = refuse_run(reference.outcomes.values(), "before") if reference else ""
-    earlier: dict[CaseKey, Counts | None] = dict.fromkeys(outcomes)
+    earlier: dict[CaseKey, OutcomeCounts | None] = dict.fromkeys(outcomes)
     correlation = 0.0
     if reference and not refusal:
         found, correlation = _collect_earlier(run, reference, outcomes)
@@ -70,7 +70,7 @@ def plan_run(planned: NewRun, *, baseline_name: str = "", drop: float = power.DE
 
 def _collect_earlier(
     run: EvalRun, reference: Reference, planned: dict[CaseKey, Outcomes]
-) -> tuple[dict[CaseKey, Counts], float]:
+) -> tuple[dict[CaseKey, OutcomeCounts], float]:
     """Return the outcomes that cases will be tested against, as independent ones, and the correlation in a run.
 
     Cases that the baseline does not have, or that were changed since, are left out.

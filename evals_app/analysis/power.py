@@ -20,7 +20,7 @@ from evals_app.analysis.change_tests import (
     probability_of_fewer,
     probability_of_fewer_in_all,
 )
-from evals_app.analysis.dependence import Counts, effective_total
+from evals_app.analysis.dependence import OutcomeCounts, effective_total
 from evals_app.analysis.outcomes import CaseKey
 from evals_app.analysis.whole_run import DEFAULT_LEVEL
 from sessions_app.errors import BadInput
@@ -59,7 +59,7 @@ class Shortage:
     """
 
     key: CaseKey
-    earlier: Counts | None
+    earlier: OutcomeCounts | None
     repetitions: int | None
     earlier_needed: int | None
 
@@ -136,7 +136,7 @@ class Power:
 
 
 def plan_power(
-    earlier: Mapping[CaseKey, Counts | None],
+    earlier: Mapping[CaseKey, OutcomeCounts | None],
     num_runs: int,
     drop: float = DEFAULT_DROP,
     level: float = DEFAULT_LEVEL,
@@ -220,7 +220,7 @@ def _has_fewer_in_all(tables: Sequence[OutcomeTable], limit: float) -> bool:
 class _Simulation:
     """Simulated runs of cases with these earlier outcomes. The seed is fixed: equal questions get equal answers."""
 
-    def __init__(self, earlier: Sequence[Counts], draws: int, level: float) -> None:
+    def __init__(self, earlier: Sequence[OutcomeCounts], draws: int, level: float) -> None:
         self._earlier, self._draws, self._level = earlier, draws, level
         overall = (sum(outcomes.passed for outcomes in earlier) + 0.5) / (
             sum(outcomes.total for outcomes in earlier) + 1
@@ -260,7 +260,7 @@ class _Simulation:
 
 
 def _find_shortages(
-    earlier: Mapping[CaseKey, Counts | None], num_runs: int, limit: float
+    earlier: Mapping[CaseKey, OutcomeCounts | None], num_runs: int, limit: float
 ) -> Iterator[Shortage]:
     """Yield the cases that cannot regress even if they always fail, while all others stay as they were."""
     unchanged = {

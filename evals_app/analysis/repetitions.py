@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from evals_app.analysis import baselines, statistics
 from evals_app.analysis.case_verdicts import CaseChange
 from evals_app.analysis.comparability import read_cases
-from evals_app.analysis.dependence import Counts, cut_at_change
+from evals_app.analysis.dependence import OutcomeCounts, cut_at_change
 from evals_app.analysis.outcomes import CaseKey, PastRun, Sameness
 from evals_app.analysis.run_summary import Column, columns_of
 from evals_app.analysis.statistics import Rate, Spread
@@ -33,28 +33,28 @@ class VersionOutcomes:
     `since_change` is the number of the newest runs since its pass rate visibly changed; all of them if it did not.
     """
 
-    by_run: Sequence[Counts]
+    by_run: Sequence[OutcomeCounts]
     since_change: int
 
     @property
-    def newest(self) -> Counts:
+    def newest(self) -> OutcomeCounts:
         """Outcomes since the pass rate changed."""
         return _sum_counts(self.by_run[: self.since_change])
 
     @property
-    def older(self) -> Counts:
+    def older(self) -> OutcomeCounts:
         """Outcomes before the pass rate changed."""
         return _sum_counts(self.by_run[self.since_change :])
 
     @property
-    def mixed(self) -> Counts:
+    def mixed(self) -> OutcomeCounts:
         """Different outcomes to which the case came while its pass rate stayed; none if it did not."""
         mixed = (counts for counts in (self.newest, self.older) if 0 < counts.passed < counts.total)
-        return next(mixed, Counts(0, 0))
+        return next(mixed, OutcomeCounts(0, 0))
 
 
-def _sum_counts(by_run: Sequence[Counts]) -> Counts:
-    return Counts(sum(counts.passed for counts in by_run), sum(counts.total for counts in by_run))
+def _sum_counts(by_run: Sequence[OutcomeCounts]) -> OutcomeCounts:
+    return OutcomeCounts(sum(counts.passed for counts in by_run), sum(counts.total for counts in by_run))
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def of_case(run: EvalRun, case_index: int) -> Repetitions:
 
 
 def _group_by_version(past_runs: Sequence[PastRun]) -> list[VersionOutcomes]:
-    by_version: dict[Sameness, list[Counts]] = {}
+    by_version: dict[Sameness, list[OutcomeCounts]] = {}
     for past in past_runs:
         by_version.setdefault(past.same, []).append(past.counts)
     return [VersionOutcomes(by_run, cut_at_change(by_run, 0.0)) for by_run in by_version.values()]

@@ -13,12 +13,12 @@ from evals_app.runs import attempt_status, rerun
 
 Status = EvalAttempt.Status
 
-AttemptPlace = tuple[int, int]
+AttemptPosition = tuple[int, int]
 """Position of the case, and repetition: what an attempt has in common with its later tries."""
 
 
 @dataclass(frozen=True)
-class Retries:
+class RunRetries:
     """Runs that tried attempts of a run again, the oldest first.
 
     Attributes:
@@ -35,19 +35,19 @@ class Retries:
         return f"{self.passed:,} of {self.run.total:,} after retries, {self.run.passed:,} at first"
 
 
-def find_retries(run: EvalRun) -> Retries | None:
+def find_retries(run: EvalRun) -> RunRetries | None:
     """Return the retries of a run's attempts, or None."""
     runs = list(run.repeated_by.filter(source=RETRY).defer("config", "traceback").order_by("created_at"))
     if not runs:
         return None
     has_passed = Q(status=Status.PASSED) | Q(passed_later=True)
     passed = attempt_status.annotate_later_passes(run.attempts.all()).filter(has_passed).count()
-    return Retries(run, runs, passed)
+    return RunRetries(run, runs, passed)
 
 
-def read_later_tries(run: EvalRun) -> Mapping[AttemptPlace, Sequence[EvalAttempt]]:
+def read_later_tries(run: EvalRun) -> Mapping[AttemptPosition, Sequence[EvalAttempt]]:
     """Return the later tries of each attempt of a run that has some, the oldest first."""
-    tries: dict[AttemptPlace, list[EvalAttempt]] = defaultdict(list)
+    tries: dict[AttemptPosition, list[EvalAttempt]] = defaultdict(list)
     for row in _query_later_tries(run.pk):
         tries[row.case_index, row.repetition].append(row)
     return tries
@@ -68,16 +68,16 @@ def _query_later_tries(first_run_id: str) -> QuerySet[EvalAttempt]:
 
 
 @dataclass(frozen=True)
-class AttemptTries:
+class TriesInRuns:
     """The try of an attempt that counts, and its later ones in other runs, the oldest first."""
 
     first: EvalAttempt
     later: Sequence[EvalAttempt]
 
 
-def find_tries(attempt: EvalAttempt) -> AttemptTries | None:
+def find_tries(attempt: EvalAttempt) -> TriesInRuns | None:
     """Return the tries of an attempt, or of the attempt that it retries. None if it has no later ones."""
     same_attempts = EvalAttempt.objects.filter(case_index=attempt.case_index, repetition=attempt.repetition)
     first = same_attempts.filter(run=rerun.find_first_run_id(attempt.run)).defer("actual").first()
     later_tries = find_later_tries(first) if first else ()
-    return AttemptTries(first, later_tries) if first and later_tries else None
+    return TriesInRuns(first, later_tries) if first and later_tries else None

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db.models import Avg, Count, Min, Q, Sum
 
-from evals_app.analysis.latency import Latency, measure_latency
+from evals_app.analysis.latency import LatencyPercentiles, measure_latency
 from evals_app.metrics.metric import label_of
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.attempt_status import LOST_REASONS
@@ -94,7 +94,7 @@ class Summary:
     means: list[tuple[Column, float | None]] = field(default_factory=list)
     reasons: list[Reason] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
-    latency: Latency | None = None
+    latency: LatencyPercentiles | None = None
 
     @property
     def tokens(self) -> int:

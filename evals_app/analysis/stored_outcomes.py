@@ -19,7 +19,7 @@ from evals_app.analysis.comparability import (
     read_judging,
     read_sameness,
 )
-from evals_app.analysis.dependence import Counts
+from evals_app.analysis.dependence import OutcomeCounts
 from evals_app.analysis.outcomes import CaseKey, Outcomes, PastRun, Sameness
 from evals_app.analysis.statistics import mean_if_known
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
@@ -133,7 +133,7 @@ def find_cases_of_added_metrics(run: EvalRun, basis: Basis) -> dict[CaseKey, str
 class Numbers(NamedTuple):
     """Outcomes of a case in a run, attempts that models, judges or the database lost, and all attempts."""
 
-    counts: Counts = Counts(0, 0)
+    counts: OutcomeCounts = OutcomeCounts(0, 0)
     lost: int = 0
     attempts: int = 0
 
@@ -147,7 +147,9 @@ class EarlierRuns:
         self._later = later
         self._judging = read_judging(later.config)
 
-    def counts(self, run: EvalRun, key: CaseKey, data: str, basis: Basis | None = None) -> Counts | None:
+    def counts(
+        self, run: EvalRun, key: CaseKey, data: str, basis: Basis | None = None
+    ) -> OutcomeCounts | None:
         """Return passes and outcomes of a case in one of the runs; None without any, or if it cannot be compared.
 
         Args:
@@ -166,19 +168,19 @@ class EarlierRuns:
         lost = sum(number.lost for number in numbers)
         return lost > largest_share * sum(number.attempts for number in numbers)
 
-    def _count(self, run: EvalRun, index: int, basis: Basis | None) -> Counts:
+    def _count(self, run: EvalRun, index: int, basis: Basis | None) -> OutcomeCounts:
         judging = read_judging(run.config)
         if basis is None and judging == self._judging:
             return self._numbers.get((run.pk, index), Numbers()).counts
         own_basis = find_basis(judging, self._judging)
         wanted = self._judging.thresholds if basis is None else basis
         if own_basis is None or not wanted.keys() <= own_basis.keys():
-            return Counts(0, 0)
+            return OutcomeCounts(0, 0)
         verdicts = [
             judge_again(status, error_type, self._scores.get(attempt, {}), wanted)
             for attempt, status, error_type in self._attempts.get((run.pk, index), ())
         ]
-        return Counts(verdicts.count(True), verdicts.count(True) + verdicts.count(False))
+        return OutcomeCounts(verdicts.count(True), verdicts.count(True) + verdicts.count(False))
 
     @cached_property
     def _positions(self) -> dict[str, dict[tuple[CaseKey, str], int]]:
@@ -199,7 +201,7 @@ class EarlierRuns:
             total=Count("pk"),
         )
         return {
-            (run, index): Numbers(Counts(passed, judged), lost, total)
+            (run, index): Numbers(OutcomeCounts(passed, judged), lost, total)
             for run, index, passed, judged, lost, total in counted
         }
 

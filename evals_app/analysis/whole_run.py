@@ -9,7 +9,7 @@ from statistics import NormalDist, fmean
 
 from evals_app.analysis import statistics
 from evals_app.analysis.change_tests import OutcomeTable, probability_of_fewer_in_all
-from evals_app.analysis.dependence import Counts, Dependence, UsualRange, effective_total, predict_run
+from evals_app.analysis.dependence import Dependence, OutcomeCounts, UsualRange, effective_total, predict_run
 from evals_app.analysis.outcomes import Earlier, measure_deviations
 from evals_app.analysis.statistics import Effect
 
@@ -80,7 +80,7 @@ class Whole:
 
 
 def judge_whole(
-    cases: Sequence[tuple[Counts, Earlier]], level: float, refusal: str, dependence: Dependence
+    cases: Sequence[tuple[OutcomeCounts, Earlier]], level: float, refusal: str, dependence: Dependence
 ) -> Whole:
     """Judge all comparable cases together, each against its own earlier outcomes."""
     differences = [now.passed / now.total - earlier.rate for now, earlier in cases]
@@ -108,7 +108,7 @@ def judge_whole(
 
 
 def _probabilities_of_dependent(
-    cases: Sequence[tuple[Counts, Earlier]], correlation: float
+    cases: Sequence[tuple[OutcomeCounts, Earlier]], correlation: float
 ) -> tuple[float, float]:
     """Return the probabilities of so few and of so many passes in all cases, if repetitions resemble each other.
 

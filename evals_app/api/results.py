@@ -109,9 +109,9 @@ async def get_prices(request: HttpRequest) -> dict[str, Any]:
 
 
 def _compare_run(run_id: str, against: str) -> dict[str, Any]:
-    return comparison_json.comparison_facts(Gate(against, REGRESSION).hold(run_summary.find_run(run_id)))
+    return comparison_json.comparison_facts(Gate(against, REGRESSION).judge(run_summary.find_run(run_id)))
 
 
 def _comparison_html(run_id: str, against: str) -> str:
     run = run_summary.find_run(run_id)
-    return comparison_page.comparison_html(Gate(against, REGRESSION).hold(run))
+    return comparison_page.comparison_html(Gate(against, REGRESSION).judge(run))

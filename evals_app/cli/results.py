@@ -142,7 +142,7 @@ def report(
     for run in runs:
         console.write_retries(run)
     gate = replace(gate, not_compared=not_compared)
-    results = [gate.hold(run) for run in runs]
+    results = [gate.judge(run) for run in runs]
     _write_files(results, options, console)
     if any(run.status in NOT_RUN for run in runs):
         return COULD_NOT_RUN
@@ -162,7 +162,7 @@ def write_stopped_runs(runs: Sequence[EvalRun], options: dict[str, Any], console
     results = []
     for run in runs:
         if run.status == EvalRun.Status.DONE:
-            results.append(NO_GATE.hold(run))
+            results.append(NO_GATE.judge(run))
         else:
             why = f"The run was stopped: {run.cancelled:,} of {run.total:,} attempts were cancelled."
             results.append(GateResult(run, fails=[why]))

@@ -38,7 +38,9 @@ def compare(request: HttpRequest, run_id: str) -> HttpResponse:
     reference = baselines.find_reference(run, request.GET.get("with", ""))
     context: dict[str, object] = {"run": run, "offered": baselines.list_comparable_runs(run)}
     if reference is not None:
-        context |= _comparison_context(request, Gate(reference.name, REGRESSION).judge(run, reference))
+        context |= _comparison_context(
+            request, Gate(reference.name, REGRESSION).judge_against(run, reference)
+        )
     return render_partial(request, "devui/evals/compare.html", context, partial="cases")
 
 
@@ -56,7 +58,7 @@ def export(request: HttpRequest, run_id: str) -> HttpResponse:
             f"{run.evalset.evalset_id} has no other finished run to compare with.",
             hint="Run the evalset again.",
         )
-    page = comparison_page.comparison_html(Gate(reference.name, REGRESSION).judge(run, reference))
+    page = comparison_page.comparison_html(Gate(reference.name, REGRESSION).judge_against(run, reference))
     return download_page(page, f"eval-compare-{reference.run.pk}-{run.pk}")
 
 

@@ -67,13 +67,13 @@ def _detail(eval_run: EvalRun, attempt: str) -> attempt_detail.Detail | None:
 
 EXPORTS: dict[str, tuple[str, str, Callable[[list[EvalRun]], str]]] = {
     "json": ("json", "application/json", run_json.as_json),
-    "junit": ("xml", "application/xml", lambda runs: junit.as_junit([Gate().hold(run) for run in runs])),
+    "junit": ("xml", "application/xml", lambda runs: junit.as_junit([Gate().judge(run) for run in runs])),
     "csv": ("csv", "text/csv; charset=utf-8", run_csv.as_csv),
     "html": ("html", "text/html; charset=utf-8", html_page.as_html),
     "markdown": (
         "md",
         "text/markdown; charset=utf-8",
-        lambda runs: markdown.as_markdown([Gate().hold(run) for run in runs]),
+        lambda runs: markdown.as_markdown([Gate().judge(run) for run in runs]),
     ),
     "adk": ("evalset_result.json", "application/json", lambda runs: adk_result_json.result_file(runs[0])),
 }

@@ -182,12 +182,12 @@ def test_run_of_untagged_cases_has_no_slices(db):
 def test_slice_without_outcomes_says_so(db):
     run = stored_runs.run(stored_runs.version(tagged_cases()), {"b": [passing()]})
     run.attempts.update(status="incomplete")
-    assert "- `billing`: 1 case, none with an outcome" in as_markdown([Gate().hold(run)])
+    assert "- `billing`: 1 case, none with an outcome" in as_markdown([Gate().judge(run)])
 
 
 def test_slices_are_in_summary_json_and_report(two_runs):
     then, now = two_runs
-    summary = as_markdown([Gate(then.pk, "regression").hold(now)])
+    summary = as_markdown([Gate(then.pk, "regression").judge(now)])
     assert "- `billing`: 2 cases, 25 % passed (3 % to 80 %); 100 % earlier" in summary
     facts = json.loads(run_json.as_json([now]))["runs"][0]["slices"]
     assert [(fact["tag"], fact["cases"], fact["passed"], fact["before"]) for fact in facts] == [
@@ -195,7 +195,7 @@ def test_slices_are_in_summary_json_and_report(two_runs):
         ("edge case", 1, 0.5, None),
         ("untagged", 1, 1.0, None),
     ]
-    compared = comparison_json.comparison_facts(Gate(then.pk).hold(now))["slices"]
+    compared = comparison_json.comparison_facts(Gate(then.pk).judge(now))["slices"]
     assert (compared[0]["compared"], compared[0]["before"], compared[0]["after"]) == (2, 1.0, 0.25)
     assert "edge case" in html_page.as_html([now])
 

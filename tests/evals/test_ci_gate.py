@@ -106,12 +106,12 @@ def test_run_that_was_not_judged_is_not_compared(store):
     run.attempts.update(status="incomplete")
     run.refresh_from_db()
     gate = Gate(then.pk, "regression")
-    result = gate.hold(run)
+    result = gate.judge(run)
     assert (result.fails, result.status, result.exit_code) == ([], "not compared", 3)
     assert result.not_compared.startswith("1 of 1 attempts are incomplete: ")
     EvalRun.objects.filter(pk=run.pk).update(status="cancelled")
     run.refresh_from_db()
-    assert gate.hold(run).fails == ["The run is cancelled."]
+    assert gate.judge(run).fails == ["The run is cancelled."]
 
 
 def test_unclear_cases_are_listed_although_the_build_passes(store, echo):

@@ -234,7 +234,7 @@ def test_run_as_a_whole_regresses_by_many_small_drops():
     assert (result.whole.cases, result.whole.worse, result.whole.better) == (20, 12, 0)
     assert result.whole.probability == pytest.approx(2 / 2**12)
     assert result.whole.is_worse
-    assert not result.of(Verdict.REGRESSED)
+    assert not result.cases_with(Verdict.REGRESSED)
     assert result.regressions == [
         "The run as a whole: the pass rate fell by 60.0 points over 20 cases, 12 of them fell"
         " (p = 0.00049, exact permutation test of all cases)."

@@ -29,8 +29,8 @@ def web(settings, folder):
     return Client()
 
 
-def hold(then, now):
-    return Gate(then.pk).hold(now)
+def judge(then, now):
+    return Gate(then.pk).judge(now)
 
 
 def compare(before, after, *names):
@@ -100,7 +100,7 @@ def test_page_counts_what_it_leaves_out():
     turns += [turn("Paris", "x")] * comparison_page.MAX_TURNS
     names = [f"case {number}" for number in range(comparison_page.MAX_OPEN_CASES + 2)]
     runs = compare([passing()], [Outcome("failed", actual=turns)], *names)
-    text = parse(comparison_html(hold(*runs)).encode()).text
+    text = parse(comparison_html(judge(*runs)).encode()).text
     assert "Both sides of 2 more cases that changed are left out." in text
     for words in ("1 more turn left out", "3 more calls left out", "7 more characters left out"):
         assert words in text
@@ -111,7 +111,7 @@ def test_queries_do_not_grow_with_cases():
     for count in (comparison_page.MAX_OPEN_CASES + 1, 2 * comparison_page.MAX_OPEN_CASES):
         runs = compare([passing()], [failing()], *(f"case {number}" for number in range(count)))
         with CaptureQueriesContext(connection) as captured:
-            comparison_html(hold(*runs))
+            comparison_html(judge(*runs))
         counts.append(len(captured))
     assert counts[0] == counts[1]
     assert counts[0] <= 20 + 10 * comparison_page.MAX_OPEN_CASES

@@ -146,7 +146,7 @@ def test_comparison_page_offers_to_repeat_and_says_what_to_do(suspicious):
     page = Client().get(f"/evals/runs/{now.pk}/compare/?with={then.pk}").content.decode()
     assert "This run is worse than the earlier ones." in page
     assert "0 of 5 attempts passed." in page
-    assert baselines.compare_runs(then, now).of(Verdict.REGRESSED)
+    assert baselines.compare_runs(then, now).cases_with(Verdict.REGRESSED)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_advice_opens_fallen_cases_if_only_the_whole_is_worse(db):
     then = stored_runs.run(version, {name: [passing()] for name in names}, code="v1")
     now = stored_runs.run(version, {name: [failing()] for name in names}, code="v2")
     result = baselines.compare_runs(then, now)
-    assert not result.of(Verdict.REGRESSED)
+    assert not result.cases_with(Verdict.REGRESSED)
     assert result.advice.text.startswith(
         "What differs: code. No single case is proven worse, but all of them"
     )

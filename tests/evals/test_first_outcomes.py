@@ -97,7 +97,7 @@ def test_later_tries_enter_no_rate_history_trend_or_gate(first):
     changes = {change.key.id: change for change in baselines.compare_runs(before, later).cases}
     assert changes["b"].earlier.by_run == [(1, 1), (1, 2)]
     assert changes["c"].earlier.by_run == [(1, 1), (0, 1)]
-    assert Gate().hold(first).fails == ["3 of 6 attempts did not pass."]
+    assert Gate().judge(first).fails == ["3 of 6 attempts did not pass."]
     assert progress.newest_runs(EvalSet.objects.all())[first.evalset_id] == later
 
 
@@ -183,7 +183,7 @@ def test_exports_show_later_tries_beside_first_outcomes(first):
     [_, again] = retry(first, {("c", 2): UNAVAILABLE, ("b", 1): passing(), ("c", 1): failing()})
     first = rerun.reload_run(first.pk)
     text = "4 of 6 after retries, 3 at first"
-    assert text in markdown.as_markdown([Gate().hold(first)])
+    assert text in markdown.as_markdown([Gate().judge(first)])
     assert text in html_page.as_html([first])
     [data] = json.loads(run_json.as_json([first]))["runs"]
     assert data["retries"] == {"passed": 4, "runs": [again.pk]}

@@ -200,7 +200,7 @@ def test_environment_variable_that_the_agent_reads_is_named(project, monkeypatch
     assert says_failed(result)
     assert "What differs: environment." in result.comment
     facts = comparison_json.comparison_facts(
-        Gate("previous", REGRESSION).hold(EvalRun.objects.latest("created_at"))
+        Gate("previous", REGRESSION).judge(EvalRun.objects.latest("created_at"))
     )
     [difference] = facts["differences"]
     assert (difference["what"], difference["before"]) == ("environment", "GATE_STYLE")
@@ -420,7 +420,7 @@ def test_page_and_api_say_the_same(project, client):
     result = project.judge_now()
     run = EvalRun.objects.latest("created_at")
     page = client.get(f"/evals/runs/{run.pk}/compare/?with=previous").content.decode()
-    facts = comparison_json.comparison_facts(Gate("previous", REGRESSION).hold(run))
+    facts = comparison_json.comparison_facts(Gate("previous", REGRESSION).judge(run))
     assert result.title in page
     assert "an external cause" in page
     assert (facts["title"], facts["exit_code"], facts["cause"]) == (

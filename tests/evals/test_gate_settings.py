@@ -11,7 +11,7 @@ from google.adk.evaluation.eval_config import get_evaluation_criteria_or_default
 from evals_app.analysis import baselines
 from evals_app.analysis.ci_gate import Gate
 from evals_app.analysis.exports.markdown import as_markdown
-from evals_app.analysis.gate_settings import GateSettings, exceeded_limits, read_options
+from evals_app.analysis.gate_settings import GateSettings, describe_exceeded_limits, read_options
 from evals_app.analysis.run_differences import read_differences
 from evals_app.analysis.statistics import percentile
 from evals_app.metrics import config as configs
@@ -43,7 +43,7 @@ def change_attempts(run, case_id, **columns):
 
 
 def excesses(run, **settings):
-    return exceeded_limits(run, GateSettings(**settings))
+    return describe_exceeded_limits(run, GateSettings(**settings))
 
 
 def answering(score):
@@ -206,17 +206,17 @@ def test_proven_fall_of_scores_fails_the_gate(db):
     sentence = (
         "response_match_score fell from 0.95 to 0.85 over 12 cases (p = 0.00098), more than the tolerance of"
     )
-    assert Gate(then.pk, "regression").hold(now).fails == []
-    assert Gate(then.pk, "scores").hold(now).fails == [f"{sentence} 0."]
+    assert Gate(then.pk, "regression").judge(now).fails == []
+    assert Gate(then.pk, "scores").judge(now).fails == [f"{sentence} 0."]
     for tolerance, fails in ((0.02, [f"{sentence} 0.02."]), (0.1, [])):
         gate = Gate(then.pk, "scores", settings={"score_tolerance": {"response_match_score": tolerance}})
-        assert gate.hold(now).fails == fails
+        assert gate.judge(now).fails == fails
 
 
 def test_scores_of_a_configuration_have_its_tolerance(db):
     gate = {"score_tolerance": {"response_match_score": 0.2}}
     then, now = scored_runs(0.95, 0.85, {"criteria": CRITERIA, "devui_gate": gate})
-    assert Gate(then.pk, "scores").hold(now).fails == []
+    assert Gate(then.pk, "scores").judge(now).fails == []
 
 
 def test_proven_fall_of_scores_is_no_reason_to_do_nothing(db):
@@ -234,10 +234,10 @@ def test_gate_on_scores_needs_a_baseline(store, echo):
 
 def test_summary_has_a_line_per_metric_with_and_without_a_baseline(db):
     then, now = scored_runs(0.95, 0.85)
-    summary = as_markdown([Gate(then.pk, "scores").hold(now)])
+    summary = as_markdown([Gate(then.pk, "scores").judge(now)])
     assert "- `response_match_score`: 0.95 → 0.85, worse (mean of 12 cases, p = 0.00098)" in summary
     assert "- `tool_trajectory_avg_score`: 1 → 1, no significant change (mean of 12 cases, p = 1)" in summary
-    assert "- `response_match_score`: mean 0.95" in as_markdown([Gate().hold(then)])
+    assert "- `response_match_score`: mean 0.95" in as_markdown([Gate().judge(then)])
     assert "latency of an attempt p50 " in summary
 
 

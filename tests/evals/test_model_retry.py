@@ -283,8 +283,8 @@ async def test_refused_attempts_count_in_no_rate_or_test(play):
             evalset=only.evalset, version=only.version, config=only.config, created_at=time.time()
         )
         assert baselines.find_reference(later).runs == [before], "runs that lost attempts are passed over"
-        held = Gate(before.pk, "regression").hold(after)
-        [lost] = held.fails
+        result = Gate(before.pk, "regression").judge(after)
+        [lost] = result.fails
         assert lost.startswith(
             "2 of 6 attempts have no outcome: what they ran on failed. The first: fails could"
         )

@@ -9,7 +9,7 @@ import pytest
 from evals_app.analysis import baselines, planned_runs
 from evals_app.analysis.change_tests import OutcomeTable, adjust_for_many, adjust_smallest
 from evals_app.analysis.comparison import compare
-from evals_app.analysis.dependence import Counts
+from evals_app.analysis.dependence import OutcomeCounts
 from evals_app.analysis.outcomes import CaseKey, Outcomes, Sameness
 from evals_app.analysis.power import is_regression, plan_power
 from evals_app.models import EvalAttempt, EvalRun
@@ -24,7 +24,7 @@ THEN, NOW = Sameness("a", "m", "d", "j"), Sameness("b", "m", "d", "j")
 
 
 def earlier(passed, total, cases=20):
-    return {CaseKey(str(number)): Counts(passed, total) for number in range(cases)}
+    return {CaseKey(str(number)): OutcomeCounts(passed, total) for number in range(cases)}
 
 
 def random_tables(rng):
@@ -92,9 +92,9 @@ def test_many_cases_get_fewer_draws_and_say_the_precision():
 def test_case_that_cannot_regress_says_what_it_needs():
     cases = {
         CaseKey("new"): None,
-        CaseKey("short"): Counts(1, 1),
-        CaseKey("failing"): Counts(0, 6),
-        CaseKey("long"): Counts(90, 90),
+        CaseKey("short"): OutcomeCounts(1, 1),
+        CaseKey("failing"): OutcomeCounts(0, 6),
+        CaseKey("long"): OutcomeCounts(90, 90),
     }
     remedies = {shortage.key.id: shortage.remedy for shortage in plan_power(cases, 3).shortages}
     assert remedies == {
@@ -150,7 +150,7 @@ def test_plan_counts_the_baseline_and_its_history(store):
     plan = planned_runs.plan_run(planned_run(newest))
     assert (plan.reference.run, plan.power.cases, plan.power.comparable) == (newest, 3, 3)
     assert plan.power.shortages == planned_runs.plan_run(planned_run(first)).power.shortages
-    assert plan.power.shortages[0].earlier == Counts(5, 6)
+    assert plan.power.shortages[0].earlier == OutcomeCounts(5, 6)
     EvalRun.objects.filter(pk=first.pk).update(baseline=True)
     assert planned_runs.plan_run(planned_run(newest)).reference.run == first
     named = planned_runs.plan_run(planned_run(newest), baseline_name=newest.pk)

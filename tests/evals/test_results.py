@@ -199,7 +199,7 @@ def test_a_run_is_compared_with_another_case_by_case():
         "new": Verdict.NEW,
         "changed": Verdict.NOT_COMPARABLE,
     }
-    fallen = comparison.of(Verdict.REGRESSED)[0]
+    fallen = comparison.cases_with(Verdict.REGRESSED)[0]
     assert fallen.after is not None
     assert EvalAttempt.objects.get(pk=fallen.after.attempt).run_id == after.pk
     assert [item.what for item in read_differences(before, after)] == ["code", "evalset"]
@@ -261,7 +261,7 @@ def test_confirmation_decides_an_unclear_case():
     confirmation = stored_runs.run(of, {"a": [failing()] * 5}, code="v2")
     EvalRun.objects.filter(pk=confirmation.pk).update(source=CONFIRMATION, repeats=after)
     changes = baselines.compare_runs(before, after)
-    assert [(change.key.id, change.verdict) for change in changes.of(Verdict.REGRESSED)] == [
+    assert [(change.key.id, change.verdict) for change in changes.cases_with(Verdict.REGRESSED)] == [
         ("a", Verdict.REGRESSED)
     ]
     assert changes.to_confirm == []
@@ -324,7 +324,7 @@ def test_all_pages_ignore_leftovers_of_a_dead_process():
     assert (points[run.pk], points[before.pk]) == (1.0, 2 / 3)
     [facts] = json.loads(run_json.as_json([run]))["runs"]
     assert (facts["rate"]["cases"], facts["rate"]["passed"]) == (1, 1.0)
-    exported = comparison_json.comparison_facts(Gate(before.pk).hold(run))
+    exported = comparison_json.comparison_facts(Gate(before.pk).judge(run))
     assert exported["cases"][0]["after"]["passed"] == 2
 
 

@@ -134,7 +134,7 @@ def _details(result: GateResult, address: str, title: str) -> Iterator[str]:
         )
     else:
         for verdict in LISTED:
-            yield from _list_cases(str(verdict).capitalize(), result.comparison.of(verdict))
+            yield from _list_cases(str(verdict).capitalize(), result.comparison.cases_with(verdict))
         yield from _list_cases("Failing without a comparable earlier outcome", result.failing_new_cases)
     scores = describe_scores(result.run, result.comparison)
     yield from _list_items("Scores", [f"{code(name)}: {says}" for name, says in scores.items()])
