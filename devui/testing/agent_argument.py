@@ -95,8 +95,8 @@ def _find_name(agent: object, caller: Mapping[str, Any]) -> tuple[ModuleType, st
     names = list(_names_in_modules(agent))
     defining = [(module, name) for module, name in names if _assigns_name(module, name)]
     calling = [(module, name) for module, name in names if vars(module) is caller]
-    if found := (defining or calling)[:1]:
-        return found[0]
+    if candidates := defining or calling:
+        return candidates[0]
     label = getattr(agent, "__name__", None) or getattr(agent, "name", None) or repr(agent)
     raise Refused(
         f"The agent {str(label)!r} has no name in a module, so the process that evaluates it cannot import it:"

@@ -18,7 +18,7 @@ from evals_app.analysis.run_differences import read_currency, read_differences
 from evals_app.analysis.score_changes import ScoresByMetric, compare_scores
 from evals_app.analysis.stored_outcomes import (
     EarlierRuns,
-    find_cases_of_added_metrics,
+    find_added_metric_failures,
     find_other_basis,
     read_outcomes,
     read_past_runs,
@@ -60,7 +60,7 @@ class Reference:
         """The run of most cases."""
         return self.runs[0]
 
-    def run_of_case(self, key: CaseKey) -> EvalRun:
+    def find_run(self, key: CaseKey) -> EvalRun:
         """Return the run that the outcomes of a case are from."""
         outcomes = self.outcomes.get(key)
         return next((run for run in self.runs if outcomes and run.pk == outcomes.run), self.run)
@@ -177,21 +177,12 @@ def _find_previous(run: EvalRun) -> Reference | None:
     frequencies = Counter(candidate.pk for candidate in chosen.values())
     used_runs = [candidate for candidate in runs if candidate.pk in frequencies] or [runs[0]]
     used_runs.sort(key=lambda candidate: -frequencies[candidate.pk])
-    outcomes = {candidate.pk: read_outcomes(candidate, run) for candidate in used_runs}
-    newest_outcomes = outcomes.get(runs[0].pk) or read_outcomes(runs[0], run)
-    return Reference(
-        PREVIOUS_RUNS,
-        used_runs,
-        {
-            **newest_outcomes,
-            **{
-                key: found
-                for key, candidate in chosen.items()
-                if (found := outcomes[candidate.pk].get(key)) is not None
-            },
-        },
-        earlier,
-    )
+    by_run = {candidate.pk: read_outcomes(candidate, run) for candidate in used_runs}
+    outcomes = dict(by_run.get(runs[0].pk) or read_outcomes(runs[0], run))
+    for key, candidate in chosen.items():
+        if key in by_run[candidate.pk]:
+            outcomes[key] = by_run[candidate.pk][key]
+    return Reference(PREVIOUS_RUNS, used_runs, outcomes, earlier)
 
 
 def _newest_comparable(
@@ -200,7 +191,7 @@ def _newest_comparable(
     """Return the newest of the runs whose outcomes of a case can be compared, or None."""
     for candidate in runs:
         basis = find_other_basis(candidate, run)
-        if earlier.counts(candidate, case.key, case.digest, basis):
+        if earlier.count_outcomes(candidate, case.key, case.digest, basis):
             return candidate
     return None
 
@@ -211,8 +202,8 @@ def _list_earlier_runs(run: EvalRun) -> list[EvalRun]:
     Runs of the command line, which CI uses, are compared with whole runs of the command line: a run of a single case,
     of a page or of a test suite is compared with only if it is named.
     """
-    came_to_any = Exists(EvalAttempt.objects.filter(HAS_OUTCOME, run=OuterRef("pk")))
-    runs = _other_runs(run).filter(came_to_any, created_at__lt=run.created_at)
+    has_outcomes = Exists(EvalAttempt.objects.filter(HAS_OUTCOME, run=OuterRef("pk")))
+    runs = _other_runs(run).filter(has_outcomes, created_at__lt=run.created_at)
     if run.source == COMMAND:
         runs = runs.filter(source=COMMAND, case_ids="[]", shard="")
     return list(runs.defer("traceback", "version__content")[:MAX_EARLIER_RUNS])
@@ -240,15 +231,13 @@ def compare_runs(baseline_run: EvalRun, run: EvalRun) -> Comparison:
 
 def compare_with(reference: Reference, run: EvalRun) -> Comparison:
     """Compare a run with what it is compared with, and with the evidence of the stored history."""
-    earlier, later = dict(reference.outcomes), _explain_added_metrics(reference, run, read_outcomes(run))
-    for side, other in ((earlier, later), (later, earlier)):
-        for key in [key for key, outcomes in side.items() if not outcomes.ran and not _ran(other.get(key))]:
-            del side[key]
+    before, after = dict(reference.outcomes), _explain_added_metrics(reference, run, read_outcomes(run))
+    _remove_cases_that_did_not_run(before, after)
     result = comparison.compare(
-        earlier,
-        later,
-        read_history(run, later, reference),
-        fresh=_read_fresh_outcomes(run, later),
+        before,
+        after,
+        read_history(run, after, reference),
+        fresh=_read_fresh_outcomes(run, after),
         level=read_level(),
         one_currency=has_one_currency(reference, run),
     )
@@ -259,6 +248,14 @@ def compare_with(reference: Reference, run: EvalRun) -> Comparison:
     scores = compare_scores(before_scores, read_mean_scores(run, comparable), read_level())
     result = replace(result, scores=scores)
     return replace(result, agent_differences=_find_agent_differences(reference, run, result))
+
+
+def _remove_cases_that_did_not_run(before: dict[CaseKey, Outcomes], after: dict[CaseKey, Outcomes]) -> None:
+    """Remove the cases that ran on neither side: a run may choose among the cases."""
+    for key in {*before, *after}:
+        if not any(key in side and side[key].ran for side in (before, after)):
+            before.pop(key, None)
+            after.pop(key, None)
 
 
 def has_one_currency(reference: Reference, run: EvalRun) -> bool:
@@ -272,7 +269,9 @@ def _find_agent_differences(
     """Return what differs of the agent, also in its recorded requests; None if nothing is worse."""
     if not result.is_worse:
         return None
-    differences = [found for found in read_differences(reference.run, run) if found.is_of_agent]
+    differences = [
+        difference for difference in read_differences(reference.run, run) if difference.is_of_agent
+    ]
     if changed_agents := agent_changes.read_agent_changes(result).changes:
         names = ", ".join(change.agent for change in changed_agents)
         differences.append(
@@ -285,14 +284,14 @@ def _explain_added_metrics(
     reference: Reference, run: EvalRun, outcomes: dict[CaseKey, Outcomes]
 ) -> dict[CaseKey, Outcomes]:
     """Return outcomes with the reason of those that only a metric fails by which the run before was not judged."""
-    for other in reference.runs:
-        basis = find_other_basis(other, run)
+    for earlier_run in reference.runs:
+        basis = find_other_basis(earlier_run, run)
         if basis is None:
             continue
-        for key, metric in find_cases_of_added_metrics(run, basis).items():
-            if reference.run_of_case(key).pk == other.pk:
-                why = f"It fails only {metric}, by which the earlier run was not judged."
-                outcomes[key] = replace(outcomes[key], incomparable=why)
+        for key, metric in find_added_metric_failures(run, basis).items():
+            if reference.find_run(key).pk == earlier_run.pk:
+                reason = f"It fails only {metric}, by which the earlier run was not judged."
+                outcomes[key] = replace(outcomes[key], incomparable=reason)
     return outcomes
 
 
@@ -324,9 +323,9 @@ def _read_fresh_outcomes(run: EvalRun, judged: Mapping[CaseKey, Outcomes]) -> di
 def _read_reference_scores(reference: Reference, keys: Collection[CaseKey]) -> ScoresByMetric:
     """Return the mean scores of cases by metric, each of the run that the case is compared with."""
     scores: dict[str, dict[CaseKey, float]] = defaultdict(dict)
-    for other in reference.runs:
-        own_keys = {key for key in keys if reference.run_of_case(key).pk == other.pk}
-        for metric, by_case in read_mean_scores(other, own_keys).items():
+    for earlier_run in reference.runs:
+        keys_of_run = {key for key in keys if reference.find_run(key).pk == earlier_run.pk}
+        for metric, by_case in read_mean_scores(earlier_run, keys_of_run).items():
             scores[metric].update(by_case)
     return scores
 
@@ -348,10 +347,6 @@ def read_mean_scores(run: EvalRun, keys: Collection[CaseKey]) -> ScoresByMetric:
     return scores
 
 
-def _ran(outcomes: Outcomes | None) -> bool:
-    return outcomes is not None and outcomes.ran
-
-
 def read_history(
     run: EvalRun, cases: Mapping[CaseKey, Outcomes], reference: Reference
 ) -> dict[CaseKey, list[PastRun]]:
@@ -363,12 +358,13 @@ def read_history(
     Args:
         cases: the cases of the run, with what they share with comparable ones.
     """
-    bases = {other.pk: find_other_basis(other, run) for other in reference.runs}
+    bases = {earlier_run.pk: find_other_basis(earlier_run, run) for earlier_run in reference.runs}
     history = {}
     for key, outcomes in cases.items():
-        other = reference.run_of_case(key)
-        past_runs = _select_past_runs(reference.earlier.runs, other)
-        history[key] = read_past_runs(reference.earlier, past_runs, key, outcomes.same.data, bases[other.pk])
+        baseline_run = reference.find_run(key)
+        past_runs = _select_past_runs(reference.earlier.runs, baseline_run)
+        basis = bases[baseline_run.pk]
+        history[key] = read_past_runs(reference.earlier, past_runs, key, outcomes.same.data, basis)
     return history
 
 

@@ -1,7 +1,7 @@
 """Verdicts on the cases of two compared runs, each with its reason. Pure.
 
-A case's outcomes now are tested against all earlier ones (`outcomes.Earlier`), in both directions, each adjusted for
-the number of cases (`change_tests`). docs/evals.md describes the decision and its assumptions.
+A case's outcomes now are tested against all earlier ones (`outcomes.EarlierOutcomes`), in both directions, each
+adjusted for the number of cases (`change_tests`). docs/evals.md describes the decision and its assumptions.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from evals_app.analysis.change_tests import (
     probability_of_fewer,
 )
 from evals_app.analysis.dependence import effective_total
-from evals_app.analysis.outcomes import CaseKey, Earlier, Outcomes
-from evals_app.analysis.statistics import Rate, format_probability
+from evals_app.analysis.outcomes import CaseKey, EarlierOutcomes, Outcomes
+from evals_app.analysis.statistics import Rate, format_percent, format_probability
 
 SUSPICION = 0.15
 """A case looks worse if its own test, not adjusted for the number of cases, is at most this probable."""
@@ -67,7 +67,7 @@ class CaseChange:
     because: str
     before: Outcomes | None
     after: Outcomes | None
-    earlier: Earlier | None = None
+    earlier: EarlierOutcomes | None = None
     fresh: Outcomes | None = None
     probability: float | None = None
     looks_worse: bool = False
@@ -102,7 +102,7 @@ class CaseChange:
 
 def judge_cases(
     pairs: Mapping[CaseKey, tuple[Outcomes, Outcomes]],
-    earlier: Mapping[CaseKey, Earlier],
+    earlier: Mapping[CaseKey, EarlierOutcomes],
     fresh: Mapping[CaseKey, Outcomes] | None,
     level: float,
 ) -> list[CaseChange]:
@@ -131,7 +131,7 @@ class _Evidence:
     key: CaseKey
     before: Outcomes
     after: Outcomes
-    earlier: Earlier
+    earlier: EarlierOutcomes
     fresh: Outcomes | None
     is_confirming: bool
 
@@ -212,11 +212,9 @@ def _decide(case: _Evidence, worse: _Test, better: _Test, level: float) -> CaseC
             return _unclear(case, counted, test, looks_worse=test is worse)
     outcomes = Rate(table.passed + table.earlier_passed, table.total + table.earlier_total)
     if table.varies:
-        interval = outcomes.interval
-        share = f"Passes {_percent(outcomes.value or 0)} of the time"
-        limits = (
-            f"95 % interval {_percent(interval.low)} to {_percent(interval.high)}, {outcomes.total} attempts"
-        )
+        low, high = map(format_percent, (outcomes.interval.low, outcomes.interval.high))
+        share = f"Passes {format_percent(outcomes.value)} of the time"
+        limits = f"95 % interval {low} to {high}, {outcomes.total} attempts"
         because = f"{share} ({limits}). Its rate has not visibly changed."
         return _change(case, Verdict.FLAKY, because, min(worse, better, key=lambda test: test.own))
     return _change(case, Verdict.UNCHANGED, f"{case.counts}.", None)
@@ -285,10 +283,6 @@ def _change(
 def _significance(test: _Test) -> str:
     adjusted = f" over {test.cases} cases" if test.cases > 1 else ""
     return f"{format_probability(min(1.0, 2 * test.adjusted))}{adjusted}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
 
 
 def _all_of(count: int) -> str:

@@ -16,7 +16,7 @@ from evals_app.analysis.case_verdicts import CaseChange, Verdict, judge_cases
 from evals_app.analysis.dependence import Dependence, estimate_dependence
 from evals_app.analysis.outcomes import (
     CaseKey,
-    Earlier,
+    EarlierOutcomes,
     Outcomes,
     PastRun,
     collect_earlier,
@@ -269,7 +269,7 @@ def compare(
 
 def collect_all_earlier(
     before: Mapping[CaseKey, Outcomes], history: Mapping[CaseKey, Sequence[PastRun]]
-) -> tuple[dict[CaseKey, Earlier], Dependence]:
+) -> tuple[dict[CaseKey, EarlierOutcomes], Dependence]:
     """Return the outcomes that each case is tested against, and how outcomes of one run depend on each other.
 
     Args:

@@ -97,7 +97,7 @@ class PastRun:
 
 
 @dataclass(frozen=True)
-class Earlier:
+class EarlierOutcomes:
     """Outcomes that a case is tested against, run by run, the newest first. The first run is the baseline.
 
     `correlation` is that of repetitions of one run (`dependence`): with it, outcomes count as fewer independent ones.
@@ -151,59 +151,61 @@ class Earlier:
 
     def compare_with(self, counts: OutcomeCounts) -> OutcomeTable:
         """Return the table of outcomes now against all earlier ones."""
-        return self._table(counts, self.by_run)
+        return self._build_table(counts, self.by_run)
 
     def confirm_with(self, counts: OutcomeCounts) -> OutcomeTable:
         """Return the table of fresh outcomes against the history, which did not raise the suspicion."""
-        return self._table(counts, self.by_run[1:])
+        return self._build_table(counts, self.by_run[1:])
 
-    def _table(self, counts: OutcomeCounts, by_run: Sequence[OutcomeCounts]) -> OutcomeTable:
+    def _build_table(self, counts: OutcomeCounts, by_run: Sequence[OutcomeCounts]) -> OutcomeTable:
         return OutcomeTable(
             *effective_counts([counts], self.correlation), *effective_counts(by_run, self.correlation)
         )
 
 
-def collect_earlier(before: Outcomes, history: Sequence[PastRun]) -> Earlier:
+def collect_earlier(before: Outcomes, history: Sequence[PastRun]) -> EarlierOutcomes:
     """Return the outcomes of a case in the baseline and in earlier runs with its models, the newest first."""
     runs = [past for past in history if past.same.models == before.same.models]
-    return Earlier(
+    return EarlierOutcomes(
         [before.counts, *(past.counts for past in runs)], [before.run, *(past.run for past in runs)]
     )
 
 
-def keep_since_change(earlier: Earlier, correlation: float) -> Earlier:
+def keep_since_change(earlier: EarlierOutcomes, correlation: float) -> EarlierOutcomes:
     """Return the outcomes of the runs since the pass rate visibly changed: what came before a repair says nothing."""
     count = cut_at_change(earlier.by_run, correlation)
-    return Earlier(earlier.by_run[:count], earlier.run_ids[:count], correlation)
+    return EarlierOutcomes(earlier.by_run[:count], earlier.run_ids[:count], correlation)
 
 
-def measure_deviations(all_earlier: Sequence[Earlier]) -> dict[str, float]:
+def measure_deviations(all_earlier: Sequence[EarlierOutcomes]) -> dict[str, float]:
     """Return by how much each earlier run differs on the mean from the rates of its cases (−1 … 1), the newest first.
 
     Runs that have less than `MIN_COVERAGE` of the cases are left out.
     """
     differences: dict[str, list[float]] = defaultdict(list)
-    places: dict[str, list[int]] = defaultdict(list)
+    positions: dict[str, list[int]] = defaultdict(list)
     for earlier in all_earlier:
         rate = earlier.rate  # summed over all runs
-        for place, (run, counts) in enumerate(zip(earlier.run_ids, earlier.by_run, strict=True)):
+        for position, (run, counts) in enumerate(zip(earlier.run_ids, earlier.by_run, strict=True)):
             differences[run].append(counts.passed / counts.total - rate)
-            places[run].append(place)
+            positions[run].append(position)
     least = MIN_COVERAGE * len(all_earlier)
     covering = [run for run, values in differences.items() if len(values) >= least]
-    covering.sort(key=lambda run: fmean(places[run]))
+    covering.sort(key=lambda run: fmean(positions[run]))
     return {run: fmean(differences[run]) for run in covering}
 
 
-def split_at_run_change(all_earlier: Sequence[Earlier]) -> list[tuple[Earlier, Earlier]]:
+def split_at_run_change(
+    all_earlier: Sequence[EarlierOutcomes],
+) -> list[tuple[EarlierOutcomes, EarlierOutcomes]]:
     """Return of each case the outcomes since whole runs visibly changed, and those before that."""
     deviations = measure_deviations(all_earlier)
     count = find_run_change(list(deviations.values()), _chance_deviation(all_earlier))
     older_runs = set(list(deviations)[count:])
-    return [_split(earlier, older_runs) for earlier in all_earlier]
+    return [_split_at_older_runs(earlier, older_runs) for earlier in all_earlier]
 
 
-def _chance_deviation(all_earlier: Sequence[Earlier]) -> float:
+def _chance_deviation(all_earlier: Sequence[EarlierOutcomes]) -> float:
     """Return the standard deviation of the mean of a run over its cases that chance alone explains."""
     variances = [
         earlier.rate * (1 - earlier.rate) * len(earlier.by_run) / earlier.total for earlier in all_earlier
@@ -211,11 +213,13 @@ def _chance_deviation(all_earlier: Sequence[Earlier]) -> float:
     return math.sqrt(math.fsum(variances)) / len(variances) if variances else 0.0
 
 
-def _split(earlier: Earlier, older_runs: Collection[str]) -> tuple[Earlier, Earlier]:
-    """Return the outcomes of a case before the first of some older runs, and from it on."""
-    first_older = (place for place, run in enumerate(earlier.run_ids) if place and run in older_runs)
-    place = next(first_older, len(earlier.run_ids))
+def _split_at_older_runs(
+    earlier: EarlierOutcomes, older_runs: Collection[str]
+) -> tuple[EarlierOutcomes, EarlierOutcomes]:
+    """Return the outcomes of a case in the runs that are newer than the first of the older runs, and in the others."""
+    first_older = (index for index, run in enumerate(earlier.run_ids) if index and run in older_runs)
+    count = next(first_older, len(earlier.run_ids))
     return (
-        Earlier(earlier.by_run[:place], earlier.run_ids[:place]),
-        Earlier(earlier.by_run[place:], earlier.run_ids[place:]),
+        EarlierOutcomes(earlier.by_run[:count], earlier.run_ids[:count]),
+        EarlierOutcomes(earlier.by_run[count:], earlier.run_ids[count:]),
     )

@@ -62,8 +62,8 @@ def plan_run(planned: NewRun, *, baseline_name: str = "", drop: float = power.DE
     earlier: dict[CaseKey, OutcomeCounts | None] = dict.fromkeys(outcomes)
     correlation = 0.0
     if reference and not refusal:
-        found, correlation = _collect_earlier(run, reference, outcomes)
-        earlier.update(found)
+        collected, correlation = _collect_earlier(run, reference, outcomes)
+        earlier.update(collected)
     planned_power = power.plan_power(earlier, planned.num_runs, drop, baselines.read_level(), correlation)
     return Plan(reference, planned_power, refusal)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from evals_app.analysis.comparability import digest_json, read_judging
 from evals_app.analysis.comparison import RunDifference
@@ -11,36 +11,45 @@ from evals_app.models import EvalRun
 from sessions_app import prices
 from sessions_app.presentation.name_lists import join_names
 
+Fact = tuple[str, str]
+"""Subject, and its value as text."""
+
 
 def read_differences(baseline_run: EvalRun, run: EvalRun) -> list[RunDifference]:
     """Return in what two runs differ, what concerns the agent first. What is unknown of one of them is left out."""
     return [
         *_agent_differences(baseline_run, run),
-        *(
-            RunDifference(what, before, after)
-            for (what, before), (_, after) in zip(_facts(baseline_run), _facts(run), strict=True)
-            if before != after
-        ),
+        *_compare_facts(_other_facts(baseline_run), _other_facts(run), is_of_agent=False),
     ]
 
 
 def _agent_differences(baseline_run: EvalRun, run: EvalRun) -> Iterator[RunDifference]:
-    for (what, before), (_, after) in zip(_agent_facts(baseline_run), _agent_facts(run), strict=True):
-        if before != after:
-            yield RunDifference(what, before, after, is_of_agent=True)
-    for what, column in (("model version", "model_versions"), ("packages", "packages")):
+    yield from _compare_facts(_agent_facts(baseline_run), _agent_facts(run), is_of_agent=True)
+    for subject, column in (("model version", "model_versions"), ("packages", "packages")):
         before, after = (json.loads(getattr(side, column)) for side in (baseline_run, run))
-        if changed := [name for name in before if name in after and before[name] != after[name]]:
+        if names := _find_changed_names(before, after):
             yield RunDifference(
-                what, _name_values(changed, before), _name_values(changed, after), is_of_agent=True
+                subject, _name_values(names, before), _name_values(names, after), is_of_agent=True
             )
-    before, after = json.loads(baseline_run.environment), json.loads(run.environment)
-    if changed := [name for name in before if name in after and before[name] != after[name]]:
-        yield RunDifference("environment", _name_values(changed, {}), "changed", is_of_agent=True)
+    if names := _find_changed_names(json.loads(baseline_run.environment), json.loads(run.environment)):
+        yield RunDifference("environment", join_names(names), "changed", is_of_agent=True)
 
 
-def _name_values(names: list[str], values: Mapping[str, object]) -> str:
-    return join_names([f"{name} {values[name]}" if name in values else name for name in sorted(names)])
+def _compare_facts(
+    before: Sequence[Fact], after: Sequence[Fact], *, is_of_agent: bool
+) -> Iterator[RunDifference]:
+    for (subject, old_text), (_, new_text) in zip(before, after, strict=True):
+        if old_text != new_text:
+            yield RunDifference(subject, old_text, new_text, is_of_agent)
+
+
+def _find_changed_names(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """Return the names that both sides have, with other values."""
+    return sorted(name for name in before if name in after and before[name] != after[name])
+
+
+def _name_values(names: Sequence[str], values: Mapping[str, object]) -> str:
+    return join_names([f"{name} {values[name]}" for name in names])
 
 
 def read_currency(run: EvalRun) -> str:
@@ -60,7 +69,7 @@ def short_revision(revision: str) -> str:
     return f"{commit[:10]}{plus}{changes}"
 
 
-def _agent_facts(run: EvalRun) -> list[tuple[str, str]]:
+def _agent_facts(run: EvalRun) -> Sequence[Fact]:
     models = json.loads(run.agent_models)
     policy = json.loads(run.policy)
     return [
@@ -68,11 +77,11 @@ def _agent_facts(run: EvalRun) -> list[tuple[str, str]]:
         ("commit", short_revision(run.git_revision) or "unknown"),
         ("models", ", ".join(sorted({str(model) for model in models.values()})) or "unknown"),
         ("google-adk", run.adk_version or "unknown"),
-        ("replayed", ", ".join(f"{name}: {how}" for name, how in policy.items()) or "nothing"),
+        ("replayed", ", ".join(f"{name}: {mode}" for name, mode in policy.items()) or "nothing"),
     ]
 
 
-def _facts(run: EvalRun) -> list[tuple[str, str]]:
+def _other_facts(run: EvalRun) -> Sequence[Fact]:
     judged_by = read_judging(run.config).digest[:6]
     return [
         ("evalset", run.version.digest[:10]),

@@ -52,8 +52,8 @@ def read_outcomes(run: EvalRun, judged_like: EvalRun | None = None) -> dict[Case
         same = read_sameness(run, case.digest)
         if judged_by:
             same = replace(same, judged_by=judged_by)
-        verdicts = [_judge(attempt, scores.get(attempt.pk, {}), basis) for attempt in rows[index]]
-        outcomes[case.key] = _summarize(run.pk, same, rows[index], verdicts)
+        verdicts = [_judge_attempt(attempt, scores.get(attempt.pk, {}), basis) for attempt in rows[index]]
+        outcomes[case.key] = _summarize_attempts(run.pk, same, rows[index], verdicts)
     return outcomes
 
 
@@ -63,7 +63,9 @@ def find_other_basis(earlier: EvalRun, later: EvalRun) -> Basis | None:
     return None if judging == later_judging else find_basis(judging, later_judging)
 
 
-def _judge(attempt: EvalAttempt, scores: Mapping[str, StoredScore], basis: Basis | None) -> bool | None:
+def _judge_attempt(
+    attempt: EvalAttempt, scores: Mapping[str, StoredScore], basis: Basis | None
+) -> bool | None:
     """Tell whether an attempt passed, on a basis or as it was judged; None if it has no outcome."""
     if basis is not None:
         return judge_again(attempt.status, attempt.error_type, scores, basis)
@@ -83,7 +85,7 @@ def _read_scores(run_ids: Collection[str]) -> dict[int, dict[str, StoredScore]]:
     return scores
 
 
-def _summarize(
+def _summarize_attempts(
     run_id: str, same: Sameness, attempts: Sequence[EvalAttempt], verdicts: Sequence[bool | None]
 ) -> Outcomes:
     judged = [
@@ -107,8 +109,8 @@ def _summarize(
     )
 
 
-def find_cases_of_added_metrics(run: EvalRun, basis: Basis) -> dict[CaseKey, str]:
-    """Return the metric that alone fails an attempt of a case, which an earlier run did not judge by: by case.
+def find_added_metric_failures(run: EvalRun, basis: Basis) -> dict[CaseKey, str]:
+    """Return the cases of which an attempt fails only by a metric that an earlier run did not have, with the metric.
 
     Args:
         basis: the metrics that the earlier run has, too.
@@ -130,7 +132,7 @@ def find_cases_of_added_metrics(run: EvalRun, basis: Basis) -> dict[CaseKey, str
     return added
 
 
-class Numbers(NamedTuple):
+class CaseNumbers(NamedTuple):
     """Outcomes of a case in a run, attempts that models, judges or the database lost, and all attempts."""
 
     counts: OutcomeCounts = OutcomeCounts(0, 0)
@@ -147,7 +149,7 @@ class EarlierRuns:
         self._later = later
         self._judging = read_judging(later.config)
 
-    def counts(
+    def count_outcomes(
         self, run: EvalRun, key: CaseKey, data: str, basis: Basis | None = None
     ) -> OutcomeCounts | None:
         """Return passes and outcomes of a case in one of the runs; None without any, or if it cannot be compared.
@@ -159,7 +161,7 @@ class EarlierRuns:
         index = self._positions[run.pk].get((key, data))
         if index is None:
             return None
-        counts = self._count(run, index, basis)
+        counts = self._count_by_basis(run, index, basis)
         return counts if counts.total else None
 
     def is_lossy(self, run: EvalRun, largest_share: float) -> bool:
@@ -168,13 +170,13 @@ class EarlierRuns:
         lost = sum(number.lost for number in numbers)
         return lost > largest_share * sum(number.attempts for number in numbers)
 
-    def _count(self, run: EvalRun, index: int, basis: Basis | None) -> OutcomeCounts:
+    def _count_by_basis(self, run: EvalRun, index: int, basis: Basis | None) -> OutcomeCounts:
         judging = read_judging(run.config)
         if basis is None and judging == self._judging:
-            return self._numbers.get((run.pk, index), Numbers()).counts
-        own_basis = find_basis(judging, self._judging)
+            return self._numbers.get((run.pk, index), CaseNumbers()).counts
+        common_metrics = find_basis(judging, self._judging) or {}
         wanted = self._judging.thresholds if basis is None else basis
-        if own_basis is None or not wanted.keys() <= own_basis.keys():
+        if not common_metrics or not wanted.keys() <= common_metrics.keys():
             return OutcomeCounts(0, 0)
         verdicts = [
             judge_again(status, error_type, self._scores.get(attempt, {}), wanted)
@@ -191,7 +193,7 @@ class EarlierRuns:
         }
 
     @cached_property
-    def _numbers(self) -> dict[tuple[str, int], Numbers]:
+    def _numbers(self) -> dict[tuple[str, int], CaseNumbers]:
         """Outcomes as they were judged, attempts and losses, by run and position of the case."""
         attempts = EvalAttempt.objects.filter(run__in=[run.pk for run in self.runs])
         counted = attempts.values_list("run_id", "case_index").annotate(
@@ -201,7 +203,7 @@ class EarlierRuns:
             total=Count("pk"),
         )
         return {
-            (run, index): Numbers(OutcomeCounts(passed, judged), lost, total)
+            (run, index): CaseNumbers(OutcomeCounts(passed, judged), lost, total)
             for run, index, passed, judged, lost, total in counted
         }
 
@@ -227,7 +229,7 @@ def read_past_runs(
     """Return the outcomes of a case in earlier runs, in their order."""
     past_runs = []
     for run in runs:
-        if counts := earlier.counts(run, key, data, basis):
+        if counts := earlier.count_outcomes(run, key, data, basis):
             same = read_sameness(run, data)
             past_runs.append(PastRun(same, counts.passed, counts.total - counts.passed, run.pk))
     return past_runs

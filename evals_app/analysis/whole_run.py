@@ -10,7 +10,7 @@ from statistics import NormalDist, fmean
 from evals_app.analysis import statistics
 from evals_app.analysis.change_tests import OutcomeTable, probability_of_fewer_in_all
 from evals_app.analysis.dependence import Dependence, OutcomeCounts, UsualRange, effective_total, predict_run
-from evals_app.analysis.outcomes import Earlier, measure_deviations
+from evals_app.analysis.outcomes import EarlierOutcomes, measure_deviations
 from evals_app.analysis.statistics import Effect
 
 DEFAULT_LEVEL = 0.05
@@ -80,14 +80,14 @@ class Whole:
 
 
 def judge_whole(
-    cases: Sequence[tuple[OutcomeCounts, Earlier]], level: float, refusal: str, dependence: Dependence
+    cases: Sequence[tuple[OutcomeCounts, EarlierOutcomes]], level: float, refusal: str, dependence: Dependence
 ) -> Whole:
     """Judge all comparable cases together, each against its own earlier outcomes."""
     differences = [now.passed / now.total - earlier.rate for now, earlier in cases]
     correlation = dependence.correlation
     tables = [OutcomeTable(*now, earlier.passed, earlier.total) for now, earlier in cases]
     if correlation:
-        fewer, more = _probabilities_of_dependent(cases, correlation)
+        fewer, more = _cluster_test_probabilities(cases, correlation)
     else:
         fewer = probability_of_fewer_in_all(tables)
         more = probability_of_fewer_in_all([table.mirror for table in tables])
@@ -107,8 +107,8 @@ def judge_whole(
     )
 
 
-def _probabilities_of_dependent(
-    cases: Sequence[tuple[OutcomeCounts, Earlier]], correlation: float
+def _cluster_test_probabilities(
+    cases: Sequence[tuple[OutcomeCounts, EarlierOutcomes]], correlation: float
 ) -> tuple[float, float]:
     """Return the probabilities of so few and of so many passes in all cases, if repetitions resemble each other.
 

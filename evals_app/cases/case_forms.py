@@ -129,12 +129,12 @@ class AppliedForm:
         _set_field(case, "session_input", self._session(base.get("session_input")))
         _set_field(case, "rubrics", self._rubrics(self._data, "rubrics", base.get("rubrics")))
         _set_field(case, FINAL_STATE, self._state("final_state", base.get(FINAL_STATE)))
-        _set_field(case, TAGS, self._tags(base))
+        _set_field(case, TAGS, self._read_tags(base))
         _set_field(case, TURN_STATES, _turn_states(base.get(TURN_STATES), states))
         return case
 
-    def _tags(self, base: Json) -> Any:
-        """Return the tags of the field; the old ones if they are the same, None without any."""
+    def _read_tags(self, base: Json) -> Any:
+        """Read the tags of the field; note invalid ones. Without tags: None, or the empty list that the case had."""
         old = base.get(TAGS)
         tags = split_tags(field_word(self._data, "tags", ", ".join(read_tags(base))))
         for tag in tags:

@@ -164,8 +164,8 @@ def write_stopped_runs(runs: Sequence[EvalRun], options: dict[str, Any], console
         if run.status == EvalRun.Status.DONE:
             results.append(NO_GATE.judge(run))
         else:
-            why = f"The run was stopped: {run.cancelled:,} of {run.total:,} attempts were cancelled."
-            results.append(GateResult(run, fails=[why]))
+            reason = f"The run was stopped: {run.cancelled:,} of {run.total:,} attempts were cancelled."
+            results.append(GateResult(run, fails=[reason]))
     _write_files(results, options, console)
 
 

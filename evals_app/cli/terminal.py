@@ -113,8 +113,8 @@ class Console:
         """Write scores, amounts and slices of a run, with the earlier ones if there is a comparison."""
         run = result.run
         self._line(f"{run.evalset.path}: {describe_amounts(run, read_currency(run))}")
-        for metric, says in describe_scores(run, result.comparison).items():
-            self._line(f"  {metric}: {says}")
+        for metric, text in describe_scores(run, result.comparison).items():
+            self._line(f"  {metric}: {text}")
         for tagged in read_slices(run, result.comparison):
             self._line(f"  tag {tagged.tag}: {describe_slice(tagged)}")
 
@@ -140,12 +140,11 @@ class Console:
             runs = name_runs(result.reference)
             self._line(f"{result.run.evalset.path} against {runs}: {counts}")
             self._write_suspicions(result)
-        for why in result.fails:
-            self._line(shorten(as_single_line(why), MAX_DETAIL_LENGTH), "fails", "31")
+        for reason in result.fails:
+            self._write_detail(reason, "fails", "31")
         if result.not_compared:
-            why = as_single_line(result.not_compared)
-            self._line(shorten(why, MAX_DETAIL_LENGTH), "not compared", "33")
-        self._line(shorten(as_single_line(result.title), MAX_DETAIL_LENGTH))
+            self._write_detail(result.not_compared, "not compared", "33")
+        self._write_detail(result.title)
 
     def _write_suspicions(self, result: GateResult) -> None:
         """Write why runs cannot be compared, and which unclear cases look worse, except those that fail the build."""
@@ -155,7 +154,7 @@ class Console:
             self._line(f"  {note}")
         for doubt in group_reasons(result.comparison.suspicious):
             if doubt not in result.fails:
-                self._line(shorten(as_single_line(doubt), MAX_DETAIL_LENGTH), "unclear", "33")
+                self._write_detail(doubt, "unclear", "33")
 
     def write_unrepeated_cases(self, results: Sequence[GateResult]) -> None:
         """Write the number of unclear cases that `--confirm` did not repeat, and why."""
@@ -187,6 +186,9 @@ class Console:
         run = self._run or attempt.run
         name = _case_name(attempt)
         return pad_to_columns(f"{name} #{attempt.repetition}" if run.num_runs > 1 else name, NAME_WIDTH)
+
+    def _write_detail(self, text: str, mark: str = "", colour: str = "") -> None:
+        self._line(shorten(as_single_line(text), MAX_DETAIL_LENGTH), mark, colour)
 
     def _line(self, text: str, mark: str = "", colour: str = "") -> None:
         self._screen.line(text, mark, colour)

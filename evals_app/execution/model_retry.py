@@ -127,8 +127,8 @@ class RetriedCall:
         """Wait before a retry; return False if the call must not be retried: a wrong key does not become right."""
         await self._settle(0)
         if is_access_refused(error):
-            why = f"No access to {self._model}: {describe_error(error)}\n{NO_ACCESS_HINT}"
-            self.unavailable = Failure(NO_MODEL_ACCESS, why)
+            message = f"No access to {self._model}: {describe_error(error)}\n{NO_ACCESS_HINT}"
+            self.unavailable = Failure(NO_MODEL_ACCESS, message)
             return False
         if not is_temporary(error):
             return False

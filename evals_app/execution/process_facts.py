@@ -20,8 +20,12 @@ OWN_PACKAGES = ("devui", "sessions_app", "evals_app")
 ACCESSORS = {"get", "getenv", "__contains__", "setdefault", "pop"}
 """Functions of Python's library that look a single variable up for their caller."""
 DIST_INFO = ".dist-info"
+LIBRARY = os.path.dirname(os.__file__)
+"""Folder of Python's library."""
 
 _names_read: set[str] = set()
+_last_iteration = (0, 0)
+"""Frame and instruction that last iterated over the environment."""
 
 
 class _WatchedEnvironment(type(os.environ)):  # type: ignore[misc]
@@ -42,10 +46,6 @@ class _WatchedEnvironment(type(os.environ)):  # type: ignore[misc]
         _last_iteration = (id(caller), caller.f_lasti) if caller else (0, 0)
         names: Iterator[str] = super().__iter__()
         return names
-
-
-_last_iteration = (0, 0)
-"""Frame and instruction that last iterated over the environment."""
 
 
 def watch_environment() -> None:
@@ -78,12 +78,8 @@ def _is_agent_code(frame: FrameType) -> bool:
     file, module = frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))
     if file.startswith("<") or module.partition(".")[0] in OWN_PACKAGES:
         return False
-    return not any(part in file for part in ("site-packages", "dist-packages")) and not file.startswith(
-        _LIBRARY
-    )
-
-
-_LIBRARY = os.path.dirname(os.__file__)
+    is_installed = any(part in file for part in ("site-packages", "dist-packages"))
+    return not is_installed and not file.startswith(LIBRARY)
 
 
 def read_environment() -> dict[str, str]:
@@ -106,12 +102,12 @@ def read_environment() -> dict[str, str]:
 def list_imported_packages() -> dict[str, str]:
     """Return the version of each installed package of which this process has imported a module.
 
-    Most packages have the name of their module. Only for modules without such a package the lists of files are read.
+    Most packages have the name of their module. Lists of files are read only if modules without such a package remain.
     """
     modules = _list_top_modules()
     installed = [info for folder in dict.fromkeys(sys.path) for info in _list_installed(folder)]
     packages: dict[str, str] = {}
-    others = []
+    unmatched = []
     for info in installed:
         name, _, version = info.name.removesuffix(DIST_INFO).partition("-")
         module = name.lower().replace(".", "_")
@@ -119,11 +115,11 @@ def list_imported_packages() -> dict[str, str]:
             modules.discard(module)
             packages.setdefault(module.replace("_", "-"), version)
         else:
-            others.append((info, module.replace("_", "-"), version))
+            unmatched.append((info, module.replace("_", "-"), version))
     markers = [
         marker for module in modules for marker in (f"\n{module.replace('.', '/')}/", f"\n{module}.py,")
     ]
-    for info, name, version in others:
+    for info, name, version in unmatched:
         files = _read_files(info)
         if any(marker in files for marker in markers):
             packages.setdefault(name, version)

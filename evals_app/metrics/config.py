@@ -245,8 +245,8 @@ def automatic_metrics(cases: Collection[Mapping[str, Any]]) -> list[OwnMetric]:
     ]
 
 
-def check_name(name: str, names: Collection[str], place: str = "") -> None:
-    """Require a known metric. `place` says where it is named, at the beginning of the message.
+def check_name(name: str, names: Collection[str], prefix: str = "") -> None:
+    """Require a known metric. `prefix` begins the message: where the metric is named.
 
     Raises:
         BadInput: the metric is unknown; a similar name is suggested.
@@ -255,7 +255,7 @@ def check_name(name: str, names: Collection[str], place: str = "") -> None:
         return
     suggestion = suggest_name(name, names)
     hint = f"Did you mean {suggestion}?" if suggestion else f"Metrics: {', '.join(sorted(names))}."
-    raise BadInput(f"{place}There is no metric {name!r}.", hint=hint)
+    raise BadInput(f"{prefix}There is no metric {name!r}.", hint=hint)
 
 
 def check_config(config: RunConfig) -> list[str]:

@@ -96,7 +96,7 @@ def _read_sides(
     request: HttpRequest, result: GateResult, reference: Reference, case: CaseChange
 ) -> SideBySide:
     chosen_attempts = ChosenAttempts.read(request.GET)
-    return side_by_side.read_case(reference.run_of_case(case.key), result.run, case, chosen_attempts)
+    return side_by_side.read_case(reference.find_run(case.key), result.run, case, chosen_attempts)
 
 
 def _find_case(request: HttpRequest, comparison: Comparison) -> CaseChange | None:

@@ -29,7 +29,7 @@ def comparison_facts(result: GateResult) -> dict[str, Any]:
         "title": result.title,
         "reasons": result.reasons,
         "exit_code": result.exit_code,
-        "differences": [asdict(found) for found in read_differences(reference.run, result.run)],
+        "differences": [asdict(difference) for difference in read_differences(reference.run, result.run)],
         "counts": {str(verdict): count for verdict, count in comparison.counts.items()},
         "whole": {
             **_select(whole, "cases", "worse", "better", "probability", "test"),

@@ -59,7 +59,7 @@ def comparison_html(result: GateResult) -> str:
 
 
 def _open_case(reference: Reference, run: EvalRun, case: CaseChange) -> dict[str, Any]:
-    sides = side_by_side.read_case(reference.run_of_case(case.key), run, case, redact=redact_texts)
+    sides = side_by_side.read_case(reference.find_run(case.key), run, case, redact=redact_texts)
     for side in (sides.before, sides.after):
         if side:
             side.attempt.error = redact_text(side.attempt.error)

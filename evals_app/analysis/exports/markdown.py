@@ -92,13 +92,13 @@ def _fit(blocks: Sequence[str]) -> str:
 def _verdict(result: GateResult, *, has_title: bool) -> str:
     run, comparison = result.run, result.comparison
     listed = {*comparison.regressions, *comparison.doubts} if comparison else set()
-    unlisted = [why for why in result.reasons if why not in listed]
+    unlisted = [reason for reason in result.reasons if reason not in listed]
     title = f"{result.format_title(code)}. " if has_title and result.title not in HEADINGS.values() else ""
     tried_again = retries.find_retries(run)
-    after = f" ({tried_again.text})" if tried_again else ""
-    passed = f"{run.passed:,} of {run.total:,} attempts passed{after}."
+    after_retries = f" ({tried_again.text})" if tried_again else ""
+    passed = f"{run.passed:,} of {run.total:,} attempts passed{after_retries}."
     head = f"{MARKS[result.status]} {_name(run)}: {title}{passed} {_whole(result)}"
-    return "\n".join([head, "", *_bullets([text(why) for why in unlisted])]).rstrip()
+    return "\n".join([head, "", *_bullets([text(reason) for reason in unlisted])]).rstrip()
 
 
 def _name(run: EvalRun) -> str:
@@ -137,7 +137,7 @@ def _details(result: GateResult, address: str, title: str) -> Iterator[str]:
             yield from _list_cases(str(verdict).capitalize(), result.comparison.cases_with(verdict))
         yield from _list_cases("Failing without a comparable earlier outcome", result.failing_new_cases)
     scores = describe_scores(result.run, result.comparison)
-    yield from _list_items("Scores", [f"{code(name)}: {says}" for name, says in scores.items()])
+    yield from _list_items("Scores", [f"{code(name)}: {means}" for name, means in scores.items()])
     slices = read_slices(result.run, result.comparison)
     yield from _list_items("Tags", [f"{code(tagged.tag)}: {describe_slice(tagged)}" for tagged in slices])
     yield "\n".join(_amounts(result))

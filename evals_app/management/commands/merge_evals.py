@@ -91,13 +91,13 @@ class Command(EvalsCommand):
             console.end(run)
         try:
             if options["confirm"]:
-                self._confirm(merge.runs, gate, options, console)
+                self._repeat_suspicious_cases(merge.runs, gate, options, console)
         except (KeyboardInterrupt, StoppedBySignal):
             results.report(merge.runs, gate, options, console, not_compared or INTERRUPTION)
             raise
         return results.report(merge.runs, gate, options, console, not_compared)
 
-    def _confirm(
+    def _repeat_suspicious_cases(
         self, runs: Sequence[EvalRun], gate: Gate, options: dict[str, Any], console: Console
     ) -> None:
         """Repeat the cases that look worse than their baseline, with the agents that the shards ran."""
