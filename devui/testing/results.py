@@ -161,7 +161,7 @@ class Results:
         cost: of the agent's models; None if an attempt that used tokens has no known cost, or none used tokens.
         currency: of the costs, as in the price file.
         gate_status: what the gate of `run_evals` says with the same options: passed, no regression, not compared,
-            failed or could not run.
+            failed, stopped or could not run.
         title: what happened, in one line.
         fails: why `run_evals` would not exit with 0, one sentence each.
         comparison: the comparison with the baseline, as the API returns it; None without a baseline.

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from evals_app.cases.case_tags import tags_by_index
 from evals_app.files import library
-from evals_app.files.tags import UNTAGGED, read_tags
+from evals_app.files.tags import UNTAGGED
 from evals_app.metrics import config as configs
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import run_orders
@@ -136,7 +137,7 @@ def deal_cases(
 def choose_tagged_cases(
     agents: AgentsFolder, app_name: str, wishes: Sequence[EvalsetRequest], tags: Sequence[str]
 ) -> list[EvalsetRequest]:
-    """Return the requests for the cases that have one of the tags, or none of any if `untagged` is among them.
+    """Return the requests for the cases that have one of the tags. Cases without tags have the tag `untagged`.
 
     Evalsets without such a case are left out.
 
@@ -150,9 +151,9 @@ def choose_tagged_cases(
     existing_tags: set[str] = set()
     for wish in wishes:
         evalset = find_evalset(agents, app_name, wish.evalset)
-        contents = json.loads(library.current_version(evalset).content)["eval_cases"]
+        tags_of_version = tags_by_index(library.current_version(evalset))
         cases = [
-            (case_id, set(read_tags(contents[index]) or [UNTAGGED]))
+            (case_id, set(tags_of_version[index]))
             for index, case_id in run_orders.choose_cases(evalset, wish.cases)
         ]
         existing_tags.update(*(case_tags for _, case_tags in cases))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sqlite3
 import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+from django.core.management import call_command
 
 from tests import forked_processes
 
@@ -48,6 +51,16 @@ def command(store: Path, *arguments: object, code: int = 0, **environment: str) 
     )
     assert done.returncode == code, done.stdout + done.stderr
     return str(done.stdout + done.stderr)
+
+
+def merge(*arguments: object) -> tuple[int, str]:
+    """Call `merge_evals` in this process; return its exit code and output."""
+    out, code = io.StringIO(), 0
+    try:
+        call_command("merge_evals", *map(str, arguments), stdout=out)
+    except SystemExit as end:
+        code = int(end.code or 0)
+    return code, out.getvalue()
 
 
 def change(store: Path, sql: str, *values: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 import sqlite3
@@ -11,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 from evals_app.models import EvalRun
 from evals_app.runs.merging import merge_stores
@@ -19,6 +18,7 @@ from sessions_app.models import AgentSession
 from tests import forked_processes
 from tests.evals import shard_stores
 from tests.evals.builders import case, evalset, turn, write
+from tests.evals.shard_stores import merge
 from tests.sessions.concurrency import run_together
 
 GATE = ("--baseline=previous", "--fail-on=regression", "--allow-no-baseline")
@@ -55,16 +55,6 @@ def folder(tmp_path_factory):
 def main_file(folder, tmp_path):
     """A copy of the store of earlier runs, to change."""
     return Path(shutil.copy(folder / "main.sqlite3", tmp_path))
-
-
-def merge(*arguments):
-    """Call the command; return its exit code and output."""
-    out, code = io.StringIO(), 0
-    try:
-        call_command("merge_evals", *map(str, arguments), stdout=out)
-    except SystemExit as ended:
-        code = ended.code
-    return code, out.getvalue()
 
 
 def refusal(*arguments):

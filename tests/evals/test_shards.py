@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
 import shutil
@@ -10,7 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.db import connection
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +23,7 @@ from sessions_app.transfer import realm_copy
 from tests.evals import shard_stores
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.run_evals_command import EXAMPLE_AGENTS, run_evals, usage_error
+from tests.evals.shard_stores import merge
 
 SHARDS = 3
 
@@ -75,16 +75,6 @@ def order(agent, *evalsets):
         "--metrics=response_match_score",
         "--criteria=response_match_score=1",
     ]
-
-
-def merge(*arguments):
-    """Call the command; return its exit code and output."""
-    out, code = io.StringIO(), 0
-    try:
-        call_command("merge_evals", *map(str, arguments), stdout=out)
-    except SystemExit as ended:
-        code = ended.code
-    return code, out.getvalue()
 
 
 def refusal(*arguments):
