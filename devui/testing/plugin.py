@@ -102,10 +102,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 def record_run(facts: Mapping[str, Any]) -> None:
     """Record an ended run for the summary of the session."""
     if _sessions:
-        file = _sessions[-1].folder / f"run-{facts['id']}.json"
-        draft = file.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(facts), encoding="utf-8")
-        draft.replace(file)  # a worker that is killed leaves no half of a file
+        from devui.testing.shared_replies import write_json  # suites without evals do not import it
+
+        write_json(_sessions[-1].folder / f"run-{facts['id']}.json", facts)
 
 
 @contextlib.contextmanager

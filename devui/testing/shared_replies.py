@@ -52,7 +52,12 @@ class SharedReply:
         return reply
 
     def write(self, reply: Mapping[str, Any]) -> None:
-        """Write the reply; readers see all of it or nothing."""
-        draft = self.file.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(reply), encoding="utf-8")
-        draft.replace(self.file)
+        """Write the reply."""
+        write_json(self.file, reply)
+
+
+def write_json(file: Path, content: Mapping[str, Any]) -> None:
+    """Write a file that other processes read: they see all of it or nothing, also if this process is killed."""
+    draft = file.with_suffix(f".{os.getpid()}")
+    draft.write_text(json.dumps(content), encoding="utf-8")
+    draft.replace(file)

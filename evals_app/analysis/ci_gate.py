@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,6 +14,7 @@ from evals_app.analysis import baselines
 from evals_app.analysis.baselines import MARKED_BASELINE, PREVIOUS_RUNS, Reference
 from evals_app.analysis.case_verdicts import CaseChange, Verdict
 from evals_app.analysis.comparison import Comparison
+from evals_app.analysis.figure_text import count_cases
 from evals_app.analysis.gate_settings import GateSettings, describe_exceeded_limits, describe_score_falls
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from evals_app.runs.attempt_status import NO_OUTCOME_TYPES
@@ -293,26 +295,22 @@ def explain_lost_attempts(run: EvalRun) -> list[str]:
         return []
     first_line = next(iter(errors[0].splitlines()), "").rstrip(".")
     example = f" The first: {first_line}." if first_line else ""
-    return [f"{len(errors):,} of {run.total:,} attempts have no outcome: what they ran on failed.{example}"]
+    return [
+        f"{len(errors):,} of {run.total:,} attempts have no outcome: a model, a judge or the database failed.{example}"
+    ]
 
 
 def _name_incomplete_cause(run: EvalRun) -> str:
     """Return the cause of most incomplete attempts, as a sentence."""
     causes = run.attempts.filter(status=EvalAttempt.Status.INCOMPLETE).values_list("cause", flat=True)
-    counted: dict[str, int] = {}
-    for cause in causes:
-        counted[cause] = counted.get(cause, 0) + 1
-    frequent = max(counted, key=counted.__getitem__, default="")
-    return f"{frequent.rstrip('.') or 'a metric could not run'}."
+    [(most_frequent, _)] = Counter(causes).most_common(1) or [("", 0)]
+    return f"{most_frequent.rstrip('.') or 'a metric could not run'}."
 
 
 def _explain_incomparable(cases: Sequence[CaseChange]) -> str:
     """Return why cases could not be compared, each reason with the number of cases."""
-    counted: dict[str, int] = {}
-    for case in cases:
-        if not case.is_comparable:
-            counted[case.because] = counted.get(case.because, 0) + 1
-    return " ".join(f"{count:,} of them: {reason}" for reason, count in counted.items())
+    counted = Counter(case.because for case in cases if not case.is_comparable)
+    return " ".join(f"{count_cases(count)}: {reason}" for reason, count in counted.items())
 
 
 def worst_exit_code(results: Sequence[GateResult]) -> int:

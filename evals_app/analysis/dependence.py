@@ -63,7 +63,7 @@ class Dependence:
         """The assumption or the estimate, as a sentence."""
         if not self.is_known:
             return (
-                f"Outcomes are assumed to be independent: this is estimated from {MIN_RUNS} earlier runs on, and there"
+                f"Outcomes are assumed to be independent: an estimate needs {MIN_RUNS} earlier runs, and there"
                 f" {'is' if self.runs == 1 else 'are'} {self.runs or 'none'}."
             )
         if not self.correlation:

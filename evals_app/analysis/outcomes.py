@@ -72,7 +72,7 @@ class Outcomes:
 
     @property
     def ran(self) -> bool:
-        """Tell whether the run had it run at all: a run may choose among the cases."""
+        """Tell whether the run executed the case: a run may choose among the cases."""
         return bool(self.outcome_count or self.unjudged)
 
     @property

@@ -32,19 +32,19 @@ class ScoreChange:
         return self.after - self.before
 
     @property
-    def significant(self) -> bool:
+    def is_significant(self) -> bool:
         """Tell whether chance alone would seldom do this."""
         return self.probability <= self.level
 
     @property
     def is_worse(self) -> bool:
         """Tell whether scores fell, and not by chance."""
-        return self.significant and self.difference < 0
+        return self.is_significant and self.difference < 0
 
     @property
     def is_better(self) -> bool:
         """Tell whether scores rose, and not by chance."""
-        return self.significant and self.difference > 0
+        return self.is_significant and self.difference > 0
 
 
 def compare_scores(before: ScoresByMetric, after: ScoresByMetric, level: float) -> list[ScoreChange]:

@@ -56,19 +56,19 @@ class Whole:
         return not self.refusal and self.probability <= self.level
 
     @property
-    def significant(self) -> bool:
+    def is_significant(self) -> bool:
         """Tell whether neither chance nor the usual variation of runs explains the difference."""
         return self.is_improbable and not self.is_usual
 
     @property
     def is_worse(self) -> bool:
         """Tell whether the run as a whole is worse, and not by chance."""
-        return self.significant and self.fell
+        return self.is_significant and self.fell
 
     @property
     def is_better(self) -> bool:
         """Tell whether the run as a whole is better, and not by chance."""
-        return self.significant and not self.fell
+        return self.is_significant and not self.fell
 
     @property
     def variation(self) -> str:

@@ -52,8 +52,8 @@ def add_result_options(add: Add) -> None:
     add(
         "--fail-on",
         choices=(REGRESSION, SCORES, ANY),
-        help="exit 1 only for regressions, also for falls of scores, or also for unclear results (default: if an"
-        " attempt did not pass)",
+        help="exit 1 only for regressions, also for falls of scores, or also for unclear results; the first two exit 3"
+        " if earlier runs could not be compared (default: exit 1 if an attempt did not pass)",
     )
     add(
         "--allow-no-baseline",

@@ -286,7 +286,7 @@ async def test_refused_attempts_count_in_no_rate_or_test(play):
         result = Gate(before.pk, "regression").judge(after)
         [lost] = result.fails
         assert lost.startswith(
-            "2 of 6 attempts have no outcome: what they ran on failed. The first: fails could"
+            "2 of 6 attempts have no outcome: a model, a judge or the database failed. The first: fails could"
         )
 
     await units_of_work.read(check)

@@ -494,7 +494,7 @@ def test_invalid_option_is_refused_before_anything_runs(tmp_path, options, messa
     assert len(str(refusal.value).splitlines()) == 1
 
 
-def test_test_of_an_evalset_takes_no_baseline(tmp_path):
+def test_devui_evalset_takes_no_baseline(tmp_path):
     with pytest.raises(Refused, match="devui_evalset has no option 'baseline': `evaluate` compares runs"):
         devui_evalset("s", agent=tmp_path, baseline="previous")
 
