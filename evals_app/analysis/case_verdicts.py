@@ -185,6 +185,11 @@ class _Test:
     critical: float
     cases: int
 
+    @property
+    def two_sided(self) -> float:
+        """The adjusted probability in both directions."""
+        return min(1.0, 2 * self.adjusted)
+
 
 def _test_all(
     cases: Sequence[_Evidence], tables: Sequence[OutcomeTable], may_decide: Sequence[bool], level: float
@@ -205,19 +210,19 @@ def _decide(case: _Evidence, worse: _Test, better: _Test, level: float) -> CaseC
     """Return the verdict on a case from its tests in both directions."""
     for verdict, test in ((Verdict.REGRESSED, worse), (Verdict.FIXED, better)):
         if test.adjusted <= level:
-            return _change(case, verdict, f"{case.counts}: {_significance(test)}.", test)
+            return _build_change(case, verdict, f"{case.counts}: {_format_significance(test)}.", test)
     table = case.counted
     for test, counted in ((worse, table), (better, table.mirror)):
         if _is_suspicious(counted, test):
-            return _unclear(case, counted, test, looks_worse=test is worse)
+            return _build_unclear_change(case, counted, test, looks_worse=test is worse)
     outcomes = Rate(table.passed + table.earlier_passed, table.total + table.earlier_total)
     if table.varies:
         low, high = map(format_percent, (outcomes.interval.low, outcomes.interval.high))
         share = f"Passes {format_percent(outcomes.value)} of the time"
         limits = f"95 % interval {low} to {high}, {outcomes.total} attempts"
         because = f"{share} ({limits}). Its rate has not visibly changed."
-        return _change(case, Verdict.FLAKY, because, min(worse, better, key=lambda test: test.own))
-    return _change(case, Verdict.UNCHANGED, f"{case.counts}.", None)
+        return _build_change(case, Verdict.FLAKY, because, min(worse, better, key=lambda test: test.own))
+    return _build_change(case, Verdict.UNCHANGED, f"{case.counts}.", None)
 
 
 def _is_suspicious(table: OutcomeTable, test: _Test) -> bool:
@@ -227,7 +232,9 @@ def _is_suspicious(table: OutcomeTable, test: _Test) -> bool:
     return test.own <= SUSPICION
 
 
-def _unclear(case: _Evidence, table: OutcomeTable, test: _Test, *, looks_worse: bool) -> CaseChange:
+def _build_unclear_change(
+    case: _Evidence, table: OutcomeTable, test: _Test, *, looks_worse: bool
+) -> CaseChange:
     """Return that a case may have changed, with the repetitions that would decide.
 
     Args:
@@ -236,14 +243,14 @@ def _unclear(case: _Evidence, table: OutcomeTable, test: _Test, *, looks_worse: 
     if table.earlier_passed == table.earlier_total:
         verb, opposite = ("failed", "passed") if looks_worse else ("passed", "failed")
         times = "now" if table.total == 1 else f"{table.total - table.passed} of {table.total} times now"
-        because = f"It {verb} {times} and {opposite} in {_all_of(table.earlier_total)}."
+        because = f"It {verb} {times} and {opposite} in {_name_earlier_attempts(table.earlier_total)}."
     else:
-        because = (
-            f"{case.counts}: it looks {'worse' if looks_worse else 'better'}, but {_significance(test)}."
-        )
+        because = f"{case.counts}: it looks {'worse' if looks_worse else 'better'}, but {_format_significance(test)}."
     tested = case.table if looks_worse else case.table.mirror
-    repetitions, of_both_runs = _fewest_repetitions(table, tested, test.critical, case.earlier.correlation)
-    return _change(
+    repetitions, of_both_runs = _find_fewest_repetitions(
+        table, tested, test.critical, case.earlier.correlation
+    )
+    return _build_change(
         case,
         Verdict.UNCLEAR,
         because,
@@ -254,7 +261,7 @@ def _unclear(case: _Evidence, table: OutcomeTable, test: _Test, *, looks_worse: 
     )
 
 
-def _change(
+def _build_change(
     case: _Evidence,
     verdict: Verdict,
     because: str,
@@ -272,7 +279,7 @@ def _change(
         case.after,
         case.earlier,
         case.fresh,
-        None if test is None else min(1.0, 2 * test.adjusted),
+        None if test is None else test.two_sided,
         looks_worse,
         repetitions,
         of_both_runs,
@@ -280,16 +287,16 @@ def _change(
     )
 
 
-def _significance(test: _Test) -> str:
+def _format_significance(test: _Test) -> str:
     adjusted = f" over {test.cases} cases" if test.cases > 1 else ""
-    return f"{format_probability(min(1.0, 2 * test.adjusted))}{adjusted}"
+    return f"{format_probability(test.two_sided)}{adjusted}"
 
 
-def _all_of(count: int) -> str:
+def _name_earlier_attempts(count: int) -> str:
     return "the only earlier attempt" if count == 1 else f"all {count} earlier attempts"
 
 
-def _fewest_repetitions(
+def _find_fewest_repetitions(
     counted: OutcomeTable, tested: OutcomeTable, critical: float, correlation: float
 ) -> tuple[int | None, bool]:
     """Return how many repetitions would probably decide, and whether both runs need them.

@@ -54,6 +54,17 @@ EXIT_CODES = {
 }
 
 
+HEADLINES = {
+    GateStatus.COULD_NOT_RUN: "Evals could not run",
+    GateStatus.STOPPED: "Evals stopped",
+    GateStatus.FAILED: "Evals failed",
+    GateStatus.NOT_COMPARED: "Evals not compared",
+    GateStatus.NO_REGRESSION: "No regression, but not all attempts pass",
+    GateStatus.PASSED: "Evals passed",
+}
+"""Headlines, also of several runs by the worst status of them. That of one run without a regression has numbers."""
+
+
 @dataclass(frozen=True)
 class GateResult:
     """A run checked by the gate.
@@ -91,19 +102,11 @@ class GateResult:
     @property
     def headline(self) -> str:
         """What happened, without the names of cases."""
+        if self.status != GateStatus.NO_REGRESSION:
+            return HEADLINES[self.status]
         run = self.run
-        not_passed = f"{run.total - run.passed:,} of {run.total:,} attempts {self._not_passing}"
-        match self.status:
-            case GateStatus.COULD_NOT_RUN:
-                return "Evals could not run"
-            case GateStatus.STOPPED:
-                return "Evals stopped"
-            case GateStatus.NOT_COMPARED:
-                return "Evals not compared"
-            case GateStatus.FAILED:
-                return "Evals failed"
-            case GateStatus.PASSED:
-                return "Evals passed"
+        verb = "fail" if run.failed + run.errors == run.total - run.passed else "do not pass"
+        not_passed = f"{run.total - run.passed:,} of {run.total:,} attempts {verb}"
         if self.comparison is None:
             return f"No earlier run: {not_passed}"
         if suspicious := len(self.comparison.suspicious):
@@ -112,11 +115,6 @@ class GateResult:
         if self.failing_new_cases:
             return f"No regression: {not_passed}"
         return f"No regression: {not_passed}, as before"
-
-    @property
-    def _not_passing(self) -> str:
-        run = self.run
-        return "fail" if run.failed + run.errors == run.total - run.passed else "do not pass"
 
     @property
     def failing_new_cases(self) -> list[CaseChange]:

@@ -251,7 +251,7 @@ def compare(
     incomparable = {
         key: change
         for key in keys
-        if (change := _incomparable(key, before.get(key), after.get(key), refusal))
+        if (change := _find_incomparable(key, before.get(key), after.get(key), refusal))
     }
     pairs = {key: (before[key], after[key]) for key in keys if key not in incomparable}
     earlier, dependence = collect_all_earlier({key: side for key, (side, _) in pairs.items()}, history or {})
@@ -264,7 +264,7 @@ def compare(
     comparable = [case for case in cases if case.is_comparable]
     counts = [(case.after.counts, case.earlier) for case in comparable if case.after and case.earlier]
     whole = judge_whole(counts, level, refusal, dependence)
-    return Comparison(cases, whole, list(_amounts(comparable, one_currency)))
+    return Comparison(cases, whole, list(_compare_amounts(comparable, one_currency)))
 
 
 def collect_all_earlier(
@@ -307,7 +307,7 @@ def _explain_no_pairs(cases: Sequence[CaseChange]) -> str:
     return f"No case can be compared. {reasons.pop() if len(reasons) == 1 else 'Each case says why.'}"
 
 
-def _incomparable(
+def _find_incomparable(
     key: CaseKey, before: Outcomes | None, after: Outcomes | None, refusal: str
 ) -> CaseChange | None:
     """Return the change of a case that cannot be compared; None if it can."""
@@ -315,11 +315,11 @@ def _incomparable(
         return CaseChange(key, Verdict.NEW, "The run before does not have it.", None, after)
     if after is None:
         return CaseChange(key, Verdict.GONE, "The run does not have it any more.", before, None)
-    because = after.incomparable or _difference_of_conditions(before, after) or refusal
+    because = after.incomparable or _explain_difference(before, after) or refusal
     return CaseChange(key, Verdict.NOT_COMPARABLE, because, before, after) if because else None
 
 
-def _difference_of_conditions(before: Outcomes, after: Outcomes) -> str:
+def _explain_difference(before: Outcomes, after: Outcomes) -> str:
     if before.same.data != after.same.data:
         return "The case was changed between the two runs."
     if before.same.judged_by != after.same.judged_by:
@@ -331,7 +331,7 @@ def _difference_of_conditions(before: Outcomes, after: Outcomes) -> str:
     return f"No repetition was judged {' and '.join(unjudged)}." if unjudged else ""
 
 
-def _amounts(cases: Sequence[CaseChange], one_currency: bool) -> Iterator[Amount]:
+def _compare_amounts(cases: Sequence[CaseChange], one_currency: bool) -> Iterator[Amount]:
     for name in ("cost", "tokens", "seconds"):
         pairs = [(getattr(case.before, name), getattr(case.after, name)) for case in cases]
         complete_pairs = [pair for pair in pairs if None not in pair]

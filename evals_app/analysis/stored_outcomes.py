@@ -158,7 +158,7 @@ class EarlierRuns:
             data: digest of the case in the later run.
             basis: metrics that are compared; None: all of the later run.
         """
-        index = self._positions[run.pk].get((key, data))
+        index = self._case_positions[run.pk].get((key, data))
         if index is None:
             return None
         counts = self._count_by_basis(run, index, basis)
@@ -166,26 +166,26 @@ class EarlierRuns:
 
     def is_lossy(self, run: EvalRun, largest_share: float) -> bool:
         """Tell whether a run lost more than a share of its attempts to models, judges or the database."""
-        numbers = [numbers for (run_id, _), numbers in self._numbers.items() if run_id == run.pk]
+        numbers = [numbers for (run_id, _), numbers in self._numbers_by_case.items() if run_id == run.pk]
         lost = sum(number.lost for number in numbers)
         return lost > largest_share * sum(number.attempts for number in numbers)
 
     def _count_by_basis(self, run: EvalRun, index: int, basis: Basis | None) -> OutcomeCounts:
         judging = read_judging(run.config)
         if basis is None and judging == self._judging:
-            return self._numbers.get((run.pk, index), CaseNumbers()).counts
+            return self._numbers_by_case.get((run.pk, index), CaseNumbers()).counts
         common_metrics = find_basis(judging, self._judging) or {}
         wanted = self._judging.thresholds if basis is None else basis
         if not common_metrics or not wanted.keys() <= common_metrics.keys():
             return OutcomeCounts(0, 0)
         verdicts = [
-            judge_again(status, error_type, self._scores.get(attempt, {}), wanted)
-            for attempt, status, error_type in self._attempts.get((run.pk, index), ())
+            judge_again(status, error_type, self._scores_by_attempt.get(attempt, {}), wanted)
+            for attempt, status, error_type in self._attempts_by_case.get((run.pk, index), ())
         ]
         return OutcomeCounts(verdicts.count(True), verdicts.count(True) + verdicts.count(False))
 
     @cached_property
-    def _positions(self) -> dict[str, dict[tuple[CaseKey, str], int]]:
+    def _case_positions(self) -> dict[str, dict[tuple[CaseKey, str], int]]:
         """Positions of cases, by run, then by key and digest."""
         return {
             run.pk: {(case.key, case.digest): index for index, case in enumerate(read_cases(run.version))}
@@ -193,7 +193,7 @@ class EarlierRuns:
         }
 
     @cached_property
-    def _numbers(self) -> dict[tuple[str, int], CaseNumbers]:
+    def _numbers_by_case(self) -> dict[tuple[str, int], CaseNumbers]:
         """Outcomes as they were judged, attempts and losses, by run and position of the case."""
         attempts = EvalAttempt.objects.filter(run__in=[run.pk for run in self.runs])
         counted = attempts.values_list("run_id", "case_index").annotate(
@@ -208,7 +208,7 @@ class EarlierRuns:
         }
 
     @cached_property
-    def _attempts(self) -> dict[tuple[str, int], list[tuple[int, str, str]]]:
+    def _attempts_by_case(self) -> dict[tuple[str, int], list[tuple[int, str, str]]]:
         """Keys, statuses and error types of attempts, by run and position of the case."""
         attempts: dict[tuple[str, int], list[tuple[int, str, str]]] = defaultdict(list)
         rows = EvalAttempt.objects.filter(run__in=[run.pk for run in self.runs])
@@ -218,7 +218,7 @@ class EarlierRuns:
         return attempts
 
     @cached_property
-    def _scores(self) -> dict[int, dict[str, StoredScore]]:
+    def _scores_by_attempt(self) -> dict[int, dict[str, StoredScore]]:
         """Overall scores of all attempts: read only if a run judged by other metrics or thresholds."""
         return _read_scores([run.pk for run in self.runs])
 

@@ -51,11 +51,11 @@ def retry(run, outcomes, chosen=()):
     return [carry_out(again, outcomes) for again in rerun.retry(run, chosen)]
 
 
-def names_of(run):
+def read_names(run):
     return [(row.case_id, row.repetition) for row in run.attempts.order_by("case_index", "repetition")]
 
 
-def status_of(run):
+def read_statuses(run):
     rows = run.attempts.order_by("case_index", "repetition")
     return {(row.case_id, row.repetition): (row.status, row.tries) for row in rows}
 
@@ -64,8 +64,8 @@ def test_only_attempts_without_an_outcome_restart_in_the_run_itself(first):
     restarted, again = rerun.retry(first)
     assert restarted.pk == first.pk
     assert (again.source, again.repeats, again.total, again.num_runs) == ("retry", first, 2, 2)
-    assert names_of(again) == [("b", 1), ("c", 1)]
-    statuses = status_of(first)
+    assert read_names(again) == [("b", 1), ("c", 1)]
+    statuses = read_statuses(first)
     assert statuses["c", 2] == (Status.PENDING, 1)
     assert statuses["b", 1] == (Status.FAILED, 1)
     assert statuses["c", 1] == (Status.ERROR, 1)
@@ -113,7 +113,7 @@ def test_second_retry_tries_what_passed_in_no_try(first):
     first = rerun.reload_run(first.pk)
     assert progress.progress_of(first).not_passed == 1
     [second] = retry(first, {("c", 1): passing()})
-    assert (second.repeats, names_of(second)) == (first, [("c", 1)])
+    assert (second.repeats, read_names(second)) == (first, [("c", 1)])
     assert retries.find_retries(first).passed == 6
     assert not progress.progress_of(first).can_retry
     with pytest.raises(BadInput, match="No attempt of the run failed or erred in all its tries"):
@@ -124,14 +124,14 @@ def test_retry_of_a_retry_repeats_the_first_run(first):
     [_, again] = retry(first, {("c", 2): passing(), ("b", 1): UNAVAILABLE, ("c", 1): failing()})
     restarted, second = rerun.retry(again)
     assert restarted.pk == again.pk
-    assert status_of(again)["b", 1] == (Status.PENDING, 1)
-    assert (second.repeats, names_of(second)) == (first, [("c", 1)])
+    assert read_statuses(again)["b", 1] == (Status.PENDING, 1)
+    assert (second.repeats, read_names(second)) == (first, [("c", 1)])
 
 
 def test_attempt_that_passed_is_tried_again_on_request(first):
     chosen = first.attempts.get(case_id="a", repetition=2)
     [again] = retry(first, {("a", 2): failing()}, [chosen.pk])
-    assert names_of(again) == [("a", 2)]
+    assert read_names(again) == [("a", 2)]
     chosen.refresh_from_db()
     assert (chosen.status, chosen.tries) == (Status.PASSED, 1)
 
@@ -156,7 +156,7 @@ def test_refused_retry_changes_nothing(first):
     carry_out(first, {("c", 2): UNAVAILABLE})
     with pytest.raises(EvalRunActive):
         rerun.retry(first)
-    assert status_of(first)["c", 2] == (Status.ERROR, 2)
+    assert read_statuses(first)["c", 2] == (Status.ERROR, 2)
     with pytest.raises(NotFound, match="has no attempt"):
         rerun.retry(first, [again.attempts.first().pk])
 

@@ -25,7 +25,7 @@ WRONG_KEY = {
 }
 
 
-async def attempt_of(run):
+async def read_attempt(run):
     return await units_of_work.read(run.attempts.get)
 
 
@@ -45,7 +45,7 @@ def wrong_key():
 async def test_model_without_access_is_asked_once_and_there_is_no_outcome(play, service, answer):
     service.answers = [answer]
     run = await play(ONE, agent(gemini(service)))
-    attempt = await attempt_of(run)
+    attempt = await read_attempt(run)
     assert (attempt.status, attempt.error_type, service.request_count) == ("error", NO_MODEL_ACCESS, 1)
     first, second = attempt.error.splitlines()
     assert first == f"No access to gemini-2.5-flash: {answer[0]}: {answer[1]['error']['message']}"
@@ -57,14 +57,14 @@ async def test_model_without_access_is_asked_once_and_there_is_no_outcome(play, 
 async def test_model_without_any_key_is_no_access(play, monkeypatch):
     for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"):
         monkeypatch.delenv(name, raising=False)
-    attempt = await attempt_of(await play(ONE, agent(Gemini(model="gemini-2.5-flash"))))
+    attempt = await read_attempt(await play(ONE, agent(Gemini(model="gemini-2.5-flash"))))
     assert attempt.error_type == NO_MODEL_ACCESS
     assert attempt.error.startswith("No access to gemini-2.5-flash: ValueError: ")
 
 
 async def test_access_that_is_lost_between_retries_ends_them(play):
     model = Fails(model="fails", left=[client_error(429), wrong_key()])
-    attempt = await attempt_of(await play(ONE, agent(model)))
+    attempt = await read_attempt(await play(ONE, agent(model)))
     assert (attempt.error_type, model.request_count) == (NO_MODEL_ACCESS, 2)
 
 
@@ -74,13 +74,13 @@ async def test_agent_that_passes_without_its_model_has_passed(play, answer, stat
         return LlmResponse(content=types.Content(role="model", parts=[types.Part(text=answer)]))
 
     model = Fails(model="fails", left=[wrong_key()])
-    attempt = await attempt_of(await play(ONE, agent(model, on_model_error_callback=fall_back)))
+    attempt = await read_attempt(await play(ONE, agent(model, on_model_error_callback=fall_back)))
     assert attempt.status == status
 
 
 async def test_judge_without_access_is_no_outcome_unless_another_metric_failed(play, judge):
     judge["errors"] = [wrong_key()]
-    attempt = await attempt_of(await play(ONE, talks, judge_config()))
+    attempt = await read_attempt(await play(ONE, talks, judge_config()))
     assert (attempt.status, attempt.error_type, judge["calls"]) == ("error", NO_MODEL_ACCESS, 1)
     assert attempt.error.startswith("The judge: No access to failing-judge: 401")
     judge["errors"] = [wrong_key()]
@@ -96,7 +96,7 @@ async def test_simulated_user_without_access_is_no_outcome(play, judge):
     }
     judge["errors"] = [client_error(403, {})]
     run = await play(evalset({"eval_id": "s", "conversation_scenario": scenario}), talks, config)
-    attempt = await attempt_of(run)
+    attempt = await read_attempt(run)
     assert attempt.error_type == NO_MODEL_ACCESS
     assert attempt.error.startswith("The simulated user: No access to failing-judge: 403")
 

@@ -290,7 +290,7 @@ def test_token_that_sees_nothing_is_not_a_missing_baseline(tmp_path, forge, sett
     assert "HTTP status 404. The token may not do this" in printed
 
 
-def fork_of_gitlab(forge, **more):
+def gitlab_fork(forge, **more):
     """Return the environment of a merge request's pipeline that runs in a fork: without secrets."""
     ids = {"CI_PROJECT_ID": "99", "CI_MERGE_REQUEST_PROJECT_ID": "5"}
     return gitlab(forge, **ids, GITLAB_TOKEN="", CI_JOB_TOKEN=JOB_TOKEN, **more)
@@ -299,17 +299,17 @@ def fork_of_gitlab(forge, **more):
 def test_fork_of_a_public_project_on_gitlab_gets_the_baseline_and_writes_no_comment(tmp_path, forge):
     forge.is_public = True
     forge.add_store(b"of main", is_green=False)
-    assert baseline(tmp_path, **fork_of_gitlab(forge)) == b"of main"
-    printed = comment(tmp_path, "text", code=1, **fork_of_gitlab(forge))
+    assert baseline(tmp_path, **gitlab_fork(forge)) == b"of main"
+    printed = comment(tmp_path, "text", code=1, **gitlab_fork(forge))
     assert printed == "No comment was written: GITLAB_TOKEN is not set. Pipelines of forks do not get it.\n"
     forge.stores.clear()
-    printed = script(tmp_path, "forges.py", "baseline", "m", code=1, **fork_of_gitlab(forge))
+    printed = script(tmp_path, "forges.py", "baseline", "m", code=1, **gitlab_fork(forge))
     assert "The token of the job reads no store of the branch main. Set GITLAB_TOKEN." in printed
 
 
 def test_fork_of_a_private_project_on_gitlab_is_told_what_is_missing(tmp_path, forge):
     forge.add_store(b"of main")
-    printed = script(tmp_path, "forges.py", "baseline", "m", code=1, **fork_of_gitlab(forge))
+    printed = script(tmp_path, "forges.py", "baseline", "m", code=1, **gitlab_fork(forge))
     assert "/projects/5/pipelines: HTTP status 401." in printed
     assert "Set GITLAB_TOKEN." in printed
 
@@ -429,7 +429,7 @@ def test_comment_that_is_refused_decides_nothing(tmp_path, forge, stub):
 def test_fork_without_secrets_is_merged_and_judged_without_a_comment(tmp_path, forge, stub, status):
     forge.is_public = True
     forge.add_store(b"main")
-    environment = fork_of_gitlab(forge, PATH=stub, STATUS=status)
+    environment = gitlab_fork(forge, PATH=stub, STATUS=status)
     printed = script(tmp_path, "merge_shards.sh", code=int(status), **environment)
     assert "--earlier" in read_calls(tmp_path)[1]
     assert "No comment was written: GITLAB_TOKEN is not set. Pipelines of forks do not get it." in printed

@@ -14,7 +14,7 @@ from django.urls import get_script_prefix, reverse
 
 from evals_app.analysis import retries
 from evals_app.analysis.case_verdicts import CaseChange, Verdict
-from evals_app.analysis.ci_gate import GateResult, GateStatus
+from evals_app.analysis.ci_gate import HEADLINES, GateResult, GateStatus
 from evals_app.analysis.exports.run_json import attempts_of
 from evals_app.analysis.figure_text import (
     count_cases,
@@ -30,15 +30,6 @@ from evals_app.models import EvalAttempt, EvalRun
 from sessions_app.presentation.name_lists import join_names
 from sessions_app.presentation.visible_text import escape_text
 
-HEADINGS = {
-    GateStatus.COULD_NOT_RUN: "Evals could not run",
-    GateStatus.STOPPED: "Evals stopped",
-    GateStatus.FAILED: "Evals failed",
-    GateStatus.NOT_COMPARED: "Evals not compared",
-    GateStatus.NO_REGRESSION: "No regression, but not all attempts pass",
-    GateStatus.PASSED: "Evals passed",
-}
-"""Headings of several runs, by the worst status of them."""
 MARKS = {
     GateStatus.COULD_NOT_RUN: "❌",
     GateStatus.STOPPED: "❌",
@@ -69,14 +60,16 @@ def as_markdown(results: Sequence[GateResult], address: str = "") -> str:
         address: base URL of a DevUI server that shows them; "": no links.
     """
     worst = min(results, key=lambda result: list(GateStatus).index(result.status))
-    blocks = [f"### {worst.format_title(code)}"] if len(results) == 1 else [f"### {HEADINGS[worst.status]}"]
-    blocks += [_verdict(result, has_title=len(results) > 1) for result in results]
+    blocks = [f"### {worst.format_title(code)}"] if len(results) == 1 else [f"### {HEADLINES[worst.status]}"]
+    blocks += [_format_verdict(result, has_title=len(results) > 1) for result in results]
     for result in results:
-        blocks += _details(result, address, title=f"#### {_name(result.run)}" if len(results) > 1 else "")
-    return _fit(blocks)
+        blocks += _list_details(
+            result, address, title=f"#### {_format_name(result.run)}" if len(results) > 1 else ""
+        )
+    return _keep_fitting_blocks(blocks)
 
 
-def _fit(blocks: Sequence[str]) -> str:
+def _keep_fitting_blocks(blocks: Sequence[str]) -> str:
     """Return the first blocks that fit into a comment, and how many are left out."""
     length, count = 0, 0
     for block in blocks:
@@ -89,23 +82,23 @@ def _fit(blocks: Sequence[str]) -> str:
     return "\n\n".join([*blocks[:count], *note]) + "\n"
 
 
-def _verdict(result: GateResult, *, has_title: bool) -> str:
+def _format_verdict(result: GateResult, *, has_title: bool) -> str:
     run, comparison = result.run, result.comparison
     listed = {*comparison.regressions, *comparison.doubts} if comparison else set()
     unlisted = [reason for reason in result.reasons if reason not in listed]
-    title = f"{result.format_title(code)}. " if has_title and result.title not in HEADINGS.values() else ""
+    title = f"{result.format_title(code)}. " if has_title and result.title not in HEADLINES.values() else ""
     tried_again = retries.find_retries(run)
     after_retries = f" ({tried_again.text})" if tried_again else ""
     passed = f"{run.passed:,} of {run.total:,} attempts passed{after_retries}."
-    head = f"{MARKS[result.status]} {_name(run)}: {title}{passed} {_whole(result)}"
-    return "\n".join([head, "", *_bullets([text(reason) for reason in unlisted])]).rstrip()
+    head = f"{MARKS[result.status]} {_format_name(run)}: {title}{passed} {_describe_whole(result)}"
+    return "\n".join([head, "", *_format_bullets([text(reason) for reason in unlisted])]).rstrip()
 
 
-def _name(run: EvalRun) -> str:
+def _format_name(run: EvalRun) -> str:
     return f"{code(run.app_name)} {code(run.evalset.evalset_id)}"
 
 
-def _whole(result: GateResult) -> str:
+def _describe_whole(result: GateResult) -> str:
     """Return the verdict on the run as a whole."""
     comparison = result.comparison
     if comparison is None or result.reference is None:
@@ -124,13 +117,13 @@ def _whole(result: GateResult) -> str:
     )
 
 
-def _details(result: GateResult, address: str, title: str) -> Iterator[str]:
+def _list_details(result: GateResult, address: str, title: str) -> Iterator[str]:
     """Yield the lists of cases, the amounts and the links of a run."""
     if title:
         yield title
     if result.comparison is None:
         yield from _list_items(
-            "Not passed", [f"{code(name)}: {text(why)}" for name, why in _not_passed(result.run)]
+            "Not passed", [f"{code(name)}: {text(why)}" for name, why in _find_failure_reasons(result.run)]
         )
     else:
         for verdict in LISTED:
@@ -140,8 +133,8 @@ def _details(result: GateResult, address: str, title: str) -> Iterator[str]:
     yield from _list_items("Scores", [f"{code(name)}: {means}" for name, means in scores.items()])
     slices = read_slices(result.run, result.comparison)
     yield from _list_items("Tags", [f"{code(tagged.tag)}: {describe_slice(tagged)}" for tagged in slices])
-    yield "\n".join(_amounts(result))
-    if links := _links(result, address):
+    yield "\n".join(_list_amounts(result))
+    if links := _format_links(result, address):
         yield links
 
 
@@ -155,15 +148,15 @@ def _list_cases(title: str, cases: Sequence[CaseChange]) -> Iterator[str]:
 def _list_items(title: str, items: Sequence[str], count: int = 0) -> Iterator[str]:
     """Yield a list of items, unless it is empty. `count` is the number in its title; 0: that of the items."""
     if items:
-        yield "\n".join([f"**{title} ({count or len(items):,})**", "", *_bullets(items)])
+        yield "\n".join([f"**{title} ({count or len(items):,})**", "", *_format_bullets(items)])
 
 
-def _bullets(items: Sequence[str]) -> list[str]:
+def _format_bullets(items: Sequence[str]) -> list[str]:
     bullets = [f"- {item}" for item in items[:MAX_LISTED]]
     return [*bullets, f"- … and {len(items) - MAX_LISTED:,} more"] if len(items) > MAX_LISTED else bullets
 
 
-def _not_passed(run: EvalRun) -> ItemsView[str, str]:
+def _find_failure_reasons(run: EvalRun) -> ItemsView[str, str]:
     """Return the reason of the first attempt of each case that did not pass, by the case's name."""
     reasons: dict[str, str] = {}
     for attempt in attempts_of(run):
@@ -172,7 +165,7 @@ def _not_passed(run: EvalRun) -> ItemsView[str, str]:
     return reasons.items()
 
 
-def _amounts(result: GateResult) -> Iterator[str]:
+def _list_amounts(result: GateResult) -> Iterator[str]:
     """Yield cost, tokens and time of the run, and of an attempt against the baseline."""
     run = result.run
     currency = text(read_currency(run))
@@ -185,17 +178,17 @@ def _amounts(result: GateResult) -> Iterator[str]:
             yield f"- {amount.name} of an attempt: {' → '.join(values)} ({mean})"
 
 
-def _links(result: GateResult, address: str) -> str:
+def _format_links(result: GateResult, address: str) -> str:
     if not address:
         return ""
-    links = [f"[Run]({address}{_path('eval-run', result.run)})"]
+    links = [f"[Run]({address}{_page_path('eval-run', result.run)})"]
     if result.reference is not None:
         name = quote(result.reference.name, safe="")
-        links.append(f"[Comparison]({address}{_path('eval-run-compare', result.run)}?with={name})")
+        links.append(f"[Comparison]({address}{_page_path('eval-run-compare', result.run)}?with={name})")
     return " · ".join(links)
 
 
-def _path(page: str, run: EvalRun) -> str:
+def _page_path(page: str, run: EvalRun) -> str:
     """Return the path of a page below the address of the server, which includes its URL prefix."""
     path = reverse(page, urlconf="evals_app.urls", kwargs={"run_id": run.id})
     return f"/{path.removeprefix(get_script_prefix())}"

@@ -86,7 +86,7 @@ class Command(EvalsCommand):
         ensure_schema()
         if plans.is_requested(options):
             return self._plan(agents, app_name, options)
-        gate = _gate(agents, app_name, options)
+        gate = _prepare_gate(agents, app_name, options)
         console = self.open_console()
         with own_new_runs(app_name):
             executing = ordered = _create_runs(agents, app_name, gate, options)
@@ -321,7 +321,7 @@ def _find_run(app_name: str, name: str, *, skip_repeats: bool) -> EvalRun:
     return matching_runs[0]
 
 
-def _gate(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> Gate:
+def _prepare_gate(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> Gate:
     """Return the gate; a missing baseline is refused before anything runs."""
     gate = results.read_gate(options)
     if options["shard"] and gate != results.NO_GATE:
