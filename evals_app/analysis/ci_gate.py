@@ -311,8 +311,7 @@ def _explain_incomparable(cases: Sequence[CaseChange]) -> str:
     return " ".join(f"{count_cases(count)}: {reason}" for reason, count in counted.items())
 
 
-def worst_exit_code(results: Sequence[GateResult]) -> int:
-    """Return the exit code of a command that checks several runs: that of the worst."""
+def find_worst_result(results: Sequence[GateResult]) -> GateResult:
+    """Return the worst of some results: it decides about heading and exit code."""
     order = list(GateStatus)
-    worst = min(results, key=lambda result: order.index(result.status), default=None)
-    return worst.exit_code if worst else 0
+    return min(results, key=lambda result: order.index(result.status))

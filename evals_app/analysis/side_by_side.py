@@ -152,8 +152,8 @@ class SideBySide:
 
 
 def read_case(
-    then: EvalRun,
-    now: EvalRun,
+    baseline_run: EvalRun,
+    run: EvalRun,
     case: CaseChange,
     chosen: ChosenAttempts | None = None,
     *,
@@ -166,8 +166,8 @@ def read_case(
         redact: applied to what the agents did and to state values, before they are compared.
     """
     chosen = chosen or ChosenAttempts()
-    before = _read_side(then, case.key, case.before, chosen.before)
-    after = _read_side(now, case.key, case.after, chosen.after)
+    before = _read_side(baseline_run, case.key, case.before, chosen.before)
+    after = _read_side(run, case.key, case.after, chosen.after)
     return SideBySide(
         case,
         before,

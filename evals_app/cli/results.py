@@ -21,7 +21,7 @@ from evals_app.analysis.ci_gate import (
     SCORES,
     Gate,
     GateResult,
-    worst_exit_code,
+    find_worst_result,
 )
 from evals_app.cli.terminal import Console
 from evals_app.metrics.gate_config import GATE, GateConfig, option_name
@@ -154,7 +154,7 @@ def report(
             console.write_gate_result(result)
     if gate != NO_GATE and options["confirm"]:
         console.write_unrepeated_cases(results)
-    return worst_exit_code(results)
+    return find_worst_result(results).exit_code if results else 0
 
 
 def write_stopped_runs(runs: Sequence[EvalRun], options: dict[str, Any], console: Console) -> None:

@@ -76,11 +76,10 @@ def _comparison_context(request: HttpRequest, result: GateResult) -> dict[str, o
     return {
         "result": result,
         "reference": reference,
-        "then": reference.run,
         "comparison": comparison,
         "confirmations": confirmations,
         "may_confirm": not any(checked_run.active for checked_run in (run, *confirmations)),
-        "changed": read_differences(reference.run, run),
+        "differences": read_differences(reference.run, run),
         "currency": read_currency(run),
         "one_currency": baselines.has_one_currency(reference, run),
         "agents": agent_changes.read_agent_changes(comparison),

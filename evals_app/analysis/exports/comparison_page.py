@@ -44,10 +44,9 @@ def comparison_html(result: GateResult) -> str:
     context = {
         "result": result,
         "reference": reference,
-        "then": reference.run,
         "run": run,
         "comparison": comparison,
-        "changed": read_differences(reference.run, run),
+        "differences": read_differences(reference.run, run),
         "currency": read_currency(run),
         "one_currency": baselines.has_one_currency(reference, run),
         "agents": agent_changes.read_agent_changes(comparison, redact_texts),

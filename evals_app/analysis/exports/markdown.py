@@ -14,7 +14,7 @@ from django.urls import get_script_prefix, reverse
 
 from evals_app.analysis import retries
 from evals_app.analysis.case_verdicts import CaseChange, Verdict
-from evals_app.analysis.ci_gate import HEADLINES, GateResult, GateStatus
+from evals_app.analysis.ci_gate import HEADLINES, GateResult, GateStatus, find_worst_result
 from evals_app.analysis.exports.run_json import attempts_of
 from evals_app.analysis.figure_text import (
     count_cases,
@@ -59,7 +59,7 @@ def as_markdown(results: Sequence[GateResult], address: str = "") -> str:
         results: the runs.
         address: base URL of a DevUI server that shows them; "": no links.
     """
-    worst = min(results, key=lambda result: list(GateStatus).index(result.status))
+    worst = find_worst_result(results)
     blocks = [f"### {worst.format_title(code)}"] if len(results) == 1 else [f"### {HEADLINES[worst.status]}"]
     blocks += [_format_verdict(result, has_title=len(results) > 1) for result in results]
     for result in results:
