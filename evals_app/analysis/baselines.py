@@ -245,7 +245,7 @@ def compare_with(reference: Reference, run: EvalRun) -> Comparison:
         return result
     comparable = {case.key for case in result.cases if case.is_comparable}
     before_scores = _read_reference_scores(reference, comparable)
-    scores = compare_scores(before_scores, read_mean_scores(run, comparable), read_level())
+    scores = compare_scores(before_scores, _read_mean_scores(run, comparable), read_level())
     result = replace(result, scores=scores)
     return replace(result, agent_differences=_find_agent_differences(reference, run, result))
 
@@ -325,12 +325,12 @@ def _read_reference_scores(reference: Reference, keys: Collection[CaseKey]) -> S
     scores: dict[str, dict[CaseKey, float]] = defaultdict(dict)
     for earlier_run in reference.runs:
         keys_of_run = {key for key in keys if reference.find_run(key).pk == earlier_run.pk}
-        for metric, by_case in read_mean_scores(earlier_run, keys_of_run).items():
+        for metric, by_case in _read_mean_scores(earlier_run, keys_of_run).items():
             scores[metric].update(by_case)
     return scores
 
 
-def read_mean_scores(run: EvalRun, keys: Collection[CaseKey]) -> ScoresByMetric:
+def _read_mean_scores(run: EvalRun, keys: Collection[CaseKey]) -> ScoresByMetric:
     """Return the mean scores of a run's cases by metric, without metrics that only measure."""
     rows = MetricResult.objects.filter(attempt__run=run, invocation=None, score__isnull=False)
     means = (

@@ -239,7 +239,7 @@ class Gate:
             status = run.get_status_display().lower()
             fails.append(f"The run is {status}. {run.stopped_because or run.error}".strip())
         if self.fail_on in COMPARING_CONDITIONS:
-            fails += explain_lost_attempts(run)
+            fails += _explain_lost_attempts(run)
         elif run.passed < run.total:
             fails.append(f"{run.total - run.passed} of {run.total} attempts did not pass.")
         if self.fail_on and comparison:
@@ -268,10 +268,10 @@ class Gate:
                 "No attempt passes, and there is no earlier run to compare with. Run the evalset once with the code"
                 " before the change."
             )
-        return explain_few_compared(comparison, settings.min_compared)
+        return _explain_few_compared(comparison, settings.min_compared)
 
 
-def explain_few_compared(comparison: Comparison, min_compared: float) -> str:
+def _explain_few_compared(comparison: Comparison, min_compared: float) -> str:
     """Return why too few cases have a comparable earlier outcome; "" if enough have one."""
     cases = [case for case in comparison.cases if case.after and case.after.ran]
     compared = sum(case.is_comparable for case in cases)
@@ -285,7 +285,7 @@ def explain_few_compared(comparison: Comparison, min_compared: float) -> str:
     )
 
 
-def explain_lost_attempts(run: EvalRun) -> list[str]:
+def _explain_lost_attempts(run: EvalRun) -> list[str]:
     """Return that attempts of a run have no outcome because a model, a judge or the database failed, if so."""
     lost = run.attempts.filter(status=EvalAttempt.Status.ERROR, error_type__in=NO_OUTCOME_TYPES)
     errors = list(lost.order_by("case_index", "repetition").values_list("error", flat=True))

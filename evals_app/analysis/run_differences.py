@@ -63,7 +63,7 @@ def _name_prices(run: EvalRun) -> str:
     return f"{read_currency(run)} {digest_json(price_entries)[:6]}" if price_entries else "nothing"
 
 
-def short_revision(revision: str) -> str:
+def _shorten_revision(revision: str) -> str:
     """Return a commit in short, with `+` and a digest if its files had changes."""
     commit, plus, changes = revision.partition("+")
     return f"{commit[:10]}{plus}{changes}"
@@ -74,7 +74,7 @@ def _agent_facts(run: EvalRun) -> Sequence[Fact]:
     policy = json.loads(run.policy)
     return [
         ("code", run.code_version[:10] or "unknown"),
-        ("commit", short_revision(run.git_revision) or "unknown"),
+        ("commit", _shorten_revision(run.git_revision) or "unknown"),
         ("models", ", ".join(sorted({str(model) for model in models.values()})) or "unknown"),
         ("google-adk", run.adk_version or "unknown"),
         ("replayed", ", ".join(f"{name}: {mode}" for name, mode in policy.items()) or "nothing"),

@@ -79,7 +79,7 @@ class CaseList:
             text.strip(),
             Paginator(cases, max(1, size)).get_page(number),
             len(summaries),
-            [(tag, tag_search(tag), counts[tag]) for tag in sort_tags(counts)],
+            [(tag, _format_tag_search(tag), counts[tag]) for tag in sort_tags(counts)],
         )
 
 
@@ -87,7 +87,7 @@ _SHOWN = ("id", "turns", "scenario", "says")
 _TAG = re.compile(r'(?:^|(?<=\s))tag:(?:"([^"]*)"|(\S+))')
 
 
-def tag_search(tag: str) -> str:
+def _format_tag_search(tag: str) -> str:
     """Return the search for the cases with a tag."""
     return f'tag:"{tag}"' if " " in tag else f"tag:{tag}"
 
