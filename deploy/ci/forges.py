@@ -351,7 +351,7 @@ COMMANDS = {
 }
 """Functions, and what it means if one fails."""
 
-GARBLED = (
+INVALID_RESPONSE_ERRORS = (
     LookupError,
     TypeError,
     AttributeError,
@@ -375,7 +375,7 @@ def main(arguments: list[str]) -> int:
     def work() -> str:
         try:
             return command(forge, name, file)
-        except GARBLED as error:
+        except INVALID_RESPONSE_ERRORS as error:
             raise NotAnswered(f"The forge's answer cannot be read ({error!r}).") from error
 
     try:

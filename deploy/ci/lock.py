@@ -1,7 +1,7 @@
 """Run a command while no other process does so with the same lock: lock.py FILE COMMAND…
 
-Ends with status 2 and one line if another process holds the lock, which ends with its processes. The command finds the
-file's name in DEVUI_LOCK.
+Ends with status 2 and one line if another process holds the lock. The system frees the lock when the command and all
+its processes have ended. The command finds the file's name in DEVUI_LOCK.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ set -- "$folder"/shard-*.sqlite3
 if [ -n "${GITHUB_ACTIONS:-}${GITLAB_CI:-}" ]; then
     if found=$(python3 "$here/forges.py" baseline "$baseline"); then
         echo "$found"
-        if [ -f "$baseline" ]; then # what is wrong with it merge_evals tells
+        if [ -f "$baseline" ]; then # merge_evals says what is wrong with it
             DATABASE_URL="sqlite:///$baseline" devui migrate --verbosity 0 >/dev/null 2>&1 || :
             set -- "$@" --earlier "$baseline"
         fi

@@ -29,23 +29,23 @@ class Refused(Exception):
     """The evalset cannot be evaluated: it, a case or the agent does not exist, or an option is invalid."""
 
 
-def describe_agent(near: Path, agent: Agent, caller: Mapping[str, Any]) -> dict[str, str]:
+def describe_agent(caller_folder: Path, agent: Agent, caller: Mapping[str, Any]) -> dict[str, str]:
     """Return what a process needs to find the agent: its `folder`, or the `reference` of an object.
 
     For an object that was given itself, `file` is the file of its module, and `name` its name or "".
 
     Args:
-        near: the folder of the calling module.
+        caller_folder: the folder of the calling module.
         caller: the globals of the calling module.
 
     Raises:
         Refused: there is no such agent, or another process cannot import it.
     """
     if isinstance(agent, str | os.PathLike):
-        folder = existing_path(near, agent)
+        folder = existing_path(caller_folder, agent)
         if folder is None and ":" in (reference := os.fspath(agent)):
             return {"reference": reference}
-        return {"folder": str(folder or _package_folder(near, agent))}
+        return {"folder": str(folder or _package_folder(caller_folder, agent))}
     is_adk_object = any(base.__module__.startswith(ADK) for base in type(agent).__mro__)
     if not is_adk_object and not callable(agent):
         raise Refused(
@@ -59,13 +59,13 @@ def describe_agent(near: Path, agent: Agent, caller: Mapping[str, Any]) -> dict[
     }
 
 
-def existing_path(near: Path, path: PathLike) -> Path | None:
+def existing_path(caller_folder: Path, path: PathLike) -> Path | None:
     """Return an existing path relative to a folder or to the working folder, or None."""
-    paths = (folder / path for folder in (near, Path.cwd()))
+    paths = (folder / path for folder in (caller_folder, Path.cwd()))
     return next((path.resolve() for path in paths if path.exists()), None)
 
 
-def _package_folder(near: Path, agent: PathLike) -> Path:
+def _package_folder(caller_folder: Path, agent: PathLike) -> Path:
     """Return the folder of a package, which is located without importing it."""
     name = os.fspath(agent)
     try:
@@ -74,7 +74,7 @@ def _package_folder(near: Path, agent: PathLike) -> Path:
         spec = None
     if spec is None or not spec.submodule_search_locations:
         raise Refused(
-            f"There is no agent {name!r}: neither a folder (from {near} or {Path.cwd()}) nor a package."
+            f"There is no agent {name!r}: neither a folder (from {caller_folder} or {Path.cwd()}) nor a package."
             " An object in a module is `module:name`."
         )
     return Path(next(iter(spec.submodule_search_locations)))

@@ -105,18 +105,18 @@ class Evaluation:
             Refused: an option is unknown or invalid, or the agent does not exist.
         """
         file = caller.get("__file__")
-        near = Path(file).resolve().parent if file else Path.cwd()
+        caller_folder = Path(file).resolve().parent if file else Path.cwd()
         given = {name: value for name, value in options.items() if value is not None}
         _check_options(given)
         config = given.get("config")
         if isinstance(config, str | os.PathLike):
-            given["config"] = str(existing_path(near, config) or config)
-        self.evalset = str(existing_path(near, path) or os.fspath(path))
+            given["config"] = str(existing_path(caller_folder, config) or config)
+        self.evalset = str(existing_path(caller_folder, path) or os.fspath(path))
         self._request = {
             **DEFAULTS,
             **given,
             "evalset": self.evalset,
-            "agent": describe_agent(near, agent, caller),
+            "agent": describe_agent(caller_folder, agent, caller),
         }
         _require_json(self._request)
         self._listing: Mapping[str, Any] = {}
@@ -151,7 +151,7 @@ class Evaluation:
     def _ask(
         self, request: Mapping[str, Any], environment: Mapping[str, str] | None = None
     ) -> Mapping[str, Any]:
-        """Return the reply to a request, of a process that ends with this one, or the one to an equal request before.
+        """Return the reply to a request: that of a new process, or the one that an equal request got before.
 
         Raises:
             Refused: the request cannot be met.

@@ -27,7 +27,7 @@ class SharedReply:
 
     @classmethod
     def for_request(cls, request: Mapping[str, Any], folder: Path) -> SharedReply:
-        """Return the reply to a request that may be there or not."""
+        """Return the files of the reply to a request, which may have been answered or not."""
         key = sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:32]
         return cls(folder / f"{key}.json", folder / f"{key}.run")
 

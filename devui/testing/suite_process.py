@@ -73,7 +73,7 @@ def _reply_to(request: Mapping[str, Any], shared: SharedReply) -> Mapping[str, A
 
     try:
         with quiet_logging():
-            return _list_cases(request) if request["only_list"] else _run(request, shared)
+            return _list_cases(request) if request["only_list"] else _run_evalset(request, shared)
     except StoppedBySignal:
         return None
     except DevUIError as error:
@@ -119,7 +119,7 @@ def _find_agent(request: Mapping[str, Any]) -> AgentsFolder:
     return find_module(agent["reference"], agent.get("file", ""))
 
 
-def _run(request: Mapping[str, Any], shared: SharedReply) -> Mapping[str, Any] | None:
+def _run_evalset(request: Mapping[str, Any], shared: SharedReply) -> Mapping[str, Any] | None:
     """Run an evalset as `run_evals` does, and return the run with its attempts; None if the suite ended before."""
     from evals_app.cli.terminal import Console
     from evals_app.execution.app_names import find_app_name
