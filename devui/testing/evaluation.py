@@ -161,7 +161,7 @@ class Evaluation:
         with plugin.open_shared_folder() as folder:
             shared = SharedReply.for_request({**request, "conditions": conditions}, folder)
             try:
-                with shared.locked():
+                with shared.lock():
                     is_new = not shared.exists
                     if is_new:
                         _request_reply(request, shared)

@@ -37,7 +37,7 @@ class SharedReply:
         return self.file.exists()
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Wait until no other process works on the reply. The system frees the lock of a process that ends."""
         descriptor = os.open(self.file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:

@@ -83,9 +83,9 @@ def judge_whole(
     cases: Sequence[tuple[OutcomeCounts, EarlierOutcomes]], level: float, refusal: str, dependence: Dependence
 ) -> Whole:
     """Judge all comparable cases together, each against its own earlier outcomes."""
-    differences = [now.passed / now.total - earlier.rate for now, earlier in cases]
+    differences = [current.passed / current.total - earlier.rate for current, earlier in cases]
     correlation = dependence.correlation
-    tables = [OutcomeTable(*now, earlier.passed, earlier.total) for now, earlier in cases]
+    tables = [OutcomeTable(*current, earlier.passed, earlier.total) for current, earlier in cases]
     if correlation:
         fewer, more = _cluster_test_probabilities(cases, correlation)
     else:
@@ -116,13 +116,13 @@ def _cluster_test_probabilities(
     taken as normal.
     """
     difference = variance = 0.0
-    for now, earlier in cases:
-        total = now.total + earlier.total
-        share = (now.passed + earlier.passed) / total
-        difference += now.passed - now.total * share
-        independent = effective_total(now.total, correlation)
+    for current, earlier in cases:
+        total = current.total + earlier.total
+        share = (current.passed + earlier.passed) / total
+        difference += current.passed - current.total * share
+        independent = effective_total(current.total, correlation)
         independent_earlier = sum(effective_total(run.total, correlation) for run in earlier.by_run)
-        weight = now.total * earlier.total / total
+        weight = current.total * earlier.total / total
         variance += weight**2 * share * (1 - share) * (1 / independent + 1 / independent_earlier)
     if not variance:
         return 1.0, 1.0
