@@ -145,6 +145,11 @@ def _find_run(run: EvalRun, name: str) -> EvalRun:
             f"{run.evalset.evalset_id} has no other run {name!r}{belongs}.",
             hint="The evalset's page lists its runs.",
         )
+    if matching_runs[0].source == RETRY:
+        raise BadInput(
+            f"Run {matching_runs[0].pk} retries what failed in another run: its outcomes are no baseline.",
+            hint=f"Compare with the first run, {matching_runs[0].repeats_id}.",
+        )
     return matching_runs[0]
 
 
@@ -188,7 +193,13 @@ def _find_previous(run: EvalRun) -> Reference | None:
 def _newest_comparable(
     earlier: EarlierRuns, runs: Sequence[EvalRun], case: VersionCase, run: EvalRun
 ) -> EvalRun | None:
-    """Return the newest of the runs whose outcomes of a case can be compared, or None."""
+    """Return the newest of the runs whose outcomes of a case can be compared, or None.
+
+    A run that was judged by all metrics of the later run precedes newer ones that were judged by some of them.
+    """
+    for candidate in runs:
+        if earlier.count_outcomes(candidate, case.key, case.digest):
+            return candidate
     for candidate in runs:
         basis = find_other_basis(candidate, run)
         if earlier.count_outcomes(candidate, case.key, case.digest, basis):

@@ -13,13 +13,13 @@ from typing import Any
 from evals_app.analysis import baselines
 from evals_app.analysis.baselines import MARKED_BASELINE, PREVIOUS_RUNS, Reference
 from evals_app.analysis.case_verdicts import CaseChange, Verdict
-from evals_app.analysis.comparison import Comparison
-from evals_app.analysis.figure_text import count_cases
+from evals_app.analysis.comparison import Comparison, count_cases
 from evals_app.analysis.gate_settings import GateSettings, describe_exceeded_limits, describe_score_falls
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from evals_app.runs.attempt_status import NO_OUTCOME_TYPES
 from sessions_app.errors import NotFound
 from sessions_app.presentation.name_lists import join_names
+from sessions_app.presentation.visible_text import escape_name
 
 REGRESSION, SCORES, ANY = "regression", "scores", "any"
 """Conditions of failure of a gate."""
@@ -27,6 +27,8 @@ COMPARING_CONDITIONS = {REGRESSION, SCORES}
 """Conditions that accept attempts which fail as before, so that they need earlier runs."""
 MAX_NAMED = 3
 """Cases that a title names."""
+MAX_NAME_LENGTH = 80
+"""Characters of the name of a case in a title."""
 
 NOT_ALL_PASSED, COULD_NOT_RUN, NOT_COMPARED = 1, 2, 3
 """Exit codes beside 0."""
@@ -112,7 +114,7 @@ class GateResult:
         if suspicious := len(self.comparison.suspicious):
             looks = "1 case looks" if suspicious == 1 else f"{suspicious:,} cases look"
             return f"No proven regression: {not_passed}, {looks} worse"
-        if self.failing_new_cases:
+        if self.failing_new_cases or verb != "fail":
             return f"No regression: {not_passed}"
         return f"No regression: {not_passed}, as before"
 
@@ -139,7 +141,7 @@ class GateResult:
             return self.headline
         word = "new" if all(case.verdict == Verdict.NEW for case in cases) else "new or changed"
         introduction = f"{word} case{'s' * (len(cases) > 1)} that fail{'s' * (len(cases) == 1)}"
-        names = join_names([quote(case.key.label) for case in cases], MAX_NAMED)
+        names = join_names([quote(_shorten_name(case.key.label)) for case in cases], MAX_NAMED)
         return f"{self.headline}; {introduction}: {names}"
 
     @property
@@ -195,12 +197,19 @@ class Gate:
         """Require the baseline of an evalset, before anything runs.
 
         Raises:
+            NotFound, BadInput: see `check_run`.
+        """
+        self.check_run(EvalRun(evalset=evalset, created_at=time.time(), source=source))
+
+    def check_run(self, run: EvalRun) -> None:
+        """Require the baseline of a run, before it continues or is retried.
+
+        Raises:
             NotFound: no such run.
-            BadInput: the name matches several runs.
+            BadInput: the name matches several runs, or the run repeats a part of another one.
         """
         if self._needs_baseline:
-            future_run = EvalRun(evalset=evalset, created_at=time.time(), source=source)
-            baselines.check_reference(future_run, self.name or MARKED_BASELINE)
+            baselines.check_reference(run, self.name or MARKED_BASELINE)
 
     def judge(self, run: EvalRun) -> GateResult:
         """Compare an ended run with the earlier ones that the gate names; return what the gate says of the run."""
@@ -224,7 +233,7 @@ class Gate:
         try:
             return baselines.require_reference(run, self.name or MARKED_BASELINE)
         except NotFound:
-            if self._needs_baseline:
+            if self._needs_baseline and not self.not_compared:
                 raise
             return None
 
@@ -242,13 +251,14 @@ class Gate:
             fails += _explain_lost_attempts(run)
         elif run.passed < run.total:
             fails.append(f"{run.total - run.passed} of {run.total} attempts did not pass.")
+        settings = self.read_settings(run)
         if self.fail_on and comparison:
-            fails += [*comparison.regressions, *([comparison.cause] if comparison.regressions else [])]
+            falls = list(comparison.regressions)
+            if self.fail_on in {SCORES, ANY}:
+                falls += describe_score_falls(comparison.scores, settings)
+            fails += [*falls, *([comparison.cause] if falls else [])]
         if self.fail_on == ANY and comparison:
             fails += comparison.doubts
-        settings = self.read_settings(run)
-        if self.fail_on in {SCORES, ANY} and comparison:
-            fails += describe_score_falls(comparison.scores, settings)
         return fails + describe_exceeded_limits(run, settings)
 
     def _explain_not_compared(self, run: EvalRun, comparison: Comparison | None) -> str:
@@ -271,6 +281,12 @@ class Gate:
         return _explain_few_compared(comparison, settings.min_compared)
 
 
+def _shorten_name(name: str) -> str:
+    """Return the name of a case for a title: in one line, without invisible characters."""
+    line = escape_name(" ".join(name.split())) or "(empty)"
+    return line if len(line) <= MAX_NAME_LENGTH else f"{line[:MAX_NAME_LENGTH]}…"
+
+
 def _explain_few_compared(comparison: Comparison, min_compared: float) -> str:
     """Return why too few cases have a comparable earlier outcome; "" if enough have one."""
     cases = [case for case in comparison.cases if case.after and case.after.ran]
@@ -278,10 +294,15 @@ def _explain_few_compared(comparison: Comparison, min_compared: float) -> str:
     if not cases or compared >= min_compared * len(cases):
         return ""
     share = f"{100 * min_compared:g} %"
+    unjudged = sum(case.after is None or not case.after.outcome_count for case in cases)
+    way_out = (
+        "Run the evalset again"
+        if compared + unjudged >= min_compared * len(cases)
+        else "Run the evalset as it is now with the code before the change"
+    )
     return (
         f"{compared:,} of {len(cases):,} cases have a comparable earlier outcome, and {share} need one."
-        f" {_explain_incomparable(cases)} Run the evalset as it is now with the code before the change, or accept"
-        f" fewer cases with --min-compared."
+        f" {_explain_incomparable(cases)} {way_out}, or accept fewer cases with --min-compared."
     )
 
 

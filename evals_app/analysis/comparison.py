@@ -102,7 +102,7 @@ class Comparison:
             fallen = (
                 "all of them" if self.whole.worse == self.whole.cases else f"{self.whole.worse:,} of them"
             )
-            fell = f"the pass rate fell by {points:.1f} points over {self.whole.cases} cases, {fallen} fell"
+            fell = f"the pass rate fell by {points:.1f} points over {count_cases(self.whole.cases)}, {fallen} fell"
             chance = format_probability(self.whole.probability)
             sentences.append(f"The run as a whole: {fell} ({chance}, {self.whole.test}).")
         return sentences
@@ -220,6 +220,11 @@ class Comparison:
     def to_confirm(self) -> list[CaseChange]:
         """Cases that fell since the baseline, have not been repeated yet, and can be decided by repeating them."""
         return [case for case in self.cases if case.can_confirm and case.fresh is None]
+
+
+def count_cases(number: int) -> str:
+    """Return a number of cases in words."""
+    return f"{number:,} case{'s' * (number != 1)}"
 
 
 def compare(

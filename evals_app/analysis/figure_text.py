@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from evals_app.analysis import run_summary
-from evals_app.analysis.comparison import Comparison
+from evals_app.analysis.comparison import Comparison, count_cases
 from evals_app.analysis.score_changes import ScoreChange
 from evals_app.analysis.slices import Slice
 from evals_app.analysis.statistics import format_percent, format_probability
@@ -73,8 +73,3 @@ def _describe_rate(tagged: Slice) -> str:
     low, high = format_percent(rate.interval.low), format_percent(rate.interval.high)
     text = f"{format_percent(rate.value)} passed ({low} to {high})"
     return f"{text}, {missing} without an outcome" if missing else text
-
-
-def count_cases(count: int) -> str:
-    """Return a number of cases in words."""
-    return f"{count:,} case{'s' * (count != 1)}"

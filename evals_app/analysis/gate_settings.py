@@ -14,7 +14,8 @@ from pydantic import ValidationError
 
 from evals_app.analysis import run_summary
 from evals_app.analysis.comparability import read_cases
-from evals_app.analysis.figure_text import count_cases, format_amount
+from evals_app.analysis.comparison import count_cases
+from evals_app.analysis.figure_text import format_amount
 from evals_app.analysis.latency import measure_latency
 from evals_app.analysis.run_differences import read_currency
 from evals_app.analysis.score_changes import ScoreChange

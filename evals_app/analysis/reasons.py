@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from evals_app.analysis.baselines import Reference
 from evals_app.analysis.case_verdicts import CaseChange
+from evals_app.analysis.ci_gate import GateResult
 from sessions_app.presentation.name_lists import join_names
 
 
@@ -21,6 +22,14 @@ def group_cases(cases: Sequence[CaseChange]) -> list[tuple[list[str], str]]:
 def group_reasons(cases: Sequence[CaseChange]) -> list[str]:
     """Return the reasons of cases, each once, with the cases that it holds for."""
     return [f"{join_names(names)}: {reason}" for names, reason in group_cases(cases)]
+
+
+def group_failures(result: GateResult) -> list[str]:
+    """Return why a run fails: the reasons of single cases first, each once, with the cases that it holds for."""
+    fails = set(result.fails)
+    changes = result.comparison.cases if result.comparison else []
+    cases = {reason: case for case in changes if (reason := f"{case.key.label}: {case.reason}") in fails}
+    return [*group_reasons(list(cases.values())), *(why for why in result.fails if why not in cases)]
 
 
 def name_runs(reference: Reference, length: int = 32) -> str:

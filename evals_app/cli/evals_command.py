@@ -19,7 +19,7 @@ from evals_app.models import EvalRun
 from evals_app.runs import rerun
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.errors import DevUIError
-from sessions_app.store import units_of_work
+from sessions_app.store import db_errors, units_of_work
 
 INTERRUPTED = 130
 
@@ -50,7 +50,10 @@ class EvalsCommand(BaseCommand):
             SystemExit: the exit code is not 0, or the runs were interrupted.
         """
         try:
-            with quiet_logging() if options["verbosity"] < 2 else contextlib.nullcontext():
+            with (
+                quiet_logging() if options["verbosity"] < 2 else contextlib.nullcontext(),
+                db_errors.translate_db_errors(),
+            ):
                 code = self.run_command(options)
         except DevUIError as error:
             message = "\n".join(filter(None, (error.message, error.hint)))

@@ -21,6 +21,7 @@ from evals_app.analysis.ci_gate import (
     SCORES,
     Gate,
     GateResult,
+    GateStatus,
     find_worst_result,
 )
 from evals_app.cli.terminal import Console
@@ -32,6 +33,8 @@ from sessions_app.errors import BadInput
 FILES = {"junit": "JUnit XML", "json": "JSON", "csv": "CSV", "html": "HTML"}
 """Formats of result files, by the options that name a file."""
 NO_GATE = Gate()
+STOPPED = "The command was stopped before the run was compared. Run the evalset again."
+"""Why a run that had ended when a signal came is not compared."""
 
 Add = Callable[..., Any]
 
@@ -157,12 +160,19 @@ def report(
     return find_worst_result(results).exit_code if results else 0
 
 
-def write_stopped_runs(runs: Sequence[EvalRun], options: dict[str, Any], console: Console) -> None:
-    """Write the files of runs that a signal stopped: what there is, without a comparison."""
+def write_stopped_runs(
+    runs: Sequence[EvalRun], gate: Gate, options: dict[str, Any], console: Console
+) -> None:
+    """Write the files of runs that a signal stopped: what there is, without a comparison.
+
+    A run that had ended is not compared either: the gate did not see what it was waiting for.
+    """
     results = []
     for run in runs:
         if run.status == EvalRun.Status.DONE:
-            results.append(NO_GATE.judge(run))
+            result = NO_GATE.judge(run)
+            is_undecided = gate != NO_GATE and result.status == GateStatus.FAILED
+            results.append(replace(result, fails=[], not_compared=STOPPED) if is_undecided else result)
         else:
             reason = f"The run was stopped: {run.cancelled:,} of {run.total:,} attempts were cancelled."
             results.append(GateResult(run, fails=[reason]))

@@ -11,7 +11,7 @@ from evals_app.analysis import retries, run_summary
 from evals_app.analysis.case_verdicts import MIN_CONFIRMING_HISTORY
 from evals_app.analysis.ci_gate import GateResult
 from evals_app.analysis.figure_text import describe_amounts, describe_scores, describe_slice
-from evals_app.analysis.reasons import group_reasons, name_runs
+from evals_app.analysis.reasons import group_failures, group_reasons, name_runs
 from evals_app.analysis.run_differences import read_currency
 from evals_app.analysis.slices import read_slices
 from evals_app.cli.terminal_text import LineWriter, Output, as_single_line, pad_to_columns, shorten
@@ -140,7 +140,7 @@ class Console:
             runs = name_runs(result.reference)
             self._line(f"{result.run.evalset.path} against {runs}: {counts}")
             self._write_suspicions(result)
-        for reason in result.fails:
+        for reason in group_failures(result):
             self._write_detail(reason, "fails", "31")
         if result.not_compared:
             self._write_detail(result.not_compared, "not compared", "33")
@@ -152,8 +152,9 @@ class Console:
             return
         for note in result.comparison.notes:
             self._line(f"  {note}")
+        fails = group_failures(result)
         for doubt in group_reasons(result.comparison.suspicious):
-            if doubt not in result.fails:
+            if doubt not in fails:
                 self._write_detail(doubt, "unclear", "33")
 
     def write_unrepeated_cases(self, results: Sequence[GateResult]) -> None:

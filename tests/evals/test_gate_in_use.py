@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import itertools
 import json
+import sqlite3
 from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
+from django.db import OperationalError
 
 from evals_app.analysis.ci_gate import REGRESSION, Gate
 from evals_app.analysis.exports import comparison_json
@@ -19,7 +21,7 @@ from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status
 from evals_app.runs.writes import notes
 from tests.evals.builders import case, evalset, turn, write
-from tests.evals.run_evals_command import run_evals
+from tests.evals.run_evals_command import run_evals, usage_error
 
 AGENT = """
 import json
@@ -428,3 +430,118 @@ def test_page_and_api_say_the_same(project, client):
         1,
         "The code is the same: an external cause.",
     )
+
+
+def test_previous_looks_back_past_a_run_that_was_judged_by_some_of_the_metrics(project):
+    both = ("--metrics=response_match_score,tool_trajectory_avg_score", MATCH[1])
+    project.run(metrics=both)
+    first = EvalRun.objects.latest("created_at")
+    project.run()
+    project.fail()
+    result = project.judge_now(metrics=both)
+    assert says_failed(result)
+    assert f"against run {first.pk[:8]}" in result.comment
+
+
+def test_title_has_hostile_names_in_one_short_line(project):
+    names = ["new\nline", "\u202eleft", "x" * 3000]
+    project.write_cases(["c0", *names])
+    project.fail()
+    project.run(*COMPARED, "--min-compared=0")
+    title = Gate("previous", REGRESSION).hold(EvalRun.objects.latest("created_at")).title
+    assert title.isprintable()
+    assert "new line" in title
+    assert len(title) < 300
+
+
+def test_attempts_without_an_outcome_do_not_fail_as_before(project):
+    project.run()
+    run = EvalRun.objects.latest("created_at")
+    run.attempts.filter(case_index=0).update(status=EvalAttempt.Status.CANCELLED)
+    EvalRun.objects.filter(pk=run.pk).update(passed=15, cancelled=3)
+    run.refresh_from_db()
+    result = Gate("previous", REGRESSION).hold(run)
+    assert (result.exit_code, result.title) == (0, "No regression: 3 of 18 attempts do not pass")
+
+
+def test_cancelled_attempts_that_make_a_run_incomparable_have_to_run_again(project):
+    project.run()
+    run = EvalRun.objects.latest("created_at")
+    run.attempts.filter(case_index__gt=1).update(status=EvalAttempt.Status.CANCELLED)
+    EvalRun.objects.filter(pk=run.pk).update(passed=6, cancelled=12)
+    run.refresh_from_db()
+    result = Gate("previous", REGRESSION).hold(run)
+    assert result.exit_code == 3
+    assert "Run the evalset again, or accept fewer cases" in result.not_compared
+
+
+def test_reasons_that_cases_share_are_written_once(project):
+    project.fail()
+    result = project.run("--baseline=previous", "--fail-on=any")
+    assert result.code == 1
+    assert result.printed.count("It failed 3 of 3 times now and passed in all 3 earlier attempts.") == 1
+    assert "fails c0, c1, c2, c3, c4 and 1 more: It failed 3 of 3 times" in result.printed
+
+
+def test_exceeded_limit_without_a_baseline_is_red_in_junit(project):
+    result = project.run("--max-latency-p95=0")
+    assert (result.code, result.title) == (1, "Evals failed")
+    suite = result.junit.find("testsuite")
+    assert (suite.get("tests"), suite.get("failures")) == ("19", "1")
+    [failure] = suite.iter("failure")
+    assert "more than 0 s (--max-latency-p95)" in failure.text
+
+
+def test_run_that_could_not_run_is_red_in_junit(store, tmp_path):
+    project = Project(tmp_path)
+    project.write_agent("no\nraise RuntimeError('on fire')")
+    result = project.run()
+    assert (result.code, result.title) == (2, "Evals could not run")
+    suite = result.junit.find("testsuite")
+    assert (suite.get("errors"), suite.get("skipped")) == ("1", "18")
+    [error] = suite.iter("error")
+    assert (error.get("type"), error.get("message")) == ("could not run", "Evals could not run")
+
+
+def test_missing_baseline_is_refused_before_a_run_is_retried(project):
+    project.fail()
+    project.run()
+    count = EvalRun.objects.count()
+    message = usage_error(project.folder, "--retry=last", "--baseline=nope", "--fail-on=regression")
+    assert message.startswith("draws has no other run 'nope'.")
+    assert EvalRun.objects.count() == count
+
+
+def test_retry_is_no_baseline(project):
+    project.fail()
+    project.run()
+    first = EvalRun.objects.latest("created_at")
+    run_evals(project.folder, "--retry=last")
+    retry = EvalRun.objects.get(source="retry")
+    message = usage_error(project.folder, "draws", f"--baseline={retry.pk}", "--fail-on=regression", *MATCH)
+    assert message == (
+        f"Run {retry.pk} retries what failed in another run: its outcomes are no baseline.\n"
+        f"Compare with the first run, {first.pk}."
+    )
+
+
+def test_cause_of_fallen_scores_is_said(project):
+    project.names = [f"c{number}" for number in range(8)]
+    project.write_cases(project.names, "a b c d e f g h i j")
+    project.behave(answer="a b c d e f g h i j")
+    project.run(repetitions=1)
+    project.behave(answer="a b c d e f g h i k")
+    result = project.run("--baseline=previous", "--fail-on=scores", repetitions=1)
+    assert says_failed(result)
+    assert "\n- The code is the same: an external cause.\n" in result.comment
+
+
+def test_locked_store_is_said_in_one_line(project, monkeypatch):
+    def lock(*_):
+        raise OperationalError("database is locked") from sqlite_error
+
+    sqlite_error = sqlite3.OperationalError("database is locked")
+    sqlite_error.sqlite_errorname = "SQLITE_BUSY"
+    monkeypatch.setattr("evals_app.management.commands.run_evals._create_runs", lock)
+    message = usage_error(project.folder, "draws", *MATCH)
+    assert "is busy" in message.splitlines()[0] or "locked" in message.splitlines()[0]

@@ -143,6 +143,14 @@ def test_unusable_store_of_earlier_runs_is_named_and_the_shards_are_merged(
     assert files["html"].exists()
 
 
+def test_unusable_store_is_no_missing_baseline(store, folder, tmp_path):
+    junit = tmp_path / "junit.xml"
+    repeated = ("--confirm=2", "--agents", folder / "agents")
+    unusable = ("--earlier", tmp_path / "none", *GATE[:2], f"--junit={junit}")
+    code, out = merge(folder / "broken.sqlite3", *unusable, *repeated)
+    assert (code, "There is no store" in out, junit.exists()) == (3, True, True), out
+
+
 def test_reason_without_a_store_is_reported(store, folder, tmp_path):
     markdown = tmp_path / "summary.md"
     arguments = (*GATE, f"--markdown={markdown}", "--not-compared=GET /x: HTTP status 503. @all")

@@ -61,7 +61,7 @@ def test_stopped_command_writes_its_files_with_what_there_is(store, gate, tmp_pa
     assert summary.startswith("### Evals stopped\n\n❌ `gate` `s`: 1 of 3 attempts passed.")
     assert "The run was stopped: 2 of 3 attempts were cancelled." in summary
     [suite] = ElementTree.fromstring(files["junit"].read_text())
-    assert (suite.get("tests"), suite.get("skipped")) == ("3", "2")
+    assert (suite.get("tests"), suite.get("errors"), suite.get("skipped")) == ("4", "1", "2")
     assert [skipped.get("message") for skipped in suite.iter("skipped")] == [f"cancelled: {STOPPED}"] * 2
     assert suite.findtext("system-err") == STOPPED
     [data] = json.loads(files["json"].read_text())["runs"]
@@ -84,6 +84,22 @@ def test_run_that_had_ended_before_the_signal_is_reported_with_the_others(store,
     assert text.startswith("### Evals stopped\n")
     assert "✅ `gate` `first`: 1 of 1 attempts passed." in text
     assert "❌ `gate` `s`: 0 of 1 attempts passed." in text
+
+
+def test_run_that_had_ended_before_the_signal_is_not_compared_if_it_needs_earlier_runs(store, gate, tmp_path):
+    write(gate, "first.evalset.json", evalset(case("a", turn("go", "other")), eval_set_id="first"))
+    write(gate, "s.evalset.json", evalset(case("c0", turn("wait", "wait"))))
+    summary = tmp_path / "r.md"
+    options = ("--fail-on=regression", "--allow-no-baseline", f"--markdown={summary}")
+    process = forked_processes.Popen(
+        run_evals_argv(gate, "first", "s", METRIC, *options), cwd=ROOT, env=environment()
+    )
+    wait_for(lambda: sorted(statuses()) == ["failed", "running"])
+    os.kill(process.pid, signal.SIGTERM)
+    assert process.wait(PATIENCE_S) == 143
+    text = summary.read_text()
+    assert "⚠️ `gate` `first`: 0 of 1 attempts passed." in text
+    assert "- The command was stopped before the run was compared. Run the evalset again." in text
 
 
 @pytest.mark.soak

@@ -17,6 +17,8 @@ Status = EvalAttempt.Status
 
 GATE_CASE = "compared with earlier runs"
 """Name of the test case that says what the gate says of a run."""
+GATE_CASE_ALONE = "gate"
+"""Name of this test case in a run that was not to be compared."""
 
 
 def as_junit(results: Iterable[GateResult]) -> str:
@@ -55,17 +57,19 @@ def _junit_suite(result: GateResult) -> ElementTree.Element:
 
 
 def _gate_case(result: GateResult) -> ElementTree.Element | None:
-    """Return the test case of a comparison; None if the run was compared with nothing and had not to be."""
-    if result.comparison is None and not result.not_compared:
-        return None
+    """Return the test case of the gate; None if there was no comparison, and attempts show all that is to be said."""
     run = result.run
+    is_compared = result.comparison is not None or bool(result.not_compared)
+    if not is_compared and (not result.fails or run.failed + run.errors + run.incomplete):
+        return None
     facts = {
         "classname": _xml(f"{run.app_name}.{run.evalset.evalset_id}"),
-        "name": GATE_CASE,
+        "name": GATE_CASE if is_compared else GATE_CASE_ALONE,
         "time": "0.000",
     }
     case = ElementTree.Element("testcase", facts)
     kinds = {
+        GateStatus.COULD_NOT_RUN: "error",
         GateStatus.STOPPED: "error",
         GateStatus.FAILED: "failure",
         GateStatus.NOT_COMPARED: "error",

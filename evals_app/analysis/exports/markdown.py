@@ -15,9 +15,9 @@ from django.urls import get_script_prefix, reverse
 from evals_app.analysis import retries
 from evals_app.analysis.case_verdicts import CaseChange, Verdict
 from evals_app.analysis.ci_gate import HEADLINES, GateResult, GateStatus, find_worst_result
+from evals_app.analysis.comparison import count_cases
 from evals_app.analysis.exports.run_json import attempts_of
 from evals_app.analysis.figure_text import (
-    count_cases,
     describe_amounts,
     describe_scores,
     describe_slice,
@@ -109,11 +109,11 @@ def _describe_whole(result: GateResult) -> str:
         return f"There is no verdict on the whole {against}: {text(whole.refusal)}"
     if whole.effect is None or not (whole.is_worse or whole.is_better):
         notes = " ".join(filter(None, (whole.variation, whole.dependence.text)))
-        return f"As a whole no change is shown {against} over {whole.cases:,} cases. {text(notes)}"
+        return f"As a whole no change is shown {against} over {count_cases(whole.cases)}. {text(notes)}"
     points = abs(100 * whole.effect.mean)
     return (
         f"As a whole it is **{'worse' if whole.is_worse else 'better'}** {against}: the pass rate"
-        f" {'fell' if whole.is_worse else 'rose'} by {points:.1f} points over {whole.cases:,} cases."
+        f" {'fell' if whole.is_worse else 'rose'} by {points:.1f} points over {count_cases(whole.cases)}."
     )
 
 

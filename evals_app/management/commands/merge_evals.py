@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,8 @@ class Command(EvalsCommand):
             console.end(run)
         try:
             if options["confirm"]:
-                self._repeat_suspicious_cases(merge.runs, gate, options, console)
+                comparing_gate = replace(gate, not_compared=not_compared)
+                self._repeat_suspicious_cases(merge.runs, comparing_gate, options, console)
         except (KeyboardInterrupt, StoppedBySignal):
             results.report(merge.runs, gate, options, console, not_compared or INTERRUPTION)
             raise

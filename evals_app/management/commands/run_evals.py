@@ -100,7 +100,7 @@ class Command(EvalsCommand):
                     self.execute_runs(executing, agents, app_name, console)
             except (KeyboardInterrupt, StoppedBySignal):
                 console.write_interruption(options["agent_dir"], cancel_runs(executing))
-                results.write_stopped_runs(_first_runs(ordered), options, console)
+                results.write_stopped_runs(_first_runs(ordered), gate, options, console)
                 raise
         if not runs:
             self.stdout.write(
@@ -291,6 +291,7 @@ def _restart_run(
         lifecycle.crash_orphans()
         crashes.crash_orphans()
     crashes.crash_abandoned(run.pk)
+    gate.check_run(rerun.reload_run(rerun.find_first_run_id(run)))
     runs = rerun.retry(run, agents=agents) if options["retry"] else [rerun.resume(run, agents)]
     if options["parallelism"] is not None:
         for run in runs:
