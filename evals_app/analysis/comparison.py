@@ -173,7 +173,9 @@ class Comparison:
             return Advice(
                 "info",
                 "No case is worse than chance explains, but some fail as before.",
-                f"Open the {self.failing_as_before} that fail.",
+                "Open the one that fails."
+                if self.failing_as_before == 1
+                else f"Open the {self.failing_as_before} that fail.",
             )
         return Advice("ok", "No case is worse than chance explains.", "You need not do anything.")
 

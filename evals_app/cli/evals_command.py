@@ -62,6 +62,15 @@ class EvalsCommand(BaseCommand):
             sys.exit(INTERRUPTED)
         except StoppedBySignal as stopped:
             sys.exit(SIGNAL_EXIT_BASE + stopped.number)
+        except CommandError:
+            raise
+        except Exception as error:  # exit code 1 would say that something became worse
+            reason = next(iter(str(error).splitlines()), "")
+            raise CommandError(
+                f"DevUI failed with {type(error).__name__}: {reason}\nThe store may have rows that DevUI did not write."
+                " To see where it failed, add --traceback.",
+                returncode=COULD_NOT_RUN,
+            ) from error
         finally:
             units_of_work.close_pools()
         if code:

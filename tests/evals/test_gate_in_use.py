@@ -17,7 +17,8 @@ from django.db import OperationalError
 
 from evals_app.analysis.ci_gate import REGRESSION, Gate
 from evals_app.analysis.exports import comparison_json
-from evals_app.models import EvalAttempt, EvalRun
+from evals_app.cases import version_contents
+from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
 from evals_app.runs import attempt_status
 from evals_app.runs.writes import notes
 from tests.evals.builders import case, evalset, turn, write
@@ -545,3 +546,16 @@ def test_locked_store_is_said_in_one_line(project, monkeypatch):
     monkeypatch.setattr("evals_app.management.commands.run_evals._create_runs", lock)
     message = usage_error(project.folder, "draws", *MATCH)
     assert "is busy" in message.splitlines()[0] or "locked" in message.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("model", "column", "text"), [(EvalRun, "config", "{"), (EvalSetVersion, "content", "{}")]
+)
+def test_earlier_rows_that_cannot_be_read_are_no_regression(project, model, column, text):
+    model.objects.update(**{column: text})
+    version_contents.read_cases.cache_clear()
+    project.write_cases(["c0", "other"])
+    project.fail()
+    message = usage_error(project.folder, "draws", *MATCH, *COMPARED)
+    assert message.startswith("DevUI failed with ")
+    assert "The store may have rows that DevUI did not write." in message
