@@ -177,6 +177,12 @@ class Comparison:
                 if self.failing_as_before == 1
                 else f"Open the {self.failing_as_before} that fail.",
             )
+        if any(case.after and (case.after.failed or case.after.unjudged) for case in self.cases):
+            return Advice(
+                "info",
+                "No case is worse than chance explains, but not all attempts pass.",
+                "Open those that do not pass.",
+            )
         return Advice("ok", "No case is worse than chance explains.", "You need not do anything.")
 
     @property

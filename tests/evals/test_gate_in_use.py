@@ -287,6 +287,9 @@ def test_new_case_that_fails_beside_removed_ones_is_named(project):
         0,
         "No regression: 3 of 6 attempts fail; new case that fails: `new`",
     )
+    gate = Gate("previous", REGRESSION, settings={"min_compared": 0.5})
+    compared = gate.hold(EvalRun.objects.latest("created_at"))
+    assert (compared.mark, "You need not do anything" in compared.explanation) == ("info", False)
 
 
 def test_new_cases_are_not_compared_if_they_are_many(project):
@@ -463,6 +466,7 @@ def test_attempts_without_an_outcome_do_not_fail_as_before(project):
     run.refresh_from_db()
     result = Gate("previous", REGRESSION).hold(run)
     assert (result.exit_code, result.title) == (0, "No regression: 3 of 18 attempts do not pass")
+    assert (result.mark, "You need not do anything" in result.explanation) == ("info", False)
 
 
 def test_cancelled_attempts_that_make_a_run_incomparable_have_to_run_again(project):

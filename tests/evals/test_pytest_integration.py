@@ -253,6 +253,8 @@ def test_changed_agent(request):
     assert results.comparison["after"] == results.run_id
     assert any("a" in sentence for sentence in results.regressions)
     assert set(results.regressions) <= set(results.fails)
+    again = evaluate("s", ARGUMENTS, cases=["a"], num_runs=2, baseline="previous", fail_on="regression")
+    assert again.comparison["before"] == results.run_id
 """
 
 
