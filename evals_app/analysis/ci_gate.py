@@ -6,7 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -215,7 +215,11 @@ class Gate:
         """Compare an ended run with the earlier ones that the gate names; return what the gate says of the run."""
         if run.status in NOT_RUN:
             return GateResult(run, fails=[f"The run {run.get_status_display().lower()}. {run.error}".strip()])
-        return self.judge_against(run, self._find_reference(run))
+        try:
+            return self.judge_against(run, self._find_reference(run))
+        except NotFound as missing:  # deleted since it was checked: the run has been paid for
+            reason = " ".join(filter(None, (missing.message, missing.hint)))
+            return replace(self, not_compared=reason).judge_against(run, None)
 
     def judge_against(self, run: EvalRun, reference: Reference | None) -> GateResult:
         """Compare an ended run with a reference, or with nothing; return what the gate says of the run."""
@@ -233,14 +237,15 @@ class Gate:
         try:
             return baselines.require_reference(run, self.name or MARKED_BASELINE)
         except NotFound:
-            if self._needs_baseline and not self.not_compared:
+            if self._needs_baseline:
                 raise
             return None
 
     @property
     def _needs_baseline(self) -> bool:
         may_be_missing = self.is_optional and self.name in {"", MARKED_BASELINE, PREVIOUS_RUNS}
-        return bool(self.name or self.fail_on in COMPARING_CONDITIONS) and not may_be_missing
+        needs_runs = bool(self.name or self.fail_on in COMPARING_CONDITIONS)
+        return needs_runs and not may_be_missing and not self.not_compared
 
     def _find_failures(self, run: EvalRun, comparison: Comparison | None) -> list[str]:
         fails = []

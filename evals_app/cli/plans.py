@@ -9,11 +9,15 @@ from evals_app.analysis.planned_runs import Plan
 from evals_app.cli.results import Add, list_given_options
 from evals_app.cli.terminal import MAX_NAME_LENGTH
 from evals_app.cli.terminal_text import LineWriter, Output, as_single_line, shorten
+from evals_app.metrics.gate_config import GateConfig
 from evals_app.runs.writes.runs import NewRun
 from sessions_app.errors import BadInput
 
 HEADS = ("repetitions", "in one case", f"in {power.MANY_CASES} cases", "false alarm")
-OTHER_OPTIONS = ("resume", "retry", "shard", "fail_on", "markdown", "junit", "json", "csv", "html")
+OTHER_OPTIONS = (
+    *("resume", "retry", "shard", "fail_on", "confirm", *GateConfig.model_fields),
+    *("markdown", "junit", "json", "csv", "html"),
+)
 """Options that need a run, or are about a part of the cases."""
 SHORTAGES_SHOWN = 20
 

@@ -288,7 +288,7 @@ def test_new_case_that_fails_beside_removed_ones_is_named(project):
         "No regression: 3 of 6 attempts fail; new case that fails: `new`",
     )
     gate = Gate("previous", REGRESSION, settings={"min_compared": 0.5})
-    compared = gate.hold(EvalRun.objects.latest("created_at"))
+    compared = gate.judge(EvalRun.objects.latest("created_at"))
     assert (compared.mark, "You need not do anything" in compared.explanation) == ("info", False)
 
 
@@ -452,7 +452,7 @@ def test_title_has_hostile_names_in_one_short_line(project):
     project.write_cases(["c0", *names])
     project.fail()
     project.run(*COMPARED, "--min-compared=0")
-    title = Gate("previous", REGRESSION).hold(EvalRun.objects.latest("created_at")).title
+    title = Gate("previous", REGRESSION).judge(EvalRun.objects.latest("created_at")).title
     assert title.isprintable()
     assert "new line" in title
     assert len(title) < 300
@@ -464,7 +464,7 @@ def test_attempts_without_an_outcome_do_not_fail_as_before(project):
     run.attempts.filter(case_index=0).update(status=EvalAttempt.Status.CANCELLED)
     EvalRun.objects.filter(pk=run.pk).update(passed=15, cancelled=3)
     run.refresh_from_db()
-    result = Gate("previous", REGRESSION).hold(run)
+    result = Gate("previous", REGRESSION).judge(run)
     assert (result.exit_code, result.title) == (0, "No regression: 3 of 18 attempts do not pass")
     assert (result.mark, "You need not do anything" in result.explanation) == ("info", False)
 
@@ -475,7 +475,7 @@ def test_cancelled_attempts_that_make_a_run_incomparable_have_to_run_again(proje
     run.attempts.filter(case_index__gt=1).update(status=EvalAttempt.Status.CANCELLED)
     EvalRun.objects.filter(pk=run.pk).update(passed=6, cancelled=12)
     run.refresh_from_db()
-    result = Gate("previous", REGRESSION).hold(run)
+    result = Gate("previous", REGRESSION).judge(run)
     assert result.exit_code == 3
     assert "Run the evalset again, or accept fewer cases" in result.not_compared
 
@@ -563,3 +563,14 @@ def test_earlier_rows_that_cannot_be_read_are_no_regression(project, model, colu
     message = usage_error(project.folder, "draws", *MATCH, *COMPARED)
     assert message.startswith("DevUI failed with ")
     assert "The store may have rows that DevUI did not write." in message
+
+
+def test_baseline_that_is_deleted_during_a_run_is_not_compared(project, monkeypatch):
+    def delete_others(console, run):
+        EvalRun.objects.exclude(pk=run.pk).delete()
+
+    monkeypatch.setattr("evals_app.cli.terminal.Console.write_retries", delete_others)
+    baseline = EvalRun.objects.get().pk
+    result = project.run(f"--baseline={baseline}", "--fail-on=regression")
+    assert (result.code, result.title) == (3, "Evals not compared")
+    assert f"draws has no other run '{baseline}'." in result.comment

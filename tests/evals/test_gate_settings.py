@@ -207,8 +207,9 @@ def test_proven_fall_of_scores_fails_the_gate(db):
         "response_match_score fell from 0.95 to 0.85 over 12 cases (p = 0.00098), more than the tolerance of"
     )
     assert Gate(then.pk, "regression").judge(now).fails == []
-    assert Gate(then.pk, "scores").judge(now).fails == [f"{sentence} 0."]
-    for tolerance, fails in ((0.02, [f"{sentence} 0.02."]), (0.1, [])):
+    cause = "What differs: code."
+    assert Gate(then.pk, "scores").judge(now).fails == [f"{sentence} 0.", cause]
+    for tolerance, fails in ((0.02, [f"{sentence} 0.02.", cause]), (0.1, [])):
         gate = Gate(then.pk, "scores", settings={"score_tolerance": {"response_match_score": tolerance}})
         assert gate.judge(now).fails == fails
 

@@ -220,6 +220,9 @@ def test_command_writes_the_plan_and_runs_nothing(store):
 
 def test_command_refuses_options_that_need_a_run(store):
     assert "Leave out --markdown" in usage_error(WEATHER, "lookups", "--plan", "--markdown=a.md")
+    assert "Leave out --confirm, --max-cost" in usage_error(
+        WEATHER, "lookups", "--plan", "--confirm=5", "--max-cost=1"
+    )
     assert "Leave out --resume" in usage_error(WEATHER, "--plan", "--resume=last")
     assert "Name evalsets to plan" in usage_error(WEATHER, "--plan")
     assert "A drop must be more than 0 and at most 1, not 2" in usage_error(

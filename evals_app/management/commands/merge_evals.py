@@ -90,10 +90,12 @@ class Command(EvalsCommand):
         for run in merge.runs:
             console.begin(run, alone=0)
             console.end(run)
+        gate = replace(gate, not_compared=not_compared)
+        for run in merge.runs:
+            gate.check_run(run)
         try:
             if options["confirm"]:
-                comparing_gate = replace(gate, not_compared=not_compared)
-                self._repeat_suspicious_cases(merge.runs, comparing_gate, options, console)
+                self._repeat_suspicious_cases(merge.runs, gate, options, console)
         except (KeyboardInterrupt, StoppedBySignal):
             results.report(merge.runs, gate, options, console, not_compared or INTERRUPTION)
             raise
