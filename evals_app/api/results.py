@@ -9,8 +9,8 @@ from ninja import P, QueryEx, Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from evals_app.analysis import run_summary, trends
-from evals_app.analysis.ci_gate import REGRESSION, Gate
+from evals_app.analysis import baselines, run_summary, trends
+from evals_app.analysis.ci_gate import REGRESSION, Gate, GateResult
 from evals_app.analysis.exports import comparison_json, comparison_page, html_page
 from evals_app.api.run_actions import RunId
 from evals_app.files import library
@@ -109,9 +109,18 @@ async def get_prices(request: HttpRequest) -> dict[str, Any]:
 
 
 def _compare_run(run_id: str, against: str) -> dict[str, Any]:
-    return comparison_json.comparison_facts(Gate(against, REGRESSION).judge(run_summary.find_run(run_id)))
+    return comparison_json.comparison_facts(_judge_run(run_id, against))
 
 
 def _comparison_html(run_id: str, against: str) -> str:
-    run = run_summary.find_run(run_id)
-    return comparison_page.comparison_html(Gate(against, REGRESSION).judge(run))
+    return comparison_page.comparison_html(_judge_run(run_id, against))
+
+
+def _judge_run(run_id: str, against: str) -> GateResult:
+    """Compare a run, also one that could not run.
+
+    Raises:
+        NotFound: no such run, or none to compare with.
+    """
+    run, name = run_summary.find_run(run_id), against or baselines.MARKED_BASELINE
+    return Gate(name, REGRESSION).judge_against(run, baselines.require_reference(run, name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from evals_app.models import EvalRun
 from sessions_app.store import units_of_work
 from tests.evals import stored_runs
 from tests.evals.api_requests import get_json, post_json
@@ -100,3 +101,16 @@ async def test_comparison_and_case_are_exported_as_html_files(web):
         assert parse(response.content).one("h1").text == heading
     assert (await web.get(f"/api/v1/evals/attempts/{10**9}/html")).status_code == 404
     assert (await web.get(f"/api/v1/evals/runs/{now}/compare/html?with=none")).status_code == 404
+
+
+async def test_run_that_could_not_run_is_compared_and_says_so(web):
+    def store_runs():
+        of = stored_runs.version(stored_runs.cases("a"))
+        then, now = (stored_runs.run(of, {"a": [stored_runs.passing()]}, code=code) for code in ("v1", "v2"))
+        EvalRun.objects.filter(pk=now.pk).update(status=EvalRun.Status.FAILED)
+        return then.pk, now.pk
+
+    then, now = await units_of_work.write(store_runs)
+    response = await web.get(f"/api/v1/evals/runs/{now}/compare?with={then}")
+    facts = response.json()
+    assert (response.status_code, facts["title"], facts["exit_code"]) == (200, "Evals could not run", 2)
