@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import re
+import signal
 import sys
 import threading
 import time
@@ -183,6 +184,8 @@ class OutputReader:
         self._thread.join(DRAIN_S)
 
     def _read_all(self) -> None:
+        # a signal that this thread got would not wake the main thread, which waits for the process and handles signals
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         while data := os.read(self._source, READ_BYTES):
             for take in filter(None, (self._take, self._limit.take)):
                 with contextlib.suppress(OSError, ValueError):  # output that cannot be written is dropped

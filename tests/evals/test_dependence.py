@@ -15,7 +15,7 @@ from evals_app.analysis import dependence
 from evals_app.analysis.change_tests import OutcomeTable, probability_of_change
 from evals_app.analysis.comparison import compare
 from evals_app.analysis.dependence import (
-    Counts,
+    OutcomeCounts,
     Dependence,
     cut_at_change,
     effective_counts,
@@ -35,14 +35,14 @@ def draw_series(source, runs, repetitions, rate, shared):
         answer = source.random() < rate
         return sum(answer if source.random() < shared else source.random() < rate for _ in range(repetitions))
 
-    return [Counts(count(), repetitions) for _ in range(runs)]
+    return [OutcomeCounts(count(), repetitions) for _ in range(runs)]
 
 
 def test_repetitions_count_as_independent_without_correlation_and_as_one_with_full():
     assert effective_total(5, 0.0) == 5
     assert effective_total(5, 1.0) == 1
-    assert effective_counts([Counts(10, 10), Counts(0, 10)], 1.0) == (1, 2)
-    assert effective_counts([Counts(3, 3), Counts(1, 2)], 0.0) == (4, 5)
+    assert effective_counts([OutcomeCounts(10, 10), OutcomeCounts(0, 10)], 1.0) == (1, 2)
+    assert effective_counts([OutcomeCounts(3, 3), OutcomeCounts(1, 2)], 0.0) == (4, 5)
 
 
 @pytest.mark.parametrize("shared", [0.0, 0.5, 1.0])
@@ -64,27 +64,27 @@ def test_correlation_is_that_of_the_analysis_of_variance():
 
 
 def test_single_repetitions_and_single_runs_say_nothing_of_correlation():
-    assert estimate_correlation([[Counts(1, 1), Counts(0, 1)] * 5]) == 0.0
-    assert estimate_correlation([[Counts(1, 2)]]) == 0.0
+    assert estimate_correlation([[OutcomeCounts(1, 1), OutcomeCounts(0, 1)] * 5]) == 0.0
+    assert estimate_correlation([[OutcomeCounts(1, 2)]]) == 0.0
     assert estimate_correlation([]) == 0.0
 
 
 def test_dependence_is_unknown_below_four_runs():
-    series = [[Counts(3, 3), Counts(0, 3), Counts(3, 3)]]
+    series = [[OutcomeCounts(3, 3), OutcomeCounts(0, 3), OutcomeCounts(3, 3)]]
     assert not estimate_dependence(series, 3).is_known
     assert "assumed to be independent" in Dependence(3).text
-    assert estimate_dependence([[*series[0], Counts(0, 3)]], 4).correlation == pytest.approx(1.0)
+    assert estimate_dependence([[*series[0], OutcomeCounts(0, 3)]], 4).correlation == pytest.approx(1.0)
 
 
 def test_repaired_case_does_not_look_like_dependence():
-    repaired = [Counts(5, 5)] * 6 + [Counts(0, 5)] * 6
+    repaired = [OutcomeCounts(5, 5)] * 6 + [OutcomeCounts(0, 5)] * 6
     assert estimate_dependence([repaired] * 20, 12).correlation == 0.0
     assert cut_at_change(repaired, 0.0) == 6
 
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 6), st.integers(1, 6)).map(lambda pair: Counts(min(pair), max(pair[1], 1))),
+        st.tuples(st.integers(0, 6), st.integers(1, 6)).map(lambda pair: OutcomeCounts(min(pair), max(pair[1], 1))),
         min_size=1,
         max_size=12,
     )
