@@ -15,8 +15,8 @@ from evals_app.analysis import dependence
 from evals_app.analysis.change_tests import OutcomeTable, probability_of_change
 from evals_app.analysis.comparison import compare
 from evals_app.analysis.dependence import (
-    OutcomeCounts,
     Dependence,
+    OutcomeCounts,
     cut_at_change,
     effective_counts,
     effective_total,
@@ -84,7 +84,9 @@ def test_repaired_case_does_not_look_like_dependence():
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 6), st.integers(1, 6)).map(lambda pair: OutcomeCounts(min(pair), max(pair[1], 1))),
+        st.tuples(st.integers(0, 6), st.integers(1, 6)).map(
+            lambda pair: OutcomeCounts(min(pair), max(pair[1], 1))
+        ),
         min_size=1,
         max_size=12,
     )
