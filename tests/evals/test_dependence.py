@@ -154,7 +154,7 @@ def test_few_earlier_runs_are_compared_as_independent():
     result = compare_whole(1, [5, 5])
     assert result.whole.is_worse
     assert result.notes == [
-        "Outcomes are assumed to be independent: this is estimated from 4 earlier runs on, and there are 2."
+        "Outcomes are assumed to be independent: an estimate needs 4 earlier runs, and there are 2."
     ]
 
 
