@@ -35,7 +35,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Latency:
-    """Seconds of attempts: their mean, median and 95th percentile (the smallest value that 95 % do not exceed)."""
+    """Seconds of attempts with an outcome: their mean, and the smallest values that 50 % and 95 % do not exceed."""
 
     mean: float
     median: float
@@ -43,11 +43,12 @@ class Latency:
 
     @classmethod
     def measure(cls, attempts: Iterable[AttemptResult]) -> Self | None:
-        """Return the latency of attempts; None if none has a duration."""
-        seconds = [attempt.seconds for attempt in attempts if attempt.seconds is not None]
+        """Return the latency of attempts; None if none with an outcome has a duration."""
+        judged = (attempt.seconds for attempt in attempts if attempt.has_outcome)
+        seconds = [duration for duration in judged if duration is not None]
         if not seconds:
             return None
-        return cls(statistics.fmean(seconds), statistics.median(seconds), percentile(seconds, 0.95))
+        return cls(statistics.fmean(seconds), percentile(seconds, 0.5), percentile(seconds, 0.95))
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,8 @@ class RetriedCall:
         """Wait before a retry; return False if the call must not be retried: a wrong key does not become right."""
         await self._settle(0)
         if is_access_refused(error):
-            message = f"No access to {self._model}: {describe_error(error)}\n{NO_ACCESS_HINT}"
+            reason = describe_error(error).rstrip(".")
+            message = f"No access to {self._model}: {reason}.\n{NO_ACCESS_HINT}"
             self.unavailable = Failure(NO_MODEL_ACCESS, message)
             return False
         if not is_temporary(error):
