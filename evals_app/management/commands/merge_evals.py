@@ -9,6 +9,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from evals_app.analysis.baselines import MAX_EARLIER_RUNS
 from evals_app.analysis.ci_gate import Gate
 from evals_app.cli import results
 from evals_app.cli.evals_command import EvalsCommand, order_confirmations
@@ -22,7 +23,6 @@ from sessions_app.agents.folder import AgentsFolder
 from sessions_app.errors import BadInput
 from sessions_app.store.schema import ensure_schema
 
-DEFAULT_HISTORY = 20
 INTERRUPTION = "The repetitions of suspicious cases were interrupted."
 
 
@@ -60,9 +60,9 @@ class Command(EvalsCommand):
         add(
             "--history",
             type=int,
-            default=DEFAULT_HISTORY,
+            default=MAX_EARLIER_RUNS,
             metavar="N",
-            help=f"newest whole runs of an evalset to copy (default: {DEFAULT_HISTORY})",
+            help=f"newest whole runs of an evalset to copy (default: {MAX_EARLIER_RUNS})",
         )
         results.add_result_options(add)
         add(
