@@ -35,6 +35,8 @@ RUNS_OFFERED = 100
 MARKED_BASELINE, PREVIOUS_RUNS = "baseline", "previous"
 """Names of what a run is compared with: the marked run, or case by case the newest comparable outcome."""
 
+ALL_CASES = "[]"
+"""Chosen cases of a run of all cases, as the column has them."""
 COMMAND = "command"
 """Source of runs of the command line and of CI."""
 
@@ -210,13 +212,15 @@ def _newest_comparable(
 def _list_earlier_runs(run: EvalRun) -> list[EvalRun]:
     """Return the runs of a run's kind that came to outcomes before it was made, the newest first.
 
-    Runs of the command line, which CI uses, are compared with whole runs of the command line: a run of a single case,
-    of a page or of a test suite is compared with only if it is named.
+    Runs of the command line, which CI uses, are compared with runs of the command line, those of all cases with runs of
+    all cases: a run of a page or of a test suite, or of a few cases, is compared with only if it is named.
     """
     has_outcomes = Exists(EvalAttempt.objects.filter(HAS_OUTCOME, run=OuterRef("pk")))
     runs = _other_runs(run).filter(has_outcomes, created_at__lt=run.created_at)
     if run.source == COMMAND:
-        runs = runs.filter(source=COMMAND, case_ids="[]", shard="")
+        runs = runs.filter(source=COMMAND, shard="")
+        if run.case_ids == ALL_CASES:
+            runs = runs.filter(case_ids=ALL_CASES)
     return list(runs.defer("traceback", "version__content")[:MAX_EARLIER_RUNS])
 
 

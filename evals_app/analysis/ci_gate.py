@@ -193,13 +193,14 @@ class Gate:
         """
         return GateSettings.read(json.loads(run.config), self.settings)
 
-    def check(self, evalset: EvalSet, source: str = baselines.COMMAND) -> None:
-        """Require the baseline of an evalset, before anything runs.
+    def check(self, evalset: EvalSet, case_ids: Sequence[str] = (), source: str = baselines.COMMAND) -> None:
+        """Require the baseline of chosen cases of an evalset (none: all), before anything runs.
 
         Raises:
             NotFound, BadInput: see `check_run`.
         """
-        self.check_run(EvalRun(evalset=evalset, created_at=time.time(), source=source))
+        chosen = json.dumps(list(case_ids))
+        self.check_run(EvalRun(evalset=evalset, case_ids=chosen, created_at=time.time(), source=source))
 
     def check_run(self, run: EvalRun) -> None:
         """Require the baseline of a run, before it continues or is retried.

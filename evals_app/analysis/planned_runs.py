@@ -49,6 +49,7 @@ def plan_run(planned: NewRun, *, baseline_name: str = "", drop: float = power.DE
     run = EvalRun(
         evalset=planned.version.evalset,
         version=planned.version,
+        case_ids=json.dumps(list(planned.case_ids)),
         source=planned.source,
         created_at=time.time(),
         config=json.dumps(dict(planned.config)),

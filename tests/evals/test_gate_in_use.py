@@ -318,6 +318,15 @@ def test_previous_is_no_run_of_a_single_case_or_of_a_test_suite(project):
     assert f"against run {first.pk[:8]}" in result.comment
 
 
+def test_run_of_chosen_cases_is_compared_with_earlier_runs_of_chosen_cases(store, tmp_path):
+    project = Project(tmp_path)
+    chosen = "draws:c0,c1,c2"
+    assert project.run(cases=chosen).code == 0
+    assert project.judge_now(cases=chosen).title == "Evals passed"
+    project.fail()
+    assert says_failed(project.judge_now(cases=chosen))
+
+
 @pytest.mark.parametrize("error_type", [attempt_status.MODEL_UNAVAILABLE, attempt_status.NO_MODEL_ACCESS])
 def test_previous_looks_back_past_a_run_that_lost_attempts(project, error_type):
     project.write_agent("second")

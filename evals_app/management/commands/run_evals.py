@@ -332,7 +332,8 @@ def _prepare_gate(agents: AgentsFolder, app_name: str, options: dict[str, Any]) 
         )
     for argument in options["evalsets"]:
         if gate != results.NO_GATE:
-            gate.check(folder_orders.find_evalset(agents, app_name, argument.name))
+            evalset = folder_orders.find_evalset(agents, app_name, argument.name)
+            gate.check(evalset, argument.cases or options["tags"] or ())
     return gate
 
 
