@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ FALSE_ALARMS = 5.0
 MIN_DRAWS = 40
 SLACK = 5.0
 """Points by which a found drop may stay below its target."""
+REFUTED = 0.001
+"""Chance of a result at most so small refutes that its target is met: a few hundred cells are looked at."""
 
 SOLID, FLAKY = [1.0] * 14, [0.5] * 6
 
@@ -184,20 +187,24 @@ def compute(row: Row, draws: int) -> dict[int, Cell]:
 
 
 def _judge_cell(row: Row, repetitions: int, tally: Tally) -> Cell:
-    """Return a cell. Its target is met unless the draws refute it: by more than three standard errors."""
+    """Return a cell. Its target is met unless the draws refute it: exact binomial tests, since shares are small."""
     if not tally.draws:
         return Cell(0.0, True, None)
-    percent = tally.percent(getattr(tally, row.counts))
+    count = getattr(tally, row.counts)
+    percent = tally.percent(count)
     if row.is_null:
-        return Cell(percent, percent <= FALSE_ALARMS + _noise(FALSE_ALARMS, tally.draws), None)
+        return Cell(percent, _chance_of_at_least(count, tally.draws, FALSE_ALARMS) > REFUTED, None)
     target = (row.targets or {}).get(repetitions)
     if target is None:
         return Cell(percent, True, None)
-    least = target - SLACK
-    return Cell(percent, percent >= least - _noise(least, tally.draws), target)
+    missed = tally.draws - count
+    return Cell(percent, _chance_of_at_least(missed, tally.draws, 100 - (target - SLACK)) > REFUTED, target)
 
 
-def _noise(percent: float, draws: int) -> float:
-    """Return three standard errors of a percentage of draws."""
-    share = min(1.0, max(0.0, percent / 100))
-    return 300 * float((share * (1 - share) / draws) ** 0.5)
+def _chance_of_at_least(count: int, draws: int, percent: float) -> float:
+    """Return the chance of so many draws, or more, of which each has a probability in percent."""
+    share = percent / 100
+    return math.fsum(
+        math.comb(draws, number) * share**number * (1 - share) ** (draws - number)
+        for number in range(count, draws + 1)
+    )
