@@ -214,7 +214,7 @@ class Results:
 
     @property
     def regressions(self) -> Sequence[str]:
-        """What became worse than in the baseline, one sentence each."""
+        """Return the regressions against the baseline, one sentence each."""
         return self.comparison["regressions"] if self.comparison else ()
 
     @property

@@ -43,7 +43,7 @@ COMMAND = "command"
 
 @dataclass(frozen=True)
 class Reference:
-    """What a run is compared with.
+    """Earlier outcomes that a run is compared with, and the runs they are from.
 
     Attributes:
         name: as it was asked for: `baseline`, `previous`, or the id of a run.

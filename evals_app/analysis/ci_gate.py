@@ -38,7 +38,7 @@ NOT_RUN = {EvalRun.Status.FAILED, EvalRun.Status.CRASHED}
 
 
 class GateStatus(StrEnum):
-    """What a gate says of a run, the worst first."""
+    """Status that a gate gives to a run, the worst first."""
 
     COULD_NOT_RUN = "could not run"
     STOPPED = "stopped"
@@ -85,7 +85,7 @@ class GateResult:
 
     @property
     def status(self) -> GateStatus:
-        """What the gate says."""
+        """Status of the run."""
         if self.run.status in NOT_RUN:
             return GateStatus.COULD_NOT_RUN
         if self.run.status == EvalRun.Status.CANCELLED:
@@ -103,7 +103,7 @@ class GateResult:
 
     @property
     def headline(self) -> str:
-        """What happened, without the names of cases."""
+        """Title without the names of cases."""
         if self.status != GateStatus.NO_REGRESSION:
             return HEADLINES[self.status]
         run = self.run
@@ -131,7 +131,7 @@ class GateResult:
 
     @property
     def title(self) -> str:
-        """What happened, in one line: the same on pages, in the terminal, in comments and files."""
+        """Title in one line: the same on pages, in the terminal, in comments and files."""
         return self.format_title(lambda name: f"“{name}”")
 
     def format_title(self, quote: Callable[[str], str]) -> str:
@@ -146,12 +146,12 @@ class GateResult:
 
     @property
     def reasons(self) -> list[str]:
-        """Why it fails or was not compared, one sentence each."""
+        """Reasons why the run fails or was not compared, one sentence each."""
         return [*self.fails, *self.not_compared.splitlines()]
 
     @property
     def mark(self) -> str:
-        """How serious it is: "danger", "warn", "info" or "ok"."""
+        """Severity of the status: "danger", "warn", "info" or "ok"."""
         if self.status in {GateStatus.COULD_NOT_RUN, GateStatus.STOPPED, GateStatus.FAILED}:
             return "danger"
         if self.status == GateStatus.NOT_COMPARED:
@@ -160,7 +160,7 @@ class GateResult:
 
     @property
     def explanation(self) -> str:
-        """Why, and what to do next."""
+        """Reasons of the status, and the next step."""
         parts = [self.not_compared]
         if self.comparison is not None:
             parts += [self.comparison.advice.title, self.comparison.advice.text]

@@ -1,4 +1,4 @@
-"""What outcomes of two runs must share to be compared: the case as agents and judges see it, models and criteria.
+"""Comparability of outcomes of two runs: the same case as agents and judges see it, and common criteria.
 
 A changed threshold, or an added or removed metric, does not make runs incomparable: scores are stored, so outcomes are
 judged again by the metrics that both runs have (`judge_again`). Read-only.
@@ -73,7 +73,7 @@ def digest_json(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Judging:
-    """How a run was judged.
+    """Metrics and thresholds by which a run was judged.
 
     Attributes:
         metrics: by name, a digest of the criterion without its threshold.

@@ -114,7 +114,7 @@ class Comparison:
 
     @property
     def cause(self) -> str:
-        """What may have made the run worse, as a sentence; "" if it is not, or that was not looked up."""
+        """Differences of the agent that may have made the run worse, as a sentence; "" if it is not worse."""
         if self.agent_differences is None:
             return ""
         if not self.agent_differences:
@@ -123,7 +123,7 @@ class Comparison:
 
     @property
     def notes(self) -> list[str]:
-        """What to know of the verdict on the whole: why there is none, and what is assumed."""
+        """Notes on the verdict on the whole run: the refusal to give one, and its assumptions."""
         notes = (self.whole.refusal, self.whole.variation, self.whole.dependence.text)
         return [note for note in notes if note]
 

@@ -46,7 +46,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Loss:
-    """Why attempts have no outcome, their number, and the message of one of them."""
+    """Reason why attempts have no outcome, their number, and the message of one of them."""
 
     error_type: str
     attempts: int
@@ -54,7 +54,7 @@ class Loss:
 
     @property
     def reason(self) -> str:
-        """What was lost, in words."""
+        """The reason in words."""
         return LOST_REASONS[self.error_type]
 
 

@@ -72,7 +72,7 @@ class Whole:
 
     @property
     def variation(self) -> str:
-        """Why an improbable difference decides nothing, as a sentence; "" if it decides."""
+        """Sentence on the variation of earlier runs, if it explains an improbable difference; else ""."""
         if not (self.is_improbable and self.is_usual and self.usual):
             return ""
         low, high = (f"{100 * limit:+.1f}".replace("-", "−") for limit in (self.usual.low, self.usual.high))

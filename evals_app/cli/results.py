@@ -34,7 +34,7 @@ FILES = {"junit": "JUnit XML", "json": "JSON", "csv": "CSV", "html": "HTML"}
 """Formats of result files, by the options that name a file."""
 NO_GATE = Gate()
 STOPPED = "The command was stopped before the run was compared. Run the evalset again."
-"""Why a run that had ended when a signal came is not compared."""
+"""Reason why a run that had ended before a signal is not compared."""
 
 Add = Callable[..., Any]
 

@@ -25,7 +25,7 @@ MISSING_KEY_TEXTS = (
     "api_key client option must be set",  # openai and clients made like it
     "Missing credentials. Please pass an `api_key`",  # openai since 2
 )
-"""What clients say, without a status, when no key is configured."""
+"""Error texts of model clients that have no key configured and give no HTTP status."""
 
 CREDENTIALS_ERRORS = frozenset(("DefaultCredentialsError", "RefreshError", "NoCredentialsError"))
 """Classes of google-auth and botocore for credentials that are missing or were revoked."""

@@ -152,9 +152,9 @@ def move_tries(apps, attempt, group, retry):
 def restore_columns(apps, attempt, group):
     """Set the columns of an attempt to those of a group of recorded tries: the last one is its outcome."""
     record = group[-1]
-    kept = (*IDENTITY, 'note', 'note_person', 'revision')
+    unchanged = (*IDENTITY, 'note', 'note_person', 'revision')
     for field in attempt._meta.concrete_fields:
-        if field.name not in kept:
+        if field.name not in unchanged:
             setattr(attempt, field.name, field.get_default())
     for name in RECORDED:
         if name in record:
