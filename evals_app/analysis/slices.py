@@ -12,7 +12,7 @@ from evals_app.analysis.comparison import Comparison
 from evals_app.analysis.statistics import Rate
 from evals_app.cases.case_tags import tags_by_index
 from evals_app.files.tags import sort_tags
-from evals_app.models import EvalRun
+from evals_app.models import RETRY, EvalRun
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,13 @@ class Slice:
 
 
 def read_slices(run: EvalRun, comparison: Comparison | None = None) -> list[Slice]:
-    """Return the slices of a run by tag, the cases without tags last; [] if no case of the run has a tag.
+    """Return the slices of a run by tag, the cases without tags last; [] without tags, and of retries.
 
     Args:
         comparison: of the run with earlier outcomes.
     """
+    if run.source == RETRY:  # its attempts were chosen because they did not pass
+        return []
     tags = tags_by_index(run.version)
     cases = case_matrix.read_case_summaries(run)
     changes = baselines.map_changes_to_positions(run, comparison) if comparison else {}

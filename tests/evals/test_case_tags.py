@@ -179,6 +179,13 @@ def test_run_of_untagged_cases_has_no_slices(db):
     assert case_matrix.matrix(run).tags == []
 
 
+def test_retry_has_no_slices_because_its_attempts_were_chosen(two_runs):
+    _, now = two_runs
+    assert read_slices(now)
+    now.source = "retry"
+    assert read_slices(now) == []
+
+
 def test_slice_without_outcomes_says_so(db):
     run = stored_runs.run(stored_runs.version(tagged_cases()), {"b": [passing()]})
     run.attempts.update(status="incomplete")
