@@ -83,6 +83,16 @@ class GateResult:
     fails: list[str] = field(default_factory=list)
     not_compared: str = ""
 
+    def require_comparison(self) -> tuple[Reference, Comparison]:
+        """Return what the run was compared with, and the comparison.
+
+        Raises:
+            ValueError: the run was not compared.
+        """
+        if self.reference is None or self.comparison is None:
+            raise ValueError(f"Eval run {self.run.pk} was not compared.")
+        return self.reference, self.comparison
+
     @property
     def status(self) -> GateStatus:
         """Status of the run."""

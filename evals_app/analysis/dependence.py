@@ -26,7 +26,7 @@ _CLEARLY_EQUAL = 1.9
 """Standard deviations of a difference below which the exact test is never as improbable as `RATE_CHANGE_LEVEL`."""
 RUN_CHANGE_LEVEL = 0.001
 """Probability of a change of whole runs by chance up to which what came before it does not count."""
-_STEADY_LEVEL = 0.005
+_STEADY_LEVEL = 0.001
 """The same, in view of how much the means of runs vary on either side of the change."""
 
 
@@ -180,17 +180,35 @@ class UsualRange:
     high: float
 
 
-def predict_run(deviations: Sequence[float]) -> UsualRange | None:
+def predict_run(deviations: Sequence[float], rate: float, outcomes: int) -> UsualRange | None:
     """Return the 95 % prediction interval of a further run; None if there are fewer than `MIN_RUNS` earlier ones.
+
+    It is computed from log odds: at a high rate, a bad day takes away more than a good day adds.
 
     Args:
         deviations: of each earlier run, the mean over its cases of the difference from the case's rate (−1 … 1).
+        rate: mean rate of the cases.
+        outcomes: number of outcomes of a run.
     """
     if len(deviations) < MIN_RUNS:
         return None
-    center = fmean(deviations)
-    half = student_quantile(len(deviations) - 1) * stdev(deviations) * math.sqrt(1 + 1 / len(deviations))
-    return UsualRange(center - half, center + half)
+    odds = [_log_odds(rate + deviation, outcomes) for deviation in deviations]
+    center = fmean(odds)
+    half = student_quantile(len(odds) - 1) * stdev(odds) * math.sqrt(1 + 1 / len(odds))
+    low, high = (_rate_of(limit, outcomes) - rate for limit in (center - half, center + half))
+    return UsualRange(low, high)
+
+
+def _log_odds(rate: float, outcomes: int) -> float:
+    """Return the logarithm of the odds of a rate, with half a pass and half a failure more: it is finite, too, at 1."""
+    passed = outcomes * min(1.0, max(0.0, rate))
+    return math.log((passed + 0.5) / (outcomes - passed + 0.5))
+
+
+def _rate_of(log_odds: float, outcomes: int) -> float:
+    """Return the rate that has these log odds: the inverse of `_log_odds`."""
+    share = 1 / (1 + math.exp(-log_odds))
+    return (share * (outcomes + 1) - 0.5) / outcomes
 
 
 def find_run_change(deviations: Sequence[float], chance_deviation: float) -> int:

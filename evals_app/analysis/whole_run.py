@@ -102,8 +102,20 @@ def judge_whole(
         refusal,
         CLUSTER_TEST if correlation else EXACT_TEST,
         dependence,
-        predict_run(list(measure_deviations([earlier for _, earlier in cases]).values())),
+        _predict_run(cases),
         fmean(differences) if differences else 0.0,
+    )
+
+
+def _predict_run(cases: Sequence[tuple[OutcomeCounts, EarlierOutcomes]]) -> UsualRange | None:
+    """Return the range in which the mean difference of a further run would lie, by the earlier runs."""
+    if not cases:
+        return None
+    all_earlier = [earlier for _, earlier in cases]
+    return predict_run(
+        list(measure_deviations(all_earlier).values()),
+        fmean(earlier.rate for earlier in all_earlier),
+        sum(current.total for current, _ in cases),
     )
 
 

@@ -180,6 +180,8 @@ def write_stopped_runs(
 
 
 def _write_files(results: Sequence[GateResult], options: dict[str, Any], console: Console) -> None:
+    if not any(options[name] for name in (*FILES, "markdown")):
+        return
     from evals_app.analysis.exports import junit, markdown, run_csv, run_json
 
     runs = [result.run for result in results]

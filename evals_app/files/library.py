@@ -206,12 +206,14 @@ def store_metrics(metrics: Iterable[Mapping[str, Any]], adk_version: str) -> Non
     """Store the metrics that a runtime described, if they have changed."""
     stored = dict(KnownMetric.objects.values_list("name", "data"))
     news = {metric["name"]: scopes.dumps(metric) for metric in metrics}
-    with transaction.atomic():
-        for name, data in news.items():
-            if stored.get(name) != data:
-                KnownMetric.objects.update_or_create(
-                    name=name, defaults={"data": data, "adk_version": adk_version, "seen_at": time.time()}
-                )
+    rows = [
+        KnownMetric(name=name, data=data, adk_version=adk_version, seen_at=time.time())
+        for name, data in news.items()
+        if stored.get(name) != data
+    ]
+    KnownMetric.objects.bulk_create(
+        rows, update_conflicts=True, unique_fields=["name"], update_fields=["data", "adk_version", "seen_at"]
+    )
 
 
 def _mirror(

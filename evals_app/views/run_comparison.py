@@ -63,8 +63,7 @@ def export(request: HttpRequest, run_id: str) -> HttpResponse:
 
 
 def _comparison_context(request: HttpRequest, result: GateResult) -> dict[str, object]:
-    run, reference, comparison = result.run, result.reference, result.comparison
-    assert reference is not None and comparison is not None  # noqa: S101, PT018 - it was compared
+    run, (reference, comparison) = result.run, result.require_comparison()
     opened = _find_case(request, comparison)
     confirmations = list(run.repeated_by.filter(source=CONFIRMATION).order_by("created_at"))
     verdict, text = request.GET.get("verdict", ""), request.GET.get("q", "").strip()

@@ -106,10 +106,19 @@ def test_cut_is_the_clearest_significant_change(series):
 
 def test_usual_range_is_the_prediction_interval_of_runs():
     deviations = [0.0, 0.1, -0.1, 0.05, -0.05]
-    usual = predict_run(deviations)
-    half = scipy.stats.t.ppf(0.975, 4) * np.std(deviations, ddof=1) * math.sqrt(1 + 1 / 5)
-    assert (usual.low, usual.high) == pytest.approx((-half, half))
-    assert predict_run(deviations[:3]) is None
+    odds = scipy.special.logit([0.5 + deviation for deviation in deviations])
+    half = scipy.stats.t.ppf(0.975, 4) * np.std(odds, ddof=1) * math.sqrt(1 + 1 / 5)
+    usual = predict_run(deviations, 0.5, outcomes=1_000_000)
+    limits = scipy.special.expit([-half, half]) - 0.5
+    assert (usual.low, usual.high) == pytest.approx(tuple(limits), abs=1e-5)
+    assert predict_run(deviations[:3], 0.5, 100) is None
+
+
+def test_bad_days_take_away_more_than_good_days_add_at_a_high_rate():
+    usual = predict_run([0.05, -0.05, 0.1, -0.1, 0.0], 0.8, 100)
+    assert -usual.low > 1.2 * usual.high
+    steady = predict_run([0.0] * 5, 1.0, 100)
+    assert (steady.low, steady.high) == pytest.approx((0.0, 0.0)), "runs that do not vary have no range"
 
 
 def test_change_of_whole_runs_is_found_by_chance_and_by_variation():

@@ -18,8 +18,7 @@ def comparison_facts(result: GateResult) -> dict[str, Any]:
 
     `before` is the run that most cases are compared with, `before_runs` names all of them.
     """
-    reference, comparison = result.reference, result.comparison
-    assert reference is not None and comparison is not None  # noqa: S101, PT018 - it was compared
+    reference, comparison = result.require_comparison()
     whole = comparison.whole
     return {
         "before": reference.run.pk,

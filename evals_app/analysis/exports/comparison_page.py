@@ -38,8 +38,7 @@ def comparison_html(result: GateResult) -> str:
     Credentials are removed before texts are compared, because marks of differences could split them, and once more
     from the whole page.
     """
-    run, reference, comparison = result.run, result.reference, result.comparison
-    assert reference is not None and comparison is not None  # noqa: S101, PT018 - it was compared
+    run, (reference, comparison) = result.run, result.require_comparison()
     changed_cases = [case for case in comparison.cases if case.verdict != Verdict.UNCHANGED]
     context = {
         "result": result,
