@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
@@ -20,6 +21,7 @@ from evals_app.metrics.metric import label_of
 from evals_app.models import EvalAttempt, MetricResult
 from evals_app.runs.replay.comparison import ReplayComparison, compare_with_recording
 from sessions_app import prices, scopes
+from sessions_app.events.call_pairing import name_occurrences
 from sessions_app.events.conditions import HAS_CALLS
 from sessions_app.models import Event, Trace
 from sessions_app.presentation import text_diff, value_diff
@@ -298,12 +300,31 @@ def case_of(attempt: EvalAttempt) -> Mapping[str, Any]:
     return version_contents.cases_of(attempt.run.version)[attempt.case_index]
 
 
-def event_of_calls(session_pk: int | None) -> dict[str, int]:
-    """Return the seq of the event in which each tool call of a session was made, by the call's id."""
+EventOfCalls = Mapping[tuple[str, str], int]
+"""The seq of the event in which a tool call was made, by the call's invocation id and occurrence in it."""
+
+
+def event_of_calls(session_pk: int | None) -> EventOfCalls:
+    """Return the seq of the event of each tool call of a session."""
     if session_pk is None:
         return {}
-    rows = Event.objects.filter(HAS_CALLS, session=session_pk).values_list("seq", "summary")
-    return {call["id"]: seq for seq, summary in rows for call in json.loads(summary).get("calls", [])}
+    calls: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    rows = Event.objects.filter(HAS_CALLS, session=session_pk).order_by("seq")
+    for seq, invocation_id, summary in rows.values_list("seq", "invocation_id", "summary"):
+        calls[invocation_id] += ((call["id"], seq) for call in json.loads(summary).get("calls", []))
+    return {
+        (invocation_id, name): seq
+        for invocation_id, own in calls.items()
+        for name, (_, seq) in zip(name_occurrences(call_id for call_id, _ in own), own, strict=True)
+    }
+
+
+def place_calls(
+    calls: Iterable[Mapping[str, Any]], turn: Mapping[str, Any], events: EventOfCalls
+) -> list[dict[str, Any]]:
+    """Return the tool calls of an actual turn with the `seq` of their events; None: unknown."""
+    invocation_id = turn.get("invocation_id") or ""
+    return [{**call, "seq": events.get((invocation_id, call["occurrence"]))} for call in calls]
 
 
 def traces_of(session_pk: int | None) -> dict[str, int]:
@@ -321,7 +342,7 @@ class _Turns:
     """Pairs expected turns with actual ones, under the criterion of the tool trajectory."""
 
     criterion: float | Mapping[str, Any] | None
-    event_of_calls: Mapping[str, int]
+    event_of_calls: EventOfCalls
     results: Sequence[MetricVerdict]
     traces: Mapping[str, int]
     details: Mapping[str, Any]
@@ -364,10 +385,7 @@ class _Turns:
     def _calls(self, turn: int, expected: Invocation | None, actual: Invocation) -> list[CallPair]:
         expected_calls = invocations.tool_calls(expected or {})
         nested = invocations.nested_calls_of_turn(self.details, turn)
-        actual_calls = [
-            {**call, "seq": self.event_of_calls.get(call.get("parent", call["id"]))}
-            for call in invocations.tool_calls(actual, nested)
-        ]
+        actual_calls = place_calls(invocations.tool_calls(actual, nested), actual, self.event_of_calls)
         judged = expected is not None and (self.criterion is not None or expected_calls)
         # Where nothing is expected, no call is one too many.
         return align(

@@ -206,7 +206,7 @@ class _Actual:
     """The turns of an attempt, with what its session knows of them."""
 
     turns: list[Invocation]
-    events: Mapping[str, int]
+    events: attempt_detail.EventOfCalls
     traces: Mapping[str, int]
 
     @classmethod
@@ -221,7 +221,7 @@ class _Actual:
         )
 
     def calls(self, turn: Invocation | None) -> list[dict[str, Any]]:
-        return [{**call, "seq": self.events.get(call["id"])} for call in invocations.tool_calls(turn or {})]
+        return attempt_detail.place_calls(invocations.tool_calls(turn or {}), turn or {}, self.events)
 
     def turn(self, turn: Invocation | None, answer: list[DiffPiece]) -> TurnSide | None:
         if turn is None:

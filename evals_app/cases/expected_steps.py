@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sessions_app.events.call_pairing import CallPairing
+
 Json = dict[str, Any]
 
 
@@ -93,10 +95,10 @@ def _update_events(
     old = [copy.deepcopy(part["function_call"]) for part in slots]
     old_calls = [call for call in calls if call.origin is not None and call.origin < len(old)]
     places = sorted({call.origin for call in old_calls if call.origin is not None})
+    removed_parts = [slot for place, slot in enumerate(slots) if place not in places]
+    removed_parts += _results_of(updated, removed_parts)
     for place, call in zip(places, old_calls, strict=False):
         slots[place]["function_call"] = _merge_call(old[call.origin or 0], call)
-    removed_parts = [slot for place, slot in enumerate(slots) if place not in places]
-    answers = {slot["function_call"].get("id") for slot in removed_parts} - {None, ""}
     text_parts = [(event, part) for event, part in _parts(updated, "text")]
     still = {text.origin: text for text in texts if text.origin is not None}
     for place, (event, part) in enumerate(text_parts):
@@ -104,7 +106,7 @@ def _update_events(
             part["text"], event["author"] = still[place].text, still[place].author
         else:
             removed_parts.append(part)
-    _remove_parts(updated, removed_parts, answers)
+    _remove_parts(updated, removed_parts)
     new: list[tuple[str, Json]] = [
         (author, {"function_call": _merge_call(None, call)}) for call in calls if call not in old_calls
     ]
@@ -115,8 +117,22 @@ def _update_events(
     return updated
 
 
-def _remove_parts(data: Json, removed_parts: Sequence[Json], answers: set[Any]) -> None:
-    """Remove parts from the events, with the results of removed calls, and events without parts."""
+def _results_of(data: Json, call_parts: Sequence[Json]) -> list[Json]:
+    """Return the parts with the results of some calls."""
+    pairing = CallPairing[Json]()
+    results = []
+    for event in data["invocation_events"]:
+        parts = (event.get("content") or {}).get("parts") or []
+        taken = [
+            (part, pairing.take(part["function_response"])) for part in parts if part.get("function_response")
+        ]
+        results += [part for part, call in taken if any(call is each for each in call_parts)]
+        pairing.add_event((part["function_call"], part) for part in parts if part.get("function_call"))
+    return results
+
+
+def _remove_parts(data: Json, removed_parts: Sequence[Json]) -> None:
+    """Remove parts from the events, and events without parts."""
     if not removed_parts:
         return
     events = []
@@ -124,9 +140,6 @@ def _remove_parts(data: Json, removed_parts: Sequence[Json], answers: set[Any]) 
         parts = (event.get("content") or {}).get("parts")
         if parts:
             remaining = [part for part in parts if not any(part is removed for removed in removed_parts)]
-            remaining = [
-                part for part in remaining if (part.get("function_response") or {}).get("id") not in answers
-            ]
             if not remaining:
                 continue
             event["content"]["parts"] = remaining

@@ -26,6 +26,7 @@ from evals_app.metrics.metric import MetricKind
 from evals_app.metrics.own import BadOutcome, MetricInput, MetricOutcome, OwnMetric, ReachedStates
 from evals_app.models import EvalAttempt, MetricResult
 from evals_app.runs.writes.outcomes import Failure, Score
+from sessions_app.events.call_pairing import name_occurrences
 
 WHOLE_CONVERSATION = frozenset({"rubric_based_multi_turn_trajectory_quality_v1"})
 """Metrics that judge only the last turn and leave earlier turns without a verdict on purpose."""
@@ -111,11 +112,13 @@ def _with_nested(actual: Sequence[Invocation], nested: Sequence[NestedCalls]) ->
     turns: list[Invocation] = []
     for invocation, calls_by_parent in zip(actual, nested, strict=True):
         calls: list[FunctionCall] = []
-        for call in get_all_tool_calls(invocation.intermediate_data):
+        own = get_all_tool_calls(invocation.intermediate_data)
+        names = name_occurrences(call.id or "" for call in own)
+        for call, name in zip(own, names, strict=True):
             calls.append(call)
             calls += [
                 FunctionCall(id=inner["id"], name=inner["name"], args=inner["args"])
-                for inner in calls_by_parent.get(call.id or "", ())
+                for inner in calls_by_parent.get(name, ())
             ]
         turns.append(invocation.model_copy(update={"intermediate_data": IntermediateData(tool_uses=calls)}))
     return turns

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from sessions_app.events.call_pairing import name_occurrences
+
 Json = Mapping[str, Any]
 
 NestedCalls = Mapping[str, Sequence[Mapping[str, Any]]]
-"""Tool calls of nested agents, [{id, name, args, agent}], by the id of the turn's call that ran the agents."""
+"""Tool calls of nested agents, [{id, name, args, agent}], by the occurrence of the turn's call that ran the agents."""
 
 NESTED_CALLS = "nested_calls"
 """Key in the details of a score: `NestedCalls` of each turn, if the metric counted them."""
@@ -31,15 +33,17 @@ def answer_text(invocation: Json) -> str:
 
 
 def tool_calls(invocation: Json, nested: NestedCalls | None = None) -> list[dict[str, Any]]:
-    """Return the tool calls in order: [{id, name, args}] (`eval_case.get_all_tool_calls`).
+    """Return the tool calls in order: [{id, name, args, occurrence}] (`eval_case.get_all_tool_calls`).
 
-    Nested calls follow the call that ran their agent, and have its `parent` id.
+    `occurrence` names a call within its turn, because ids are reused (`name_occurrences`). Nested calls follow the call
+    that ran their agent, and have its occurrence.
     """
     calls: list[dict[str, Any]] = []
-    for call in _calls(invocation):
-        call_id = call.get("id") or ""
-        calls.append({"id": call_id, "name": call.get("name") or "", "args": call.get("args") or {}})
-        calls += [{**inner, "parent": call_id} for inner in (nested or {}).get(call_id, ())]
+    own = list(_calls(invocation))
+    names = name_occurrences(call.get("id") or "" for call in own)
+    for call, name in zip(own, names, strict=True):
+        fields = {"id": call.get("id") or "", "name": call.get("name") or "", "args": call.get("args") or {}}
+        calls += [{**each, "occurrence": name} for each in (fields, *(nested or {}).get(name, ()))]
     return calls
 
 

@@ -17,6 +17,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 
 from sessions_app.adk.partial_answers import StreamedAnswers
 from sessions_app.events.attribution import Writer, join_alternatives
+from sessions_app.events.call_pairing import CallPairing
 from sessions_app.store.bounded_dict import BoundedDict
 
 EXPLICIT = Writer("delta", inferred=False)
@@ -62,7 +63,7 @@ class WatchedInvocation:
 
     other_plugins: Sequence[BasePlugin] = ()
     agents: dict[str, BaseAgent] = field(default_factory=dict)
-    calls: dict[str, WatchedDelta] = field(default_factory=dict)
+    calls: CallPairing[WatchedDelta] = field(default_factory=CallPairing)
     streams: StreamedAnswers = field(default_factory=StreamedAnswers)
     _deltas: dict[int, WatchedDelta] = field(default_factory=dict)
 

@@ -26,7 +26,7 @@ from sessions_app.ids import SessionKey
 from sessions_app.models import NestedEvent, NestedRun
 from sessions_app.prices import add_tokens
 from sessions_app.prices.costs import call_of_json
-from sessions_app.traces.nested_records import CUT_OFF, save_nested
+from sessions_app.traces.nested_records import CUT_OFF, TopCall, save_nested
 from sessions_app.traces.outbox import Unit, outbox
 from sessions_app.traces.records import MAX_ERROR
 
@@ -49,6 +49,7 @@ class _Call:
 
     invocation_id: str
     call_id: str
+    branch: str
 
 
 _current_call: contextvars.ContextVar[_Call | None] = contextvars.ContextVar("devui_call", default=None)
@@ -71,7 +72,7 @@ class _OpenRun:
     ref: str
     parent_ref: str
     call_id: str
-    top_call_id: str
+    top: TopCall
     agent: str
     budget: _Budget
     state: str
@@ -104,7 +105,7 @@ class _OpenRun:
 
     def unit(self) -> Unit:
         """Return the write of the run in its current state."""
-        return partial(save_nested, self.key, self._row(), self.top_call_id)
+        return partial(save_nested, self.key, self._row(), self.top)
 
     def _event_unit(self, event: Event, number: int, delta: dict[str, Any], model: str) -> Unit:
         record = event_mapping.to_record(event, delta=delta, keep_temp=False, model=model)
@@ -129,7 +130,7 @@ class _OpenRun:
             summary=record.summary,
             data=record.data,
         )
-        return partial(save_nested, self.key, self._row(), self.top_call_id, row)
+        return partial(save_nested, self.key, self._row(), self.top, row)
 
     def _row(self) -> NestedRun:
         return NestedRun(
@@ -159,7 +160,8 @@ class NestedRuns:
         self._key = key
         self._invocation_id = invocation_id
         self._open: dict[str, _OpenRun] = {}
-        self._budgets: dict[str, _Budget] = {}
+        self._budgets: dict[TopCall, _Budget] = {}
+        self._call_events: dict[tuple[str, str], str] = {}
 
     def open(self, context: InvocationContext) -> None:
         """Note the start of a nested run, unless it runs outside a tool call or its call has no budget left."""
@@ -169,8 +171,8 @@ class NestedRuns:
         parent = self._open.get(call.invocation_id)
         if parent is None and call.invocation_id != self._invocation_id:
             return
-        top_call_id = parent.top_call_id if parent else call.call_id
-        budget = self._budgets.setdefault(top_call_id, _Budget(MAX_EVENTS, MAX_BYTES))
+        top = parent.top if parent else self._top_call(call)
+        budget = self._budgets.setdefault(top, _Budget(MAX_EVENTS, MAX_BYTES))
         if budget.events <= 0:
             return
         state, omitted = _bounded_state(_without_mark(context.session.state))
@@ -180,7 +182,7 @@ class NestedRuns:
             ref=ref,
             parent_ref=parent.ref if parent else "",
             call_id=call.call_id,
-            top_call_id=top_call_id,
+            top=top,
             agent=scopes.clean_text(context.agent.name if context.agent else ""),
             budget=budget,
             state=state,
@@ -193,8 +195,13 @@ class NestedRuns:
             run.note(Event(id=uuid.uuid4().hex, invocation_id=ref, author="user", content=message))
 
     def note_event(self, ref: str, event: Event, model: str) -> None:
-        """Note an event of a nested run and the model that was asked for it, unless it is a chunk."""
-        if (run := self._open.get(ref)) and not event.partial:
+        """Note an event of a nested run and the model that was asked for it, or an event of the session. No chunks."""
+        if event.partial:
+            return
+        if ref == self._invocation_id:
+            for call in event.get_function_calls():
+                self._call_events[event.branch or "", _stored_id(call.id or "")] = event.id
+        elif run := self._open.get(ref):
             run.note(event, model)
 
     def close(self, ref: str, error: BaseException | None = None) -> None:
@@ -209,10 +216,18 @@ class NestedRuns:
             run.close(CUT_OFF)
         self._open.clear()
 
+    def _top_call(self, call: _Call) -> TopCall:
+        return TopCall(call.call_id, self._call_events.get((call.branch, call.call_id), ""))
 
-def note_call(invocation_id: str, call_id: str) -> None:
+
+def note_call(invocation_id: str, call_id: str, branch: str) -> None:
     """Note the tool call that the current task executes: a run that starts inside it is nested."""
-    _current_call.set(_Call(invocation_id, shorten(scopes.clean_text(call_id))) if call_id else None)
+    _current_call.set(_Call(invocation_id, _stored_id(call_id), branch) if call_id else None)
+
+
+def _stored_id(call_id: str) -> str:
+    """Return a call's id as summaries of events have it."""
+    return shorten(scopes.clean_text(call_id))
 
 
 def _without_mark(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -173,9 +173,10 @@ class Recorder(BasePlugin):
         delta, call_id = invocation.delta(tool_context.actions), tool_context.function_call_id or ""
         callbacks = invocation.callbacks(tool_context.agent_name, "before_tool_callback")
         delta.hand_to(Writer("tool", join_alternatives([*callbacks, tool.name]), call_id, inferred=False))
+        branch = tool_context.branch or ""
         if call_id:
-            invocation.calls[call_id] = delta
-        nested_runs.note_call(tool_context.invocation_id, call_id)
+            invocation.calls.add_call({"id": call_id, "name": tool.name}, delta, branch)
+        nested_runs.note_call(tool_context.invocation_id, call_id, branch)
         run_log.note_tool(tool_context.agent_name, tool.name, call_id)
         if log := self._log(tool_context):
             log.note_stage("tool", tool.name)
@@ -261,7 +262,7 @@ class Recorder(BasePlugin):
 
 
 def _writers(invocation: WatchedInvocation, event: Event) -> dict[str, Writer]:
-    calls = _pop_calls(invocation, event)
+    calls = _answered_calls(invocation, event)
     own = invocation.delta(event.actions)
     output_key = _output_key(invocation, event)
     if output_key in own.changed_keys():
@@ -273,10 +274,10 @@ def _writers(invocation: WatchedInvocation, event: Event) -> dict[str, Writer]:
     }
 
 
-def _pop_calls(invocation: WatchedInvocation, event: Event) -> list[WatchedDelta]:
+def _answered_calls(invocation: WatchedInvocation, event: Event) -> list[WatchedDelta]:
     """Return the deltas of the tool calls whose results the event holds, in ADK's merge order."""
-    ids = [response.id or "" for response in event.get_function_responses()]
-    calls = [call for call_id in ids if (call := invocation.calls.pop(call_id, None))]
+    responses = [{"id": response.id, "name": response.name} for response in event.get_function_responses()]
+    calls = [call for response in responses if (call := invocation.calls.take(response, event.branch or ""))]
     for call in calls:
         call.credit_changes()
     return calls

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,6 +17,11 @@ RETRIED_ERROR = "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN"
 
 ABORTED = "INVOCATION_ABORTED"
 """`errorCode` of the events with which ADK closes a cancelled invocation (`google/adk/events/_abort_events.py`)."""
+
+INTERIM_STATUSES = frozenset(
+    {"pending", "queued", "submitted", "started", "running", "working", "processing", "in progress"}
+)
+"""Values of `status` in interim responses of long-running tools, as ADK, A2A and job queues have them."""
 
 PARTIAL_ANSWER = "devui_partial_answer"
 """Metadata key of a closing event with the text that an agent had streamed when its invocation was cancelled.
@@ -117,6 +123,18 @@ def control_signals(actions: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         value = actions.get(name)
         if value not in (None, False, {}, []):
             yield name, value
+
+
+def is_interim_result(response: Mapping[str, Any]) -> bool:
+    """Tell whether a function response to a long-running tool's call says by its `status` that another one follows.
+
+    What ADK itself asks for (`adk_request_…`) is answered at once.
+    """
+    body = response.get("response")
+    status = body.get("status") if isinstance(body, dict) else None
+    if not isinstance(status, str) or str(response.get("name") or "").startswith("adk_request_"):
+        return False
+    return re.sub(r"[-_ ]+", " ", status.strip().lower()) in INTERIM_STATUSES
 
 
 def is_failed_result(body: object) -> bool:

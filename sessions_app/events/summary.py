@@ -14,6 +14,7 @@ from sessions_app.events.content import (
     function_calls,
     function_responses,
     is_aborted,
+    is_interim_result,
     message_text,
     partial_parts,
     parts_of,
@@ -55,12 +56,13 @@ def summarize(wire: Mapping[str, Any], asked_model: str = "") -> dict[str, Any]:
     """Return an event's summary, which is bounded and has no empty entries. `asked_model` is the model asked for it.
 
     Keys: text, thought, cut (text was truncated), calls [{id, name, args, waiting}], results [{id, name, result,
-    failed}], media [{mime, name, size or uri, pointer}], code, others [{name, value}] (parts of other kinds),
-    order [[key, count]] (see `PART_ORDER`), output, heard and voiced (transcriptions of what was said to and by
-    the agent), sources [{title, uri}], searched [queries], delta [keys], artifacts {name: version}, signals
-    {name: value}, compaction {start, end, text}, error {code, message}, tokens {prompt, output, total, cached,
-    thoughts}, model (the version that answered), asked_model (only with tokens), node, remote (status of the A2A task
-    that sent it), flags [names]. Events that a person added by hand also have person (a name).
+    failed, and interim if another response follows}], media [{mime, name, size or uri, pointer}], code, others
+    [{name, value}] (parts of other kinds), order [[key, count]] (see `PART_ORDER`), output, heard and voiced
+    (transcriptions of what was said to and by the agent), sources [{title, uri}], searched [queries], delta [keys],
+    artifacts {name: version}, signals {name: value}, compaction {start, end, text}, error {code, message}, tokens
+    {prompt, output, total, cached, thoughts}, model (the version that answered), asked_model (only with tokens), node,
+    remote (status of the A2A task that sent it), flags [names]. Events that a person added by hand also have person (a
+    name).
     """
     actions = wire.get("actions") or {}
     parts = [*parts_of(wire), *partial_parts(wire)]
@@ -151,6 +153,7 @@ def _result(response: Mapping[str, Any], failed: bool) -> dict[str, Any]:
         "name": shorten(response.get("name") or ""),
         "result": shorten(response.get("response")),
         "failed": failed,
+        **({"interim": True} if is_interim_result(response) else {}),
     }
 
 

@@ -64,7 +64,7 @@ class SupersededRanges:
         )
 
 
-def find_superseded_ranges(session: AgentSession, first_seq: int) -> SupersededRanges:
+def find_superseded_ranges(session: AgentSession | int, first_seq: int) -> SupersededRanges:
     """Return the rewinds and compactions that may affect events from `first_seq` on.
 
     Takes one query, and one index seek per rewind.
@@ -99,7 +99,7 @@ def find_compacted_range(session: AgentSession, mark: CompactedSpan) -> tuple[in
     return (first, last) if last and first <= last else None
 
 
-def _effective_rewinds(session: AgentSession, newest_first: Iterable[tuple[int, str]]) -> list[Rewind]:
+def _effective_rewinds(session: AgentSession | int, newest_first: Iterable[tuple[int, str]]) -> list[Rewind]:
     """Leave out rewinds that were themselves rewound, and those whose target invocation is not before them."""
     rewinds: list[Rewind] = []
     for seq, target in newest_first:

@@ -23,9 +23,9 @@ class EventEvidence:
     finish_reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ToolCall:
-    """A function call by a model. `args` is None if they are too large to be checked."""
+    """A function call by a model. `args` is None if they are too large to be checked. Each call equals only itself."""
 
     seq: int
     event_id: str
@@ -61,7 +61,8 @@ class ResultForm(StrEnum):
 class ToolResult:
     """A result of a tool. `form` is None if it reports no failure; `response` is None if it is too large.
 
-    A result inside a nested run has the seq of the session's call.
+    A result inside a nested run has the seq of the session's call. `call` is the call that it answers, if known; ids of
+    calls are reused.
     """
 
     seq: int
@@ -72,6 +73,7 @@ class ToolResult:
     form: ResultForm | None = None
     message: str = ""
     is_nested: bool = False
+    call: ToolCall | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from django.db.models import Max
 from django.db.models.functions import Greatest, Length, Substr
 
 from sessions_app import scopes
+from sessions_app.events.call_pairing import CallPairing
 from sessions_app.events.content import RETRIED_ERROR, function_calls, function_responses
 from sessions_app.events.summary import FAILURE_IN_SUMMARY
 from sessions_app.events.superseded_events import find_superseded_ranges
@@ -119,7 +120,7 @@ def read_batch(session: AgentSession, limit: int, *, of_session: bool = True) ->
 
 
 def _events(session: AgentSession) -> Any:
-    columns = ("seq", "event_id", "invocation_id", "author", "timestamp", "summary")
+    columns = ("seq", "event_id", "invocation_id", "author", "branch", "timestamp", "summary")
     return Event.objects.filter(session=session).only(*columns)
 
 
@@ -146,15 +147,13 @@ def _evidence_of(session: AgentSession, events: Sequence[Event], ids: Collection
     temp = _read_temp_keys(session)
     for invocation_id in ids:
         own = by_invocation[invocation_id]
+        calls, results = _read_tool_use(own, wires)
         yield Evidence(
             app_name=session.app_name,
             invocation_id=invocation_id,
             events=[_event(event) for event in own],
-            calls=[call for event in own for call in _calls(event, wires)],
-            results=[
-                *(result for event in own for result in _results_of(event, wires)),
-                *nested.get(invocation_id, ()),
-            ],
+            calls=calls,
+            results=[*results, *nested.get(invocation_id, ())],
             requests=requests.get(invocation_id, ()),
             previous_requests=_previous(requests, invocation_id),
             runs=runs.get(invocation_id, ()),
@@ -240,17 +239,27 @@ def _read_summarized_calls(session: AgentSession, last_seq: int) -> list[Summari
     summary_seqs = {event.seq: ranges.first_compacted_by(event) for event in events}
     summarized = [event for event in events if summary_seqs[event.seq]]
     wires = _read_wires(summarized)
-    results = [result for event in summarized for result in _results_of(event, wires)]
-    responses = {result.call_id: result.response for result in results}
-    return [
-        SummarizedCall(call, summary_seqs[event.seq], responses.get(call.call_id))
-        for event in summarized
-        for call in _calls(event, wires)
-    ]
+    calls, results = _read_tool_use(summarized, wires)
+    responses = {result.call: result.response for result in results}
+    return [SummarizedCall(call, summary_seqs[call.seq], responses.get(call)) for call in calls]
 
 
-def _results_of(event: Event, wires: Mapping[int, dict[str, Any]]) -> Iterator[ToolResult]:
-    return _results(event.seq, event.author, event.decoded_summary, wires.get(event.seq, {}))
+def _read_tool_use(
+    events: Iterable[Event], wires: Mapping[int, dict[str, Any]]
+) -> tuple[list[ToolCall], list[ToolResult]]:
+    """Return the calls and the results of events, each result with its call."""
+    calls: list[ToolCall] = []
+    results: list[ToolResult] = []
+    pairing = CallPairing[ToolCall]()
+    for event in events:
+        summary = event.decoded_summary
+        own_results = _results(event.seq, event.author, summary, wires.get(event.seq, {}))
+        for answered, result in zip(summary["results"] or (), own_results, strict=True):
+            results.append(replace(result, call=pairing.take(answered, event.branch)))
+        own_calls = list(_calls(event, wires))
+        pairing.add_event(zip(summary["calls"] or (), own_calls, strict=True), event.branch)
+        calls += own_calls
+    return calls, results
 
 
 def _read_nested_failures(session: AgentSession, ids: Collection[str]) -> dict[str, list[ToolResult]]:

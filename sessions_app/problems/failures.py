@@ -244,6 +244,6 @@ def _failures_of_runs(evidence: Evidence) -> Iterator[Failure]:
 def _raised_tool(evidence: Evidence) -> str:
     """Return the tool whose exception ended the invocation, if the recorder saw it."""
     failed_tools = [stage.of for stage in evidence.stages if stage.name == "tool failed"]
-    answered = {result.call_id for result in evidence.results}
-    unanswered = {call.name for call in evidence.calls if call.call_id not in answered}
+    answered = {result.call for result in evidence.results}
+    unanswered = {call.name for call in evidence.calls if call not in answered}
     return next((name for name in reversed(failed_tools) if name in unanswered), "")

@@ -20,10 +20,12 @@ from django.db.models.functions import Coalesce, Greatest
 
 from sessions_app import realms
 from sessions_app.errors import InvocationFinished, SessionBusy
+from sessions_app.events.superseded_events import find_superseded_ranges
 from sessions_app.lookup import session_missing
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.redaction import REQUEST_CREDENTIAL, redact
 from sessions_app.runs import job_queue, processes, quota_enforcement
+from sessions_app.runs.open_calls import WAITING_IN_SUMMARY, find_open_calls
 from sessions_app.runs.quota_limits import QuotaLimits
 from sessions_app.runs.run_usage import spending_of_run
 from sessions_app.scopes import clean_error, clean_text
@@ -308,17 +310,13 @@ def open_calls(session_pk: int, invocation_id: str) -> list[str]:
 
     An answer belongs to the same invocation, as in ADK for Python, or starts a new one, as in other languages.
     """
-    events = Event.objects.filter(session_id=session_pk).order_by("seq")
-    waiting: dict[str, int] = {}
-    for seq, text in events.filter(invocation_id=invocation_id).values_list("seq", "summary"):
-        calls = json.loads(text).get("calls", [])
-        waiting.update((call["id"], seq) for call in calls if call["waiting"])
-    if waiting:
-        answers = events.filter(seq__gt=min(waiting.values()), author="user")
-        for text in answers.values_list("summary", flat=True):
-            for result in json.loads(text).get("results", []):
-                waiting.pop(result["id"], None)
-    return list(waiting)
+    asking = Event.objects.filter(session_id=session_pk, invocation_id=invocation_id)
+    asking = asking.filter(summary__contains=WAITING_IN_SUMMARY).order_by("seq")
+    first_seq = asking.values_list("seq", flat=True).first()
+    if first_seq is None:
+        return []
+    calls = find_open_calls(session_pk, first_seq, find_superseded_ranges(session_pk, first_seq))
+    return [call.call_id for call in calls if call.invocation_id == invocation_id]
 
 
 def unstarted_runs_of(runtime_id: str) -> list[str]:

@@ -1,26 +1,23 @@
-"""Questions of agents: long-running calls without an answer.
-
-A call is open until the user sends a function response of its id (ADK's rule,
-`google/adk/events/_interrupts.py`); an interim response of the tool itself does not close it.
-"""
+"""Questions of agents: the open long-running calls (`open_calls`), as forms show them."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sessions_app import events as wire
 from sessions_app import scopes
-from sessions_app.events.conditions import HAS_CALLS, HAS_RESULTS
-from sessions_app.events.superseded_events import find_superseded_ranges
+from sessions_app.events.conditions import HAS_CALLS
+from sessions_app.events.superseded_events import SupersededRanges, find_superseded_ranges
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.presentation import schema_form
 from sessions_app.redaction import REQUEST_CREDENTIAL
 from sessions_app.runs import credential_requests
+from sessions_app.runs.open_calls import WAITING_IN_SUMMARY, find_open_calls
 
 CONFIRMATION = "adk_request_confirmation"
 INPUT = "adk_request_input"
@@ -37,7 +34,7 @@ _HINT_FOR_PROGRAMS = re.compile(
 )
 """ADK's default hint (`google/adk/tools/function_tool.py`, `google/adk/workflow/utils`)."""
 
-ANSWERS_SCANNED = 1000
+QUESTIONS_SCANNED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +42,8 @@ class Question:
     """An open call. `tool` and `args` are the call to confirm, or the question's own.
 
     Attributes:
+        place: position among the calls of its event, from 0.
+        nth: it is closed by so many answers to its id after its event, those given included.
         schema: JSON schema of the answer, if known.
         credential: the credential request, if the question is one.
         is_answered: an active run carries the answer, which no event contains yet.
@@ -53,6 +52,7 @@ class Question:
     call_id: str
     name: str
     seq: int
+    place: int
     invocation_id: str
     tool: str
     args: dict[str, Any] = field(default_factory=dict)
@@ -61,6 +61,12 @@ class Question:
     schema: dict[str, Any] = field(default_factory=dict)
     credential: credential_requests.CredentialRequest | None = None
     is_answered: bool = False
+    nth: int = 1
+
+    @property
+    def dom_name(self) -> str:
+        """Name of its inputs in a page, which may have several questions of one id."""
+        return f"{self.seq}-{self.place}-{self.call_id}"
 
     @property
     def fields(self) -> list[schema_form.FormField]:
@@ -101,70 +107,66 @@ class Question:
         return self.name == INPUT
 
 
-def open_questions(session: AgentSession, events: Iterable[Event]) -> dict[int, list[Question]]:
+def open_questions(
+    session: AgentSession, events: Iterable[Event], ranges: SupersededRanges | None = None
+) -> dict[int, list[Question]]:
     """Return the open calls among the events, by the `seq` of the event that made them.
 
     No query if no event waits; else three: answers in events, answers in active runs, bodies of the waiting events.
+    Without `ranges`, those that affect the events, also the queries for them.
     """
-    waiting = [event.seq for event in events if '"waiting":true' in event.summary]
+    waiting = {event.seq for event in events if WAITING_IN_SUMMARY in event.summary}
     if not waiting:
         return {}
-    answered_ids, sent_ids = _ids_answered_after(session, min(waiting)), _ids_being_answered(session)
-    bodies = Event.objects.filter(session=session, seq__in=waiting).order_by("seq")
+    ranges = ranges or find_superseded_ranges(session, min(waiting))
+    calls = [call for call in find_open_calls(session, min(waiting), ranges) if call.seq in waiting]
+    sent_ids = _ids_being_answered(session)
+    rows = Event.objects.filter(session=session, seq__in={call.seq for call in calls})
+    bodies = dict(rows.values_list("seq", "data"))
     questions: dict[int, list[Question]] = defaultdict(list)
-    for seq, invocation_id, data in bodies.values_list("seq", "invocation_id", "data"):
-        body = json.loads(data)
-        long_running_ids = set(body.get("longRunningToolIds") or [])
-        for call in wire.function_calls(body):
-            if call.get("id") in long_running_ids - answered_ids:
-                question = _parse_question(call, seq, invocation_id)
-                questions[seq].append(replace(question, is_answered=question.call_id in sent_ids))
+    for call in calls:
+        body = wire.function_calls(json.loads(bodies[call.seq]))[call.place]
+        question = _parse_question(body, call.seq, call.place, call.invocation_id)
+        is_answered = sent_ids[question.call_id] > 0
+        sent_ids[question.call_id] -= 1
+        questions[call.seq].append(replace(question, is_answered=is_answered, nth=call.nth))
     return questions
 
 
 def find_question(session: AgentSession, call_id: str) -> Question | None:
-    """Return the open call with this id; None if it was answered, rewound, or never made.
+    """Return the first open call with this id; None if it was answered, rewound, or never made.
 
     A call counts as answered once a queued run carries its answer.
     """
-    if call_id in _ids_being_answered(session):
-        return None
-    asking_events = Event.objects.filter(HAS_CALLS, session=session, summary__contains='"waiting":true')
-    rows = asking_events.order_by("-seq").defer("data", "private")[:ANSWERS_SCANNED]
-    questions = open_questions(session, rows)
-    events = (
-        event for event in rows if any(each.call_id == call_id for each in questions.get(event.seq, []))
-    )
-    event = next(events, None)
-    if event is None or find_superseded_ranges(session, event.seq).rewound_by(event):
-        return None
-    return next(question for question in questions[event.seq] if question.call_id == call_id)
+    rows = Event.objects.filter(HAS_CALLS, session=session, summary__contains=WAITING_IN_SUMMARY)
+    rows = rows.order_by("-seq").defer("data", "private")[:QUESTIONS_SCANNED]
+    asking = [event for event in rows if wire.shorten(call_id) in event.decoded_summary.call_ids]
+    ranges = find_superseded_ranges(session, asking[-1].seq if asking else session.last_seq)
+    newest = [event for event in asking if not ranges.rewound_by(event)][:1]
+    questions = open_questions(session, newest, ranges).get(newest[0].seq, []) if newest else []
+    return next((each for each in questions if each.call_id == call_id and not each.is_answered), None)
 
 
-def _ids_being_answered(session: AgentSession) -> set[str]:
+def _ids_being_answered(session: AgentSession) -> Counter[str]:
+    """Return how many answers to each call id active runs carry."""
     answering_runs = Run.objects.filter(
         session=session, status__in=Run.ACTIVE, request__contains='"functionResponse"'
     )
     requests = answering_runs.values_list("request", flat=True)
-    return {call_id for request in requests for call_id in answered_call_ids(json.loads(request))}
+    return Counter(call_id for request in requests for call_id in answered_call_ids(json.loads(request)))
 
 
-def answered_call_ids(request: Mapping[str, Any]) -> set[str]:
+def answered_call_ids(request: Mapping[str, Any]) -> list[str]:
     """Return the ids of the calls that the message of a run's request answers."""
     answers = wire.function_responses({"content": request.get("new_message")})
-    return {str(answer["id"]) for answer in answers if answer.get("id")}
+    return [str(answer["id"]) for answer in answers if answer.get("id")]
 
 
-def _ids_answered_after(session: AgentSession, seq: int) -> set[str]:
-    answers = Event.objects.filter(HAS_RESULTS, session=session, author="user", seq__gt=seq)
-    summaries = answers.order_by("seq").values_list("summary", flat=True)[:ANSWERS_SCANNED]
-    return {result["id"] for summary in summaries for result in json.loads(summary).get("results", [])}
-
-
-def _parse_question(call: dict[str, Any], seq: int, invocation_id: str) -> Question:
+def _parse_question(call: dict[str, Any], seq: int, place: int, invocation_id: str) -> Question:
     args = call.get("args") or {}
     name = call.get("name") or ""
-    question = Question(call["id"], name, seq, invocation_id, name, args, hint=str(args.get("message") or ""))
+    hint = str(args.get("message") or "")
+    question = Question(call["id"], name, seq, place, invocation_id, name, args, hint=hint)
     if name == CONFIRMATION:
         original = args.get("originalFunctionCall") or {}
         confirmation = args.get("toolConfirmation") or {}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Count, Max, Min, Q, QuerySet, Sum
+from django.db.models import Count, Max, Min, QuerySet, Sum
 
+from sessions_app.events.conditions import MAY_NAME_TOOLS
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.prices.costs import Cost
 from sessions_app.store.json_sql import COUNTS_AS_ERROR
@@ -23,7 +24,7 @@ TOTALS_REACH = 2000
 """Events before and after a window that are included in the totals of its invocations."""
 
 
-PARTNERS_SCANNED = 50
+PARTNERS_SCANNED = 100
 """Tool events before or after a window that are searched for its calls and results."""
 
 
@@ -221,12 +222,12 @@ def error_seqs(session: AgentSession) -> list[int]:
     return list(errors.order_by("-seq").values_list("seq", flat=True)[:MAX_ERRORS])
 
 
-def near_events(session: AgentSession, condition: Q, *, before: int = 0, after: int = 0) -> Iterable[Event]:
-    """Return the events that meet a condition just before or just after a seq, nearest first."""
-    rows = event_rows(session).filter(condition)
+def tool_events_near(session: AgentSession, *, before: int = 0, after: int = 0) -> list[Event]:
+    """Return the events with calls or results just before or just after a seq, in order."""
+    rows = event_rows(session).filter(MAY_NAME_TOOLS)
     if before:
-        return rows.filter(seq__lt=before).order_by("-seq")[:PARTNERS_SCANNED]
-    return rows.filter(seq__gt=after).order_by("seq")[:PARTNERS_SCANNED]
+        return list(rows.filter(seq__lt=before).order_by("-seq")[:PARTNERS_SCANNED])[::-1]
+    return list(rows.filter(seq__gt=after).order_by("seq")[:PARTNERS_SCANNED])
 
 
 def _window(session: AgentSession, events: list[Event]) -> EventWindow:

@@ -154,4 +154,5 @@ def _answers_row(item: TimelineItem, row: TimelineRow) -> bool:
     if item.is_user or not item.summary.answer_ids or item.summary.call_ids:
         return False
     calls = {call_id for each in row.items for call_id in each.summary.call_ids}
-    return item.event.seq == row.items[-1].event.seq + 1 and calls.issuperset(item.summary.answer_ids)
+    is_next = item.event.seq == row.items[-1].event.seq + 1 and item.event.branch == row.head.event.branch
+    return is_next and calls.issuperset(item.summary.answer_ids)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sessions_app import events
-from sessions_app.events.conditions import HAS_CALLS, HAS_RESULTS
+from sessions_app.events.call_pairing import pair_events
 from sessions_app.models import AgentSession, Event
 from sessions_app.presentation import value_diff
 from sessions_app.presentation.value_diff import DiffLine
@@ -56,7 +56,8 @@ class Inspection:
     Attributes:
         item: the event's timeline item.
         body: the event in wire form.
-        partners: by call id, the events that answer its calls or made the calls that it answers.
+        partners: for each of its calls, the event that answers it; without calls, for each of its results, the event of
+            its call. None: there is none.
         offers_more: whether more changes can be requested.
         totals: totals of its invocation.
         compaction: its compaction summary; `item.covers` has the summarized events.
@@ -66,7 +67,7 @@ class Inspection:
     item: TimelineItem
     body: dict[str, Any]
     parts: list[Part]
-    partners: dict[str, Partner]
+    partners: list[Partner | None]
     changes: list[ShownChange]
     offers_more: bool
     details: EventDetails
@@ -82,7 +83,9 @@ class Inspection:
     @property
     def placed_parts(self) -> list[tuple[Part, Partner | None]]:
         """The parts, each with its partner event."""
-        return [(part, self.partners.get(events.shorten(part.call_id))) for part in self.parts]
+        partners = iter(self.partners)
+        paired = "functionCall" if self.item.summary["calls"] else "functionResponse"
+        return [(part, next(partners, None) if part.type == paired else None) for part in self.parts]
 
     @property
     def actions(self) -> list[Action]:
@@ -112,13 +115,13 @@ class Inspection:
     @property
     def is_answer(self) -> bool:
         """Tell whether `elapsed` is measured from the call instead of the previous event."""
-        return bool(self.item.summary.answer_ids and self.partners)
+        return not self.item.summary["calls"] and any(self.partners)
 
     @property
     def elapsed_seconds(self) -> float | None:
         """Seconds since the call, or since the previous event of the invocation."""
         if self.is_answer:
-            return max(partner.seconds for partner in self.partners.values())
+            return max(partner.seconds for partner in self.partners if partner)
         return self.item.elapsed
 
     @property
@@ -171,25 +174,17 @@ def _lines(change: KeyChange) -> list[DiffLine]:
     return value_diff.diff_beginnings(change.old, change.new)
 
 
-def _partners(session: AgentSession, item: TimelineItem) -> dict[str, Partner]:
-    summary, seq = item.summary, item.event.seq
-    partners: dict[str, Partner] = {}
-    if summary.call_ids:
-        near = windows.near_events(session, HAS_RESULTS, after=seq)
-    elif summary.answer_ids:
-        near = windows.near_events(session, HAS_CALLS, before=seq)
+def _partners(session: AgentSession, item: TimelineItem) -> list[Partner | None]:
+    event, at = item.event, item.event.timestamp
+    if item.summary["calls"]:
+        pairs = pair_events([event, *windows.tool_events_near(session, after=event.seq)])
+        partners = [answers[0] if answers else None for answers in pairs.answering_events(event)]
+    elif item.summary["results"]:
+        pairs = pair_events([*windows.tool_events_near(session, before=event.seq), event])
+        partners = [call.event if call else None for call in pairs.calls[event.seq]]
     else:
-        return partners
-    for event in near:
-        other = event.decoded_summary
-        ids = (
-            {*summary.call_ids} & {*other.answer_ids}
-            if summary.call_ids
-            else {*summary.answer_ids} & {*other.call_ids}
-        )
-        for call_id in ids:
-            partners.setdefault(call_id, Partner(event.seq, abs(event.timestamp - item.event.timestamp)))
-    return partners
+        return []
+    return [Partner(other.seq, abs(other.timestamp - at)) if other else None for other in partners]
 
 
 def _first_seq(session: AgentSession, event: Event, invocation_id: str) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 from sessions_app import events, scopes
 from sessions_app.agents.page.invocation_path import workflow_node
+from sessions_app.events.call_pairing import PairedCalls, PlacedCall
 from sessions_app.events.conditions import can_end_turn, is_error
 from sessions_app.events.superseded_events import SupersededRanges
 from sessions_app.models import AgentSession, Event, EventSummary, Run
@@ -229,14 +230,14 @@ class TimelineItem:
     @property
     def calls(self) -> list[dict[str, Any]]:
         """The first calls, with their nested runs. Calls whose question shows their arguments come without them."""
-        shown_call_ids = {question.call_id for question in self.questions if question.shows_all_arguments}
+        shown_places = {question.place for question in self.questions if question.shows_all_arguments}
         return [
             {
                 **call,
-                **_first_args({} if call["id"] in shown_call_ids else _args_of(call)),
-                "nested_runs": self.nested_runs.get(call["id"], ()),
+                **_first_args({} if place in shown_places else _args_of(call)),
+                "nested_runs": self.nested_runs.get(place, ()),
             }
-            for call in self.summary.get("calls", [])[: MAX_PARTS["calls"]]
+            for place, call in enumerate(self.summary.get("calls", [])[: MAX_PARTS["calls"]])
         ]
 
     @property
@@ -324,8 +325,11 @@ class TimelineItem:
 
     @property
     def answer_ids_json(self) -> str:
-        """Ids of the calls it answers, as JSON for scripts; empty without answers."""
-        return scopes.dumps(self.summary.answer_ids) if self.summary.answer_ids else ""
+        """Ids of the calls it answers, as JSON for scripts, without interim answers of people; empty: none."""
+        results = self.summary.get("results", ())
+        final = [result["id"] for result in results if not (self.is_user and result.get("interim"))]
+        ids = [call_id for call_id in final if call_id]
+        return scopes.dumps(ids) if ids else ""
 
     @property
     def is_empty(self) -> bool:
@@ -372,8 +376,7 @@ class WindowNotes:
     broken_runs: list[Run]
     forks: dict[int, list[AgentSession]] = field(default_factory=dict)
     taken_over: int = 0
-    calls_before: dict[str, EarlierCall] = field(default_factory=dict)
-    answers_after: dict[str, int] = field(default_factory=dict)
+    pairs: PairedCalls = field(default_factory=PairedCalls)
     covers: dict[int, tuple[int, int]] = field(default_factory=dict)
     nested_runs: Mapping[int, HeadsByCall] = field(default_factory=dict)
     log_counts: Mapping[int, LogCount] = field(default_factory=dict)
@@ -395,20 +398,17 @@ def build_items(
 ) -> list[TimelineItem]:
     """Return the items of events. `before` is the event before the first one."""
     items: list[TimelineItem] = []
-    called_at: dict[str, float] = {}
-    calls = dict(notes.calls_before)
     previous = before
     for event in events:
         if previous is not None and previous.seq != event.seq - 1:
             previous = None  # the window shows hits only: the previous event is missing
-        summary = event.decoded_summary
         rewound_by = notes.marks.rewound_by(event)
         if rewound_by == event.seq:
             rewound_by = 0  # a rewind takes back what precedes it
         item = TimelineItem(
             event=event,
             changes=notes.changes.get(event.seq, []),
-            elapsed=elapsed_seconds(event, previous, called_at),
+            elapsed=elapsed_seconds(event, previous, notes.pairs),
             rewound_by=rewound_by,
             compacted_by=notes.marks.compacted_by(event),
             questions=[] if rewound_by else notes.questions.get(event.seq, []),
@@ -417,29 +417,29 @@ def build_items(
             ends_fork=event.seq == notes.taken_over,
             before=previous,
             gap=_gap(event, previous),
-            earlier_calls=[calls[call_id] for call_id in summary.answer_ids if call_id in calls],
-            answered_in=sorted({notes.answers_after.get(call_id, 0) for call_id in summary.call_ids} - {0}),
+            earlier_calls=[_earlier_call(call) for call in notes.pairs.answered_calls(event.seq)],
+            answered_in=sorted(_answered_behind(event, notes.pairs, events[-1].seq)),
             covers=notes.covers.get(event.seq),
             takes_back=notes.marks.taken_back_by(event.seq),
-            person=summary["person"] or notes.senders.get(event.seq, ""),
+            person=event.decoded_summary["person"] or notes.senders.get(event.seq, ""),
             nested_runs=notes.nested_runs.get(event.seq, {}),
             log=notes.log_counts.get(event.seq),
             cost=notes.costs.get(event.seq),
         )
-        called_at.update(dict.fromkeys(summary.call_ids, event.timestamp))
-        calls.update(calls_of(event))
         items.append(item)
         previous = event
     return items
 
 
-def calls_of(event: Event) -> dict[str, EarlierCall]:
-    """Return the calls of an event by id."""
-    return {
-        call["id"]: EarlierCall(event.seq, call["name"], _first_args(_args_of(call))["args"])
-        for call in event.decoded_summary.get("calls", ())
-        if call["id"]
-    }
+def _earlier_call(call: PlacedCall) -> EarlierCall:
+    args = _first_args(_args_of(call.summary))["args"]
+    return EarlierCall(call.event.seq, call.summary["name"], args)
+
+
+def _answered_behind(event: Event, pairs: PairedCalls, last_seq: int) -> set[int]:
+    """Return the seqs of the first answers to an event's calls that are behind `last_seq`."""
+    firsts = [answers[0].seq for answers in pairs.answering_events(event) if answers]
+    return {seq for seq in firsts if seq > last_seq}
 
 
 def _args_of(call: Mapping[str, Any]) -> dict[str, Any]:
@@ -458,11 +458,10 @@ def _gap(event: Event, before: Event | None) -> float:
     return silence if silence >= IDLE_S else 0.0
 
 
-def elapsed_seconds(event: Event, previous: Event | None, called_at: dict[str, float]) -> float | None:
+def elapsed_seconds(event: Event, previous: Event | None, pairs: PairedCalls) -> float | None:
     """Return the seconds since the calls that an event answers, else since the previous event of its invocation."""
-    calls = [called_at[call_id] for call_id in event.decoded_summary.answer_ids if call_id in called_at]
-    if calls:
-        return max(0.0, event.timestamp - min(calls))
+    if calls := pairs.answered_calls(event.seq):
+        return max(0.0, event.timestamp - min(call.event.timestamp for call in calls))
     if previous is None or previous.invocation_id != event.invocation_id:
         return None
     return max(0.0, event.timestamp - previous.timestamp)

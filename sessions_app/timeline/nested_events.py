@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,8 @@ from django.urls import reverse
 
 from sessions_app import scopes
 from sessions_app.events.attribution import UNKNOWN
+from sessions_app.events.call_pairing import pair_events
+from sessions_app.events.summary import CALLS_IN_SUMMARY
 from sessions_app.models import AgentSession, ChangeCause, Event, NestedEvent, NestedRun
 from sessions_app.timeline.costs import costs_of_events
 from sessions_app.timeline.items import TimelineItem, elapsed_seconds
@@ -50,11 +52,17 @@ class NestedEvents:
 
 
 def read_nested_events(session: AgentSession, run: NestedRun, after: int = 0) -> NestedEvents:
-    """Return a page of the events of a nested run after a number. At most four queries."""
+    """Return a page of the events of a nested run after a number. At most five queries, on a lone page three."""
     rows = list(events_of(run).filter(number__gt=after)[: PAGE_SIZE + 1])
     page, has_more = rows[:PAGE_SIZE], len(rows) > PAGE_SIZE
     more = events_of(run).filter(number__gt=page[-1].number).count() if has_more else 0
-    inner = runs_inside(run) if any(event.decoded_summary["calls"] for event in page) else {}
+    inner: Mapping[int, HeadsByCall] = {}
+    if any(event.decoded_summary["calls"] for event in page):
+        is_only_page = not (after or has_more)
+        calling = (
+            page if is_only_page else events_of(run).filter(summary__contains=CALLS_IN_SUMMARY).defer("data")
+        )
+        inner = runs_inside(run, [_as_event(run, row) for row in calling])
     state = json.loads(run.state)
     values = {key: scopes.dumps(value) for key, value in state.items()}
     if after:
@@ -74,29 +82,27 @@ def read_nested_events(session: AgentSession, run: NestedRun, after: int = 0) ->
 
 
 def _items(
-    run: NestedRun, rows: Sequence[NestedEvent], values: dict[str, str], inner: HeadsByCall
+    run: NestedRun, rows: Sequence[NestedEvent], values: dict[str, str], inner: Mapping[int, HeadsByCall]
 ) -> list[TimelineItem]:
     """Return the items of nested events. `values` are the JSON texts of the state before them, by key."""
     items: list[TimelineItem] = []
-    called_at: dict[str, float] = {}
     previous: Event | None = None
     events = [_as_event(run, row) for row in rows]
-    costs = costs_of_events(events)
+    costs, pairs = costs_of_events(events), pair_events(events)
     for row, event in zip(rows, events, strict=True):
         url = reverse("nested-event-json", kwargs={"pk": run.session_id, "run": run.pk, "number": row.number})
-        elapsed = elapsed_seconds(event, previous, called_at)
+        elapsed = elapsed_seconds(event, previous, pairs)
         items.append(
             TimelineItem(
                 event,
                 _changes(row, values),
                 elapsed,
                 before=previous,
-                nested_runs=inner,
+                nested_runs=inner.get(event.seq, {}),
                 cost=costs.get(event.seq),
                 nested_url=url,
             )
         )
-        called_at.update(dict.fromkeys(event.decoded_summary.call_ids, event.timestamp))
         previous = event
     return items
 

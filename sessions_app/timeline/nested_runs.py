@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from django.db.models import QuerySet
 
 from sessions_app.errors import NotFound
+from sessions_app.events.call_pairing import pair_starts, place_calls
 from sessions_app.models import AgentSession, Event, NestedEvent, NestedRun
 from sessions_app.prices import current_prices
 from sessions_app.prices.costs import Cost, Spending, cost_of, sum_costs
@@ -42,22 +43,21 @@ class NestedHead:
         return None if end is None else max(0.0, end - self.run.started_at)
 
 
-HeadsByCall = Mapping[str, Sequence[NestedHead]]
-"""Nested runs by the id of their call."""
+HeadsByCall = Mapping[int, Sequence[NestedHead]]
+"""Nested runs of an event by the place of their call in it, from 0."""
 
 
 def nested_runs_of(session: AgentSession, events: Iterable[Event]) -> dict[int, HeadsByCall]:
     """Return the nested runs inside events, by seq. At most one query."""
-    seqs = [event.seq for event in events if event.decoded_summary["calls"]]
-    if not seqs:
+    calling = {event.seq: event for event in events if event.decoded_summary["calls"]}
+    if not calling:
         return {}
-    rows = NestedRun.objects.filter(session=session, seq__in=seqs).defer("state").order_by("pk")
-    heads = _with_totals(rows[:RUNS_READ])
-    by_seq: dict[int, dict[str, list[NestedHead]]] = defaultdict(lambda: defaultdict(list))
-    for head in heads:
+    rows = NestedRun.objects.filter(session=session, seq__in=calling.keys()).defer("state").order_by("pk")
+    by_seq: dict[int, list[NestedHead]] = defaultdict(list)
+    for head in _with_totals(rows[:RUNS_READ]):
         if not head.run.parent_ref and head.run.seq is not None:
-            by_seq[head.run.seq][head.run.call_id].append(head)
-    return dict(by_seq)
+            by_seq[head.run.seq].append(head)
+    return {seq: _by_call([calling[seq]], heads).get(seq, {}) for seq, heads in by_seq.items()}
 
 
 def runs_changed_after(session_pk: int, changed_at: float) -> list[NestedHead]:
@@ -129,14 +129,22 @@ def events_of(run: NestedRun) -> QuerySet[NestedEvent]:
     return NestedEvent.objects.filter(session=run.session_id, ref=run.ref).order_by("number")
 
 
-def runs_inside(run: NestedRun) -> HeadsByCall:
-    """Return the runs directly inside the calls of a nested run."""
+def runs_inside(run: NestedRun, events: Sequence[Event]) -> Mapping[int, HeadsByCall]:
+    """Return the runs directly inside the calls of consecutive events of a nested run, by the events' `seq`."""
     rows = NestedRun.objects.filter(session=run.session_id, seq=run.seq).defer("state").order_by("pk")
-    heads: dict[str, list[NestedHead]] = defaultdict(list)
-    for head in _with_totals(rows[:RUNS_READ]):
-        if head.run.parent_ref == run.ref:
-            heads[head.run.call_id].append(head)
-    return heads
+    heads = [head for head in _with_totals(rows[:RUNS_READ]) if head.run.parent_ref == run.ref]
+    return _by_call(events, heads)
+
+
+def _by_call(events: Iterable[Event], heads: Sequence[NestedHead]) -> Mapping[int, HeadsByCall]:
+    """Return the runs by the `seq` of the events with their calls. Usually a call has the name of the agent."""
+    placed_calls = [(event.timestamp, place_calls(event)) for event in events]
+    starts = [(head.run.started_at, {"id": head.run.call_id, "name": head.run.agent}) for head in heads]
+    by_call: dict[int, dict[int, list[NestedHead]]] = defaultdict(lambda: defaultdict(list))
+    for head, call in zip(heads, pair_starts(placed_calls, starts), strict=True):
+        if call is not None:
+            by_call[call.event.seq][call.place].append(head)
+    return by_call
 
 
 def _with_totals(runs: Iterable[NestedRun]) -> list[NestedHead]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from sessions_app.events.conditions import HAS_CALLS, HAS_RESULTS
+from sessions_app.events.call_pairing import PairedCalls, pair_events
 from sessions_app.events.superseded_events import CompactedSpan, find_compacted_range, find_superseded_ranges
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.problems.problem_queries import problems_by_invocation
@@ -15,7 +15,7 @@ from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.costs import costs_of_events
 from sessions_app.timeline.event_window import EventWindow, InvocationTotals
 from sessions_app.timeline.groups import InvocationGroup, fold_rows, group_items
-from sessions_app.timeline.items import MAX_CHANGES, EarlierCall, WindowNotes, build_items, calls_of
+from sessions_app.timeline.items import MAX_CHANGES, WindowNotes, build_items
 from sessions_app.timeline.key_changes import changes_of
 from sessions_app.timeline.nested_runs import nested_runs_of
 from sessions_app.timeline.run_marks import (
@@ -80,16 +80,16 @@ def _read_notes(
 ) -> WindowNotes:
     """Return what else is shown at the events of a window."""
     events = window.events
+    marks = find_superseded_ranges(session, events[0].seq)
     return WindowNotes(
         changes=changes_of(session, events, each=MAX_CHANGES + 1),
-        marks=find_superseded_ranges(session, events[0].seq),
-        questions=open_questions(session, events),
+        marks=marks,
+        questions=open_questions(session, events, marks),
         totals=totals,
         broken_runs=[run for run in runs if run.status in BROKEN and run.invocation_id],
         forks=forks_at(session, events),
         taken_over=session.forked_seq or 0,
-        calls_before=_calls_before(session, events),
-        answers_after=_answers_after(session, window),
+        pairs=_pair_calls(session, window),
         covers=_compacted_seqs(session, events),
         nested_runs=nested_runs_of(session, events),
         log_counts=count_by_event(session, events),
@@ -140,40 +140,22 @@ def _earlier_events(
     return {event.seq: event for event in windows.event_rows(session).filter(seq__in=seqs)} if seqs else {}
 
 
-def _calls_before(session: AgentSession, events: Sequence[Event]) -> dict[str, EarlierCall]:
-    """Return the calls before a window that are answered in it. No query if there are none.
+def _pair_calls(session: AgentSession, window: EventWindow) -> PairedCalls:
+    """Pair the calls and results of a window, also with those around it. No query if all are paired inside it.
 
-    Skipped for a single event: it is shown alone, or was just added to a page with its call.
+    A single event is paired with none: it is shown alone, or was just added to a page with its call.
     """
-    called: set[str] = set()
-    missing: set[str] = set()
-    for event in events:
-        missing |= {*event.decoded_summary.answer_ids} - called
-        called.update(event.decoded_summary.call_ids)
-    calls: dict[str, EarlierCall] = {}
-    if not missing or events[0].seq <= 1 or len(events) == 1:
-        return calls
-    for event in windows.near_events(session, HAS_CALLS, before=events[0].seq):
-        calls = {name: call for name, call in calls_of(event).items() if name in missing} | calls
-        if calls.keys() >= missing:
-            break
-    return calls
-
-
-def _answers_after(session: AgentSession, window: EventWindow) -> dict[str, int]:
-    """Return the seqs of the events after a window that answer its calls. No query if there can be none."""
-    open_calls: set[str] = set()
-    for event in window.events:
-        open_calls = {*open_calls, *event.decoded_summary.call_ids} - {*event.decoded_summary.answer_ids}
-    answers: dict[str, int] = {}
-    if not open_calls or not window.has_newer or len(window.events) == 1:
-        return answers
-    for event in windows.near_events(session, HAS_RESULTS, after=window.last_shown):
-        for name in open_calls.intersection(event.decoded_summary.answer_ids):
-            answers.setdefault(name, event.seq)
-        if answers.keys() >= open_calls:
-            break
-    return answers
+    events = window.events
+    pairs = pair_events(events)
+    if len(events) == 1:
+        return pairs
+    earlier: Iterable[Event] = ()
+    later: Iterable[Event] = ()
+    if events[0].seq > 1 and any(None in calls for calls in pairs.calls.values()):
+        earlier = windows.tool_events_near(session, before=events[0].seq)
+    if window.has_newer and not all(pairs.answers.values()):
+        later = windows.tool_events_near(session, after=window.last_shown)
+    return pair_events([*earlier, *events, *later]) if earlier or later else pairs
 
 
 def _compacted_seqs(session: AgentSession, events: Sequence[Event]) -> dict[int, tuple[int, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection
 from django.db.models import QuerySet
@@ -35,7 +35,17 @@ _UPDATE_RUN = (
 _INSERT_EVENT = f"{insert_sql(NestedEvent)} ON CONFLICT DO NOTHING"
 
 
-def save_nested(key: SessionKey, run: NestedRun, top_call_id: str, event: NestedEvent | None = None) -> bool:
+class TopCall(NamedTuple):
+    """The outermost call of a nested run: its id, and the id of the session's event that has it; empty: unknown.
+
+    The event is unknown if an earlier invocation has it, because a person confirmed the call.
+    """
+
+    call_id: str
+    event_id: str = ""
+
+
+def save_nested(key: SessionKey, run: NestedRun, top: TopCall, event: NestedEvent | None = None) -> bool:
     """Create or update a nested run, by its `ref`, and store one of its events.
 
     Does nothing if its session does not exist. May be repeated.
@@ -43,7 +53,7 @@ def save_nested(key: SessionKey, run: NestedRun, top_call_id: str, event: Nested
     Args:
         key: the session's key.
         run: the run as of now, without its session and the seq of its call.
-        top_call_id: the outermost call, which an event of the session has.
+        top: the outermost call, which an event of the session has.
         event: an event of the run, without its session.
     """
     with connection.cursor() as cursor:  # plain SQL: this runs with every nested event
@@ -56,10 +66,10 @@ def save_nested(key: SessionKey, run: NestedRun, top_call_id: str, event: Nested
         row = cursor.fetchone()
         if row is None:
             run.pk, run.session_id = None, session_pk
-            run.seq = _find_call(session_pk, run, top_call_id)
+            run.seq = _find_call(session_pk, run, top)
             run.save(force_insert=True)
         else:
-            seq = _find_call(session_pk, run, top_call_id) if row[1] is None else row[1]
+            seq = _find_call(session_pk, run, top) if row[1] is None else row[1]
             cursor.execute(_UPDATE_RUN, (seq, *(getattr(run, name) for name in _UPDATED), row[0]))
         if event is not None:
             event.session_id = session_pk
@@ -78,13 +88,19 @@ def close_unfinished(at: float, **of: Any) -> None:
     NestedRun.objects.filter(finished_at=None, **of).update(finished_at=at, changed_at=at, error=CUT_OFF)
 
 
-def _find_call(session_pk: int, run: NestedRun, top_call_id: str) -> int | None:
-    """Return the seq of the session's newest event with the call of a nested run; None if it is not stored yet."""
+def _find_call(session_pk: int, run: NestedRun, top: TopCall) -> int | None:
+    """Return the seq of the session's event with the call of a nested run; None if it is not stored yet.
+
+    If the event is unknown, it is the newest one with a call of this id.
+    """
     if run.parent_ref:
         parents = NestedRun.objects.filter(session=session_pk, ref=run.parent_ref)
         return parents.values_list("seq", flat=True).first()
+    if top.event_id:
+        named = Event.objects.filter(session=session_pk, event_id=top.event_id)
+        return named.values_list("seq", flat=True).first()
     calls: QuerySet[Event] = Event.objects.filter(HAS_CALLS, session=session_pk).order_by("-seq")
     for seq, summary in calls.values_list("seq", "summary")[:CALLS_SCANNED]:
-        if any(call["id"] == top_call_id for call in json.loads(summary).get("calls", ())):
+        if any(call["id"] == top.call_id for call in json.loads(summary).get("calls", ())):
             return int(seq)
     return None

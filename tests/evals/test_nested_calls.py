@@ -121,20 +121,47 @@ async def test_page_of_the_attempt_shows_nested_calls_with_their_agent(play, web
     assert {pair.actual["seq"] for pair in shown.turns[0].calls} == {2}
 
 
-async def test_nested_calls_of_a_session_are_read_with_two_queries(play, django_assert_num_queries):
+async def test_nested_calls_of_a_session_are_read_with_three_queries(play, django_assert_num_queries):
     run = await play(evalset(case("a", turn("go", tools=ALL))), chain(), criteria(NESTED))
     attempt, _ = await scores_of(run)
     invocation = json.loads(attempt.actual)[0]
 
     def read():
         session = AgentSession.objects.get(realm=attempt.realm)
-        with django_assert_num_queries(2):
+        with django_assert_num_queries(3):
             return read_nested_calls(session.pk, [invocation["invocation_id"], "unknown"])
 
     first, unknown = await units_of_work.read(read)
     [inner] = first.values()
     assert [(one["name"], one["agent"]) for one in inner] == [("a2", "a1"), ("a3", "a2"), ("look", "a3")]
     assert unknown == {}
+
+
+async def test_steps_with_one_call_id_have_their_own_nested_calls_and_events(play):
+    inner = LlmAgent(
+        name="inner",
+        model=ScriptedModel.saying(call("look", "x", at="sea"), "saw", call("look", "x", at="sky"), "saw"),
+        tools=[look],
+    )
+    turns = [
+        call("look", "x", at="door"),
+        call("inner", "x", request="a"),
+        call("inner", "x", request="b"),
+        "done",
+    ]
+    agent = LlmAgent(name="counter", model=ScriptedModel.saying(*turns), tools=[look, AgentTool(inner)])
+    expected = [
+        {"name": "look", "args": {"at": "door"}},
+        {"name": "inner", "args": {"request": "a"}},
+        {"name": "look", "args": {"at": "sea"}},
+        {"name": "inner", "args": {"request": "b"}},
+        {"name": "look", "args": {"at": "sky"}},
+    ]
+    run = await play(evalset(case("a", turn("go", tools=expected))), agent, criteria(NESTED))
+    _, scores = await scores_of(run)
+    assert scores[None].score == 1.0
+    shown = await units_of_work.read(lambda: detail(run.attempts.get()))
+    assert [pair.actual["seq"] for pair in shown.turns[0].calls] == [2, 4, 4, 6, 6]
 
 
 @pytest.mark.parametrize(("value", "counted"), [("true", True), ("false", False), (1, True), (False, False)])

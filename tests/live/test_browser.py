@@ -399,6 +399,47 @@ def test_answered_question_disappears_in_every_window(open_page, story):
     expect(page.locator(".question")).to_have_count(0)
 
 
+def test_question_asked_again_under_its_id_shows_its_form_live_and_after_a_reload(open_page, story):
+    story.calls("request_leave", "c1", waiting=True)
+    page = open_page(story)
+    expect(event(page, 1).locator(".question")).to_be_visible()
+    story.answers("request_leave", "c1", author="user", response={"status": "in progress"})
+    expect(event(page, 2)).to_be_visible()
+    expect(event(page, 1).locator(".question")).to_be_visible()
+    story.answers("request_leave", "c1", author="user")
+    expect(page.locator(".question")).to_have_count(0)
+    story.calls("request_leave", "c1", waiting=True)
+    expect(event(page, 4).locator(".question")).to_be_visible()
+    story.says("Waiting")
+    expect(event(page, 5)).to_be_visible()
+    story.calls("request_leave", "c1", waiting=True)
+    expect(event(page, 6).locator(".question")).to_be_visible()
+    expect(page.locator(".question")).to_have_count(1)
+    page.reload()
+    expect(event(page, 6).locator(".question")).to_be_visible()
+    expect(page.locator(".question")).to_have_count(1)
+
+
+def test_two_questions_of_one_id_in_one_event_close_one_by_one(open_page, story):
+    calls = [{"functionCall": {"id": "c1", "name": "ask", "args": {"n": n}}} for n in (1, 2)]
+    story.add(*calls, longRunningToolIds=["c1"])
+    page = open_page(story)
+    expect(page.locator(".question")).to_have_count(2)
+    for left in (1, 0):
+        story.answers("ask", "c1", author="user")
+        story.says("Thank you")
+        expect(page.locator(".question")).to_have_count(left)
+
+
+def test_result_behind_a_call_of_another_branch_stays_in_its_row_live(open_page, story):
+    page = open_page(story)
+    for branch in ("a", "b"):
+        story.add({"functionCall": {"id": "c1", "name": "look", "args": {}}}, branch=branch)
+    story.add({"functionResponse": {"id": "c1", "name": "look", "response": {}}}, branch="a")
+    expect(event(page, 3)).to_be_visible()
+    expect(page.locator("#events .row")).to_have_count(3)
+
+
 def test_columns_fold_and_stay_folded(open_page, story):
     page = open_page(story)
     page.get_by_role("button", name="Fold the sessions").click()

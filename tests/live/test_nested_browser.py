@@ -11,7 +11,7 @@ from google.adk.apps import App
 from google.adk.runners import Runner
 from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
-from playwright.sync_api import APIResponse, Route, expect
+from playwright.sync_api import APIResponse, Page, Route, expect
 
 from sessions_app.adk import DjangoSessionService, Recorder
 from tests.fake_models import ScriptedModel, call
@@ -72,6 +72,47 @@ def test_event_that_comes_while_others_are_loaded_is_shown_after_them(open_page,
     [(route, answer)] = late_answers
     route.fulfill(response=answer)
     expect(nested.locator("article")).to_have_count(2)
+
+
+def nested_refs(page: Page) -> list[list[str]]:
+    """Return the nested runs below each call of the session."""
+    below = """call => {
+        const refs = [];
+        while ((call = call.nextElementSibling)?.matches(".nested")) refs.push(call.dataset.nested);
+        return refs;
+    }"""
+    calls = page.locator("#events .row > .event > .event-body > .call").all()
+    return [call.evaluate(below) for call in calls]
+
+
+def test_runs_of_calls_with_one_id_stand_under_their_own_calls_live_and_after_a_reload(open_page, story):
+    calls = [{"functionCall": {"id": "c1", "name": name, "args": {}}} for name in ("add", "helper", "helper")]
+    story.add(*calls)
+    page = open_page(story)
+    for number, ref in enumerate(("r1", "r2")):
+        nest(story, ref, changed_at=1.0 + number)
+        expect(page.locator(f"[data-nested={ref}]")).to_be_visible()
+    assert nested_refs(page) == [[], ["r1"], ["r2"]]
+    page.reload()
+    expect(page.locator("[data-nested=r2]")).to_be_visible()
+    assert nested_refs(page) == [[], ["r1"], ["r2"]]
+
+
+def test_later_step_with_the_same_id_in_an_open_run_shows_its_own_run(open_page, story):
+    story.calls("helper", "c1")
+    unfinished = {"finished_at": None, "event_count": 1, "stored_count": 1}
+    run = nest(story, "r1", **unfinished, changed_at=1.0)
+    add(run, nested_call("deep", "d1"))
+    nest(story, "in1", call_id="d1", parent="r1", agent="deep", started_at=11.5, changed_at=2.0)
+    page = open_page(story)
+    nested = event(page, 1).locator("[data-nested=r1]")
+    nested.locator("> summary").click()
+    expect(nested.locator("[data-nested=in1]")).to_have_count(1)
+    add(run, nested_call("deep", "d1"))
+    nest(story, "in2", call_id="d1", parent="r1", agent="deep", started_at=12.5, changed_at=3.0)
+    second = nested.locator("> .nested-events > li > .event").nth(1)
+    expect(second.locator("[data-nested=in2]")).to_have_count(1)
+    expect(nested.locator("[data-nested=in2]")).to_have_count(1)
 
 
 DEPTH = 5

@@ -29,7 +29,7 @@ from sessions_app.search.execution import session_queries
 from sessions_app.search.query.parsing import parse
 from sessions_app.sessions import purge, writes
 from sessions_app.store import json_sql, tokens
-from sessions_app.traces.nested_records import save_nested
+from sessions_app.traces.nested_records import TopCall, save_nested
 from tests.timeline.story import START, Story
 
 pytestmark = pytest.mark.django_db
@@ -234,7 +234,7 @@ def nest(
     event = NestedEvent(
         ref=ref, number=1, kind=record.kind, timestamp=1.0, summary=record.summary, data=record.data
     )
-    save_nested(story.key, run, call_id, event)
+    save_nested(story.key, run, TopCall(call_id), event)
 
 
 def test_text_of_a_nested_run_is_found_at_its_call():

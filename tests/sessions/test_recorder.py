@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 from typing import Any
@@ -106,6 +107,39 @@ async def test_parallel_calls_in_one_event_are_distinguished(ours, session):
         ("counted", "count", "c3"),
     }
     assert len({row.seq for row in await units_of_work.read(lambda: list(StateChange.objects.all()))}) == 1
+
+
+async def test_tools_with_one_call_id_in_one_event_write_their_own_keys(ours, session):
+    def remember(item: str, tool_context: ToolContext) -> None:
+        tool_context.state["item"] = item
+
+    def note(text: str, tool_context: ToolContext) -> None:
+        tool_context.state["text"] = text
+
+    calls = [call("remember", "x", item="a"), call("note", "x", text="b"), call("missing", "x")]
+    agent = LlmAgent(name="a", model=ScriptedModel.saying(calls, "done"), tools=[remember, note])
+    agent.on_tool_error_callback = lambda **_: {"error": "no such tool"}
+    await run(agent, ours)
+    assert await writers() == {"item": ("tool", "remember", False), "text": ("tool", "note", False)}
+
+
+async def test_parallel_agents_with_one_call_id_write_their_own_keys(ours, session):
+    def agent(name: str) -> LlmAgent:
+        async def remember(item: str, tool_context: ToolContext) -> None:
+            tool_context.state[f"before {name}"] = item
+            await asyncio.sleep(0)
+            tool_context.state[f"after {name}"] = item
+
+        remember.__name__ = f"remember_{name}"
+        model = ScriptedModel.saying(call(remember.__name__, "x", item=name), "done")
+        return LlmAgent(name=name, model=model, tools=[remember])
+
+    await run(ParallelAgent(name="both", sub_agents=[agent("left"), agent("right")]), ours)
+    assert await writers() == {
+        f"{when} {name}": ("tool", f"remember_{name}", False)
+        for name in ("left", "right")
+        for when in ("before", "after")
+    }
 
 
 async def test_callback_after_one_of_parallel_calls_is_named(ours, session):

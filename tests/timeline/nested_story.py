@@ -6,7 +6,7 @@ from typing import Any
 
 from sessions_app import events as event_records
 from sessions_app.models import NestedEvent, NestedRun
-from sessions_app.traces.nested_records import save_nested
+from sessions_app.traces.nested_records import TopCall, save_nested
 from tests.timeline.story import Story
 
 
@@ -24,7 +24,7 @@ def nest(
         "stored_count": 0,
         **columns,
     }
-    save_nested(story.key, NestedRun(ref=ref, call_id=call_id, parent_ref=parent, **values), top)
+    save_nested(story.key, NestedRun(ref=ref, call_id=call_id, parent_ref=parent, **values), TopCall(top))
     return NestedRun.objects.get(session=story.pk, ref=ref)
 
 

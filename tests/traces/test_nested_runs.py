@@ -12,6 +12,7 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.llm_agent import LlmAgent
+from google.adk.agents.parallel_agent import ParallelAgent
 from google.adk.events.event import Event as AdkEvent
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
@@ -142,6 +143,32 @@ async def test_rewind_keeps_the_nested_runs_of_every_turn_apart(ask, ours):
     assert [(run.call_id, run.seq) for run in runs] == [("c1", 2), ("c2", 6), ("c3", 11)]
     texts = [(await events_of(run))[-1].decoded_summary["text"] for run in runs]
     assert texts == ["one", "two", "three"]
+
+
+async def test_runs_of_reused_call_ids_are_stored_at_their_own_events(ask):
+    turns = [call("helper", "c1", request="a"), call("helper", "c1", request="b"), "done"]
+    await ask(caller([helper("one", "two")], *turns))
+    assert [(run.call_id, run.seq) for run in await stored()] == [("c1", 2), ("c1", 4)]
+
+
+async def test_parallel_agents_with_one_call_id_keep_their_nested_runs(ask):
+    agents = [
+        LlmAgent(
+            name=name,
+            model=ScriptedModel.saying(call("helper", "c1", request=name), "done"),
+            tools=[helper(name)],
+        )
+        for name in ("left", "right")
+    ]
+    await ask(ParallelAgent(name="both", sub_agents=agents))
+    places = {}
+    for run in await stored():
+        texts = [event.decoded_summary["text"] for event in await events_of(run)]
+        places[texts[0]] = (texts[1], run.seq)
+    calling = await units_of_work.read(
+        lambda: dict(Event.objects.filter(kind="tool_call").values_list("author", "seq"))
+    )
+    assert places == {name: (name, seq) for name, seq in calling.items()}
 
 
 async def test_nested_model_call_is_linked_to_its_nested_event(ask):

@@ -45,7 +45,7 @@ async def test_recorded_calls_have_the_price_of_the_model_that_was_asked(ask, se
         of_nested = nested_usage(session)
         return (
             costs_of_sessions([session])[session.pk],
-            heads[2]["c1"][0],
+            heads[2][0][0],
             NestedRun.objects.get(),
             of_trace,
             of_nested,

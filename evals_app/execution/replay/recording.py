@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -12,6 +12,7 @@ from django.db.models import Q
 
 from sessions_app import events as wire
 from sessions_app import scopes
+from sessions_app.events.call_pairing import CallPairing
 from sessions_app.events.conditions import HAS_CALLS, HAS_RESULTS, IS_USER_MESSAGE
 from sessions_app.models import AgentSession, Event, ModelCall, Scope, StateChange, TempWrite
 from sessions_app.traces import model_calls
@@ -108,16 +109,14 @@ def _has_user_content(data: Json) -> bool:
 def _tool_results(
     session: AgentSession, events: list[tuple[Event, Json]], turns: Mapping[str, int]
 ) -> Iterator[ToolResult]:
-    calls_by_id: dict[str, tuple[str, Json]] = {}
+    pairing = CallPairing[tuple[str, Json]]()
     state_writes = _StateWrites.of(session)
     for event, data in events:
         if event.invocation_id not in turns:
             continue
-        for call in wire.function_calls(data):
-            calls_by_id[call.get("id") or ""] = (event.author, call)
         results = wire.function_responses(data) if event.author != "user" else []
         for result in results:
-            agent, call = calls_by_id.get(result.get("id") or "", (event.author, {}))
+            agent, call = pairing.take(result, event.branch) or (event.author, {})
             actions = (data.get("actions") or {}) if len(results) == 1 else {}
             yield ToolResult(
                 agent=agent,
@@ -126,36 +125,42 @@ def _tool_results(
                 turn=turns[event.invocation_id],
                 seq=event.seq,
                 response=result.get("response") or {},
-                delta=state_writes.by(event, result.get("id") or "", alone=len(results) == 1),
+                delta=state_writes.by(event, result, results),
                 actions={name: actions[name] for name in CONTROL_ACTIONS if actions.get(name)},
             )
+        pairing.add_event(((call, (event.author, call)) for call in wire.function_calls(data)), event.branch)
 
 
 @dataclass(frozen=True)
 class _StateWrites:
-    """State keys that tools wrote, by the seq of the event: (call id, key with its prefix, value)."""
+    """State keys that tools wrote, by the seq of the event: (call id, tool, key with its prefix, value)."""
 
-    by_seq: Mapping[int, list[tuple[str, str, Any]]]
+    by_seq: Mapping[int, list[tuple[str, str, str, Any]]]
 
     @classmethod
     def of(cls, session: AgentSession) -> Self:
         """Read the writes of tools and those without a known writer."""
-        by_seq: dict[int, list[tuple[str, str, Any]]] = defaultdict(list)
+        by_seq: dict[int, list[tuple[str, str, str, Any]]] = defaultdict(list)
         for row in StateChange.objects.filter(session=session, writer__in=("", "tool")):
             value = None if row.removed else json.loads(row.value or "null")
-            by_seq[row.seq].append((row.call_id, f"{scopes.PREFIX[Scope(row.scope)]}{row.key}", value))
+            key = f"{scopes.PREFIX[Scope(row.scope)]}{row.key}"
+            by_seq[row.seq].append((row.call_id, row.writer_name, key, value))
         for ghost in TempWrite.objects.filter(session=session, writer__in=("", "tool")):
-            by_seq[ghost.seq].append(
-                (ghost.call_id, f"{scopes.TEMP_PREFIX}{ghost.key}", json.loads(ghost.value))
-            )
+            key = f"{scopes.TEMP_PREFIX}{ghost.key}"
+            by_seq[ghost.seq].append((ghost.call_id, ghost.writer_name, key, json.loads(ghost.value)))
         return cls(by_seq)
 
-    def by(self, event: Event, call_id: str, alone: bool) -> Json:
-        """Return the keys that a call wrote; `alone`: also those without a known writer."""
+    def by(self, event: Event, result: Json, results: Sequence[Json]) -> Json:
+        """Return the keys that the call of one of an event's results wrote.
+
+        A sole result also has the keys without a known writer, and of two tools with one call id each has its own.
+        """
+        call_id, tool = result.get("id") or "", result.get("name")
+        others = {other.get("name") for other in results if (other.get("id") or "") == call_id} - {tool}
         return {
             key: value
-            for writer, key, value in self.by_seq.get(event.seq, [])
-            if writer == call_id or (alone and not writer)
+            for writer, name, key, value in self.by_seq.get(event.seq, [])
+            if (writer == call_id and name not in others) or (len(results) == 1 and not writer)
         }
 
 

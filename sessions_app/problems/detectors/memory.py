@@ -21,7 +21,6 @@ MEMORY_TOOL = "load_memory"
 )
 def nothing_remembered(evidence: Evidence) -> Iterator[Problem]:
     """Find memory searches without a result."""
-    queries = {call.call_id: (call.args or {}).get("query") for call in evidence.calls if call.call_id}
     for result in evidence.results:
         if result.name != MEMORY_TOOL or result.response is None or is_failed_result(result.response):
             continue
@@ -29,7 +28,7 @@ def nothing_remembered(evidence: Evidence) -> Iterator[Problem]:
         if memories is None and isinstance(inner := result.response.get("result"), dict):
             memories = inner.get("memories")
         if memories == []:
-            query = queries.get(result.call_id) or ""
+            query = (result.call.args or {}).get("query") or "" if result.call else ""
             yield Problem(
                 f"The memory search for “{quote(str(query))}” found nothing.",
                 result.seq,

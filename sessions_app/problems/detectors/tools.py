@@ -162,14 +162,14 @@ def summarized_call(evidence: Evidence) -> Iterator[Problem]:
     for each in evidence.summarized_calls:
         if content := _content_of(each.call):
             earlier[content].append(each)
-    results = {result.call_id: result for result in evidence.results if not result.is_nested}
+    results = {result.call: result for result in evidence.results if result.call}
     for call in evidence.calls:
         content = _content_of(call)
         same = earlier.get(content, ()) if content else ()
         if not content or len(same) != 1 or call.seq < same[0].summary_seq:
             continue
         del earlier[content]  # from here on, requests hold the result of this call
-        result = results.get(call.call_id)
+        result = results.get(call)
         if result and result.response is not None and result.response == same[0].response:
             yield _summarized_call(content, same[0], call, result)
 

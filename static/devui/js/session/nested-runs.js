@@ -32,14 +32,22 @@ document.addEventListener("htmx:afterSettle", ({ target }) => {
   loadNewest(run);
 });
 
-/** Add a run below its call, in its event or in the open nested run that made the call. */
-function place(fresh, { seq, parent, of }) {
-  const calls = parent
-    ? list().querySelectorAll(`[data-nested="${CSS.escape(parent)}"] > .nested-events > li > .event .call`)
-    : eventOf(seq)?.querySelectorAll(":scope > .event-body > .call") ?? [];
-  let last = [...calls].find((call) => call.dataset.call === of);
-  if (!last) return;
-  while (last.nextElementSibling?.matches(".nested")) last = last.nextElementSibling;
-  last.after(fresh);
+/** Add a run below its call, in its event or in the newest event of the open nested run with a call of its id. */
+function place(fresh, { seq, parent, of, agent }) {
+  const ofId = (event) => [...event.querySelectorAll(":scope > .event-body > .call")].filter((call) => call.dataset.call === of);
+  const nested = `[data-nested="${CSS.escape(parent)}"] > .nested-events > li > .event`;
+  const event = parent ? [...list().querySelectorAll(nested)].findLast((each) => ofId(each).length) : eventOf(seq);
+  const calls = event ? ofId(event) : [];
+  const ofAgent = calls.filter((call) => call.dataset.name === agent);
+  // as `call_pairing.py`: of several calls of the id, the first one with the fewest runs
+  const [call] = (ofAgent.length ? ofAgent : calls).sort((one, other) => runsBelow(one).length - runsBelow(other).length);
+  if (!call || (parent && runsBelow(call).length)) return; // the event of a reused id comes with its runs
+  (runsBelow(call).at(-1) ?? call).after(fresh);
   window.htmx.process(fresh);
+}
+
+function runsBelow(call) {
+  const runs = [];
+  for (let next = call.nextElementSibling; next?.matches(".nested"); next = next.nextElementSibling) runs.push(next);
+  return runs;
 }

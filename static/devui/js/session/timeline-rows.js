@@ -116,6 +116,7 @@ function tidy(added) {
     while (isSameInvocation(group, group.nextElementSibling)) join(group, group.nextElementSibling);
   }
   for (const row of rows()) joinToCall(row);
+  closeQuestions();
   mergeFolds();
   if (focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
   for (const row of added) if (row.isConnected) window.htmx.process(row);
@@ -133,27 +134,30 @@ function join(group, next) {
   next.remove();
 }
 
-/** Move a result to the row of its calls. A person's answer stays in its own row and closes the question. */
+/** Move a result to the row of its calls. A person's answer stays in its own row. */
 function joinToCall(row) {
   const event = row.firstElementChild;
-  if (!event.dataset.answers) return; // so has no fold
-  const ids = JSON.parse(event.dataset.answers);
-  if ("byUser" in event.dataset) closeQuestions(ids);
-  else if (!event.dataset.calls) moveToCall(event, ids, row);
-}
-
-function moveToCall(event, ids, row) {
+  if (!event.dataset.answers || event.dataset.calls || "byUser" in event.dataset) return; // no fold has answers
   const before = row.previousElementSibling;
   if (!before || before.matches(".fold") || seqsOf(before)[1] !== seqOf(event) - 1) return;
-  const calls = eventsIn(before).flatMap((candidate) => JSON.parse(candidate.dataset.calls ?? "[]"));
-  if (!ids.every((id) => calls.includes(id))) return;
+  if (before.firstElementChild.dataset.branch !== event.dataset.branch) return;
+  const calls = eventsIn(before).flatMap((candidate) => idsOf(candidate.dataset.calls));
+  if (!idsOf(event.dataset.answers).every((id) => calls.includes(id))) return;
   before.append(event);
   row.remove();
 }
 
-function closeQuestions(ids) {
-  for (const form of list().querySelectorAll("[data-question]")) {
-    if (!ids.includes(form.dataset.question)) continue;
+const idsOf = (json) => JSON.parse(json ?? "[]");
+
+/** Close the questions that a later event asks again, or to whose id later events hold enough answers. */
+function closeQuestions() {
+  const forms = [...list().querySelectorAll("[data-question]")].map((form) => [form, seqOf(form.closest("[data-seq]"))]);
+  const answers = [...list().querySelectorAll("[data-by-user]")];
+  for (const [form, seq] of forms) {
+    const isSame = (id) => id === form.dataset.question;
+    const later = answers.filter((event) => seqOf(event) > seq).flatMap((event) => idsOf(event.dataset.answers));
+    const isAskedAgain = forms.some(([other, otherSeq]) => otherSeq > seq && isSame(other.dataset.question));
+    if (!isAskedAgain && later.filter(isSame).length < Number(form.dataset.nth)) continue;
     const group = form.closest(".invocation");
     form.remove();
     if (!group?.querySelector("[data-question]")) group?.querySelector('[data-status="waiting"][data-run]')?.remove();
