@@ -54,8 +54,9 @@ def _other_title(group: InvocationGroup) -> str:
         return "Summary"
     if first.is_user and first.summary.answer_ids:
         return "Answer"
-    return "State change" if _is_quiet(group.items) else f"By {first.event.author or 'no author'}"
+    return "State change" if _only_changes_state(group.items) else f"By {first.event.author or 'no author'}"
 
 
-def _is_quiet(items: Sequence[TimelineItem]) -> bool:
-    return all(item.is_quiet for item in items)
+def _only_changes_state(items: Sequence[TimelineItem]) -> bool:
+    changes_state = any(item.changes or item.summary["delta"] for item in items)
+    return changes_state and all(item.is_quiet for item in items)

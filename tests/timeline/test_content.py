@@ -13,7 +13,7 @@ from sessions_app.presentation import message_html
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.items import MAX_LINES
 from sessions_app.timeline.timeline_reader import read_timeline
-from tests.pages.html import Element
+from tests.pages.html import Element, parse
 from tests.sessions.full_event import full_event
 from tests.timeline.session_page import event, session_path
 from tests.timeline.story import START, Story
@@ -319,3 +319,11 @@ def test_result_of_failed_mcp_tool_is_marked(add_and_show):
     row = add_and_show({"functionResponse": {"id": "c", "name": "query", "response": failed}}, author="agent")
     assert "is-error" in row.attrs["class"].split()
     assert "is-failed" in row.one("p", css="result").attrs["class"].split()
+
+
+def test_call_without_a_name_says_so(client, story):
+    story.add({"functionCall": {"id": "x", "name": "", "args": {}}})
+    story.add({"functionResponse": {"id": "x", "name": "", "response": {}}})
+    page = parse(client.get(session_path(story)).content.decode())
+    assert [element.text for element in page.all("bdi", css="call-name")] == ["no name"]
+    assert [element.text for element in page.all("bdi", css="result-name")] == ["no name"]

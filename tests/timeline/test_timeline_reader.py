@@ -484,3 +484,13 @@ def test_request_for_input_shows_no_schema(story):
     shown = items(story)
     assert shown[1].calls[0]["args"] == {"message": "How long?"}
     assert [call.args for call in shown[3].earlier_calls] == [{"message": "How long?"}]
+
+
+def test_event_that_changes_no_state_is_not_called_a_state_change(story):
+    story.invocation = "i2"
+    story.add()
+    story.invocation = "i3"
+    story.add(actions={"agentState": {"at": 1}})
+    story.invocation = "i4"
+    story.add(delta={"n": 1})
+    assert [group.title for group in timeline(story)] == ["By agent", "By agent", "State change"]
