@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -28,6 +29,7 @@ from google.genai import types
 from typing_extensions import override
 
 from devui.runtime.exception_text import message_of
+from sessions_app.agents.folder import explain_unloadable_name
 from sessions_app.errors import AgentNotLoaded
 
 __all__ = [
@@ -102,9 +104,17 @@ class OneAppLoader(NestedAgentLoader):
             error, trace = self._failure
             raise error.with_traceback(trace)
         try:
-            return super().load_agent(agent_name)
+            return self._load_named(agent_name)
         except BaseException as error:
             self._failure = error, error.__traceback__
+            raise
+
+    def _load_named(self, agent_name: str) -> BaseAgent | App:
+        try:
+            return super().load_agent(agent_name)
+        except ValueError:  # by the loader itself: those of the agent's code are `AgentLoadError`
+            if reason := explain_unloadable_name(Path(self.agents_dir), agent_name):
+                raise ValueError(reason) from None
             raise
 
 

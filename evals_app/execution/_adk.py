@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.callback_context import CallbackContext
@@ -26,8 +27,7 @@ from google.adk.utils._callback_pipeline import _invoke_callback
 from google.adk.workflow import BaseNode
 from google.genai import types
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from sessions_app.agents.folder import explain_unloadable_name
 
 Agent = BaseAgent | BaseNode
 
@@ -90,7 +90,13 @@ def load_agent(agents_dir: Path, app_name: str) -> tuple[Agent, App | None]:
     """
     from google.adk.cli.utils._nested_agent_loader import NestedAgentLoader
 
-    return split_app(NestedAgentLoader(str(agents_dir)).load_agent(app_name), app_name)
+    loader = NestedAgentLoader(str(agents_dir))
+    try:
+        return split_app(loader.load_agent(app_name), app_name)
+    except ValueError:
+        if reason := explain_unloadable_name(Path(loader.agents_dir), app_name):
+            raise ValueError(reason) from None
+        raise
 
 
 def split_app(loaded: Agent | App, name: str) -> tuple[Agent, App | None]:

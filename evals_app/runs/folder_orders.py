@@ -18,7 +18,7 @@ from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.run_orders import DEFAULT_PARALLELISM, RunOrder
 from evals_app.runs.shards import Shard
 from evals_app.runs.writes import runs
-from sessions_app.agents.folder import AgentsFolder, is_agent, open_folder
+from sessions_app.agents.folder import AGENT_HINT, AgentsFolder, is_agent, open_folder
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.prices import find_prices, price_folders
 
@@ -62,9 +62,7 @@ def agent_at(folder: Path) -> tuple[AgentsFolder, str]:
         agents = AgentsFolder(agents.path, agents.path.parent, agents.path.name)
     if agents.single is None:
         names = ", ".join(agents.names())
-        hint = (
-            f"It holds agents: name one of {names}." if names else "An agent is a folder with agent.py in it."
-        )
+        hint = f"It holds agents: name one of {names}." if names else AGENT_HINT
         raise BadInput(f"{folder} is not the folder of an agent.", hint=hint)
     return agents, agents.single
 

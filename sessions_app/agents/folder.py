@@ -2,7 +2,7 @@
 
 Agents and their names follow ADK's rules: `AgentLoader.list_agents` (a folder with `agent.py`, `__init__.py` or
 `root_agent.yaml`) and `NestedAgentLoader.list_agents` (such folders further down, named `a.b`), in
-`google/adk/cli/utils/`. A contract test compares both.
+`google/adk/cli/utils/`, except for packages without an agent (`tests/`, `shared/`). A contract test compares both.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -38,6 +40,13 @@ MAX_PROMPT_BYTES = 200_000
 
 DATA_FILES = ("*.evalset.*", "*.test.json", "test_config.*")
 SKIPPED_FOLDERS = frozenset({"__pycache__", "tmp", "node_modules"})
+AGENT_IN_PACKAGE = re.compile(rb"\broot_agent\b|^\s*app\s*[=:,)]|\bimport\b.*(\bapp\b|\*)", re.MULTILINE)
+"""What the `__init__.py` of a package names if ADK can find an agent there: `root_agent`, `app`, or names that it
+imports with `*`."""
+
+AGENT_HINT = (
+    "An agent is a folder with agent.py, root_agent.yaml, or an __init__.py that has a root_agent or app."
+)
 ENV_FILE = ".env"
 INITIAL_STATE_FILE = "initial_state.json"
 """File with the initial state of sessions that ADK's development server creates (`DevServer`)."""
@@ -59,13 +68,18 @@ class AgentsFolder:
 
     def names(self) -> list[str]:
         """Return the names of the apps, sorted."""
+        return sorted(self._folders())
+
+    def _folders(self) -> dict[str, Path]:
+        """Return the folders of the apps by name. Of folders with one name (`a.b`, `a/b`), ADK loads the nested one."""
         if self.single is not None:
-            return [self.single]
+            return {self.single: self.path}
         packages = (folder for folder in _subfolders(self.root) if is_agent(folder, or_package=True))
         nested = (
             folder for folder in _walk(self.root, MAX_DEPTH) if folder != self.root and is_agent(folder)
         )
-        return sorted({".".join(folder.relative_to(self.root).parts) for folder in (*packages, *nested)})
+        folders = sorted((*packages, *nested), key=lambda folder: len(folder.parts))
+        return {".".join(folder.relative_to(self.root).parts): folder for folder in folders}
 
     def folder_of(self, app_name: str) -> Path:
         """Return the folder of an app.
@@ -74,19 +88,17 @@ class AgentsFolder:
             NotFound: the folder has no such app, or the app is on a remote server.
         """
         folder = self.root.joinpath(*app_name.split("."))
-        top_level = folder.parent == self.root
-        exists = app_name == self.single if self.single else is_agent(folder, or_package=top_level)
+        is_plain = self.single is None and is_agent(folder, or_package=folder.parent == self.root)
+        if is_plain and app_name == ".".join(folder.relative_to(self.root).parts):
+            return folder
         if remote := remotes.remote_of_app(app_name):
             raise NotFound(
                 f"Agent {app_name!r} runs on another server, {remote.url}. Its files are not available here.",
                 hint="Evals and other functions that need an agent's files work with agents of this server only.",
             )
-        if not exists or app_name != ".".join(folder.relative_to(self.root).parts):
-            raise NotFound(
-                f"No agent {app_name!r} in {str(self.path)!r}.",
-                hint="An agent is a folder with agent.py, __init__.py or root_agent.yaml.",
-            )
-        return folder
+        if odd_folder := self._folders().get(app_name):
+            return odd_folder
+        raise NotFound(f"No agent {app_name!r} in {str(self.path)!r}.", hint=AGENT_HINT)
 
     def code_version(self, app_name: str) -> str:
         """Return a hash of an app's code: its files and prompts, code shared between apps, and its `.env`; no data.
@@ -152,15 +164,48 @@ def open_folder_with_agents(path: str | os.PathLike[str]) -> AgentsFolder:
     if not folder.names():
         raise BadInput(
             f"The folder {str(folder.path)!r} has no agents.",
-            hint="An agent is a folder with agent.py, __init__.py or root_agent.yaml.",
+            hint=AGENT_HINT,
         )
     return folder
 
 
 def is_agent(folder: Path, *, or_package: bool = False) -> bool:
-    """Tell whether a folder is an agent by ADK's rule (`is_single_agent_directory`), or a Python package."""
-    marks = ("agent.py", "root_agent.yaml", *(["__init__.py"] if or_package else []))
-    return any((folder / mark).is_file() for mark in marks)
+    """Tell whether a folder is an agent by ADK's rule (`is_single_agent_directory`), or a package with an agent."""
+    is_single = any((folder / mark).is_file() for mark in ("agent.py", "root_agent.yaml"))
+    return is_single or (or_package and _is_package_with_agent(folder))
+
+
+def _is_package_with_agent(folder: Path) -> bool:
+    if not (folder / "__init__.py").is_file():
+        return False
+    try:
+        code = (folder / "__init__.py").read_bytes()
+    except OSError:
+        return True  # loading it tells why it cannot be read
+    return bool(AGENT_IN_PACKAGE.search(code)) or (folder / "agent" / "__init__.py").is_file()
+
+
+def explain_unloadable_name(root: Path, app_name: str) -> str:
+    """Return why ADK's loader cannot have imported an agent because of its name; empty: the name is no reason.
+
+    Args:
+        root: the folder from which agents are imported.
+        app_name: the app that was not loaded in this process.
+    """
+    first = app_name.partition(".")[0]
+    if not root.joinpath(*app_name.split(".")).exists():
+        return (
+            f"The name of the folder {app_name!r} has a dot, which separates folders in the names of agents. "
+            "Rename the folder."
+        )
+    module = sys.modules.get(first)
+    files = [*getattr(module, "__path__", ()), getattr(module, "__file__", None) or "built into Python"]
+    if module is None or any(Path(file).is_relative_to(root) for file in files):
+        return ""
+    return (
+        f"Python has another module {first!r} ({files[-1]}), which it imports instead of the folder. "
+        "Rename the folder."
+    )
 
 
 def is_code(path: str | os.PathLike[str]) -> bool:

@@ -49,6 +49,14 @@ def test_agents_of_the_folder_are_listed_before_any_is_loaded(get: Get, agents_d
     assert row(page, "weather").one("span", css="badge").text == "not loaded yet"
 
 
+def test_folder_with_a_dot_in_its_name_takes_no_page_away(get: Get, agents_dir: Path):
+    shutil.copytree(agents_dir / "weather", agents_dir / "weather.bak")
+    names = [item.one("h2").text for item in get("/").all("li", css="agent")]
+    assert names == ["weather", "weather.bak", "writer"]
+    for address in ("/evals/", "/go/", "/agents/weather.bak/", "/evals/?app=weather.bak", "/sessions/"):
+        assert get(address).one("h1")
+
+
 def test_loaded_agent_shows_its_description(get: Get, agents_dir: Path):
     load(agents_dir, "weather", "Tells the <b>weather</b>.")
     about = row(get("/"), "weather").one("div", css="agent-about")

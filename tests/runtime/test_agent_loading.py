@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from devui.runtime.agent_loading import AgentCode, describe_failure
+from evals_app.execution._adk import load_agent
 from sessions_app.errors import AgentNotLoaded
 
 
@@ -47,6 +48,35 @@ def test_exception_text_of_a_module_is_sendable(tmp_path: Path):
     error = failure(tmp_path, "raise ValueError('half \\ud83d')\n")
     assert error["message"].encode().decode() == "half \ufffd"
     assert "half \ufffd" in error["traceback"].encode().decode()
+
+
+def name_failure(folder: Path, name: str, *, files: dict[str, str]) -> str:
+    """Return why an agent folder of this name cannot be loaded, as its page and an eval run tell it."""
+    for file, code in files.items():
+        (folder / name / file).parent.mkdir(exist_ok=True)
+        (folder / name / file).write_text(code)
+    with pytest.raises(ValueError, match="Rename the folder") as raised:
+        AgentCode(str(folder), name).load()
+    with pytest.raises(ValueError, match="Rename the folder") as raised_in_eval:
+        load_agent(folder, name)
+    assert str(raised_in_eval.value) == str(raised.value)
+    return str(describe_failure(raised.value, folder)["message"])
+
+
+@pytest.mark.parametrize("name", ["json", "test", "logging", "time", "yaml", "django", "concurrent"])
+def test_folder_named_like_another_module_is_told_to_be_renamed(tmp_path: Path, name: str):
+    message = name_failure(tmp_path, name, files={"agent.py": "root_agent = None"})
+    assert f"Python has another module {name!r}" in message
+
+
+@pytest.mark.parametrize("name", ["weather.bak", "bot_v1.2", "a.b.c"])
+def test_folder_with_a_dot_in_its_name_is_told_to_be_renamed(tmp_path: Path, name: str):
+    message = name_failure(tmp_path, name, files={"agent.py": "root_agent = None"})
+    assert "has a dot, which separates folders" in message
+
+
+def test_module_of_a_folder_that_has_no_agent_is_not_blamed_on_its_name(tmp_path: Path):
+    assert "No root_agent found" in failure(tmp_path, "x = 1")["message"]
 
 
 def test_error_without_message_is_named_by_its_type(tmp_path: Path):

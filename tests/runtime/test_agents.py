@@ -27,7 +27,6 @@ def folder(tmp_path) -> Path:
         "weather/__init__.py",
         "weather/agent.py",
         "weather/sub_agents/wind/agent.py",
-        "only_package/__init__.py",
         "no_code/root_agent.yaml",
         "group/east/agent.py",
         "group/west/root_agent.yaml",
@@ -39,7 +38,10 @@ def folder(tmp_path) -> Path:
         "a/b/c/d/e/f/agent.py",
         "empty/readme.md",
         "shared.py",
+        "v1.2/agent.py",
+        "group/west.old/agent.py",
     )
+    write(tmp_path, "only_package/__init__.py", text="from .core import root_agent")
     return tmp_path
 
 
@@ -62,8 +64,54 @@ def test_folder_of_one_agent_contains_that_agent_only(folder):
 
 def test_every_name_has_its_folder(folder):
     opened = open_folder(folder)
+    dotted = {"v1.2": "v1.2", "group.west.old": "group/west.old"}
+    assert dotted.keys() <= set(opened.names())
     for name in opened.names():
-        assert opened.folder_of(name) == folder.joinpath(*name.split("."))
+        assert opened.folder_of(name) == folder / dotted.get(name, name.replace(".", "/"))
+        assert opened.code_version(name)
+
+
+def test_folder_of_one_agent_may_have_a_dot_in_its_name(folder):
+    opened = open_folder(folder / "v1.2")
+    assert opened.names() == ["v1.2"]
+    assert opened.folder_of("v1.2") == folder / "v1.2"
+
+
+def test_name_of_two_folders_means_the_nested_one_which_can_be_loaded(folder):
+    write(folder, "weather/bak/agent.py", "weather.bak/agent.py")
+    assert open_folder(folder).folder_of("weather.bak") == folder / "weather" / "bak"
+
+
+@pytest.mark.parametrize(
+    "code", ["", '"""Helpers of all agents; the app is elsewhere."""', "import os\nfrom .http import fetch"]
+)
+def test_packages_without_an_agent_are_left_out(folder, code):
+    write(folder, "tests/__init__.py", text=code)
+    assert "tests" not in open_folder(folder).names()
+    with pytest.raises(NotFound):
+        open_folder(folder).folder_of("tests")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "root_agent = Agent()",
+        "from .agents import *",
+        "from .core import (\n    app,\n)",
+        "app: App = App()",
+        "from . import my_app as app",
+        'globals()["root_agent"] = make()',
+        "def __getattr__(name):\n    if name == 'root_agent':\n        return make()",
+    ],
+)
+def test_packages_that_may_have_an_agent_are_listed(folder, code):
+    write(folder, "maybe/__init__.py", text=code)
+    assert "maybe" in open_folder(folder).names()
+
+
+def test_package_with_an_agent_package_is_listed(folder):
+    write(folder, "deep/__init__.py", "deep/agent/__init__.py")
+    assert "deep" in open_folder(folder).names()
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "empty", "weather.", ".weather", "/etc", "no"])
