@@ -40,6 +40,9 @@ FREQUENT = 100_000
 SUM_BYTES = 400_000
 """Maximum bytes of words in one row of a session, unless one event alone has more. A tsvector holds 1 MB."""
 
+EVENT_BYTES = 500_000
+"""Maximum bytes of an event's words in rows of a session: when it is indexed again, a row holds them twice."""
+
 RARE = 1_000
 """Entries with a phrase up to which PostgreSQL may list all of them for each session it searches."""
 
@@ -102,15 +105,25 @@ def session_words(entries: Iterable[EventEntry]) -> Iterator[tuple[int, set[str]
     """Yield rows (key of the first event, words) that each combine the words of many events of one session."""
     first, words, size = -1, set[str](), 0
     for each in entries:
-        if first >> SEQ_BITS != each.key >> SEQ_BITS or size > SUM_BYTES:
+        fresh, fresh_size = _bounded_words(each.fresh.difference(each.names))
+        if first >> SEQ_BITS != each.key >> SEQ_BITS or size + fresh_size > SUM_BYTES:
             if words:
                 yield first, words
             first, words, size = each.key, set(), 0
-        fresh = each.fresh.difference(each.names)
         words |= fresh
-        size += sum(len(word.encode()) for word in fresh)
+        size += fresh_size
     if words:
         yield first, words
+
+
+def _bounded_words(words: Iterable[str]) -> tuple[set[str], int]:
+    """Return as many of an event's words as a row of its session may hold, and their bytes."""
+    bounded, size = set[str](), 0
+    for word in words:
+        if size + len(word.encode()) <= EVENT_BYTES:
+            bounded.add(word)
+            size += len(word.encode())
+    return bounded, size
 
 
 def write_entries(entries: Sequence[EventEntry]) -> None:
@@ -125,7 +138,7 @@ def write_entries(entries: Sequence[EventEntry]) -> None:
             cursor.executemany(
                 f"INSERT INTO {_TABLE} (id, words) VALUES (%s, %s::tsvector)"
                 " ON CONFLICT (id) DO UPDATE SET words = excluded.words",
-                [(each.key, tokens.tsvector([*each.words, *each.names], each.fresh)) for each in entries],
+                [(each.key, tokens.tsvector([*each.names, *each.words], each.fresh)) for each in entries],
             )
             cursor.executemany(
                 f"INSERT INTO {_SESSION_TABLE} (id, words) VALUES (%s, %s::tsvector)"

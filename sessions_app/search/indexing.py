@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import accumulate, islice
 
 from django.db import transaction
 from django.db.models import F
@@ -36,6 +36,9 @@ from sessions_app.store import json_sql, tokens
 
 BATCH_EVENTS = 64
 """Events indexed in one transaction, which holds SQLite's only write lock."""
+
+BATCH_CHARACTERS = 1_000_000
+"""Characters of event data in one batch, unless one event alone has more."""
 
 BATCH_SESSIONS = 16
 """Maximum number of sessions in one batch."""
@@ -143,8 +146,10 @@ def _backlog_rows() -> list[tuple[int, int, int]]:
 def _read_batch(pk: int, start: int, last: int, limit: int) -> IndexBatch:
     """Read the next events of a session. Seqs have no gaps, so the last event of a full batch is the next start."""
     rows = Event.objects.filter(session=pk, seq__gt=start, seq__lte=last).order_by("seq")
-    events = list(rows.only(*event_text.COLUMNS)[:limit])
-    batch = IndexBatch(pk, start, events[-1].seq if len(events) == limit else last)
+    read_events = list(rows.only(*event_text.COLUMNS)[:limit])
+    events = _limit_text(read_events)
+    has_all = events == read_events and len(events) < limit
+    batch = IndexBatch(pk, start, last if has_all else events[-1].seq)
     nested = nested_content.contents_of(pk, events)
     batch.words = _entries(pk, events, nested)
     for event in events:
@@ -161,6 +166,14 @@ def _read_batch(pk: int, start: int, last: int, limit: int) -> IndexBatch:
         {(value.scope, value.key_id, value.mark, value.owner_id): value for value in values}.values()
     )
     return batch
+
+
+def _limit_text(events: list[Event]) -> list[Event]:
+    """Return the first of these events, at least one, up to the limit of a batch's text."""
+    sizes = accumulate(len(event.data) for event in events)
+    return [event for event, size in zip(events, sizes, strict=True) if size <= BATCH_CHARACTERS] or events[
+        :1
+    ]
 
 
 def _read_nested_batches() -> list[IndexBatch]:

@@ -12,8 +12,8 @@ from sessions_app.events import event_text
 from sessions_app.events.summary import CALLS_IN_SUMMARY
 from sessions_app.models import AgentSession, Event, NestedEvent, NestedRun
 
-MAX_TEXT = 200_000
-"""Characters of nested text that are indexed at an event: an entry of PostgreSQL holds at most 1 MB."""
+MAX_TEXT = 2_000_000
+"""Characters of nested text that are indexed at an event."""
 
 MAX_TRAITS = 1_000
 """Distinct traits of nested events that are indexed at an event."""

@@ -8,6 +8,7 @@ characters a token, and a longer one a phrase of adjacent tokens.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,18 @@ from enum import Enum
 from functools import cache
 from itertools import chain, groupby, islice, pairwise
 
-MAX_TOKENS = 10_000
-"""Tokens of a text that are indexed; later ones are not found. A tsvector has at most 16,383 positions."""
+MAX_TOKENS = 1_000_000
+"""Tokens of a text that are indexed; later ones are not found. They take some seconds."""
+
+MAX_POSITION, MAX_POSITIONS = 16_383, 255
+"""Positions of a tsvector, and those of one of its words. PostgreSQL ignores others silently."""
+
+TSVECTOR_BYTES = 1_000_000
+"""Bytes of different words in a tsvector, which can hold 1 MiB with their positions. Later words are not found."""
+
+LONG_TEXT = "\ue001"
+"""Word of a tsvector that lacks positions. In its text PostgreSQL finds a phrase by its tokens alone. No word of a text
+contains this character."""
 
 MAX_PHRASES = 100
 """Phrases of a query that are used. An agent may search with a whole long message."""
@@ -139,8 +150,32 @@ def tsvector(words: Iterable[str], labelled: Collection[str] = ()) -> str:
         words: the tokens.
         labelled: the tokens that get the label A.
     """
-    marks = dict.fromkeys(labelled, "A")
-    return " ".join(f"'{word}':{position}{marks.get(word, '')}" for position, word in enumerate(words, 1))
+    positions: dict[str, list[int]] = {}
+    free_bytes, is_whole = TSVECTOR_BYTES, True
+    for position, word in enumerate(words, 1):
+        known = positions.get(word)
+        if known is None:
+            free_bytes -= len(word.encode()) + _WORD_OVERHEAD
+            if free_bytes < 0:
+                continue
+            known = positions[word] = [min(position, MAX_POSITION)]
+        elif position <= MAX_POSITION and len(known) < MAX_POSITIONS:
+            known.append(position)
+        else:
+            is_whole = False
+        is_whole = is_whole and position <= MAX_POSITION
+    mark = [] if is_whole else [f"'{LONG_TEXT}'"]
+    return " ".join(
+        [*mark, *(_tsvector_word(word, places, word in labelled) for word, places in positions.items())]
+    )
+
+
+_WORD_OVERHEAD = 6
+"""Bytes of a word in a tsvector beside its text: the number of its positions, one of them, and padding."""
+
+
+def _tsvector_word(word: str, positions: Sequence[int], is_labelled: bool) -> str:
+    return f"'{word}':" + ",".join(f"{position}{'A' if is_labelled else ''}" for position in positions)
 
 
 def tsvector_without_positions(words: Iterable[str]) -> str:
@@ -150,7 +185,9 @@ def tsvector_without_positions(words: Iterable[str]) -> str:
 
 def _tsquery_phrase(phrase: Phrase, label: str) -> str:
     mark = f":{'*' if phrase.prefix else ''}{label}" if phrase.prefix or label else ""
-    return " <-> ".join(f"'{token}'" for token in phrase.tokens) + mark
+    words = [f"'{token}'" for token in phrase.tokens]
+    adjacent = " <-> ".join(words) + mark
+    return adjacent if len(words) == 1 else f"{adjacent} | ('{LONG_TEXT}' & {' & '.join(words)}{mark})"
 
 
 def _is_at(words: Sequence[str], start: int, phrase: Phrase) -> bool:
@@ -162,9 +199,17 @@ def _is_at(words: Sequence[str], start: int, phrase: Phrase) -> bool:
 
 
 def _iter_tokens(text: str) -> Iterator[str]:
-    for kind, chars in groupby(normalize(text), _script_kind):
-        if kind is not _ScriptKind.GAP:
-            yield from _split_run(kind, "".join(chars))
+    for match in _NO_ASCII_GAP.finditer(normalize(text)):
+        run = match[0]
+        if run.isascii():  # most texts: much faster than by character
+            yield run[:TOKEN_BYTES]
+            continue
+        for kind, chars in groupby(run, _script_kind):
+            if kind is not _ScriptKind.GAP:
+                yield from _split_run(kind, "".join(chars))
+
+
+_NO_ASCII_GAP = re.compile(r"[0-9A-Za-z\x80-\U0010ffff]+")
 
 
 def _split_run(kind: _ScriptKind, run: str) -> Iterator[str]:

@@ -35,7 +35,7 @@ class UnindexedTail:
     """The unindexed events of all sessions, or of one."""
 
     session: AgentSession | None = None
-    _texts: dict[tuple[int, int], list[str]] = field(default_factory=dict)
+    _texts: dict[tuple[int, int], str] = field(default_factory=dict)
 
     @cached_property
     def sessions(self) -> dict[int, int]:
@@ -64,7 +64,10 @@ class UnindexedTail:
 
     def holds(self, event: Event, phrase: tokens.Phrase) -> bool:
         """Return whether an event contains a phrase."""
-        return tokens.contains_phrase(self._tokens(event), phrase)
+        text = self._text(event)
+        if not all(token in text for token in phrase.tokens):
+            return False  # fast: only texts that may match are split into words
+        return tokens.contains_phrase(tokens.tokenize(text), phrase)
 
     def events_with_trait(self, matches: Callable[[event_text.Trait], bool]) -> list[Event]:
         """Return the events with a trait."""
@@ -83,10 +86,10 @@ class UnindexedTail:
         )
         return set(rows.filter(value_condition(term)).values_list("owner_id", flat=True)[:FEW])
 
-    def _tokens(self, event: Event) -> list[str]:
+    def _text(self, event: Event) -> str:
         place = (event.session_id, event.seq)
         if place not in self._texts:
-            self._texts[place] = tokens.tokenize(event_text.text_of_data(event.data))
+            self._texts[place] = tokens.normalize(event_text.text_of_data(event.data))
         return self._texts[place]
 
 
