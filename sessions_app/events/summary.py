@@ -48,8 +48,11 @@ USUAL_FINISH_REASONS = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED"})
 TEXT_LIMIT, SHORT_LIMIT = 4000, 400
 """Characters of a message text, and of any other value."""
 
-LIST_LIMIT, SOURCES_LIMIT = 50, 12
-"""Entries of a list, and of the list of sources."""
+LIST_LIMIT = 50
+"""Entries of a list, unless `LIMITS` has another number. Later calls and results have no arguments and no result."""
+
+LIMITS = {"calls": 1_000, "results": 1_000, "artifacts": 1_000, "sources": 12, "searched": 12}
+"""Entries of other lists. Calls, results and artifacts are looked up in summaries by id and name."""
 
 
 def summarize(wire: Mapping[str, Any], asked_model: str = "") -> dict[str, Any]:
@@ -60,35 +63,26 @@ def summarize(wire: Mapping[str, Any], asked_model: str = "") -> dict[str, Any]:
     [{name, value}] (parts of other kinds), order [[key, count]] (see `PART_ORDER`), output, heard and voiced
     (transcriptions of what was said to and by the agent), sources [{title, uri}], searched [queries], delta [keys],
     artifacts {name: version}, signals {name: value}, compaction {start, end, text}, error {code, message}, tokens
-    {prompt, output, total, cached, thoughts}, model (the version that answered), asked_model (only with tokens), node,
-    remote (status of the A2A task that sent it), flags [names]. Events that a person added by hand also have person (a
-    name).
+    {prompt, output, total, cached, thoughts}, more {key: number of entries that its list leaves out}, model (the
+    version that answered), asked_model (only with tokens), node, remote (status of the A2A task that sent it), flags
+    [names]. Events that a person added by hand also have person (a name).
     """
     actions = wire.get("actions") or {}
     parts = [*parts_of(wire), *partial_parts(wire)]
     text = message_text(wire)
-    waiting = set(wire.get("longRunningToolIds") or [])
-    failed = {id(response) for response in failed_results(wire)}
-    artifacts = actions.get("artifactDelta") or {}
+    lists = _lists(wire, parts)
+    limits = {key: LIMITS.get(key, LIST_LIMIT) for key in lists}
     summary: dict[str, Any] = {
         "text": text[:TEXT_LIMIT],
         "cut": len(text) > TEXT_LIMIT,
         "thought": message_text(wire, thoughts=True)[:TEXT_LIMIT],
-        "calls": [_call(call, waiting) for call in function_calls(wire)[:LIST_LIMIT]],
-        "results": [
-            _result(result, id(result) in failed) for result in function_responses(wire)[:LIST_LIMIT]
-        ],
-        "media": list(islice(_all_media(parts), LIST_LIMIT)),
-        "code": [code for part in parts[:LIST_LIMIT] if (code := _code(part))],
-        "others": [other for part in parts[:LIST_LIMIT] if (other := _other(part))],
+        **{key: items[: limits[key]] for key, items in lists.items()},
+        "artifacts": dict(lists["artifacts"][: limits["artifacts"]]),
+        "more": {key: more for key, items in lists.items() if (more := len(items) - limits[key]) > 0},
         "order": _part_order(parts),
         "output": shorten(wire["output"]) if wire.get("output") is not None else None,
         "heard": _transcription(wire.get("inputTranscription")),
         "voiced": _transcription(wire.get("outputTranscription")),
-        "sources": list(islice(_sources(wire), SOURCES_LIMIT)),
-        "searched": _search_queries(wire),
-        "delta": [shorten(key) for key in islice(actions.get("stateDelta") or {}, LIST_LIMIT)],
-        "artifacts": {shorten(name): version for name, version in islice(artifacts.items(), LIST_LIMIT)},
         "signals": {name: _signal(value) for name, value in control_signals(actions)},
         "compaction": _compaction(actions.get("compaction")),
         "error": _error(wire),
@@ -102,8 +96,37 @@ def summarize(wire: Mapping[str, Any], asked_model: str = "") -> dict[str, Any]:
     return {key: value for key, value in summary.items() if value}
 
 
+def _lists(wire: Mapping[str, Any], parts: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Return all entries of the lists of a summary by key; artifacts as pairs."""
+    actions = wire.get("actions") or {}
+    waiting = set(wire.get("longRunningToolIds") or [])
+    failed = {id(response) for response in failed_results(wire)}
+    return {
+        "calls": [
+            _call(call, waiting, whole=number < LIST_LIMIT)
+            for number, call in enumerate(function_calls(wire))
+        ],
+        "results": [
+            _result(result, id(result) in failed, whole=number < LIST_LIMIT)
+            for number, result in enumerate(function_responses(wire))
+        ],
+        "media": list(_all_media(parts)),
+        "code": [code for part in parts if (code := _code(part))],
+        "others": [other for part in parts if (other := _other(part))],
+        "sources": list(_sources(wire)),
+        "searched": _search_queries(wire),
+        "delta": [shorten(key) for key in actions.get("stateDelta") or {}],
+        "artifacts": [
+            (shorten(name), version) for name, version in (actions.get("artifactDelta") or {}).items()
+        ],
+    }
+
+
 def _part_order(parts: list[dict[str, Any]]) -> list[tuple[str, int]]:
-    """Return the order of the parts if it is not `PART_ORDER`: (key, characters or entries) of consecutive parts."""
+    """Return the order of the parts if it is not `PART_ORDER`: (key, characters or entries) of consecutive parts.
+
+    After `LIST_LIMIT` of them the rest is joined.
+    """
     runs: list[tuple[str, int]] = []
     for part in parts:
         for key, size in _summary_keys_of(part):
@@ -111,8 +134,10 @@ def _part_order(parts: list[dict[str, Any]]) -> list[tuple[str, int]]:
                 size += runs.pop()[1]
             runs.append((key, size))
     places = [PART_ORDER.index(key) for key, _ in runs]
-    is_usual = all(before < after for before, after in pairwise(places))
-    return [] if is_usual else runs[:LIST_LIMIT]
+    if all(before < after for before, after in pairwise(places)):
+        return []
+    rest = {key: sum(size for other, size in runs[LIST_LIMIT:] if other == key) for key in PART_ORDER}
+    return [*runs[:LIST_LIMIT], *((key, size) for key, size in rest.items() if size)]
 
 
 def _summary_keys_of(part: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
@@ -137,21 +162,23 @@ def shorten(value: Any) -> str:
     return text if len(text) <= SHORT_LIMIT else text[: SHORT_LIMIT - 1] + "…"
 
 
-def _call(call: Mapping[str, Any], waiting: set[str]) -> dict[str, Any]:
-    args = islice((call.get("args") or {}).items(), LIST_LIMIT)
-    return {
+def _call(call: Mapping[str, Any], waiting: set[str], *, whole: bool) -> dict[str, Any]:
+    args = call.get("args") or {}
+    kept_args = islice(args.items(), LIST_LIMIT if whole else 0)
+    summary = {
         "id": shorten(call.get("id") or ""),
         "name": shorten(call.get("name") or ""),
-        "args": {shorten(name): shorten(value) for name, value in args},
+        "args": {shorten(name): shorten(value) for name, value in kept_args},
         "waiting": call.get("id") in waiting,
     }
+    return summary if len(args) <= LIST_LIMIT else {**summary, "more": len(args) - LIST_LIMIT}
 
 
-def _result(response: Mapping[str, Any], failed: bool) -> dict[str, Any]:
+def _result(response: Mapping[str, Any], failed: bool, *, whole: bool) -> dict[str, Any]:
     return {
         "id": shorten(response.get("id") or ""),
         "name": shorten(response.get("name") or ""),
-        "result": shorten(response.get("response")),
+        "result": shorten(response.get("response")) if whole or failed else "",
         "failed": failed,
         **({"interim": True} if is_interim_result(response) else {}),
     }
@@ -250,7 +277,7 @@ def _sources(wire: Mapping[str, Any]) -> Iterator[dict[str, str]]:
 def _search_queries(wire: Mapping[str, Any]) -> list[str]:
     grounding = wire.get("groundingMetadata")
     queries = grounding.get("webSearchQueries") if isinstance(grounding, dict) else None
-    return [shorten(query) for query in queries[:SOURCES_LIMIT]] if isinstance(queries, list) else []
+    return [shorten(query) for query in queries] if isinstance(queries, list) else []
 
 
 def _list_of_dicts(holder: object, name: str) -> list[dict[str, Any]]:

@@ -35,6 +35,9 @@ MAX_ARGS = 8
 MAX_PARTS = {"calls": 8, "results": 8, "media": 6, "others": 8}
 """Parts of a type shown in a row."""
 
+MAX_ARTIFACTS = 12
+"""Saved artifacts shown in a row."""
+
 MAX_LINES = 100
 """Lines of a text shown in a row."""
 
@@ -65,7 +68,7 @@ SIGNAL_ICONS = {
     "escalate": "up",
 }
 
-SILENT_KEYS = frozenset({"tokens", "model", "asked_model", "node", "flags", "delta", "person"})
+SILENT_KEYS = frozenset({"tokens", "model", "asked_model", "node", "flags", "delta", "person", "more"})
 """Keys of a summary that add no content to a row."""
 
 QUIET_SIGNALS = frozenset({"agentState", "endOfAgent"})
@@ -234,7 +237,7 @@ class TimelineItem:
         return [
             {
                 **call,
-                **_first_args({} if place in shown_places else _args_of(call)),
+                **_first_args({} if place in shown_places else _args_of(call), call.get("more", 0)),
                 "nested_runs": self.nested_runs.get(place, ()),
             }
             for place, call in enumerate(self.summary.get("calls", [])[: MAX_PARTS["calls"]])
@@ -276,7 +279,25 @@ class TimelineItem:
     @property
     def more_parts(self) -> int:
         """Number of parts that do not fit into a row."""
-        return sum(max(0, len(self.summary.get(key, ())) - most) for key, most in MAX_PARTS.items())
+        unshown = (len(self.summary.get(key, ())) - most for key, most in MAX_PARTS.items())
+        return sum(max(0, count) for count in unshown) + self.left_out_parts
+
+    @property
+    def left_out_parts(self) -> int:
+        """Number of parts that the summary leaves out."""
+        left_out = self.summary["more"] or {}
+        return sum(left_out.get(key, 0) for key in ("code", *MAX_PARTS))
+
+    @property
+    def shown_artifacts(self) -> dict[str, int]:
+        """The versions of the saved artifacts that fit into a row, by name."""
+        return dict(islice(self.summary.get("artifacts", {}).items(), MAX_ARTIFACTS))
+
+    @property
+    def more_artifacts(self) -> int:
+        """Number of saved artifacts that do not fit into a row."""
+        left_out = (self.summary["more"] or {}).get("artifacts", 0)
+        return left_out + max(0, len(self.summary.get("artifacts", ())) - MAX_ARTIFACTS)
 
     @property
     def is_chunk(self) -> bool:
@@ -311,12 +332,8 @@ class TimelineItem:
     @property
     def more_changes(self) -> int:
         """Number of known changes that do not fit into a row."""
-        return max(len(self.changes), len(self.summary.get("delta", []))) - len(self.shown_changes)
-
-    @property
-    def has_many_changes(self) -> bool:
-        """Tell whether there may be more changes than known."""
-        return len(self.summary.get("delta", [])) >= events.LIST_LIMIT
+        written = len(self.summary.get("delta", [])) + (self.summary["more"] or {}).get("delta", 0)
+        return max(len(self.changes), written) - len(self.shown_changes)
 
     @property
     def call_ids_json(self) -> str:
@@ -449,8 +466,8 @@ def _args_of(call: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in call["args"].items() if name not in SCHEMA_ARGUMENTS}
 
 
-def _first_args(args: Mapping[str, Any]) -> dict[str, Any]:
-    return {"args": dict(islice(args.items(), MAX_ARGS)), "more": max(0, len(args) - MAX_ARGS)}
+def _first_args(args: Mapping[str, Any], left_out: int = 0) -> dict[str, Any]:
+    return {"args": dict(islice(args.items(), MAX_ARGS)), "more": max(0, len(args) - MAX_ARGS) + left_out}
 
 
 def _gap(event: Event, before: Event | None) -> float:

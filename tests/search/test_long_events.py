@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -61,6 +62,17 @@ def test_end_of_a_long_tool_result_is_found(find: Find):
     story.calls("fetch", "c1")
     story.answers("fetch", "c1", response={"page": "頁" * 20_000 + "最後"})
     assert find("最後") == ["s1"]
+
+
+def test_last_of_many_calls_and_results_is_found(find: Find):
+    story = Story("s1")
+    names = [f"tool_{number}" for number in range(60)]
+    story.add(*({"functionCall": {"id": name, "name": name, "args": {}}} for name in names))
+    results: list[dict[str, Any]] = [{"functionResponse": {"id": name, "name": name}} for name in names]
+    results[-1]["functionResponse"]["response"] = {"error": "no such city"}
+    story.add(*results)
+    assert find("tool:tool_59") == find('error:"such city"') == find("kind:error") == ["s1"]
+    assert (events(story.session, "tool:tool_59"), events(story.session, "error:city")) == ([1, 2], [2])
 
 
 @pytest.mark.parametrize("needle", ["needle", '"the needle"'])

@@ -217,9 +217,12 @@ def test_summary_is_bounded_for_any_event():
     assert json.loads(record.summary)["cut"]
 
 
-def test_only_the_first_fifty_items_of_a_list_are_kept():
-    made = model_event(*[CALL] * 200, delta={f"k{number}": 1 for number in range(200)})
-    assert {name: len(value) for name, value in summary(made).items()} == {"calls": 50, "delta": 50}
+def test_summary_lists_calls_by_name_and_counts_what_it_leaves_out():
+    made = model_event(*[CALL] * 1_200, delta={f"k{number}": 1 for number in range(200)})
+    short = summary(made)
+    assert {name: len(value) for name, value in short.items()} == {"calls": 1_000, "delta": 50, "more": 2}
+    assert short["more"] == {"calls": 200, "delta": 150}
+    assert [bool(call["args"]) for call in short["calls"]] == [True] * 50 + [False] * 950
 
 
 def test_build_record_leaves_the_wire_event_unchanged():

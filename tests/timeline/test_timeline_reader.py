@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from sessions_app.models import Event, Run
@@ -450,8 +452,62 @@ def test_row_is_bounded_for_any_number_of_calls_and_writes(story):
     [item] = items(story).values()
     assert (len(item.calls), item.more_parts) == (8, 22)
     assert (len(item.calls[0]["args"]), item.calls[0]["more"]) == (8, 22)
-    assert (len(item.shown_changes), item.more_changes, item.has_many_changes) == (8, 42, True)
+    assert (len(item.shown_changes), item.more_changes) == (8, 52)
     assert seq == 1
+
+
+CALLS = [{"functionCall": {"id": f"c{n}", "name": f"tool_{n:02}", "args": {"n": n}}} for n in range(60)]
+RESULTS = [
+    {"functionResponse": {"id": f"c{n}", "name": f"tool_{n:02}", "response": {"error": "no"} if n == 57 else {}}}
+    for n in range(60)
+]
+CODES = [{"executableCode": {"language": "PYTHON", "code": f"print({n})"}} for n in range(60)]
+IMAGES = [{"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}] * 60
+TEXTS = [{"text": f"piece {n:02}. "} for n in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("parts", "shown", "more"),
+    [
+        (CALLS, 8, 52),
+        (RESULTS, 8, 52),
+        (CODES, 50, 10),
+        (IMAGES, 6, 54),
+        (TEXTS, 0, 0),
+        ([*TEXTS, *CODES], 50, 10),
+        ([*TEXTS, {"toolCall": {"toolType": "SEARCH"}}], 1, 0),
+        (CALLS * 20, 8, 1192),
+    ],
+)
+def test_row_says_how_many_parts_it_hides(story, parts: list[dict[str, Any]], shown: int, more: int):
+    story.add(*parts)
+    [item] = items(story).values()
+    assert sum(len(block.entries) for block in item.blocks) == shown
+    assert item.more_parts == more
+
+
+def test_parts_in_a_mixed_order_are_all_shown(story):
+    """Text and code take turns, more often than an order lists."""
+    story.add(*[part for pair in zip(TEXTS, CODES[:50], strict=False) for part in pair], TEXTS[-1])
+    [item] = items(story).values()
+    assert "".join(block.text for block in item.blocks) == "".join(
+        part["text"] for part in [*TEXTS[:50], TEXTS[-1]]
+    )
+    assert sum(len(block.entries) for block in item.blocks) == 50
+
+
+def test_row_says_how_many_artifacts_and_arguments_it_hides(story):
+    call = {"functionCall": {"id": "c", "name": "f", "args": {f"a{n}": n for n in range(70)}}}
+    story.add(call, actions={"artifactDelta": {f"file{n}.txt": 0 for n in range(60)}})
+    [item] = items(story).values()
+    assert (len(item.shown_artifacts), item.more_artifacts) == (12, 48)
+    assert item.calls[0]["more"] == 62
+
+
+def test_sixtieth_waiting_call_has_a_form(story):
+    story.add(*CALLS, longRunningToolIds=["c59"])
+    [item] = items(story).values()
+    assert [question.name for question in item.questions] == ["tool_59"]
 
 
 def test_an_empty_session_reads_as_no_groups(story, django_assert_num_queries):
