@@ -14,8 +14,12 @@ from devui.accounts.models import Login, Membership, OidcAccount
 from devui.accounts.roles import Role
 from sessions_app.errors import AlreadyExists, BadInput, NotFound
 from sessions_app.ids import check_id
+from sessions_app.presentation.name_lists import join_names
 
 GENERATED_BYTES = 15
+
+NAMES_LISTED = 20
+"""Users that an error names."""
 
 
 def create_user(
@@ -70,7 +74,7 @@ def find_user(name: str) -> User:
     """
     user = User.objects.filter(username=name).first()
     if user is None:
-        names = ", ".join(User.objects.order_by("username").values_list("username", flat=True)[:20])
+        names = join_names(list_names(), NAMES_LISTED)
         raise NotFound(f"There is no user {name!r}.", hint=f"Users: {names or 'none'}.")
     return user
 

@@ -195,7 +195,7 @@ async def _run_own_metric(
 def _own_score(position: int, metric: EvalMetric, turn: int | None, outcome: MetricOutcome) -> Score:
     passed = outcome.score >= (metric.threshold or 0.0)
     status = MetricResult.Status.PASSED if passed else MetricResult.Status.FAILED
-    reason, details = outcome.reason[:REASON_LENGTH], dict(outcome.details)
+    reason, details = _cut_reason(outcome.reason), dict(outcome.details)
     return Score(position, metric.metric_name, turn, outcome.score, metric.threshold, status, reason, details)
 
 
@@ -256,7 +256,7 @@ def _convert_result(
     texts = _rubric_texts(metric, actual)
     turns = result.per_invocation_results
     aligned = len(turns) == len(actual)
-    why = " ".join(dict.fromkeys(warnings))[:REASON_LENGTH] or log.unreadable_reason or NO_VERDICT
+    why = _cut_reason(" ".join(dict.fromkeys(warnings))) or log.unreadable_reason or NO_VERDICT
     missing_verdict = why if actual else NO_TURNS
     status, reason = _overall_verdict(metric, result, case, actual, missing_verdict)
     if turns and not aligned and not reason:
@@ -335,7 +335,7 @@ def _turn_score(
 
 def _not_evaluated(position: int, metric: EvalMetric, reason: str) -> Score:
     status = MetricResult.Status.NOT_EVALUATED
-    return Score(position, metric.metric_name, None, None, metric.threshold, status, reason[:REASON_LENGTH])
+    return Score(position, metric.metric_name, None, None, metric.threshold, status, _cut_reason(reason))
 
 
 _NOTHING_EXPECTED = "The case has no expected conversation to compare with."
@@ -382,3 +382,7 @@ def _details(
     for part in filter(None, measured):
         details.update(part.model_dump(exclude_none=True))
     return details
+
+
+def _cut_reason(reason: str) -> str:
+    return reason if len(reason) <= REASON_LENGTH else f"{reason[: REASON_LENGTH - 1]}…"

@@ -19,6 +19,7 @@ from evals_app.files import legacy, plain_yaml, schema
 from evals_app.files.content import TURN_STATES
 from evals_app.files.problems import from_pydantic
 from sessions_app.errors import NotFound
+from sessions_app.presentation.name_lists import join_names
 from sessions_app.prices.file_problems import BadFile, FileProblem
 from sessions_app.store.gc_tuning import pause_collector
 
@@ -196,8 +197,8 @@ class LoadedDocument:
     @property
     def warnings(self) -> list[str]:
         """Warnings about duplicate keys and about numbers that are not valid JSON."""
-        names = dict.fromkeys(map(repr, self.duplicate_keys))
-        listed = ", ".join([*names][:MAX_WARNINGS])
+        names = [*dict.fromkeys(map(repr, self.duplicate_keys))]
+        listed = join_names(names, MAX_WARNINGS)
         messages = [f"An object contains a key twice, and the last one counts: {listed}."] if names else []
         if _NON_JSON_NUMBER.search(self.text):
             numbers = _non_json_numbers(self.document)
@@ -206,6 +207,8 @@ class LoadedDocument:
                 f"Line {problem.line}, column {problem.column}: {problem.subject} {problem.what}."
                 for problem in problems[:MAX_WARNINGS]
             ]
+            more = len(problems) - MAX_WARNINGS
+            messages += [f"{more:,} more numbers are not valid in JSON."] if more > 0 else []
         return messages
 
 

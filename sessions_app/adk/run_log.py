@@ -268,11 +268,8 @@ def _cut_message(message: str) -> str:
     """Return a message without credentials, cut so that no part of one is left at its end."""
     cleaned = scopes.clean_error(message)
     is_cut = len(message) == MAX_MESSAGE + LONGEST_CREDENTIAL
-    return (
-        cleaned[: max(0, len(cleaned) - LONGEST_CREDENTIAL)][:MAX_MESSAGE]
-        if is_cut
-        else cleaned[:MAX_MESSAGE]
-    )
+    whole = cleaned[: max(0, len(cleaned) - LONGEST_CREDENTIAL)] if is_cut else cleaned
+    return f"{whole[: MAX_MESSAGE - 1]}…" if is_cut or len(whole) > MAX_MESSAGE else whole
 
 
 def _level_of_line(line: str, source: str) -> int:

@@ -122,6 +122,7 @@ class WholeTrace(TraceOut):
 
     stages: list[StageOut]
     spans: list[SpanOut]
+    more_spans: int = Field(description=f"Number of spans after the first {waterfall.MAX_SPANS}.")
 
 
 class LogRecordOut(RowSchema):
@@ -247,4 +248,5 @@ def _whole_trace(pk: int) -> WholeTrace:
             SpanOut.from_row(span, attributes=json.loads(span.attributes))
             for span in spans.order_by("started_ns", "pk")[: waterfall.MAX_SPANS]
         ],
+        more_spans=max(0, spans.count() - waterfall.MAX_SPANS),
     )

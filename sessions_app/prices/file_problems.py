@@ -106,7 +106,10 @@ def read_toml(path: Path, schema: type[Content], *, hint: str) -> Content:
     """
     try:
         with path.open("rb") as file:
-            document = tomllib.loads(file.read(MAX_TOML_BYTES).decode("utf-8-sig"))
+            content = file.read(MAX_TOML_BYTES + 1)
+        if len(content) > MAX_TOML_BYTES:
+            raise ValueError(f"it is larger than {MAX_TOML_BYTES // 1_000_000} MB")
+        document = tomllib.loads(content.decode("utf-8-sig"))
         return schema.model_validate(document)
     except ValidationError as error:
         problems = [

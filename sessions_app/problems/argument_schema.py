@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from sessions_app.presentation.name_lists import join_names
+
 MAX_DEPTH = 8
-MAX_ITEMS = 200
+MAX_ITEMS = 10_000
 """Items of an array that are checked."""
 
 Schema = Mapping[str, Any]
@@ -32,7 +34,7 @@ def refusal_of(args: Any, schema: Schema, path: str = "", root: Schema | None = 
         return f"{_name(path)} is {_type_of(args)}, not {' or '.join(types)}"
     choices = schema.get("enum")
     if isinstance(choices, list) and choices and args not in choices:
-        return f"{_name(path)} is not one of {', '.join(map(str, choices[:8]))}"
+        return f"{_name(path)} is not one of {join_names([*map(str, choices)], 8)}"
     if isinstance(args, Mapping):
         return _object_refusal(args, schema, path, root)
     items = schema.get("items")

@@ -28,7 +28,8 @@ PARTNERS_SCANNED = 100
 """Tool events before or after a window that are searched for its calls and results."""
 
 
-MAX_ERRORS = 200
+MAX_ERRORS = 2_000
+"""Newest errors that the rail of a session marks."""
 
 
 @dataclass(frozen=True, slots=True)

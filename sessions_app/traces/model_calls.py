@@ -60,6 +60,16 @@ def calls_of(session: AgentSession, invocation_id: str) -> list[ModelCall]:
     return list(rows.defer("request", "response").order_by("number")[:CALLS_SHOWN])
 
 
+def count_more_calls(calls: Sequence[ModelCall]) -> int:
+    """Return the number of calls of an invocation after those that `calls_of` returned. No query if it has few."""
+    if len(calls) < CALLS_SHOWN:
+        return 0
+    last = calls[-1]
+    return ModelCall.objects.filter(
+        session=last.session_id, invocation_id=last.invocation_id, number__gt=last.number
+    ).count()
+
+
 def find_call(session: AgentSession, pk: int) -> ModelCall:
     """Return a call of a session.
 

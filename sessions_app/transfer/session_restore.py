@@ -42,7 +42,8 @@ def restore_session(key: SessionKey, events: list[Any], state: dict[str, Any], t
     }
     report = import_sessions(SessionDocument([session], f"sent: {'/'.join(key[1:])}"))
     if report.unread or not report.created:
-        problems = "; ".join([*report.unread, *report.conflicts][:3])
+        reasons = [*report.unread, *report.conflicts]
+        problems = "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3:,} more" if len(reasons) > 3 else "")
         raise BadInput(
             f"The session could not be imported: {problems}",
             hint="Send the session as ADK's REST API returns it.",

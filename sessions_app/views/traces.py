@@ -110,12 +110,14 @@ def page(request: HttpRequest, pk: int) -> HttpResponse:
     """
     trace = waterfall.find_trace(pk)
     session = trace.session
+    calls = model_calls.calls_of(session, trace.invocation_id)
     context = {
         "trace": trace,
         "session": session,
         "name": session.name,
         "waterfall": waterfall.waterfall(session, trace.invocation_id),
-        "calls": model_calls.calls_of(session, trace.invocation_id),
+        "calls": calls,
+        "more_calls": model_calls.count_more_calls(calls),
         "log": log_records.count_invocation(session, trace.invocation_id),
     }
     return render(request, TRACE, context)

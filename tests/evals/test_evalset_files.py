@@ -103,6 +103,14 @@ def test_duplicate_key_has_warning(name, text):
     assert content.warnings[-1] == "An object contains a key twice, and the last one counts: 'eval_id'."
 
 
+def test_warnings_say_how_many_duplicate_keys_and_odd_numbers_they_leave_out():
+    keys = ", ".join(f'"k{number:02}": 1, "k{number:02}": NaN' for number in range(30))
+    text = '{"eval_set_id": "a", "eval_cases": [{"eval_id": "c", "conversation": [], "session_input": '
+    content = parse(text + '{"app_name": "x", "user_id": "u", "state": {' + keys + "}}}]}")
+    assert any("'k19' and 10 more." in warning for warning in content.warnings)
+    assert content.warnings[-1] == "10 more numbers are not valid in JSON."
+
+
 @pytest.mark.parametrize("name", ["a.evalset.json", "a.test.json"])
 def test_an_id_that_no_store_holds_is_refused_with_its_place(name):
     named = [{"name": "a\0b", "data": []}] if name == "a.test.json" else evalset(case("a\0b", turn("hi")))

@@ -64,6 +64,13 @@ def test_thoughts_have_a_price_of_their_own_and_are_not_paid_twice():
     assert of_thoughts.model_copy(update={"thoughts": None}).of(tokens) == 3 * 2
 
 
+def test_a_price_file_that_is_too_large_is_refused_not_read_in_part(tmp_path):
+    entry = "[[price]]\nmodel = 'm'\nfrom = 2026-01-01\ninput = 1\noutput = 2\n"
+    (tmp_path / "prices.toml").write_text(entry + "# more\n" * 200_000)
+    [problem] = prices.find_prices([tmp_path]).problems
+    assert "larger than 1 MB" in problem.what
+
+
 def test_a_price_of_0_is_a_price(table):
     free = Prices((Price(model="local-*", input=0, output=0),))
     assert free.cost({"local-llama": USAGE}, at(2026)) == 0.0

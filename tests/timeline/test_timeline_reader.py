@@ -458,7 +458,13 @@ def test_row_is_bounded_for_any_number_of_calls_and_writes(story):
 
 CALLS = [{"functionCall": {"id": f"c{n}", "name": f"tool_{n:02}", "args": {"n": n}}} for n in range(60)]
 RESULTS = [
-    {"functionResponse": {"id": f"c{n}", "name": f"tool_{n:02}", "response": {"error": "no"} if n == 57 else {}}}
+    {
+        "functionResponse": {
+            "id": f"c{n}",
+            "name": f"tool_{n:02}",
+            "response": {"error": "no"} if n == 57 else {},
+        }
+    }
     for n in range(60)
 ]
 CODES = [{"executableCode": {"language": "PYTHON", "code": f"print({n})"}} for n in range(60)]

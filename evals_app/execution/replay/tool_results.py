@@ -7,6 +7,7 @@ from typing import Any
 
 from evals_app.execution.replay.recording import ToolResult
 from evals_app.metrics.expected_state import json_equal
+from sessions_app.presentation.name_lists import join_names
 
 MAX_LISTED_CALLS = 5
 MAX_ARGS_LENGTH = 200
@@ -52,9 +53,8 @@ class RecordedResults:
 
     def _not_recorded(self, agent: str, tool: str, args: Mapping[str, Any]) -> NotRecorded:
         others = [result for result in self._recorded if result.tool == tool]
-        listed = ", ".join(
-            dict.fromkeys(call_text(result.tool, result.args) for result in others[:MAX_LISTED_CALLS])
-        )
+        calls = dict.fromkeys(call_text(result.tool, result.args) for result in others)
+        listed = join_names([*calls], MAX_LISTED_CALLS)
         return NotRecorded(
             f"Agent {agent} calls {call_text(tool, args)}, and the recording has no result of that call.",
             f"Recorded calls of {tool}: {listed}." if others else f"{tool} was not called in the recording.",

@@ -24,6 +24,7 @@ from sessions_app.models import (
     Scope,
     StateChange,
 )
+from sessions_app.presentation.name_lists import join_names
 from sessions_app.sessions.ledger import Provenance
 from sessions_app.store import change_notification
 from sessions_app.store.batched_transactions import BatchedTransactions
@@ -34,6 +35,9 @@ from sessions_app.transfer.writers.import_rows import KeyWrite, StateOwner
 from sessions_app.transfer.writers.session_plan import SessionPlan
 
 BATCH = 100
+KEYS_NAMED = 10
+"""Keys that a line of a report names."""
+
 CHANGED_MEANWHILE = "it was changed or deleted before its state was set to that of the source"
 
 
@@ -216,7 +220,7 @@ def _report_kept_keys(owner: StateOwner, shared: SharedState, report: ImportRepo
         key for key, value in shared.values.items() if key in here and not _is_same(value, key, here[key])
     ]
     if other:
-        key_names = ", ".join(sorted(other)[:10])
+        key_names = join_names(sorted(other), KEYS_NAMED)
         report.conflicts.add(
             f"state of {_owner_name(shared)}: {len(other)} key(s) keep their value here: {key_names}"
         )
