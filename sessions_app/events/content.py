@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -93,6 +95,56 @@ def function_calls(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
 def function_responses(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the function responses among the event's parts."""
     return [part["functionResponse"] for part in parts_of(wire) if part.get("functionResponse")]
+
+
+def blob_of(body: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the bytes of a part as `inlineData`, also those of a content block of an MCP server; None without bytes.
+
+    A tool of an MCP server returns {content: [block]} with blocks of the type image, audio or resource.
+    """
+    inline = body.get("inlineData")
+    if isinstance(inline, dict) and inline:
+        return inline
+    resource = body.get("resource")
+    if body.get("type") == "resource" and isinstance(resource, Mapping) and resource.get("blob"):
+        names = {"blob": "data", "mimeType": "mimeType", "uri": "displayName"}
+        return {names[name]: value for name, value in resource.items() if name in names}
+    is_media = body.get("type") in ("image", "audio") and isinstance(body.get("data"), str)
+    return {"data": body["data"], "mimeType": body.get("mimeType")} if is_media else None
+
+
+def blocks_of(response: object) -> list[tuple[int, dict[str, Any]]]:
+    """Return the content blocks with bytes of the result of an MCP server's tool, each with its index."""
+    content = response.get("content") if isinstance(response, Mapping) else None
+    blocks = enumerate(content if isinstance(content, list) else [])
+    return [
+        (number, block)
+        for number, block in blocks
+        if isinstance(block, dict) and block.get("type") and blob_of(block)
+    ]
+
+
+def data_of_part(part: Mapping[str, Any]) -> Any:
+    """Return the JSON data that an agent on another server (A2A) sent as a part; None for other parts.
+
+    ADK stores it as a text file in tags (`google/adk/a2a/converters/part_converter.py`).
+    """
+    blob = part.get("inlineData")
+    if not isinstance(blob, Mapping) or blob.get("displayName"):
+        return None  # a named file is one to open
+    data, is_json = blob.get("data"), str(blob.get("mimeType")).startswith("application/json")
+    if not isinstance(data, str) or not (is_json or data.startswith(_DATA_START_BASE64)):
+        return None
+    try:
+        text = base64.b64decode(data.translate(_STANDARD_BASE64) + "=" * (-len(data) % 4)).decode()
+        return json.loads(text.removeprefix(_DATA_START).removesuffix(_DATA_END))
+    except (ValueError, RecursionError):
+        return None
+
+
+_DATA_START, _DATA_END = "<a2a_datapart_json>", "</a2a_datapart_json>"
+_DATA_START_BASE64 = base64.b64encode(_DATA_START.encode()[:18]).decode()
+_STANDARD_BASE64 = str.maketrans("-_", "+/")
 
 
 def message_text(wire: Mapping[str, Any], *, thoughts: bool = False) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sessions_app import scopes
+from sessions_app.events.content import data_of_part, parts_of
 from sessions_app.events.kinds import EventKind
 from sessions_app.models import SessionTrait
 
@@ -53,7 +54,9 @@ Trait = tuple[str, str]
 def text_of_data(data: str) -> str:
     """Return the text in an event's `data`: messages, thoughts, arguments, results, code, errors."""
     wire = parse_object(data)
-    return "\n".join(_iter_texts(wire.get(name) for name in _TEXT_FIELDS))
+    data_parts = (data_of_part(part) for part in parts_of(wire))
+    values = (data.get("data", data) if isinstance(data, Mapping) else data for data in data_parts)
+    return "\n".join(_iter_texts([*(wire.get(name) for name in _TEXT_FIELDS), *values]))
 
 
 def text_of_summary(summary: str) -> str:

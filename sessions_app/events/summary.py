@@ -9,7 +9,10 @@ from typing import Any
 from sessions_app import scopes
 from sessions_app.events.content import (
     as_seconds,
+    blob_of,
+    blocks_of,
     control_signals,
+    data_of_part,
     failed_results,
     function_calls,
     function_responses,
@@ -178,25 +181,40 @@ def _result(response: Mapping[str, Any], failed: bool, *, whole: bool) -> dict[s
     return {
         "id": shorten(response.get("id") or ""),
         "name": shorten(response.get("name") or ""),
-        "result": shorten(response.get("response")) if whole or failed else "",
+        "result": shorten(_without_bytes(response.get("response"))) if whole or failed else "",
         "failed": failed,
         **({"interim": True} if is_interim_result(response) else {}),
     }
 
 
+def _without_bytes(result: Any) -> Any:
+    """Return a result without the bytes in its content blocks, which are among the media."""
+    blocks = {number for number, _ in blocks_of(result)}
+    if not blocks:
+        return result
+    content = [
+        {"type": block["type"]} if at in blocks else block for at, block in enumerate(result["content"])
+    ]
+    return {**result, "content": content}
+
+
 def _all_media(parts: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the blobs and files among the parts and in tool results, each with the pointer to its part."""
     for number, part in enumerate(parts):
-        yield from _media(part, f"/content/parts/{number}")
-        response_parts = (part.get("functionResponse") or {}).get("parts")
+        if data_of_part(part) is None:
+            yield from _media(part, f"/content/parts/{number}")
+        response, pointer = part.get("functionResponse") or {}, f"/content/parts/{number}/functionResponse"
+        response_parts = response.get("parts")
         for place, answer in enumerate(response_parts if isinstance(response_parts, list) else []):
             if isinstance(answer, dict):
-                yield from _media(answer, f"/content/parts/{number}/functionResponse/parts/{place}")
+                yield from _media(answer, f"{pointer}/parts/{place}")
+        for place, block in blocks_of(response.get("response")):
+            yield from _media(block, f"{pointer}/response/content/{place}")
 
 
 def _media(part: Mapping[str, Any], pointer: str) -> Iterator[dict[str, Any]]:
-    if blob := part.get("inlineData"):
-        data = blob.get("data") or ""
+    if blob := blob_of(part):
+        data = blob["data"] if isinstance(blob.get("data"), str) else ""
         size = (len(data) - data[-2:].count("=")) * 3 // 4
         yield {**_type_and_name(blob), "size": size, "pointer": pointer}
     elif file := part.get("fileData"):
@@ -216,7 +234,9 @@ def _code(part: Mapping[str, Any]) -> dict[str, str] | None:
 
 
 def _other(part: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return a part of any other type: a tool built into the model, or an unknown type."""
+    """Return a part of any other type: data of a remote agent, a tool built into the model, or an unknown type."""
+    if (data := data_of_part(part)) is not None:
+        return {"name": "data", "value": shorten(data)}
     if any(part.get(name) is not None for name in RENDERED_FIELDS):
         return None
     for name, body in (("toolCall", "args"), ("toolResponse", "response")):

@@ -100,7 +100,7 @@ def make_preview(start: bytes, size: int, name: str, claimed: str, *, as_text: b
     mime = file_type.sniff(start)
     if not as_text and mime != file_type.TEXT:
         return Preview(_kind_of_bytes(mime), mime)
-    text = start.decode(errors="replace")
+    text = start.decode(errors="replace").removeprefix("\ufeff")
     preview_text, is_cut = text[:MAX_TEXT], size > len(start) or len(text) > MAX_TEXT
     plain = Preview(PreviewKind.TEXT, mime, preview_text, is_cut)
     if as_text:

@@ -17,50 +17,92 @@ _MAGIC = (
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"GIF87a", "image/gif"),
     (b"GIF89a", "image/gif"),
-    (b"BM", "image/bmp"),
     (b"%PDF-", PDF),
     (b"OggS", "audio/ogg"),
     (b"fLaC", "audio/flac"),
-    (b"ID3", "audio/mpeg"),
+    (b"ID3\x02", "audio/mpeg"),
+    (b"ID3\x03", "audio/mpeg"),
+    (b"ID3\x04", "audio/mpeg"),
     (b"\xff\xfb", "audio/mpeg"),
     (b"\xff\xf3", "audio/mpeg"),
     (b"\xff\xf1", "audio/aac"),
     (b"\xff\xf9", "audio/aac"),
-    (b"\x1aE\xdf\xa3", "video/webm"),
 )
+_BMP = re.compile(rb"BM.{4}\0{4}.{4}[\x0c(48@l|]\0{3}", re.DOTALL)
+"""The file header of a bitmap, with zeros in its reserved fields, and the size of the header that follows."""
+_EBML = b"\x1aE\xdf\xa3"
 _RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}
-_BRANDS = {b"avif": "image/avif", b"avis": "image/avif", b"M4A ": "audio/mp4", b"M4B ": "audio/mp4"}
+_BRANDS = {
+    **dict.fromkeys((b"avif", b"avis"), "image/avif"),
+    **dict.fromkeys((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx"), "image/heic"),
+    **dict.fromkeys((b"mif1", b"msf1", b"heif"), "image/heif"),
+    **dict.fromkeys((b"M4A ", b"M4B "), "audio/mp4"),
+    b"qt  ": "video/quicktime",
+}
+_CONTAINERS = (
+    {"audio/mp4", "audio/x-m4a", "video/mp4", "video/x-m4v", "video/quicktime", "video/3gpp", "audio/3gpp"},
+    {"image/heic", "image/heif", "image/heic-sequence", "image/heif-sequence"},
+    {"audio/ogg", "video/ogg", "application/ogg", "audio/opus"},
+    {"audio/webm", "video/webm", "audio/x-matroska", "video/x-matroska"},
+    {"audio/mpeg", "audio/mp3", "audio/x-mp3"},
+    {"audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave"},
+    {"audio/aac", "audio/x-aac", "audio/aacp"},
+    {"image/bmp", "image/x-ms-bmp"},
+)
+"""Types of files that begin alike; which of them a file has is declared."""
+
+_NOT_SHOWN = {"image/heic", "image/heif", "video/x-matroska"}
+"""Types that most browsers cannot show."""
+
 _SVG = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*(<!DOCTYPE svg[^>]*>\s*)?<svg[\s>]", re.DOTALL)
 
 
 def sniff(content: bytes) -> str:
     """Return a media type that is safe to serve with `nosniff`: text is never HTML, unknown data is binary."""
     start = content[:SNIFFED_BYTES]
-    mime_type = next((mime for magic, mime in _MAGIC if start.startswith(magic)), "")
-    if mime_type:
-        return mime_type
+    if is_text(start) and not start.startswith(b"%PDF-"):
+        return SVG if _SVG.match(start) else TEXT
     if start.startswith(b"RIFF"):
         return _RIFF.get(start[8:12], BINARY)
+    if start.startswith(_EBML):
+        return "video/x-matroska" if b"matroska" in start[:64] else "video/webm"
     if start[4:8] == b"ftyp":
-        return _BRANDS.get(start[8:12], "video/mp4")
-    if _SVG.match(start):
-        return SVG
-    return TEXT if _is_text(start) else BINARY
+        return _type_of_brands(start)
+    if _BMP.match(start):
+        return "image/bmp"
+    return next((mime for magic, mime in _MAGIC if start.startswith(magic)), BINARY)
+
+
+def _type_of_brands(start: bytes) -> str:
+    """Return the type of an ISO media file by its brand, or by the compatible ones if that is any still image's."""
+    size = int.from_bytes(start[:4])
+    brands = [start[8:12], *(start[at : at + 4] for at in range(16, min(size, 64), 4))]
+    types = [_BRANDS.get(brand, "") for brand in brands]
+    if types[0] == "image/heif":
+        return next((mime for mime in types if mime in {"image/avif", "image/heic"}), "image/heif")
+    return types[0] or "video/mp4"
+
+
+def have_same_container(mime: str, other: str) -> bool:
+    """Tell whether files of two types begin alike, so that their bytes do not tell them apart."""
+    return any(mime in types and other in types for types in _CONTAINERS)
 
 
 def is_recognizable(mime: str) -> bool:
-    """Tell whether files of a type can be recognized by their bytes; others of that type are mislabeled."""
-    return mime in {SVG, *dict(_MAGIC).values(), *_RIFF.values(), *_BRANDS.values()}
+    """Tell whether all files of a type can be recognized by their bytes; others of that type are mislabeled."""
+    types = {"image/bmp", *dict(_MAGIC).values(), *_RIFF.values(), *_BRANDS.values()}
+    return mime in {SVG, PDF} or (mime.startswith("image/") and mime in types)
 
 
 def media_family(mime: str) -> str:
     """Return `image`, `audio` or `video` for types that a page can show, else an empty text."""
     kind = mime.partition("/")[0].lower()
-    return kind if kind in {"image", "audio", "video"} else ""
+    return kind if kind in {"image", "audio", "video"} and mime not in _NOT_SHOWN else ""
 
 
-def _is_text(start: bytes) -> bool:
-    """Tell whether bytes are text in UTF-8; the last character may be incomplete."""
+def is_text(content: bytes) -> bool:
+    """Tell whether bytes are text in UTF-8, by the first ones; the last character may be incomplete."""
+    start = content[:SNIFFED_BYTES]
     if any(sign < 32 and sign not in b"\t\n\r\f\x1b" for sign in start):
         return False
     try:

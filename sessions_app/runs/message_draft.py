@@ -6,6 +6,7 @@ Invalid values are reported at their fields. The runtime validates the RunConfig
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +25,9 @@ MAX_BYTES = 20_000_000
 CONFIG_PREFIX = "config."
 """Prefix of the RunConfig's field names in a form."""
 
-TEXT_TYPES = ("text/", "application/json", "application/xml", "application/yaml", "application/x-yaml")
+TEXT_TYPES = re.compile(
+    r"text/.+|application/(json|xml|(x-)?yaml|(x-)?javascript|(x-)?ndjson|jsonl|rtf|sql|toml|.+\+(json|xml))"
+)
 """MIME types that are accepted as declared for text content: they cannot be detected from the bytes."""
 
 
@@ -116,11 +119,12 @@ def config_fields(app_name: str) -> list[FormField]:
 
 
 def detect_type(content: bytes, claimed: str) -> str:
-    """Return the MIME type of a file: detected from its bytes, else as declared."""
+    """Return the MIME type of a file: as declared, unless its bytes are certainly of another type."""
     detected = file_type.sniff(content).partition(";")[0]
     claimed = claimed.partition(";")[0].strip().lower()
-    if detected == "text/plain":
-        return claimed if claimed.startswith(TEXT_TYPES) else detected
+    is_claimed_text = TEXT_TYPES.fullmatch(claimed) and file_type.is_text(content)
+    if is_claimed_text or file_type.have_same_container(claimed, detected):
+        return claimed
     if detected == file_type.BINARY:
         return claimed if claimed and not file_type.is_recognizable(claimed) else detected
     return detected

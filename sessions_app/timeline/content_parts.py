@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sessions_app.events.content import blob_of, blocks_of, data_of_part
+
 EXCERPT_LENGTH = 20_000
 """Characters of a text, code or output that are shown at first; the rest is loaded on request."""
 
@@ -20,6 +22,9 @@ FIELDS = (
     "toolResponse",
 )
 """Fields of `google.genai.types.Part` that determine its type, besides text."""
+
+DATA = "data"
+"""Type of a part with JSON data of an agent on another server."""
 
 SHOWN_FIELDS = {
     "functionCall": ("id", "name", "args"),
@@ -99,9 +104,14 @@ class Part:
 
     @property
     def answers_media(self) -> list[Media]:
-        """Blobs and files of a function response."""
-        parts = self.value.get("parts") if self.type == "functionResponse" else None
-        media_list = (_media(part, f"{self.inner}/parts/{number}") for number, part in _numbered_parts(parts))
+        """Blobs and files of a function response, and those in a result of an MCP server."""
+        if self.type != "functionResponse":
+            return []
+        parts, blocks = _numbered_parts(self.value.get("parts")), blocks_of(self.value.get("response"))
+        media_list = [
+            *(_media(part, f"{self.inner}/parts/{number}") for number, part in parts),
+            *(_media(block, f"{self.inner}/response/content/{number}") for number, block in blocks),
+        ]
         return [media for media in media_list if media]
 
     @property
@@ -111,7 +121,7 @@ class Part:
             return {}
         beside = {name: value for name, value in self.body.items() if name not in (self.type, "thought")}
         fields = SHOWN_FIELDS.get(self.type, ())
-        inside = self.value.items() if isinstance(self.value, dict) else ()
+        inside = self.value.items() if fields and isinstance(self.value, dict) else ()
         return {**beside, **{name: value for name, value in inside if name not in fields}}
 
     def _value_text(self, name: str) -> str:
@@ -130,6 +140,9 @@ def _numbered_parts(parts: object) -> Iterable[tuple[int, dict[str, Any]]]:
 
 
 def _part(body: dict[str, Any], pointer: str) -> Part:
+    if (data := data_of_part(body)) is not None:
+        shown = {name: value for name, value in body.items() if name != "inlineData"}
+        return Part(DATA, {**shown, DATA: data}, pointer, bool(body.get("thought")))
     kind = next((name for name in FIELDS if isinstance(body.get(name), dict)), "other")
     kind = "text" if kind == "other" and isinstance(body.get("text"), str) else kind
     return Part(kind, body, pointer, bool(body.get("thought")))
@@ -141,7 +154,7 @@ def _excerpt(text: object, pointer: str) -> TextExcerpt:
 
 
 def _media(body: Mapping[str, Any], pointer: str) -> Media | None:
-    blob, file = body.get("inlineData"), body.get("fileData")
+    blob, file = blob_of(body), body.get("fileData")
     if isinstance(blob, dict):
         return Media(
             _text_field(blob, "mimeType"),

@@ -93,6 +93,18 @@ def test_files_are_previewed_and_removable_before_sending(page: Page, tmp_path: 
     assert (part["inlineData"]["displayName"], part["inlineData"]["mimeType"]) == ("b.bin", "image/png")
 
 
+def test_empty_file_is_left_out_and_the_others_are_attached(page: Page, tmp_path: Path):
+    (tmp_path / "a.txt").write_text("Hello there")
+    (tmp_path / "empty.txt").write_text("")
+    page.locator("input[type=file]").set_input_files([tmp_path / "a.txt", tmp_path / "empty.txt"])
+    expect(page.locator(".toast")).to_contain_text("empty.txt is empty and was left out")
+    expect(page.locator("#console-files")).to_contain_text("1 of 16 files")
+    page.locator("#message").press("Enter")
+    expect(page.locator("#console-files")).to_be_hidden()
+    [part] = newest_request()["new_message"]["parts"]
+    assert part["inlineData"]["displayName"] == "a.txt"
+
+
 def test_too_large_upload_is_refused_before_sending(page: Page, tmp_path: Path):
     names = [tmp_path / f"{number}.txt" for number in range(17)]
     for name in names:

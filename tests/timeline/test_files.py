@@ -9,7 +9,9 @@ import pytest
 from django.test import Client
 
 from sessions_app.presentation import file_type
+from sessions_app.presentation.file_preview import make_preview
 from sessions_app.presentation.file_type import BINARY, PDF, SVG, TEXT
+from sessions_app.runs.message_draft import detect_type
 from tests.image_data import EVIL_SVG, PNG
 from tests.timeline.story import Story
 
@@ -19,10 +21,24 @@ from tests.timeline.story import Story
     [
         (PNG, "image/png"),
         (b"\xff\xd8\xff\xe0", "image/jpeg"),
-        (b"RIFF....WAVEfmt ", "audio/wav"),
-        (b"RIFF....????", BINARY),
+        (b"RIFF\x24\x00\x00\x00WAVEfmt ", "audio/wav"),
+        (b"RIFF\x24\x00\x00\x00????", BINARY),
+        (b"RIFF1234WAVE means", TEXT),
         (b"\x00\x00\x00 ftypisom", "video/mp4"),
         (b"\x00\x00\x00 ftypavif", "image/avif"),
+        (b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00mif1heic", "image/heic"),
+        (b"\x00\x00\x00\x18ftypmif1\x00\x00\x00\x00mif1heic", "image/heic"),
+        (b"\x00\x00\x00\x18ftypmif1\x00\x00\x00\x00miafavif", "image/avif"),
+        (b"\x00\x00\x00\x14ftypmif1\x00\x00\x00\x00mif1heic", "image/heif"),
+        (b"\x00\x00\x00\x14ftypqt  \x00\x00\x02\x00qt  ", "video/quicktime"),
+        (b"\x1aE\xdf\xa3\x01\x00\x00\x00\x00\x00\x00\x1fB\x82\x88matroska", "video/x-matroska"),
+        (b"\x1aE\xdf\xa3\x01\x00\x00\x00\x00\x00\x00\x1fB\x82\x84webm", "video/webm"),
+        (b"BM\x46\x00\x00\x00\x00\x00\x00\x00\x36\x00\x00\x00\x28\x00\x00\x00", "image/bmp"),
+        (b"BMI,weight\n22,70\n", TEXT),
+        ("BMI;Größe".encode("latin-1"), BINARY),
+        (b"ID3,name\n1,Ann\n", TEXT),
+        (b"ID3\x04\x00\x00\x00\x00\x00\x00", "audio/mpeg"),
+        (b"GIF89a is a format.", TEXT),
         (b"%PDF-1.7", PDF),
         (b"<?xml version='1.0'?>\n<!-- x --><svg>", SVG),
         (b"<!doctype html><script>alert(1)</script>", TEXT),
@@ -35,6 +51,46 @@ from tests.timeline.story import Story
 )
 def test_type_is_detected_from_bytes_only(content: bytes, mime: str) -> None:
     assert file_type.sniff(content) == mime
+
+
+MP4 = b"\x00\x00\x00\x18ftypisom\x00\x00\x00\x00isommp42"
+HEIC = b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00mif1heic"
+
+
+@pytest.mark.parametrize(
+    ("content", "claimed", "mime"),
+    [
+        (b"BMI,weight\n22,70\n", "text/csv", "text/csv"),
+        (b"ID3,name\n", "text/csv; charset=utf-8", "text/csv"),
+        ("BMI;Größe".encode("latin-1"), "text/csv", "text/csv"),
+        (b"%PDF- is how a PDF begins", "text/markdown", "text/markdown"),
+        (b"<svg></svg>", "text/plain", "text/plain"),
+        (b"{}", "application/geo+json", "application/geo+json"),
+        (b"a,b\n1,2\n", "application/vnd.ms-excel", "text/plain"),
+        (b"a,b", "", "text/plain"),
+        (b"plain", "image/png", "text/plain"),
+        (b"\x00\x01", "image/png", BINARY),
+        (b"\x00\x01", "application/zip", "application/zip"),
+        (b"\x00\x00\x00\x08wide", "video/quicktime", "video/quicktime"),
+        (b"\xff\xf2\x00", "audio/mpeg", "audio/mpeg"),
+        (MP4, "audio/mp4", "audio/mp4"),
+        (MP4, "video/quicktime", "video/quicktime"),
+        (MP4, "", "video/mp4"),
+        (b"OggS\x00\x02", "video/ogg", "video/ogg"),
+        (HEIC, "", "image/heic"),
+        (HEIC, "image/heif", "image/heif"),
+        (HEIC, "image/jpeg", "image/heic"),
+        (PNG, "text/plain", "image/png"),
+    ],
+)
+def test_declared_type_holds_unless_the_bytes_are_of_another(content: bytes, claimed: str, mime: str) -> None:
+    assert detect_type(content, claimed) == mime
+
+
+def test_byte_order_mark_is_no_part_of_the_first_column() -> None:
+    preview = make_preview(b"\xef\xbb\xbfid,name\n1,Ann\n", 20, "a.csv", "text/csv")
+    assert preview.table is not None
+    assert preview.table.head == ["id", "name"]
 
 
 def inline(content: bytes, **fields: Any) -> dict[str, Any]:
