@@ -17,6 +17,7 @@ from google.adk.models.llm_response import LlmResponse
 from evals_app.execution import _adk
 from evals_app.execution.model_retry import RetriedCall, Retries
 from evals_app.runs.writes.outcomes import Failure
+from sessions_app.events.token_counts import count_tokens
 from sessions_app.prices import KINDS, add_tokens, call_tokens
 
 Tokens = dict[str, int]
@@ -76,9 +77,9 @@ class ModelLog:
         self.answers.append(reply or response.error_message or "")
         tokens, usage = self.by_model[model], response.usage_metadata
         if usage is not None:
-            counts = (usage.prompt_token_count, usage.candidates_token_count, usage.thoughts_token_count)
-            cached, total = usage.cached_content_token_count, usage.total_token_count
-            add_tokens(tokens, call_tokens(*counts, cached, total))
+            counts = count_tokens(lambda name: getattr(usage, name, None))
+            kinds = ("prompt", "output", "thoughts", "cached", "total")
+            add_tokens(tokens, call_tokens(*(counts.get(kind) for kind in kinds)))
 
 
 class ModelExited(RuntimeError):

@@ -31,6 +31,7 @@ from evals_app.execution.rate_limiter import RateLimiter
 from evals_app.rates.model_rates import Hold, Reservation
 from evals_app.runs.attempt_status import MODEL_UNAVAILABLE, NO_MODEL_ACCESS
 from evals_app.runs.writes.outcomes import Failure
+from sessions_app.events.token_counts import count_tokens
 
 FIRST_WAIT_S = 1.0
 """Seconds before the first retry of a call; each further wait is twice as long."""
@@ -121,7 +122,9 @@ class RetriedCall:
     async def note_usage(self, response: LlmResponse) -> None:
         """Count the tokens of a response."""
         if response.usage_metadata is not None and not response.partial:
-            await self._settle(response.usage_metadata.total_token_count or 0)
+            usage = response.usage_metadata
+            counts = count_tokens(lambda name: getattr(usage, name, None))
+            await self._settle(counts.get("total", 0))
 
     async def wait_after(self, error: Exception) -> bool:
         """Wait before a retry; return False if the call must not be retried: a wrong key does not become right."""

@@ -17,6 +17,7 @@ from google.genai import types
 from pydantic import BaseModel
 
 from sessions_app import scopes
+from sessions_app.events.token_counts import count_tokens
 from sessions_app.ids import SessionKey
 from sessions_app.models import ModelCall
 from sessions_app.store.bounded_dict import BoundedDict
@@ -34,12 +35,13 @@ _SEPARATE = frozenset({"contents", "config", "tools_dict", "live_connect_config"
 _CONFIG_APART = ("system_instruction", "tools")
 
 USAGE = {
-    "prompt_tokens": "prompt_token_count",
-    "output_tokens": "candidates_token_count",
-    "thought_tokens": "thoughts_token_count",
-    "cached_tokens": "cached_content_token_count",
-    "total_tokens": "total_token_count",
+    "prompt_tokens": "prompt",
+    "output_tokens": "output",
+    "thought_tokens": "thoughts",
+    "cached_tokens": "cached",
+    "total_tokens": "total",
 }
+"""Kinds of tokens, by their columns."""
 
 
 @dataclass(eq=False, slots=True)
@@ -218,7 +220,8 @@ def _usage(responses: Iterable[LlmResponse]) -> dict[str, int]:
     usage: dict[str, int] = {}
     for response in responses:
         if (metadata := response.usage_metadata) is not None:
-            usage = {name: int(getattr(metadata, field, None) or 0) for name, field in USAGE.items()}
+            counts = count_tokens(lambda name, usage=metadata: getattr(usage, name, None))
+            usage = {column: counts.get(kind, 0) for column, kind in USAGE.items()}
     return usage
 
 

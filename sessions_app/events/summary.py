@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from itertools import islice, pairwise
 from typing import Any
 
+from pydantic.alias_generators import to_camel
+
 from sessions_app import scopes
 from sessions_app.events.content import (
     as_seconds,
@@ -22,6 +24,7 @@ from sessions_app.events.content import (
     partial_parts,
     parts_of,
 )
+from sessions_app.events.token_counts import count_tokens
 
 CALLS_IN_SUMMARY = '"calls":['
 """Text that only stored summaries of events with tool calls contain."""
@@ -328,12 +331,4 @@ def tokens_of(wire: Mapping[str, Any]) -> dict[str, int]:
     usage = wire.get("usageMetadata")
     if not isinstance(usage, Mapping):
         return {}
-    names = {
-        "prompt": "promptTokenCount",
-        "output": "candidatesTokenCount",
-        "total": "totalTokenCount",
-        "cached": "cachedContentTokenCount",
-        "thoughts": "thoughtsTokenCount",
-    }
-    counts = ((short_name, usage.get(name)) for short_name, name in names.items())
-    return {name: count for name, count in counts if isinstance(count, int) and count > 0}
+    return count_tokens(lambda name: usage.get(to_camel(name)))

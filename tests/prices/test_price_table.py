@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app import prices
+from sessions_app.events.token_counts import count_tokens
 from sessions_app.prices import Price, Prices, call_tokens
+from sessions_app.prices.costs import call_of_summary, cost_of
 from sessions_app.prices.file_problems import BadFile
 
 FILE = """
@@ -85,6 +87,7 @@ def test_a_price_of_0_is_a_price(table):
         ((10, 20, 5, 0, 30), 20, 5, 10),  # LiteLLM, OpenAI: within it
         ((10, 20, 5, 0, None), 25, 5, 10),
         ((10, 20, 5, 0, 42), 25, 5, 17),  # the results of Gemini's own tools
+        ((20, 20, 5, 0, 40), 20, 5, 20),  # with the results of its own tools in the prompt
         ((None, None, 5, None, 5), 5, 5, 0),
         ((None, None, None, None, 9), 0, 0, 0),  # nobody knows which kind these are
     ],
@@ -92,6 +95,31 @@ def test_a_price_of_0_is_a_price(table):
 def test_tokens_of_a_call_are_counted_once_whoever_reports_them(reported, output, thoughts, prompt):
     tokens = call_tokens(*reported)
     assert (tokens["output"], tokens["thoughts"], tokens["prompt"]) == (output, thoughts, prompt)
+
+
+M = 1_000_000
+PER_MILLION = Prices((Price(model="m", input=1, cached=0.1, output=10, thoughts=100),))
+
+
+@pytest.mark.parametrize(
+    ("usage", "cost"),
+    [
+        ({"prompt": M, "candidates": M, "thoughts": M, "total": 3 * M}, 111),
+        ({"prompt": M, "candidates": 2 * M, "thoughts": M, "total": 3 * M}, 111),
+        ({"prompt": M, "tool_use_prompt": M, "candidates": M, "total": 3 * M}, 12),
+        ({"prompt": M, "tool_use_prompt": M, "candidates": M, "thoughts": M, "total": 4 * M}, 112),
+        ({"prompt": M, "tool_use_prompt": M, "candidates": 2 * M, "thoughts": M, "total": 4 * M}, 112),
+        ({"prompt": M, "candidates": M, "thoughts": M}, 111),
+        ({"prompt": M, "tool_use_prompt": M, "candidates": M}, 12),
+        ({"prompt": 2 * M, "cached_content": M, "candidates": M}, 11.1),
+        ({"prompt": M, "thoughts": M, "total": 2 * M}, 101),
+        ({"prompt": M}, 1),
+    ],
+)
+def test_a_call_costs_the_same_in_every_shape_of_usage(usage, cost):
+    counts = count_tokens(lambda name: usage.get(name.removesuffix("_token_count")))
+    call = call_of_summary({"tokens": counts, "model": "m"}, 0.0)
+    assert cost_of([call], PER_MILLION).amount == pytest.approx(cost)
 
 
 COUNT = st.integers(0, 1_000)

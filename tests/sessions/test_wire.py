@@ -241,10 +241,30 @@ def test_event_without_actions_is_accepted():
 
 @pytest.mark.parametrize("count", ["many", None, [], {}, -1, 1.5, "7"])
 def test_a_count_of_tokens_that_is_none_counts_nothing(count: Any):
-    usage = {"promptTokenCount": 3, "totalTokenCount": count}
+    usage = {"promptTokenCount": 3, "candidatesTokenCount": count}
     made = events.build_record({"id": "e1", "timestamp": 1.0, "usageMetadata": usage})
-    assert made.total_tokens == 0
-    assert json.loads(made.summary)["tokens"] == {"prompt": 3}
+    assert made.total_tokens == 3
+    assert json.loads(made.summary)["tokens"] == {"prompt": 3, "total": 3}
+
+
+@pytest.mark.parametrize(
+    ("usage", "counts"),
+    [
+        (
+            {"prompt": 10, "candidates": 20, "thoughts": 5},
+            {"prompt": 10, "output": 20, "thoughts": 5, "total": 35},
+        ),
+        ({"prompt": 10, "toolUsePrompt": 7, "total": 42}, {"prompt": 17, "total": 42}),
+        ({"candidates": 4}, {"output": 4, "total": 4}),
+        ({"total": 4}, {"total": 4}),
+        ({"cachedContent": 4}, {"cached": 4}),
+    ],
+)
+def test_tokens_of_an_event_are_counted_whichever_are_reported(usage: dict[str, int], counts: dict[str, int]):
+    wire = {f"{name}TokenCount": count for name, count in usage.items()}
+    made = events.build_record({"id": "e1", "timestamp": 1.0, "usageMetadata": wire})
+    assert json.loads(made.summary)["tokens"] == counts
+    assert made.total_tokens == counts.get("total", 0)
 
 
 def test_usage_that_is_no_object_counts_nothing():
