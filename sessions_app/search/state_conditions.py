@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import F, Q
+from django.db.models import BigIntegerField, F, FloatField, Q, Value
 from django.db.models.lookups import (
     Exact,
     GreaterThan,
@@ -31,7 +31,10 @@ from sessions_app.store.json_sql import (
 )
 
 EXACT_INTEGER = 2**53
-"""Integers beyond this that differ may be equal to a database."""
+"""Numbers from here on may have the mark of others."""
+
+LARGEST_INTEGER = 2**63 - 1
+"""Integers beyond this that differ may be equal to SQLite."""
 
 COMPARE: dict[str, Any] = {
     ">": GreaterThan,
@@ -62,30 +65,33 @@ def mark_condition(term: StateTerm) -> Q:
     if term.path or term.op not in ("=", *COMPARE):
         return Q(mark=ANY)
     mark = _mark_of(term.value)
-    return Q(mark=mark) if term.op == "=" else _mark_range(term.op, mark)
+    if term.op == "=":
+        return Q(mark=mark)
+    is_shared = _is_number(term.value) and _is_long(term.value)
+    return _mark_range(f"{term.op[0]}=" if is_shared else term.op, mark)
 
 
 def is_decided_by_marks(term: StateTerm) -> bool:
     """Return whether every value whose mark satisfies `mark_condition` matches the term."""
     if term.path or term.op in ("~", "!="):
         return False
-    if term.op != "=":
-        return True
     if _is_number(term.value):
         return not _is_long(term.value)
+    if term.op != "=":
+        return True
     mark = _mark_of(term.value)
     return len(mark) <= PREFIX_LENGTH and json_sql.UNKNOWN not in mark
 
 
 def _equal_condition(value: Any, operand: Any) -> Q:
-    if _is_number(operand) and not _is_long(operand):
-        return Q(Exact(JsonNumber(value), float(operand)))
+    if _is_number(operand) and abs(operand) <= LARGEST_INTEGER:
+        return Q(Exact(JsonNumber(value), _operand(operand)))
     return Q(Exact(value, scopes.dumps(operand)))
 
 
 def _order_condition(value: Any, op: str, operand: Any) -> Q:
     if _is_number(operand):
-        return Q(COMPARE[op](JsonNumber(value), _float(operand)))
+        return Q(COMPARE[op](JsonNumber(value), _operand(operand)))
     whole = scopes.dumps(operand)
     start = JsonPrefix(value)
     first = whole[:-1][:PREFIX_LENGTH]
@@ -112,9 +118,17 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_long(value: float) -> bool:
-    return isinstance(value, int) and abs(value) > EXACT_INTEGER
+    return abs(value) >= EXACT_INTEGER
+
+
+def _operand(value: float) -> Value:
+    """Return a number for a comparison, as an integer if it is one that every database can hold."""
+    is_whole = isinstance(value, int) or value.is_integer()
+    if is_whole and abs(value) <= LARGEST_INTEGER:
+        return Value(int(value), output_field=BigIntegerField())
+    return Value(_float(value), output_field=FloatField())
 
 
 def _float(value: float) -> float:
-    """Return a number as databases compare it; infinity for an integer that is too large."""
+    """Return a number as a double; infinity for an integer that is too large."""
     return float(str(value))

@@ -68,7 +68,10 @@ class MarkField(models.TextField):  # type: ignore[type-arg]  # generic in the s
 
 
 class JsonNumber(Func):
-    """The number in a JSON text: null for other values, infinite if it exceeds a double."""
+    """The number in a JSON text: null for other values, infinite if it exceeds a double.
+
+    Integers are exact, on SQLite up to 64 bits.
+    """
 
     output_field = FloatField()
 
@@ -76,13 +79,13 @@ class JsonNumber(Func):
         """Return the SQL for SQLite."""
         sql, params = compiler.compile(self.source_expressions[0])
         is_number = f"substr({sql}, 1, 1) IN ('-','0','1','2','3','4','5','6','7','8','9')"
-        return f"(CASE WHEN {is_number} THEN CAST({sql} AS REAL) END)", (*params, *params)
+        return f"(CASE WHEN {is_number} THEN CAST({sql} AS NUMERIC) END)", (*params, *params)
 
     def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
         """Return the SQL for PostgreSQL, whose cast raises an error on overflow."""
         sql, params = compiler.compile(self.source_expressions[0])
         cases = (
-            f"WHEN {sql} ~ '^-?[0-9]{{1,255}}([.eE]|$)' THEN CAST({sql} AS double precision)"
+            f"WHEN {sql} ~ '^-?[0-9]{{1,255}}([.eE]|$)' THEN CAST({sql} AS numeric)"
             f" WHEN {sql} ~ '^[0-9]' THEN 'Infinity' WHEN {sql} ~ '^-[0-9]' THEN '-Infinity'"
         )
         return f"(CASE {cases} END)", tuple(params) * 4

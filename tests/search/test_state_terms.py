@@ -69,6 +69,41 @@ def sessions(db: None) -> None:
     Story("without", user="without", app="without")
 
 
+IDS = {
+    "before": 107505301260286110,
+    "id": 107505301260286111,
+    "after": 107505301260286112,
+    "round": 10**17,
+    "round+1": 10**17 + 1,
+    "power": 2**53,
+    "power+1": 2**53 + 1,
+    "minus": -(2**60),
+    "minus-1": -(2**60) - 1,
+}
+
+
+@pytest.mark.parametrize("when", ["", " ever"])
+def test_large_integers_compare_exactly(find: Find, when: str):
+    for name, value in IDS.items():
+        Story(name, {"k": value, "box": {"id": value}})
+    large = [name for name, value in IDS.items() if value > 10**17]
+    for term, expected in {
+        f"> {IDS['before']}": ["id", "after"],
+        f">= {IDS['id']}": ["id", "after"],
+        f"< {IDS['id']}": [name for name in IDS if name not in {"id", "after"}],
+        f"<= {IDS['id']}": [name for name in IDS if name != "after"],
+        f"= {IDS['id']}": ["id"],
+        f"> {2**53}": [*large, "round", "power+1"],
+        "> 1e17": large,
+        "= 1e17": ["round"],
+        f"< {-(2**60)}": ["minus-1"],
+        f">= {-(2**60)}": [name for name in IDS if name != "minus-1"],
+        "< 1.5": ["minus", "minus-1"],
+    }.items():
+        assert find(f"k {term}{when}") == sorted(expected), term
+        assert find(f"box->id {term}{when}") == sorted(expected), term
+
+
 @pytest.mark.usefixtures("sessions")
 @pytest.mark.parametrize("prefix", ["", "user:", "app:"])
 def test_values_compare_by_their_type(find: Find, prefix: str):
