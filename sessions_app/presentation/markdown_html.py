@@ -1,15 +1,21 @@
 """Render Markdown of agents and users as safe HTML, without embedded markup or images.
 
+No character of a text is lost: backslashes stay, addresses in the text are no markup, and what cannot be opened from
+here (`sandbox:`, relative addresses) is named beside its label.
+
 Rendering takes milliseconds for any text. Some Markdown rules scan to the end of a paragraph from each character, so a
 parse that takes more steps than ordinary prose is aborted, and the text is shown unrendered.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, MutableMapping, Sequence
 from functools import cache
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from unicodedata import east_asian_width
+from urllib.parse import unquote, urlsplit
 
 import nh3
 from django.utils.html import escape
@@ -21,6 +27,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.renderer import RendererHTML
     from markdown_it.rules_block import StateBlock
+    from markdown_it.rules_core import StateCore
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
 
@@ -129,10 +136,76 @@ def _image_as_link(
 ) -> str:
     token = tokens[index]
     source = str(token.attrs.get("src", ""))
-    label = renderer.renderInlineAsText(token.children or [], options, env) or source
-    if urlsplit(source).scheme not in SCHEMES:
-        return escape(label)
-    return f'<a href="{escape(source)}">{escape(label)}</a>'
+    label = renderer.renderInlineAsText(token.children or [], options, env)
+    if not _can_be_opened(source):
+        return f"{escape(label)}{_named_target(source)}"
+    return f'<a href="{escape(source)}">{escape(label or source)}</a>'
+
+
+def _open_link(
+    renderer: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: MutableMapping[str, Any]
+) -> str:
+    target = str(tokens[index].attrs.get("href", ""))
+    is_link = _can_be_opened(target)
+    env.setdefault("targets", []).append("" if is_link else target)
+    return str(renderer.renderToken(tokens, index, options, env)) if is_link else ""
+
+
+def _close_link(
+    renderer: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: MutableMapping[str, Any]
+) -> str:
+    target = env["targets"].pop()
+    return _named_target(target) if target else "</a>"
+
+
+def _can_be_opened(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return False
+    return parts.scheme in SCHEMES and "%" not in parts.netloc  # an escape is in no name of a host
+
+
+def _named_target(address: str) -> str:
+    return f" ({escape(unquote(address))})" if address else ""
+
+
+def _keep_backslashes(state: StateCore) -> None:
+    """Show escaped characters with their backslash: it may be that of a path or a formula."""
+    for token in _iter_tokens(state.tokens):
+        if token.type == "text_special" and token.info == "escape":
+            token.content = token.markup
+
+
+_ADDRESS = re.compile(r"://[^\s<>\[\]`\"]+")
+
+
+def _address(state: StateInline, silent: bool) -> bool:
+    """Take an address in the text as text, from its colon on: its `*` and `_` are no markup."""
+    if not state.src.startswith("://", state.pos) or not state.src.endswith(("http", "https"), 0, state.pos):
+        return False
+    match = _ADDRESS.match(state.src, state.pos, state.posMax)
+    text = match[0].rstrip("*_~.,:;!?')}") if match else ""
+    if not silent:
+        state.pending += text
+    state.pos += len(text)
+    return bool(text)
+
+
+def _open_beside_wide_characters(state: StateInline) -> None:
+    """Let `*` beside Chinese, Japanese or Korean open and close emphasis, whatever punctuation is on its other side.
+
+    CommonMark's rule needs spaces between words, which these scripts lack.
+    """
+    stars = {mark.token: mark for mark in state.delimiters if mark.marker == ord("*")}
+    for _, run in groupby(enumerate(stars), key=lambda pair: pair[1] - pair[0]):
+        places = [place for _, place in run]
+        before = state.tokens[places[0] - 1].content[-1:] if places[0] else ""
+        after = "".join(token.content for token in state.tokens[places[-1] + 1 : places[-1] + 2])[:1]
+        if any(char and east_asian_width(char) in "WF" for char in (before, after)):
+            for place in places:
+                stars[place].open = stars[place].open or bool(after.strip())
+                stars[place].close = stars[place].close or bool(before.strip())
 
 
 _ALTERNATIVES = ["paragraph", "reference", "blockquote", "list"]
@@ -145,6 +218,11 @@ def _parser() -> MarkdownIt:
 
     parser = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable(["table", "strikethrough"])
     parser.add_render_rule("image", _image_as_link)
+    parser.add_render_rule("link_open", _open_link)
+    parser.add_render_rule("link_close", _close_link)
+    parser.core.ruler.before("text_join", "backslashes", _keep_backslashes)
     parser.block.ruler.before("table", "count", _count_block, {"alt": _ALTERNATIVES})
     parser.inline.ruler.before("text", "count", _count_inline)
+    parser.inline.ruler.after("count", "address", _address)
+    parser.inline.ruler2.before("balance_pairs", "wide", _open_beside_wide_characters)
     return parser

@@ -54,6 +54,74 @@ def test_hostile_markdown_is_inert(hostile: str):
         assert set(link.attrs) <= {"href", "title", "rel"}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"C:\dir\*.txt and D:\_a_\!b",
+        r"\(a^2\) and \[x_1\]",
+        r"\\server\share",
+        r"1\. not a list",
+        "https://x.example/a*b*c and http://x.example/_y_?*",
+        "see (https://x.example/a_b_c), or 'https://x.example/*.txt'.",
+    ],
+)
+def test_no_character_of_a_text_is_lost(text: str):
+    page = parse(render_markdown(text))
+    assert page.text == text
+    assert {element.tag for element in page} == {"p"}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("[the file](sandbox:/mnt/data/a%20b.csv)", "the file (sandbox:/mnt/data/a b.csv)"),
+        ("![plot](artifact:plot.png)", "plot (artifact:plot.png)"),
+        ("![](artifact:plot.png)", " (artifact:plot.png)"),
+        ("[guide](docs/guide.md)", "guide (docs/guide.md)"),
+        ("[home](/sessions/)", "home (/sessions/)"),
+        ("[x](//evil.example/y)", "x (//evil.example/y)"),
+        ("[up](#top)", "up (#top)"),
+        ("![a](http://[x)", "a (http://[x)"),
+        ("[**bold** name](gs://bucket/x)", "bold name (gs://bucket/x)"),
+    ],
+)
+def test_target_that_cannot_be_opened_is_named(text: str, shown: str):
+    page = parse(render_markdown(text))
+    assert page.text.strip() == shown.strip()
+    assert not page.all("a")
+
+
+@pytest.mark.parametrize(
+    ("text", "bold"),
+    [
+        ("**「重要」**の話", ["「重要」"]),
+        ("これは**「重要」**です。", ["「重要」"]),
+        ("请看**“说明”**。然后**（注意）**再试", ["“说明”", "（注意）"]),
+        ("한국어**(중요)**입니다", ["(중요)"]),
+        ("値は**10%**です", ["10%"]),
+        ("**a** b **c**", ["a", "c"]),
+        ("2 ** 3 ** 4", []),
+        ("中 ** 文 ** 字", []),
+        ("a**(b)**c", []),
+    ],
+)
+def test_emphasis_needs_no_spaces_beside_wide_characters(text: str, bold: list[str]):
+    assert [element.text for element in parse(render_markdown(text)).all("strong")] == bold
+
+
+def test_address_ends_where_markup_does():
+    page = parse(
+        render_markdown(
+            "**https://x.example/a** *see http://x.example/b_c* [https://x.example](https://y.example)"
+        )
+    )
+    assert (page.one("strong").text, page.one("em").text) == (
+        "https://x.example/a",
+        "see http://x.example/b_c",
+    )
+    assert page.one("a").attrs["href"] == "https://y.example"
+
+
 def test_an_image_is_a_link_and_loads_nothing():
     page = parse(render_markdown("![a *plan*](https://e.example/p.png)"))
     assert not page.all("img")

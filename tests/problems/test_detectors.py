@@ -25,6 +25,7 @@ from google.genai import errors, types
 
 from sessions_app.models import LogRecord
 from sessions_app.problems.problem_queries import ShownProblem
+from sessions_app.problems.registry import detector_of
 from tests.fake_models import ScriptedModel, call
 from tests.problems.agent_runs import codes_of, converse, find_problems
 
@@ -370,6 +371,16 @@ async def test_missing_instruction_key(store):
     [problem] = await find_problems(await converse("Hi.", instruction="You serve {customer}."))
     assert problem.code == "missing-key"
     assert problem.text.startswith("customer has no value")
+
+
+async def test_remedy_for_literal_braces_names_their_escape(store):
+    [problem] = await find_problems(await converse("Hi.", instruction="Answer as {{literal}}."))
+    assert problem.code == "missing-key"
+    assert r"write `\{`" in detector_of("missing-key").remedy
+
+
+async def test_escaped_braces_in_an_instruction_are_no_problem(store):
+    assert await find_problems(await converse("Hi.", instruction=r"Answer as \{{literal}}.")) == []
 
 
 async def test_temp_key_of_an_earlier_invocation(store):

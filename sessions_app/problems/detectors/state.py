@@ -74,7 +74,9 @@ def temp_read_later(evidence: Evidence) -> Iterator[Problem]:
     "Missing state key",
     severity=Severity.ERROR,
     remedy="Set the key before the agent runs (initial state, a callback, an earlier agent's `output_key`), or write"
-    " `{key?}` in the instruction, which inserts nothing for a missing key.",
+    " `{key?}` in the instruction, which inserts nothing for a missing key. If the braces are meant literally"
+    " (`{{literal}}`), write `\\{`, which the model gets with the backslash, or return the text from a function as"
+    " `instruction`.",
 )
 def missing_key(evidence: Evidence) -> Iterator[Problem]:
     """Find failures because of a missing key that an instruction or code names."""
