@@ -63,14 +63,18 @@ class MetricVerdict:
         """
         return [
             {**rubric, "reasons": self._reasons(rubric.get("rubric_id")) or [rubric]}
-            for rubric in self.details.get("rubrics") or []
+            for rubric in self._list_rubrics()
         ]
+
+    def _list_rubrics(self) -> list[dict[str, Any]]:
+        """Return the rubrics with a score of None where the file of an imported result has none."""
+        return [{"score": None, **rubric} for rubric in self.details.get("rubrics") or []]
 
     def _reasons(self, rubric_id: str | None) -> list[dict[str, Any]]:
         return [
             {**rubric, "turn": (verdict.result.invocation or 0) + 1}
             for verdict in self.of_turns
-            for rubric in verdict.details.get("rubrics") or []
+            for rubric in verdict._list_rubrics()
             if rubric.get("rubric_id") == rubric_id
         ]
 

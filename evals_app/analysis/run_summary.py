@@ -37,7 +37,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Reason:
-    """Reason why a metric did not run, and the number of attempts."""
+    """Reason why a metric gave no verdict, and the number of attempts."""
 
     metric: str
     text: str
@@ -202,7 +202,7 @@ def _judges(run: EvalRun) -> dict[str, dict[str, int]]:
 
 
 def _reasons(run: EvalRun) -> list[Reason]:
-    """Return the most frequent reasons why metrics did not run."""
+    """Return the most frequent reasons why metrics gave no verdict."""
     unrun = MetricResult.objects.filter(
         attempt__run=run, invocation=None, status=MetricResult.Status.NOT_EVALUATED
     )

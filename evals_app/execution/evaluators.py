@@ -141,8 +141,7 @@ def evaluator_of(metric: EvalMetric) -> Evaluator:
         raise MetricUnavailable(
             f"There is no metric {metric.metric_name!r}: is the package installed that adds it?"
         )
-    factory = cast(Any, evaluator_class(metric.metric_name))
-    return cast(Evaluator, factory(eval_metric=metric))
+    return _adk.make_evaluator(evaluator_class(metric.metric_name), metric)
 
 
 def _first_problem(error: ValidationError) -> str:

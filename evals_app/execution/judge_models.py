@@ -15,6 +15,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 
 from evals_app.execution import _adk
+from evals_app.execution.judge_verdicts import quote_judge
 from evals_app.execution.model_retry import RetriedCall, Retries
 from evals_app.runs.writes.outcomes import Failure
 from sessions_app.events.token_counts import count_tokens
@@ -25,7 +26,6 @@ Tokens = dict[str, int]
 
 MAX_ANSWERS = 20
 MAX_ANSWER_LENGTH = 2000
-EXCERPT_LENGTH = 80
 
 
 @dataclass
@@ -45,6 +45,8 @@ class ModelLog:
 
     def listen(self, asker: object) -> None:
         """Wrap the model of an evaluator or a simulator; one without a model is not changed."""
+        if isinstance(asker, _adk.SentenceEvaluator):
+            asker.replies = self.answers
         _adk.replace_model(asker, lambda model: LoggedModel(model=model.model, inner=model, log=self))
 
     @property
@@ -59,11 +61,7 @@ class ModelLog:
             return f"The judge could not be asked: {self.errors[-1]}"
         if not self.answers:
             return ""
-        answer = " ".join(self.answers[-1].split())
-        excerpt = (
-            f"“{answer[:EXCERPT_LENGTH]}{'…' * (len(answer) > EXCERPT_LENGTH)}”" if answer else "nothing"
-        )
-        return f"No verdict: the judge's answer cannot be read. It said {excerpt}."
+        return f"No verdict: the judge's answer cannot be read. {quote_judge(self.answers[-1])}"
 
     def note_error(self, error: Exception) -> Exception:
         """Add an error, and return it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +19,7 @@ from pydantic import BaseModel
 from evals_app.execution.evaluators import MetricUnavailable, evaluator_of
 from evals_app.execution.judge_logs import collect_warnings
 from evals_app.execution.judge_models import ModelLog, Tokens, sum_tokens
+from evals_app.execution.judge_verdicts import excerpt
 from evals_app.execution.model_retry import Retries
 from evals_app.metrics.catalog import ADK_METRICS, INCLUDE_NESTED, own_metrics
 from evals_app.metrics.criterion_options import value_of
@@ -27,12 +29,10 @@ from evals_app.metrics.own import BadOutcome, MetricInput, MetricOutcome, OwnMet
 from evals_app.models import EvalAttempt, MetricResult
 from evals_app.runs.writes.outcomes import Failure, Score
 from sessions_app.events.call_pairing import name_occurrences
+from sessions_app.presentation.name_lists import join_names
 
 WHOLE_CONVERSATION = frozenset({"rubric_based_multi_turn_trajectory_quality_v1"})
 """Metrics that judge only the last turn and leave earlier turns without a verdict on purpose."""
-
-COUNTS_MISSING_VERDICTS = frozenset({"per_turn_user_simulator_quality_v1"})
-"""Metrics that count a turn without a verdict as bad, although the judge is at fault."""
 
 REASON_LENGTH = 2000
 NO_VERDICT = "No verdict: the judge gave no answer that can be read."
@@ -256,9 +256,8 @@ def _convert_result(
     texts = _rubric_texts(metric, actual)
     turns = result.per_invocation_results
     aligned = len(turns) == len(actual)
-    why = _cut_reason(" ".join(dict.fromkeys(warnings))) or log.unreadable_reason or NO_VERDICT
-    missing_verdict = why if actual else NO_TURNS
-    status, reason = _overall_verdict(metric, result, case, actual, missing_verdict)
+    notes = _cut_reason(" ".join(dict.fromkeys(warnings)))
+    status, reason = _overall_verdict(metric, result, case, actual, notes, log)
     if turns and not aligned and not reason:
         reason = (
             f"The metric gave {len(turns)} results for {len(actual)} turns; only the overall one is shown."
@@ -272,28 +271,78 @@ def _convert_result(
     if log.answers:
         details["judge_answers"] = log.excerpts
     name = metric.metric_name
-    overall = Score(position, name, None, result.overall_score, metric.threshold, status, reason, details)
+    score = _known_score(status, result.overall_eval_status, result.overall_score)
+    overall = Score(position, name, None, score, metric.threshold, status, reason, details)
     if not aligned:
         return [overall]
     return [overall, *(_turn_score(position, metric, index, turn, texts) for index, turn in enumerate(turns))]
 
 
 def _overall_verdict(
-    metric: EvalMetric, result: EvaluationResult, case: EvalCase, actual: Sequence[Invocation], why: str
+    metric: EvalMetric,
+    result: EvaluationResult,
+    case: EvalCase,
+    actual: Sequence[Invocation],
+    notes: str,
+    log: ModelLog,
 ) -> tuple[str, str]:
-    """Return status and reason. A pass that omits turns without a verdict is not evaluated."""
+    """Return status and reason. A verdict that missing verdicts of the judge may change is not evaluated."""
     status = MetricResult.Status[result.overall_eval_status.name]
-    if status == MetricResult.Status.NOT_EVALUATED:
-        return status, why
-    passes = status == MetricResult.Status.PASSED
-    if passes and result.overall_score is None:
+    if status == MetricResult.Status.PASSED and result.overall_score is None:
         return MetricResult.Status.NOT_EVALUATED, NO_SCORE
-    if (passes or metric.metric_name in COUNTS_MISSING_VERDICTS) and (
-        missing := _turns_without_verdict(metric, result, actual)
-    ):
-        turns = ", ".join(str(turn + 1) for turn in missing)
-        return MetricResult.Status.NOT_EVALUATED, f"Turn {turns} could not be judged. {why}"
+    if status == MetricResult.Status.INFORMATIONAL:
+        return status, ""
+    unjudged = _turns_without_verdict(metric, result, actual)
+    missing = " ".join(filter(None, (_describe_missing(turn) for turn in unjudged.values())))
+    why = " ".join(filter(None, (missing, notes))) or log.unreadable_reason or _no_verdict(metric)
+    if status == MetricResult.Status.NOT_EVALUATED and not missing:
+        return status, why if actual else NO_TURNS
+    if unjudged:
+        numbers = ", ".join(str(turn + 1) for turn in unjudged)
+        reason = f"Turn {numbers} could not be judged. {why}"[:REASON_LENGTH]
+        judged = [turn for turn in result.per_invocation_results if not _is_omitted(metric, turn)]
+        return _final_status(metric, status, judged), reason
     return status, _explain_missing_answers(metric, case)
+
+
+def _no_verdict(metric: EvalMetric) -> str:
+    return f"{metric.custom_function_path} gave no verdict." if metric.custom_function_path else NO_VERDICT
+
+
+def _final_status(metric: EvalMetric, status: str, turns: Sequence[PerInvocationResult]) -> str:
+    """Return the status of turns of which some verdicts are missing.
+
+    A failure stands if it is one whatever the missing verdicts are; a function of one's own knows itself when it fails.
+    """
+    if status != MetricResult.Status.FAILED:
+        return MetricResult.Status.NOT_EVALUATED
+    known = ADK_METRICS.get(metric.metric_name)
+    if metric.custom_function_path or known is None or known.high is None:
+        return status
+    verdicts = [verdict for turn in turns for verdict in _list_verdicts(turn)]
+    best = sum(known.high if verdict is None else verdict for verdict in verdicts) / len(verdicts)
+    return MetricResult.Status.NOT_EVALUATED if best >= (metric.threshold or 0.0) else status
+
+
+def _list_verdicts(turn: PerInvocationResult) -> list[float | None]:
+    """Return the verdicts of a turn, on each rubric or sentence or on the whole; None: the judge gave none."""
+    return [rubric.score for rubric in turn.rubric_scores or ()] or [turn.score]
+
+
+def _describe_missing(turn: PerInvocationResult) -> str:
+    """Return on which rubrics or sentences of a turn the judge gave no verdict, and what it said instead."""
+    by_rationale: dict[str, list[str]] = defaultdict(list)
+    for rubric in turn.rubric_scores or ():
+        if rubric.score is None:
+            by_rationale[rubric.rationale or ""].append(f"“{excerpt(rubric.rubric_id)}”")
+    return " ".join(
+        f"No verdict on {join_names(names)}. {rationale}".strip() for rationale, names in by_rationale.items()
+    )
+
+
+def _known_score(status: str, adk_status: EvalStatus, score: float | None) -> float | None:
+    """Return a score; None if it omits missing verdicts."""
+    return score if status == MetricResult.Status[adk_status.name] else None
 
 
 def _explain_missing_answers(metric: EvalMetric, case: EvalCase) -> str:
@@ -310,15 +359,28 @@ def _explain_missing_answers(metric: EvalMetric, case: EvalCase) -> str:
 
 def _turns_without_verdict(
     metric: EvalMetric, result: EvaluationResult, actual: Sequence[Invocation]
-) -> list[int]:
-    """Return the turns that lack a verdict; a turn without an answer needs none."""
-    if metric.metric_name in WHOLE_CONVERSATION:
-        return []
-    return [
-        index
+) -> dict[int, PerInvocationResult]:
+    """Return the turns that lack verdicts by their place; a turn without an answer needs none."""
+    return {
+        index: turn
         for index, (turn, invocation) in enumerate(zip(result.per_invocation_results, actual, strict=False))
-        if turn.eval_status == EvalStatus.NOT_EVALUATED and _has_text(invocation.final_response)
-    ]
+        if _lacks_verdict(turn)
+        or (
+            turn.eval_status == EvalStatus.NOT_EVALUATED
+            and not _is_omitted(metric, turn)
+            and _has_text(invocation.final_response)
+        )
+    }
+
+
+def _lacks_verdict(turn: PerInvocationResult) -> bool:
+    """Tell whether a turn has a rubric or sentence without a verdict."""
+    return any(rubric.score is None for rubric in turn.rubric_scores or ())
+
+
+def _is_omitted(metric: EvalMetric, turn: PerInvocationResult) -> bool:
+    """Tell whether a metric of whole conversations judges a turn with a later one."""
+    return metric.metric_name in WHOLE_CONVERSATION and not turn.rubric_scores
 
 
 def _has_text(content: Content | None) -> bool:
@@ -329,8 +391,11 @@ def _turn_score(
     position: int, metric: EvalMetric, index: int, turn: PerInvocationResult, texts: dict[str, str]
 ) -> Score:
     details = _details(turn.rubric_scores, texts, turn.token_usage_details, turn.duration_details)
-    status = MetricResult.Status[turn.eval_status.name]
-    return Score(position, metric.metric_name, index, turn.score, metric.threshold, status, details=details)
+    status: str = MetricResult.Status[turn.eval_status.name]
+    if _lacks_verdict(turn):
+        status = _final_status(metric, status, [turn])
+    score = _known_score(status, turn.eval_status, turn.score)
+    return Score(position, metric.metric_name, index, score, metric.threshold, status, details=details)
 
 
 def _not_evaluated(position: int, metric: EvalMetric, reason: str) -> Score:
@@ -376,7 +441,7 @@ def _details(
     details: dict[str, Any] = {}
     if rubric_scores:
         details["rubrics"] = [
-            {"text": texts.get(score.rubric_id, ""), **score.model_dump(exclude_none=True)}
+            {"text": texts.get(score.rubric_id, ""), "score": None, **score.model_dump(exclude_none=True)}
             for score in rubric_scores
         ]
     for part in filter(None, measured):

@@ -1,7 +1,7 @@
 """Causes of attempts that did not pass, as short texts that are equal for attempts with the same cause. Pure.
 
 The first of these: an error; the first unexpected tool call; the cause that one of DevUI's own metrics names; the first
-metric that failed, or could not run.
+metric that failed, or gave no verdict.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _why_incomplete(overall: Sequence[MetricSummary]) -> str:
     if not unrun:
         return "nothing judged it"
     reason = _CHANGING.sub("…", _first_line(unrun[0].reason))
-    return f"{label_of(unrun[0].metric)} did not run: {reason}".rstrip(": ")
+    return f"{label_of(unrun[0].metric)} gave no verdict: {reason}".rstrip(": ")
 
 
 def first_divergence(expected: Expectation, actual: Sequence[Json], details: Json) -> CallPair | None:

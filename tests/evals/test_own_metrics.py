@@ -135,7 +135,7 @@ async def test_plugin_without_a_score_never_passes(score, reason, install_plugin
     attempt, results = await results_of(run, "bad_metric")
     assert (attempt.status, results[None].status) == (EvalAttempt.Status.INCOMPLETE, "not_evaluated")
     assert results[None].reason.startswith(f"The metric of bad_plugin {reason}")
-    assert attempt.cause.startswith("bad metric did not run")
+    assert attempt.cause.startswith("bad metric gave no verdict")
 
 
 async def test_metric_that_cannot_tell_where_it_applies_is_an_error(install_plugin, play):

@@ -80,7 +80,7 @@ def test_a_metric_that_could_not_run_and_a_state_that_differs_are_causes():
     )
     assert causes_of(run) == {
         "state": "state user:n: not as expected",
-        "unrun": "safety did not run: needs Vertex",
+        "unrun": "safety gave no verdict: needs Vertex",
         "unjudged": "nothing judged it",
     }
 

@@ -102,7 +102,7 @@ async def test_a_judge_of_the_simulated_user_that_talks_nonsense_is_no_bad_user(
     attempt, [overall, *_] = await only(await play(evalset(SCENARIO), answers, config(judge="judge-babbles")))
     assert (attempt.status, overall.status) == (Status.INCOMPLETE, "not_evaluated")
     assert overall.reason.startswith("Turn 2 could not be judged.")
-    assert "It said “I like turtles.”" in overall.reason
+    assert "The judge said “I like turtles.”" in overall.reason
 
 
 async def test_a_fixed_conversation_has_no_simulated_user_to_judge(play):

@@ -20,6 +20,8 @@ APART = "`adk eval` keeps one user's state for all cases of a file; here each at
 RAISES = "an agent that raised: FAILED without scores in `adk eval`, an error with its traceback here"
 UNRUN = "a metric that could not run is passed over by `adk eval`; here its case is incomplete, never passed"
 
+UNREAD = "a rubric or sentence without a verdict is left out by `adk eval`; here its case is incomplete"
+
 
 @dataclass(frozen=True)
 class Job:
@@ -112,6 +114,19 @@ def _generated_jobs(folder: Path) -> Iterator[Job]:
     unrun = {"criteria": {"response_match_score": 0.5, "rubric_based_final_response_quality_v1": judged}}
     fine = _write(folder, "fine.evalset.json", evalset(_text_case("fine", {"say": "fine"}, "fine")))
     yield Job("parrot", fine, unrun, {None: UNRUN})
+    forgetful = {**judged, "judge_model_options": {"judge_model": "forgetful-judge", "num_samples": 1}}
+    rubrics = [
+        {"rubric_id": name, "rubric_content": {"text_property": f"It says “{name}”."}}
+        for name in ("fine", "well")
+    ]
+    unread = {
+        "rubric_based_multi_turn_trajectory_quality_v1": {**forgetful, "rubrics": rubrics},
+        "hallucinations_v1": forgetful,
+    }
+    two = _write(
+        folder, "two.evalset.json", evalset(_text_case("two", {"say": "Fine. Well."}, "Fine. Well."))
+    )
+    yield Job("parrot", two, {"criteria": unread}, {None: UNREAD})
     counts = [_text_case(f"count_{number}", {"count": True}, "number 1") for number in (1, 2, 3)]
     shared = _write(folder, "counts.evalset.json", evalset(*counts, eval_set_id="counts"))
     yield Job("parrot", shared, {"criteria": {"response_match_score": 1.0}}, {None: APART})

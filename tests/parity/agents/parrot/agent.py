@@ -10,9 +10,29 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
+from google.adk.models.registry import LLMRegistry
 from google.genai import types
 
 offline_judge.register()
+
+
+class ForgetfulJudge(offline_judge.OfflineJudge):
+    """Leaves out the last rubric or sentence."""
+
+    model: str = "forgetful-judge"
+
+    @classmethod
+    def supported_models(cls) -> list[str]:
+        """Return the name for `judge_model`."""
+        return ["forgetful-judge"]
+
+    def answer(self, prompt: str) -> str:
+        """Cut the offline judge's answer before its last verdict."""
+        answer = super().answer(prompt)
+        return max((answer.rpartition(start)[0] for start in ("ID: ", "sentence: ")), key=len) or answer
+
+
+LLMRegistry.register(ForgetfulJudge)
 
 
 class Parrot(BaseAgent):
