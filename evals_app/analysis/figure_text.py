@@ -9,7 +9,7 @@ from evals_app.analysis.comparison import Comparison, count_cases
 from evals_app.analysis.score_changes import ScoreChange
 from evals_app.analysis.slices import Slice
 from evals_app.analysis.statistics import format_percent, format_probability
-from evals_app.metrics.score_text import format_score
+from evals_app.metrics.score_text import format_apart, format_score
 from evals_app.models import EvalRun
 
 
@@ -26,7 +26,7 @@ def describe_scores(run: EvalRun, comparison: Comparison | None) -> Mapping[str,
 def _describe_change(change: ScoreChange) -> str:
     verdict = "worse" if change.is_worse else "better" if change.is_better else "no significant change"
     return (
-        f"{format_score(change.before)} → {format_score(change.after)}, {verdict}"
+        f"{format_score(change.before, change.after)} → {format_score(change.after, change.before)}, {verdict}"
         f" (mean of {count_cases(change.cases)}, {format_probability(change.probability)})"
     )
 
@@ -46,11 +46,16 @@ def _list_amounts(summary: run_summary.Summary, currency: str) -> Iterator[str]:
         yield f"p95 {summary.latency.p95:,.2f} s"
 
 
-def format_amount(name: str, value: float, currency: str) -> str:
-    """Return an amount with its unit. `name` ends with `cost` or `tokens`; any other amount is in seconds."""
-    if name.endswith("cost"):
-        return f"{value:,.4g} {currency}"
-    return f"{value:,.0f} tokens" if name.endswith("tokens") else f"{value:,.4g} s"
+def format_amount(name: str, value: float, currency: str, beside: float | None = None) -> str:
+    """Return an amount with its unit. `name` ends with `cost` or `tokens`; any other amount is in seconds.
+
+    Args:
+        beside: the amount that it is compared with: there are enough digits to tell both apart.
+    """
+    if name.endswith("tokens"):
+        return f"{format_apart(value, beside, lambda number, digits: f'{number:,.{digits}f}', 0)} tokens"
+    text = format_apart(value, beside, lambda number, digits: f"{number:,.{digits}g}", 4)
+    return f"{text} {currency if name.endswith('cost') else 's'}"
 
 
 def describe_slice(tagged: Slice) -> str:

@@ -115,7 +115,8 @@ def _validate_settings(kind: type[Settings], values: Mapping[str, Any]) -> Setti
 def describe_score_falls(scores: Sequence[ScoreChange], settings: GateSettings) -> list[str]:
     """Return a sentence for each metric whose scores provably fell by more than its tolerance."""
     return [
-        f"{change.metric} fell from {format_score(change.before)} to {format_score(change.after)}"
+        f"{change.metric} fell from {format_score(change.before, change.after)}"
+        f" to {format_score(change.after, change.before)}"
         f" over {count_cases(change.cases)} ({format_probability(change.probability)}),"
         f" more than the tolerance of {tolerance:g}."
         for change in scores
@@ -145,7 +146,8 @@ def _run_excesses(run: EvalRun, settings: GateSettings) -> Iterator[str]:
     for name, subject, value in figures:
         limit = getattr(settings, name)
         if limit is not None and value is not None and value > limit:
-            amount, maximum = (format_amount(name, number, usage.currency) for number in (value, limit))
+            amount = format_amount(name, value, usage.currency, beside=limit)
+            maximum = format_amount(name, limit, usage.currency, beside=value)
             yield f"The {subject} is {amount}, more than {maximum} ({option_name(name)})."
 
 
@@ -172,10 +174,13 @@ def _case_excesses(run: EvalRun, settings: GateSettings) -> Iterator[str]:
         excesses = {case: mean for case, mean in means.items() if mean is not None and mean > limit}
         worst = sorted(excesses, key=lambda case: -excesses[case])
         if worst:
-            amounts = [f"{case} {format_amount(name, excesses[case], currency)}" for case in worst]
+            amounts = [
+                f"{case} {format_amount(name, excesses[case], currency, beside=limit)}" for case in worst
+            ]
+            maximum = format_amount(name, limit, currency, beside=excesses[worst[-1]])
             yield (
                 f"The mean {subject} of {count_cases(len(worst))} is more than"
-                f" {format_amount(name, limit, currency)} ({option_name(name)}): {join_names(amounts)}."
+                f" {maximum} ({option_name(name)}): {join_names(amounts)}."
             )
 
 

@@ -2,24 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 FAILED, NOT_EVALUATED = "failed", "not_evaluated"
 """Statuses of a `MetricResult`, for processes without Django."""
 
 
-def format_score(value: float | None) -> str:
-    """Return a score with up to three decimals; an en dash for None."""
-    return "–" if value is None else f"{value:.3f}".rstrip("0").rstrip(".")
+DECIMALS = 3
+MAX_DIGITS = 17
+"""Digits that tell any two floats near 1 apart."""
+
+
+def format_apart(value: float, beside: float | None, write: Callable[[float, int], str], digits: int) -> str:
+    """Return a number with as many digits as tell it from the number that it is compared with.
+
+    Args:
+        beside: the other number; None: there is none.
+        write: formats a number with a number of digits.
+        digits: how many there are at least.
+    """
+    for count in range(digits, MAX_DIGITS + 1):
+        text = write(value, count)
+        if beside is None or value == beside or text != write(beside, count):
+            return text
+    return repr(value)
+
+
+def format_score(value: float | None, beside: float | None = None) -> str:
+    """Return a score with up to three decimals, or with more to tell it from another; an en dash for None."""
+    return "–" if value is None else format_apart(value, beside, _write_decimals, DECIMALS)
+
+
+def _write_decimals(value: float, decimals: int) -> str:
+    return f"{round(value, decimals) + 0.0:.{decimals}f}".rstrip("0").rstrip(".")  # + 0.0: -0 is 0
 
 
 def describe_score(score: Any) -> str:
     """Return a metric's score and its threshold in one line, or why there is no score.
 
+    A function of one's own may give a status that its score and threshold do not explain: no relation is shown then.
+
     Args:
         score: an object with `metric`, `status`, `score`, `threshold` and `reason`.
     """
+    reason = " ".join(score.reason.split())
     if score.status == NOT_EVALUATED:
-        return f"{score.metric}: {' '.join(score.reason.split())}"
-    sign = "<" if score.status == FAILED else "≥"
-    return f"{score.metric} {format_score(score.score)} {sign} {format_score(score.threshold)}"
+        return f"{score.metric}: {reason}"
+    has_failed = score.status == FAILED
+    value, threshold = score.score, score.threshold
+    value_text, threshold_text = format_score(value, threshold), format_score(threshold, value)
+    if value is not None and threshold is not None and (value < threshold) == has_failed:
+        text = f"{score.metric} {value_text} {'<' if has_failed else '≥'} {threshold_text}"
+    else:
+        status = "failed" if has_failed else "passed"
+        text = f"{score.metric} {status} ({value_text}; threshold {threshold_text})"
+    return f"{text}: {reason}" if has_failed and reason else text

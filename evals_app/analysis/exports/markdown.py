@@ -172,7 +172,8 @@ def _list_amounts(result: GateResult) -> Iterator[str]:
     yield f"In all: {describe_amounts(run, currency)}."
     for amount in result.comparison.amounts if result.comparison else ():
         if amount.before is not None and amount.after is not None:
-            values = (format_amount(amount.name, value, currency) for value in (amount.before, amount.after))
+            sides = ((amount.before, amount.after), (amount.after, amount.before))
+            values = (format_amount(amount.name, value, currency, beside) for value, beside in sides)
             percents = f", {amount.ratio - 1:+.0%}" if amount.ratio is not None else ""
             mean = f"mean of {count_cases(amount.cases)}{percents}"
             yield f"- {amount.name} of an attempt: {' → '.join(values)} ({mean})"
