@@ -29,9 +29,10 @@ from sessions_app.presentation.text_diff import DiffPiece
 from sessions_app.presentation.value_diff import DiffLine
 from sessions_app.state import history
 
+MODEL_CALLS = "inference_call_count_v1"
 REPORTED_AS = {
     "tool_call_count_v1": "tool calls per turn",
-    "inference_call_count_v1": "model calls per turn",
+    MODEL_CALLS: "model calls per turn",
     "token_usage_v1": "tokens per turn",
     "invocation_duration_v1": "seconds per turn",
 }
@@ -171,6 +172,13 @@ class Detail:
     currency: str = prices.DEFAULT_CURRENCY
     replayed: ReplayComparison | None = None
     tries: TriesInRuns | None = None
+
+    @property
+    def uncounted_calls(self) -> int:
+        """Number of model calls that ADK's metric omits: those of nested agents, and those that report no usage."""
+        made = sum(usage.tokens["calls"] for usage in self.model_usage)
+        by_turn = next((v.of_turns for v in self.reported if v.result.metric == MODEL_CALLS), ())
+        return made - round(sum(turn.result.score or 0 for turn in by_turn)) if by_turn else 0
 
     @property
     def checks_wrong(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import unicodedata
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from google.adk.evaluation.eval_case import EvalCase, IntermediateData, Invocati
 from google.adk.evaluation.eval_metrics import EvalMetric, EvalStatus
 from google.adk.evaluation.eval_rubrics import Rubric
 from google.adk.evaluation.evaluator import EvaluationResult, PerInvocationResult
-from google.genai.types import Content, FunctionCall
+from google.genai.types import Content, FunctionCall, Part
 from pydantic import BaseModel
 
 from evals_app.execution.evaluators import MetricUnavailable, evaluator_of
@@ -33,6 +34,11 @@ from sessions_app.presentation.name_lists import join_names
 
 WHOLE_CONVERSATION = frozenset({"rubric_based_multi_turn_trajectory_quality_v1"})
 """Metrics that judge only the last turn and leave earlier turns without a verdict on purpose."""
+
+ROUGE = "response_match_score"
+COMPARES_ANSWERS = frozenset({ROUGE, "final_response_match_v2"})
+READS_THOUGHTS = COMPARES_ANSWERS | {"hallucinations_v1", "rubric_based_final_response_quality_v1"}
+"""Metrics of ADK that read the thoughts in an answer like its other text."""
 
 REASON_LENGTH = 2000
 NO_VERDICT = "No verdict: the judge gave no answer that can be read."
@@ -302,11 +308,14 @@ def _overall_verdict(
         reason = f"Turn {numbers} could not be judged. {why}"[:REASON_LENGTH]
         judged = [turn for turn in result.per_invocation_results if not _is_omitted(metric, turn)]
         return _final_status(metric, status, judged), reason
-    return status, _explain_missing_answers(metric, case)
+    return status, _explain_score(metric, case, actual)
 
 
 def _no_verdict(metric: EvalMetric) -> str:
-    return f"{metric.custom_function_path} gave no verdict." if metric.custom_function_path else NO_VERDICT
+    known = ADK_METRICS.get(metric.metric_name)
+    if known and not metric.custom_function_path and _runs_foreign_code(metric):
+        return NO_VERDICT
+    return f"{metric.custom_function_path or 'The metric'} gave no verdict."
 
 
 def _final_status(metric: EvalMetric, status: str, turns: Sequence[PerInvocationResult]) -> str:
@@ -345,16 +354,37 @@ def _known_score(status: str, adk_status: EvalStatus, score: float | None) -> fl
     return score if status == MetricResult.Status[adk_status.name] else None
 
 
-def _explain_missing_answers(metric: EvalMetric, case: EvalCase) -> str:
-    """Return a note on turns without an expected answer: ADK scores them 0."""
-    if metric.metric_name != "response_match_score":
+def _explain_score(metric: EvalMetric, case: EvalCase, actual: Sequence[Invocation]) -> str:
+    """Return notes on answers that a metric of ADK reads in a way that surprises."""
+    if metric.custom_function_path:
         return ""
-    lacking = [
-        str(index + 1)
-        for index, turn in enumerate(case.conversation or [])
-        if not _has_text(turn.final_response)
-    ]
-    return f"No answer is expected in turn {', '.join(lacking)}, which scores 0." if lacking else ""
+    expected, given = ([turn.final_response for turn in turns] for turns in (case.conversation or [], actual))
+    name, notes = metric.metric_name, []
+    if name in READS_THOUGHTS:
+        answers = [*given, *expected] if name in COMPARES_ANSWERS else given
+        if any(part.thought and part.text for answer in answers for part in _list_parts(answer)):
+            notes.append("Thoughts count as part of an answer.")
+    if name == ROUGE:
+        if turns := _list_turns(expected, lambda answer: not _text(answer)):
+            notes.append(f"No answer is expected in turn {turns}, which scores 0.")
+        if turns := _list_turns(expected, _has_only_signs):
+            notes.append(f"The expected answer in turn {turns} has no letter or digit, which scores 0.")
+        elif turns := _list_turns(given, _has_only_signs):
+            notes.append(f"The answer in turn {turns} has no letter or digit, which scores 0.")
+    return " ".join(notes)
+
+
+def _list_turns(answers: Sequence[Content | None], applies: Callable[[Content | None], bool]) -> str:
+    """Return the numbers of the turns to whose answer something applies."""
+    return ", ".join(str(number) for number, answer in enumerate(answers, 1) if applies(answer))
+
+
+def _has_only_signs(content: Content | None) -> bool:
+    """Tell whether a text has nothing that ROUGE compares (`final_response_match_v1._is_word_char`)."""
+    text = unicodedata.normalize("NFKC", _text(content))
+    return bool(text) and not any(
+        sign.isalnum() or unicodedata.category(sign).startswith("M") for sign in text
+    )
 
 
 def _turns_without_verdict(
@@ -384,7 +414,15 @@ def _is_omitted(metric: EvalMetric, turn: PerInvocationResult) -> bool:
 
 
 def _has_text(content: Content | None) -> bool:
-    return any(part.text for part in (content.parts if content else None) or [])
+    return bool(_text(content))
+
+
+def _text(content: Content | None) -> str:
+    return "".join(part.text or "" for part in _list_parts(content))
+
+
+def _list_parts(content: Content | None) -> Sequence[Part]:
+    return (content.parts if content else None) or ()
 
 
 def _turn_score(

@@ -17,9 +17,13 @@ NESTED_CALLS = "nested_calls"
 
 
 def text_of(content: Json | None) -> str:
-    """Return the text of a message as ADK's metrics see it: one part a line, including thoughts."""
+    """Return the text of a message as ADK's metrics see it: one part a line, including thoughts, which are marked."""
     parts = (content or {}).get("parts") or []
-    return "\n".join(part["text"] for part in parts if part.get("text"))
+    return "\n".join(
+        f"[thought] {part['text']}" if part.get("thought") else part["text"]
+        for part in parts
+        if part.get("text")
+    )
 
 
 def user_text(invocation: Json) -> str:

@@ -46,3 +46,18 @@ def divides_by_nothing(eval_metric, actual, expected, scenario):
 
 def passes_without_a_score(eval_metric, actual, expected, scenario):
     return EvaluationResult(overall_eval_status=EvalStatus.PASSED)
+
+
+def abstains(eval_metric, actual, expected, scenario):
+    return EvaluationResult(overall_score=0.5, overall_eval_status=EvalStatus.NOT_EVALUATED)
+
+
+def abstains_on_the_last_turn(eval_metric, actual, expected, scenario):
+    statuses = [*[EvalStatus.PASSED] * (len(actual) - 1), EvalStatus.NOT_EVALUATED]
+    turns = [
+        PerInvocationResult(actual_invocation=invocation, score=1.0, eval_status=status)
+        for invocation, status in zip(actual, statuses, strict=True)
+    ]
+    return EvaluationResult(
+        overall_score=1.0, overall_eval_status=EvalStatus.PASSED, per_invocation_results=turns
+    )

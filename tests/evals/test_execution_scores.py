@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
+from django.template.loader import render_to_string
 from google.adk.evaluation.eval_case import EvalCase, Invocation
 from google.adk.evaluation.eval_config import EvalConfig, get_eval_metrics_from_config
 from google.adk.evaluation.final_response_match_v1 import RougeEvaluator
 from google.adk.evaluation.trajectory_evaluator import TrajectoryEvaluator
+from google.adk.events.event import Event
+from google.genai import types
 
+from evals_app.analysis import attempt_detail
 from evals_app.metrics import catalog
 from evals_app.models import EvalAttempt, MetricResult
 from sessions_app.store import units_of_work
@@ -234,6 +238,11 @@ async def test_custom_metric_decides(play):
         ("divides_by_nothing", "The metric gave nan, which is no score."),
         ("returns_a_number", "returned float, not an EvaluationResult"),
         ("passes_without_a_score", "The metric says that it passed, and gives no score."),
+        ("abstains", "tests.evals.own_metrics.abstains gave no verdict."),
+        (
+            "abstains_on_the_last_turn",
+            "Turn 1 could not be judged. tests.evals.own_metrics.abstains_on_the_last_turn gave no verdict.",
+        ),
     ],
 )
 async def test_broken_custom_metric_reports_its_error(play, function, reason):
@@ -263,3 +272,57 @@ async def test_a_scenario_is_played_by_a_simulated_user(play):
     assert len(json.loads(attempt.actual)) == 1
     assert "no expected conversation" in results["response_match_score", None].reason
     assert attempt.status == EvalAttempt.Status.INCOMPLETE
+
+
+def thinks(ctx, text):
+    parts = [types.Part(text="where is it", thought=True), types.Part(text="Paris")]
+    return Event(author="agent", content=types.Content(role="model", parts=parts))
+
+
+@pytest.mark.parametrize("sign", ["👍", "{}", "€", "+", "…", ":-)"])
+async def test_identical_answers_without_letters_explain_their_score(play, sign):
+    run = await play(evalset(case("a", turn("say it", sign))), lambda ctx, text: sign)
+    _, results = await attempt_of(run)
+    result = results["response_match_score", None]
+    assert (result.score, result.status) == (0, Status.FAILED)
+    assert result.reason == "The expected answer in turn 1 has no letter or digit, which scores 0."
+
+
+@pytest.mark.parametrize("text", ["❤️", "½", "สวัสดี", "Ⅷ", "你好"])
+async def test_what_rouge_compares_is_not_called_signs(play, text):
+    run = await play(evalset(case("a", turn("say it", text))), lambda ctx, said: text)
+    _, results = await attempt_of(run)
+    assert (results["response_match_score", None].score, results["response_match_score", None].reason) == (
+        1,
+        "",
+    )
+
+
+async def test_answer_without_letters_explains_its_score(play):
+    run = await play(evalset(case("a", turn("say it", "yes"))), lambda ctx, text: "👍")
+    _, results = await attempt_of(run)
+    assert (
+        results["response_match_score", None].reason
+        == "The answer in turn 1 has no letter or digit, which scores 0."
+    )
+
+
+async def test_thoughts_that_count_are_marked(play):
+    run = await play(evalset(case("a", turn("where", "Paris"))), thinks)
+    attempt, results = await attempt_of(run)
+    result = results["response_match_score", None]
+    assert (result.score, result.reason) == (0.4, "Thoughts count as part of an answer.")
+    [shown] = await units_of_work.read(lambda: attempt_detail.detail(attempt, whole=False).turns)
+    assert "".join(piece.text for piece in shown.actual) == "[thought] where is it\nParis"
+
+
+async def test_model_calls_that_adk_does_not_count_are_named(play):
+    run = await play(evalset(case("a", turn("where", "Paris"))), agents.talker("Paris"))
+    attempt, results = await attempt_of(run)
+    assert results["inference_call_count_v1", None].score == 0
+    shown = await units_of_work.read(lambda: attempt_detail.detail(attempt, whole=False))
+    assert shown.uncounted_calls == 1
+    page = await units_of_work.read(
+        lambda: render_to_string("devui/evals/attempt_reported_scores.html", {"detail": shown})
+    )
+    assert "1 call not counted" in page
