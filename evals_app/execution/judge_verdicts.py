@@ -9,9 +9,13 @@ from collections.abc import Mapping, Sequence
 EXCERPT_LENGTH = 80
 _SCORES = {"yes": 1.0, "no": 0.0}
 _CLEAR_VERDICT = re.compile(
-    r"""[\s*_`"'(\[]*(yes|no)[*_`"')\]]*\s*(?:$|[.,;:!]|(?<=\s)[(–—-])""", re.IGNORECASE
+    r"""
+    (?:[^\w?]|_)* (yes|no) (?: (?:[^\w?]|_)* $ | [^\w\s.,;:!(–—?/-]* (?:\s*[.,;:!(]|\s[–—-]\s)
+    (?!\W*(?:but|partial|partly|in\ part|mostly|somewhat)) )
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
-"""The word alone, or followed by a sign and an explanation."""
+"""The word alone, or followed by a sign and an explanation that does not take it back."""
 
 
 def is_clear(verdict: str, score: float | None) -> bool:

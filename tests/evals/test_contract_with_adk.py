@@ -15,6 +15,8 @@ from google.adk.evaluation.eval_case import EvalCase
 from google.adk.evaluation.eval_config import EvalConfig
 from google.adk.evaluation.evaluation_generator import EvaluationGenerator
 from google.adk.evaluation.evaluator import Evaluator
+from google.adk.evaluation.hallucinations_v1 import HallucinationsV1Evaluator
+from google.adk.evaluation.rubric_based_evaluator import RubricBasedEvaluator
 from google.adk.evaluation.simulation.llm_backed_user_simulator import LlmBackedUserSimulatorConfig
 from google.adk.evaluation.simulation.user_simulator_provider import UserSimulatorProvider
 
@@ -120,6 +122,18 @@ def test_judge_model_is_where_we_read_it(name):
         evaluator_of(metrics_of(config)[0]), lambda model: requests.append(model.model) or model
     )
     assert requests == ["judge-yes"]
+
+
+@pytest.mark.parametrize(
+    ("cls", "name", "parameters"),
+    [
+        (RubricBasedEvaluator, "_evaluate_single_sample", ["self", "llm_request", "actual", "expected"]),
+        (HallucinationsV1Evaluator, "_get_steps_to_evaluate", ["self", "actual"]),
+        (HallucinationsV1Evaluator, "_evaluate_nl_response", ["self", "nl_response", "context"]),
+    ],
+)
+def test_methods_of_judging_evaluators_accept_our_arguments(cls, name, parameters):
+    assert [*inspect.signature(getattr(cls, name)).parameters] == parameters
 
 
 def test_user_simulator_model_is_where_we_read_it():
