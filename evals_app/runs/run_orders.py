@@ -118,6 +118,30 @@ def choose_cases(evalset: EvalSet, case_ids: Sequence[str]) -> list[tuple[int, s
     return [case for case in cases if not case_ids or case[1] in set(case_ids)]
 
 
+def split_case_ids(evalset: EvalSet, text: str) -> list[str]:
+    """Return the ids that a text names, separated by commas.
+
+    Ids may have commas and outer blanks: the longest one counts. An unknown id is returned without outer blanks.
+    """
+    existing_ids = {case["id"] for case in json.loads(evalset.cases)}
+    longest = 1 + max((case_id.count(",") for case_id in existing_ids), default=0)
+    ids: list[str] = []
+    words = text.split(",")
+    while words:
+        spellings = (
+            (spelling, count)
+            for count in range(min(longest, len(words)), 0, -1)
+            for joined in [",".join(words[:count])]
+            for spelling in (joined, joined.strip())
+        )
+        unknown = (words[0].strip(), 1)
+        case_id, count = next((found for found in spellings if found[0] in existing_ids), unknown)
+        if case_id:
+            ids.append(case_id)
+        words = words[count:]
+    return ids
+
+
 def check_parallelism(number: int) -> None:
     """Require a valid number of attempts at once.
 

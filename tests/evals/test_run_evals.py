@@ -13,7 +13,8 @@ from django.core.management import CommandError
 from evals_app.cli import results
 from evals_app.execution.local_runner import quiet_logging
 from evals_app.management.commands.run_evals import EvalsetArgument
-from evals_app.models import EvalRun
+from evals_app.models import EvalRun, EvalSet
+from evals_app.runs import run_orders
 from sessions_app.models import RuntimeProcess
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.run_evals_command import EXAMPLE_AGENTS, run_evals, usage_error
@@ -218,10 +219,10 @@ def test_file_that_becomes_unwritable_is_reported_and_results_remain(store, tmp_
 @pytest.mark.parametrize(
     ("argument", "name", "cases"),
     [
-        ("smoke", "smoke", ()),
-        ("smoke-test:a,b", "smoke-test", ("a", "b")),
-        ("smoke:a:1, b", "smoke", ("a:1", "b")),
-        ("smoke:", "smoke", ()),
+        ("smoke", "smoke", ""),
+        ("smoke-test:a,b", "smoke-test", "a,b"),
+        ("smoke:a:1, b", "smoke", "a:1, b"),
+        ("smoke:", "smoke", ""),
     ],
 )
 def test_an_evalset_is_named_with_its_cases(argument, name, cases):
@@ -231,7 +232,44 @@ def test_an_evalset_is_named_with_its_cases(argument, name, cases):
 def test_a_path_with_a_colon_is_a_path(tmp_path):
     path = write(tmp_path / "a:b", "c.evalset.json", {})
     assert EvalsetArgument.parse(str(path)) == EvalsetArgument(str(path))
-    assert EvalsetArgument.parse(f"{path}:one") == EvalsetArgument(str(path), ("one",))
+    assert EvalsetArgument.parse(f"{path}:one") == EvalsetArgument(str(path), "one")
+
+
+@pytest.mark.parametrize(
+    ("text", "chosen"),
+    [
+        ("a,b", ["a,b"]),
+        ("a", ["a"]),
+        ("a,b,c", ["a,b", "c"]),
+        ("c,a,b", ["c", "a,b"]),
+        (" c , a", ["c", "a"]),
+        ("  pad ", ["  pad "]),
+        ("pad", ["pad"]),
+        ("c,  pad ,a", ["c", "  pad ", "a"]),
+        ("case,1:case,2", ["case,1:case,2"]),
+        ("x, y", ["x, y"]),
+        ("gone , a,b", ["gone", "a,b"]),
+        (",", [","]),
+        ("c,,a", ["c", "a"]),
+        ("", []),
+    ],
+)
+def test_ids_with_commas_and_blanks_are_chosen(text, chosen):
+    ids = ["a,b", "a", "b", "c", "  pad ", "case,1:case,2", "x, y", ","]
+    row = EvalSet(cases=json.dumps([{"id": case_id} for case_id in ids]))
+    assert run_orders.split_case_ids(row, text) == chosen
+
+
+def test_case_with_a_comma_in_its_id_runs(store, tmp_path):
+    cases = [case(case_id, turn("hi", "hi")) for case_id in ("a,b", " a", "b")]
+    path = write(tmp_path, "commas.evalset.json", evalset(*cases))
+    _, out = run_evals(
+        EXAMPLE_AGENTS / "office", f"{path}:a,b", f"{path}: a", "--metrics", "response_match_score"
+    )
+    assert [json.loads(run.case_ids) for run in EvalRun.objects.order_by("created_at")] == [
+        ["a,b"],
+        [" a"],
+    ], out
 
 
 def test_tracebacks_that_adk_logs_stay_out_of_the_results(monkeypatch, capfd):

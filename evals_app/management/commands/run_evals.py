@@ -35,10 +35,10 @@ from sessions_app.store.schema import ensure_schema
 
 @dataclass(frozen=True)
 class EvalsetArgument:
-    """An EVALSET argument: a file or an id, and its cases (empty: all)."""
+    """An EVALSET argument: a file or an id, and the text that names its cases (empty: all)."""
 
     name: str
-    cases: tuple[str, ...] = ()
+    cases: str = ""
 
     @classmethod
     def parse(cls, argument: str) -> EvalsetArgument:
@@ -48,8 +48,7 @@ class EvalsetArgument:
         colons = [place for place, sign in enumerate(argument) if sign == ":"]
         files = [place for place in colons if Path(argument[:place]).is_file()]
         place = max(files, default=min(colons, default=len(argument)))
-        cases = (case.strip() for case in argument[place + 1 :].split(","))
-        return cls(argument[:place], tuple(case for case in cases if case))
+        return cls(argument[:place], argument[place + 1 :])
 
 
 class Command(EvalsCommand):
@@ -215,16 +214,29 @@ def _create_runs(agents: AgentsFolder, app_name: str, gate: Gate, options: dict[
 
 
 def _evalset_requests(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> list[EvalsetRequest]:
-    requests = [_evalset_request(argument, options) for argument in options["evalsets"]]
+    requests = [
+        _evalset_request(argument, _find_cases(agents, app_name, argument), options)
+        for argument in options["evalsets"]
+    ]
     if options["tags"] is None:
         return requests
     return folder_orders.choose_tagged_cases(agents, app_name, requests, options["tags"])
 
 
-def _evalset_request(argument: EvalsetArgument, options: dict[str, Any]) -> EvalsetRequest:
+def _find_cases(agents: AgentsFolder, app_name: str, argument: EvalsetArgument) -> list[str]:
+    """Return the ids of the cases that an argument names; empty: all."""
+    if not argument.cases:
+        return []
+    evalset = folder_orders.find_evalset(agents, app_name, argument.name)
+    return run_orders.split_case_ids(evalset, argument.cases)
+
+
+def _evalset_request(
+    argument: EvalsetArgument, cases: Sequence[str], options: dict[str, Any]
+) -> EvalsetRequest:
     return EvalsetRequest(
         argument.name,
-        argument.cases,
+        cases,
         metrics=options["metrics"],
         criteria=dict(options["criteria"]),
         config=options["config"],
@@ -333,7 +345,7 @@ def _prepare_gate(agents: AgentsFolder, app_name: str, options: dict[str, Any]) 
     for argument in options["evalsets"]:
         if gate != results.NO_GATE:
             evalset = folder_orders.find_evalset(agents, app_name, argument.name)
-            gate.check(evalset, argument.cases or options["tags"] or ())
+            gate.check(evalset, _find_cases(agents, app_name, argument) or options["tags"] or ())
     return gate
 
 
