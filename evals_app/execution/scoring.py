@@ -155,18 +155,10 @@ def verdict(scores: Iterable[Score]) -> EvalAttempt.Status:
 
 
 def merge_rubrics(case: EvalCase, actual: Sequence[Invocation]) -> None:
-    """Give each actual turn the rubrics of its case and of its expected turn (as ADK's `local_eval_service`).
-
-    Raises:
-        ValueError: two of the rubrics have one id.
-    """
+    """Give each actual turn the rubrics of its case and of its expected turn (as ADK's `local_eval_service`)."""
     for index, invocation in enumerate(actual):
         expected = case.conversation[index] if case.conversation and index < len(case.conversation) else None
         rubrics = [*(case.rubrics or []), *((expected.rubrics if expected else None) or [])]
-        ids = [rubric.rubric_id for rubric in rubrics]
-        for rubric_id in ids:
-            if ids.count(rubric_id) > 1:
-                raise ValueError(f"Turn {index + 1} has two rubrics of the id {rubric_id!r}: rename one.")
         if rubrics:
             invocation.rubrics = rubrics
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from evals_app.files import legacy, plain_yaml, schema
@@ -270,6 +270,7 @@ def _read_content(loaded: LoadedDocument, stem: str) -> EvalSetContent | None:
             evalset.eval_cases,
             kind,
             "evalset",
+            [f"ADK does not use the field {name!r} of the file." for name in evalset.model_extra or ()],
         )
     if not isinstance(document, list):
         return None
@@ -299,5 +300,17 @@ def _warnings(content: EvalSetContent) -> Iterator[str]:
                 f"Case {case.eval_id!r}: session_input.app_name is empty. ADK refuses to run it, unless the agent is an"
                 " App."
             )
-        for name in set(case.model_extra or {}) - {TURN_STATES}:
-            yield f"Case {case.eval_id!r}: ADK does not use the field {name!r}."
+        for name in dict.fromkeys(_unused_fields(case)):
+            if name != TURN_STATES:
+                yield f"Case {case.eval_id!r}: ADK does not use the field {name!r}."
+
+
+def _unused_fields(value: Any, path: str = "") -> Iterator[str]:
+    """Yield the fields that ADK ignores, such as `session_input.locale`. Events have some that ADK's editor adds."""
+    if isinstance(value, list):
+        for entry in value:
+            yield from _unused_fields(entry, path)
+    elif isinstance(value, BaseModel) and not isinstance(value, schema.Invocation):
+        yield from (f"{path}{name}" for name in value.model_extra or ())
+        for name, inner in value:
+            yield from _unused_fields(inner, f"{path}{name}.")

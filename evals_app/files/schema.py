@@ -7,6 +7,8 @@ ADK ignores are kept, so that nothing is lost when a file is written back.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
@@ -199,6 +201,22 @@ class EvalCase(Strict):
         if (self.conversation is None) == (self.conversation_scenario is None):
             raise ValueError("needs exactly one of conversation and conversation_scenario")
         return self
+
+    @model_validator(mode="after")
+    def distinct_rubrics(self) -> EvalCase:
+        """Check that each turn has distinct rubrics, with those of the case: ADK refuses others when it judges."""
+        of_case = [rubric.rubric_id for rubric in self.rubrics or ()]
+        _require_distinct_rubrics(of_case, "the case has")
+        for number, turn in enumerate(self.conversation or (), start=1):
+            if turn.rubrics:
+                ids = [*of_case, *(rubric.rubric_id for rubric in turn.rubrics)]
+                _require_distinct_rubrics(ids, f"turn {number} has, with those of the case,")
+        return self
+
+
+def _require_distinct_rubrics(ids: Sequence[str], subject: str) -> None:
+    if repeated := [rubric_id for rubric_id, count in Counter(ids).items() if count > 1]:
+        raise ValueError(f"{subject} two rubrics of the id {repeated[0]!r}: rename one")
 
 
 class EvalSet(Loose):

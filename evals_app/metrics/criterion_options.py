@@ -6,6 +6,7 @@ A criterion is stored as in its file: only changed options are written, in snake
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -97,6 +98,8 @@ def check_criterion(name: str, options: Sequence[Option], criterion: Criterion, 
     for option in options:
         value = _stored_value(criterion, option, MISSING)
         if value is MISSING or (value is not None and _is_valid(option, value)):
+            if option.widget is Widget.RUBRICS and isinstance(value, list):
+                _require_distinct_rubrics(value, f"{source}: {option.name} of {name}")
             continue
         value_text = "null or NaN" if value is None else repr(value)
         if option.widget is Widget.CHOICE:
@@ -111,6 +114,12 @@ def check_criterion(name: str, options: Sequence[Option], criterion: Criterion, 
             f"{source}: {option.name} of {name} is {value_text}, which is not {value_name}.",
             hint="Correct it or omit it.",
         )
+
+
+def _require_distinct_rubrics(rubrics: Sequence[Any], subject: str) -> None:
+    ids = [_of(rubric, "rubric_id") for rubric in rubrics if isinstance(rubric, Mapping)]
+    if repeated := [rubric_id for rubric_id, count in Counter(ids).items() if rubric_id and count > 1]:
+        raise BadInput(f"{subject}: two have the id {repeated[0]!r}.", hint="Rename one.")
 
 
 def _is_valid(option: Option, value: Any) -> bool:

@@ -92,7 +92,11 @@ async def test_a_case_is_read_in_adks_form(web, smoke):
 async def test_edit_keeps_fields_that_the_editor_does_not_show(web, folder):
     rubric = {"rubric_id": "r", "rubric_content": {"text_property": "polite"}}
     turn = {**builders.turn("hi", "hello"), "rubrics": [rubric]}
-    extra_fields = {"rubrics": [rubric], "final_session_state": {"n": 1}, "team": "ours"}
+    extra_fields = {
+        "rubrics": [{**rubric, "rubric_id": "other"}],
+        "final_session_state": {"n": 1},
+        "team": "ours",
+    }
     path = builders.write(
         folder.path,
         "set.evalset.json",

@@ -239,6 +239,13 @@ def test_the_configuration_beside_a_file_is_used_else_adks_default(tmp_path):
     assert config.warnings == ["weather/test_config.json: ADK does not use the field 'criterai'."]
 
 
+def test_rubrics_of_one_id_are_refused():
+    rubric = {"rubricId": "a", "rubricContent": {"textProperty": "It greets."}}
+    criteria = {"rubric_based_tool_use_quality_v1": {"threshold": 0.5, "rubrics": [rubric, rubric]}}
+    with pytest.raises(BadInput, match="rubrics of rubric_based_tool_use_quality_v1: two have the id 'a'"):
+        configs.check_config(RunConfig({"criteria": criteria}, "c.json"))
+
+
 def test_a_broken_configuration_names_file_line_and_field(tmp_path):
     file = write(tmp_path, "a.evalset.json", {})
     write(tmp_path, "test_config.json", '{\n  "criteria": {\n    "response_match_score": "high"\n  }\n}')

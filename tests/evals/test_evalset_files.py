@@ -135,6 +135,54 @@ def test_too_deeply_nested_values_are_refused(name, depth):
     assert "nested too deeply" in refusal(text, name).problems[0].what
 
 
+def test_fields_that_adk_ignores_have_warnings():
+    persona = {"id": "p", "description": "d", "behaviors": [], "mood": "bad"}
+    document = {
+        **evalset(
+            case("a", turn("x"), session_input={"app_name": "w", "user_id": "u", "locale": "de"}, more=1),
+            {
+                "eval_id": "b",
+                "conversation_scenario": {
+                    "starting_prompt": "hi",
+                    "conversation_plan": "leave",
+                    "user_persona": persona,
+                },
+            },
+        ),
+        "owner": "ann",
+    }
+    assert parse(document).warnings == [
+        "ADK does not use the field 'owner' of the file.",
+        "Case 'a': ADK does not use the field 'more'.",
+        "Case 'a': ADK does not use the field 'session_input.locale'.",
+        "Case 'b': ADK does not use the field 'conversation_scenario.user_persona.mood'.",
+    ]
+
+
+def rubrics(*ids):
+    return [{"rubric_id": name, "rubric_content": {"text_property": "It greets."}} for name in ids]
+
+
+@pytest.mark.parametrize(
+    ("of_case", "of_turn", "message"),
+    [
+        (["a", "b", "a"], [], "the case has two rubrics of the id 'a': rename one"),
+        (["a"], ["a"], "turn 2 has, with those of the case, two rubrics of the id 'a': rename one"),
+        ([], ["b", "b"], "turn 2 has, with those of the case, two rubrics of the id 'b': rename one"),
+    ],
+)
+def test_rubrics_of_one_id_are_refused_with_their_case(of_case, of_turn, message):
+    second = {**turn("y"), "rubrics": rubrics(*of_turn)}
+    document = evalset(case("one", turn("x"), second, rubrics=rubrics(*of_case)))
+    [problem] = refusal(document).problems
+    assert (problem.case, problem.line > 0, problem.what) == ("one", True, message)
+
+
+def test_turns_may_share_an_id_of_a_rubric():
+    turns = [{**turn(words), "rubrics": rubrics("a")} for words in ("x", "y")]
+    assert parse(evalset(case("one", *turns, rubrics=rubrics("b")))).warnings == []
+
+
 def test_invisible_id_has_warning():
     content = parse(evalset(case("a", turn("x")), case(" ", turn("y"))))
     assert content.warnings == ["Case 2 has an empty id: nobody can choose it by its name."]

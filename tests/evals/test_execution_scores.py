@@ -207,18 +207,6 @@ async def test_rubric_metric_without_rubrics_says_so(play):
     assert "has no rubrics" in results["rubric_based_final_response_quality_v1", None].reason
 
 
-async def test_duplicate_rubric_id_is_reported_on_the_case(play):
-    document = evalset(case("a", {**turn("in Rome", "It is sunny."), "rubrics": [RUBRIC]}, rubrics=[RUBRIC]))
-    run = await play(
-        document,
-        agents.talker("It is sunny."),
-        judged_by("judge-yes", "rubric_based_final_response_quality_v1"),
-    )
-    attempt, _ = await attempt_of(run)
-    assert attempt.status == EvalAttempt.Status.ERROR
-    assert "two rubrics of the id 'greets'" in attempt.error
-
-
 async def test_custom_metric_decides(play):
     config = {
         "criteria": {"mine": 0.5},
