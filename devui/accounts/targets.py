@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs
@@ -11,6 +10,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from evals_app.models import EvalAttempt, EvalRun
+from sessions_app import text_input
 from sessions_app.ids import is_storable
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs.sign_in_cookies import PendingSignIn
@@ -57,7 +57,7 @@ def app_in_body(request: HttpRequest, route: str, field: str) -> str | None:
     if not route.startswith(JSON_ROUTES):
         return str(request.POST.get(field, ""))
     try:
-        body = json.loads(request.body)
+        body = text_input.parse_json(request.body)
     except (ValueError, RecursionError):
         return None
     if not isinstance(body, dict):

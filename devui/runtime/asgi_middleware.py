@@ -17,6 +17,7 @@ from starlette.datastructures import Headers
 from devui.runtime.config import TOKEN_HEADER
 from sessions_app.errors import DevUIError
 from sessions_app.runs.runtime_client import NOBODY, Sender, close_reason
+from sessions_app.text_input import TooManyValues, check_value_count
 
 LIVE_PATH = "/run_live"
 STREAM_PATH = "/run_sse"
@@ -188,9 +189,13 @@ def _is_unreadable(message: dict[str, Any]) -> bool:
     if message["type"] != "websocket.receive" or text is None:
         return False
     try:
+        check_value_count(text)
         LiveRequest.model_validate_json(text)
+    except TooManyValues as error:
+        why = str(error)
     except ValidationError as error:
         why = error.errors(include_url=False, include_context=False, include_input=False)[0]["msg"]
-        log.warning("A frame on %s was dropped, because it is not a LiveRequest: %s", LIVE_PATH, why)
-        return True
-    return False
+    else:
+        return False
+    log.warning("A frame on %s was dropped, because it is not a LiveRequest: %s", LIVE_PATH, why)
+    return True

@@ -1,4 +1,4 @@
-"""Limits of request bodies: size, bytes held at once, and least transfer rate."""
+"""Limits of request bodies: size, number of values, memory held at once, and least transfer rate."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from devui.web import error_responses
 from devui.web.error_responses import Problem
+from sessions_app.text_input import MAX_VALUES, ValueCounter
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -18,6 +19,9 @@ SMALL_BYTES = 64 * 1024
 
 PARSED_FACTOR = 4
 """Share of the quota per byte of JSON until the response begins: parsed values need several times the memory."""
+
+VALUE_BYTES = 256
+"""Share of the quota per value of JSON until the response begins: one of two bytes needs a hundred times as much."""
 
 GRACE_S = 30.0
 """Seconds that every body may take, whatever its size."""
@@ -33,6 +37,12 @@ TOO_MANY_BODIES = Problem(
     "Too many request bodies at once",
     "bodies_busy",
     f"Send it again in {RETRY_S} s. DEVUI_MAX_BODIES_MB limits how much is held at once.",
+)
+TOO_MANY_VALUES = Problem(
+    413,
+    "Request body has too many values",
+    "too_many_values",
+    f"JSON may have {MAX_VALUES:,} values. Send it in parts, or keep large data as an artifact.",
 )
 TOO_SLOW = Problem(
     408,
@@ -78,7 +88,7 @@ class LimitedBody:
         quota: bytes that all requests together may hold.
         max_bytes: largest size.
         announced: Content-Length; 0 if missing.
-        factor: share of the quota per byte.
+        factor: share of the quota per byte; above 1, the body may be JSON, whose values are counted.
         grace_s, min_rate: seconds that every body may take, and least bytes per second of a longer one.
         problem: the limit that it exceeded, after which it is not read further; None if none.
         is_complete: the whole body was received.
@@ -94,6 +104,7 @@ class LimitedBody:
     problem: Problem | None = None
     is_complete: bool = False
     _received: int = 0
+    _values: ValueCounter = field(default_factory=ValueCounter)
     _begun: float = field(default_factory=lambda: asyncio.get_running_loop().time())
 
     async def receive(self) -> Message:
@@ -108,7 +119,10 @@ class LimitedBody:
         except TimeoutError:
             self.problem = TOO_SLOW
             return DISCONNECTED
-        self._received += len(message.get("body", b""))
+        chunk = message.get("body", b"")
+        self._received += len(chunk)
+        if self.factor > 1:
+            self._values.add(chunk)
         self.is_complete = not message.get("more_body", False)
         return message if self._fits() else DISCONNECTED
 
@@ -125,9 +139,16 @@ class LimitedBody:
     def _size(self) -> int:
         return max(self.announced, self._received)
 
+    @property
+    def _parsed_bytes(self) -> int:
+        of_values = min(self._values.count * VALUE_BYTES, self.quota.total)  # one body alone always fits
+        return max(self._size * self.factor, of_values)
+
     def _fits(self) -> bool:
         if self._size > self.max_bytes:
             self.problem = error_responses.body_too_large()
-        elif self._size > SMALL_BYTES and not self.quota.hold(self, self._size * self.factor):
+        elif self._values.count > MAX_VALUES:
+            self.problem = TOO_MANY_VALUES
+        elif self._size > SMALL_BYTES and not self.quota.hold(self, self._parsed_bytes):
             self.problem = TOO_MANY_BODIES
         return self.problem is None

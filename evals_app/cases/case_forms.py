@@ -17,6 +17,7 @@ from evals_app.files.content import FINAL_STATE, TURN_STATES
 from evals_app.files.scenario_plan import ConversationPlan
 from evals_app.files.schema import DEFAULT_USER
 from evals_app.files.tags import MAX_TAG_LENGTH, TAGS, read_tags, require_tag, split_tags
+from sessions_app import text_input
 
 Json = dict[str, Any]
 
@@ -253,7 +254,7 @@ class AppliedForm:
         if not source.strip():
             return None
         try:
-            value = json.loads(source, parse_constant=_refuse_constant)
+            value = text_input.parse_json(source, parse_constant=_refuse_constant)
         except json.JSONDecodeError as error:
             self.errors[where] = f"No JSON: {error.msg} (line {error.lineno}, column {error.colno})."
         except (ValueError, RecursionError) as error:

@@ -17,6 +17,7 @@ from django.http import HttpRequest
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
+from sessions_app import text_input
 from sessions_app.errors import BadInput, InvalidBody
 from sessions_app.store.gc_tuning import pause_collector
 
@@ -111,7 +112,7 @@ async def read_form_in_thread(request: HttpRequest) -> None:
 
 def _loads(request: HttpRequest) -> Any:
     with pause_collector():
-        return json.loads(request.body)
+        return text_input.parse_json(request.body)
 
 
 def validate(body: Any, shape: type[T]) -> T:

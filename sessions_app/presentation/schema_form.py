@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from django.http import QueryDict
 
-from sessions_app import scopes
+from sessions_app import scopes, text_input
 
 ControlKind = Literal["text", "integer", "number", "boolean", "choice", "choices", "list", "group", "json"]
 Schema = Mapping[str, Any]
@@ -148,12 +148,14 @@ def read_value(fields: Sequence[FormField]) -> tuple[Any, list[FormField]]:
 def parse_json(text: str) -> tuple[Any, str]:
     """Return the value of a JSON text and an error, which is empty if every JSON parser can read the text."""
     try:
-        value = json.loads(text)
+        value = text_input.parse_json(text)
         scopes.dump_storable(value)
     except json.JSONDecodeError as error:
         return None, f"Line {error.lineno}, column {error.colno}: {error.msg}."
     except RecursionError:
         return None, "It is nested too deeply."
+    except text_input.TooManyValues:
+        return None, f"It has more than {text_input.MAX_VALUES:,} values."
     except UnicodeEncodeError:
         return None, "It contains a lone surrogate, which is half of a character."
     except ValueError:

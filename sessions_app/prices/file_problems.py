@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from sessions_app.errors import BadInput
+from sessions_app.text_input import decode_text
 
 MAX_SHOWN = 5
 """Most problems that a message lists; the rest is counted."""
@@ -109,7 +110,7 @@ def read_toml(path: Path, schema: type[Content], *, hint: str) -> Content:
             content = file.read(MAX_TOML_BYTES + 1)
         if len(content) > MAX_TOML_BYTES:
             raise ValueError(f"it is larger than {MAX_TOML_BYTES // 1_000_000} MB")
-        document = tomllib.loads(content.decode("utf-8-sig"))
+        document = tomllib.loads(decode_text(content))
         return schema.model_validate(document)
     except ValidationError as error:
         problems = [

@@ -1,4 +1,4 @@
-"""Access to a runtime requires the token."""
+"""Access to a runtime requires the token, and frames of its live socket are what ADK can read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from devui.runtime.asgi_middleware import TokenGuard
+from devui.runtime.asgi_middleware import LIVE_PATH, LiveFrameFilter, TokenGuard
 
 TOKEN = (b"x-devui-token", b"secret")
 
@@ -48,3 +48,19 @@ async def test_everything_else_is_refused_before_the_application(headers):
 async def test_the_application_starts_and_ends_without_a_token():
     reached, _ = await sent_by("lifespan", [])
     assert len(reached) == 1
+
+
+async def test_live_frames_that_would_fill_the_runtime_are_dropped(caplog):
+    many = '{"content": {"parts": [' + "{}," * 1_000_000 + "{}]}}"
+    frames = [{"type": "websocket.receive", "text": text} for text in (many, "[", '{"close": true}')]
+    reached: list[str] = []
+
+    async def receive() -> dict[str, Any]:
+        return frames.pop(0)
+
+    async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        reached.append((await receive())["text"])
+
+    await LiveFrameFilter(application)({"type": "websocket", "path": LIVE_PATH}, receive, None)
+    assert reached == ['{"close": true}']
+    assert "more than 1,000,000 values" in caplog.text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,8 +14,10 @@ from django.core.asgi import get_asgi_application
 from django.core.handlers.asgi import ASGIRequest
 
 from devui.web.body_admission import BodyAdmission
+from devui.web.body_limits import PARSED_FACTOR, VALUE_BYTES, LimitedBody, Message, Quota, Receive
 from devui.web.middleware import LARGE_BYTES
 from sessions_app.api import request_bodies
+from sessions_app.text_input import MAX_VALUES
 from tests.web import over, serve
 
 LIMIT = 1000
@@ -35,6 +37,18 @@ def body_of(size: int) -> bytes:
 async def in_pieces(body: bytes) -> AsyncIterator[bytes]:
     for start in range(0, len(body), 300):
         yield body[start : start + 300]
+
+
+async def as_stream(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
+def one_chunk(chunk: bytes) -> Receive:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": chunk, "more_body": False}
+
+    return receive
 
 
 @pytest.mark.parametrize("path", ["/run", "/run_sse", "/apps/weather/users/ann/sessions", "/api/v1/runs"])
@@ -66,6 +80,45 @@ async def test_real_server_refuses_body_without_length(limited_app):
         answer = await client.post("/run", content=in_pieces(body_of(LIMIT * 3)))
         assert answer.status_code == 413
         assert (await client.get("/health")).status_code == 200
+
+
+MANY = b"[" + b"[]," * (MAX_VALUES // 2) + b"[]]"
+"""Three bytes a value: 2 MB of text, and 200 MB once it is parsed."""
+
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.mark.parametrize("path", ["/run", "/run_sse", "/apps/weather/users/ann/sessions", "/api/v1/runs"])
+@pytest.mark.parametrize("announced", [True, False], ids=["content length", "chunked"])
+async def test_a_body_of_too_many_values_is_refused_before_it_is_parsed(web, monkeypatch, path, announced):
+    monkeypatch.setattr(request_bodies, "_loads", lambda request: pytest.fail("parsed"))
+    body = b'{"state": {"a": ' + MANY + b"}}"
+    pieces = (body[start : start + 65_536] for start in range(0, len(body), 65_536))
+    answer = await web.post(path, content=body if announced else as_stream(pieces), headers=JSON)
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_many_values")
+    assert f"{MAX_VALUES:,} values" in answer.json()["hint"]
+
+
+async def test_a_body_of_many_values_in_another_encoding_is_refused(web):
+    body = ('{"x": "\\"", "state": {"a": ' + MANY.decode() + "}}").encode("utf-16")
+    answer = await web.post("/apps/weather/users/ann/sessions", content=body, headers=JSON)
+    assert answer.status_code == 400
+
+
+async def test_commas_in_texts_are_no_values(web):
+    body = json.dumps({"state": {"a": 'one, [two], {three}, "four"\\' * (MAX_VALUES // 4)}}).encode()
+    answer = await web.post("/apps/weather/users/ann/sessions", content=body, headers=JSON)
+    assert answer.status_code == 200
+
+
+async def test_small_values_take_more_of_the_memory_that_bodies_share():
+    quota = Quota(1_000_000 * VALUE_BYTES)
+    body = LimitedBody(one_chunk(MANY[:300_000]), quota, len(MANY), factor=PARSED_FACTOR)
+    await body.receive()
+    assert body.problem is None
+    assert not quota.hold("another body", 900_000 * VALUE_BYTES)
+    body.hold_bytes_only()
+    assert quota.hold("another body", 900_000 * VALUE_BYTES)
 
 
 async def test_the_server_has_a_limit(web):
@@ -109,9 +162,7 @@ def threads(monkeypatch) -> list[str]:
         threads_seen.append(threading.current_thread().name)
         return json.loads(text)
 
-    monkeypatch.setattr(
-        request_bodies, "json", SimpleNamespace(loads=loads, JSONDecodeError=json.JSONDecodeError)
-    )
+    monkeypatch.setattr(request_bodies, "text_input", SimpleNamespace(parse_json=loads))
     return threads_seen
 
 
