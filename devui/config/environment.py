@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from sessions_app.redaction import without_password
+from sessions_app.text_input import decode_text
 
 SQLITE_PRAGMAS = (
     "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;"
@@ -49,7 +50,7 @@ def read_secret(name: str) -> str:
     if value and file:
         raise ImproperlyConfigured(f"{name} and {name}_FILE are both set: unset one of them.")
     try:
-        return Path(file).read_text(encoding="utf-8").strip() if file else value
+        return decode_text(Path(file).read_bytes()).strip() if file else value
     except (OSError, UnicodeDecodeError) as error:
         raise ImproperlyConfigured(f"{name}_FILE={file!r} cannot be read: {error}.") from error
 

@@ -33,6 +33,7 @@ from sessions_app.paths import upstream_path
 from sessions_app.runs import background, lifecycle
 from sessions_app.runs.runtime_client import Sender
 from sessions_app.store import units_of_work
+from sessions_app.text_input import parse_json
 
 SESSION_PARTS = 6
 """Segments of `/apps/{app}/users/{user}/sessions/{session}`."""
@@ -123,8 +124,8 @@ class AdkPaths:
                 raise _already_exists(key)
             raise self.copies.refusal_error(answer)
         try:
-            session = json.loads(answer.body)
-        except ValueError as error:
+            session = parse_json(answer.body)
+        except (ValueError, RecursionError) as error:
             raise self.copies.malformed_error(ValueError("it is no JSON")) from error
         return await self.copies.copy_created(key, session, seeds)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
@@ -11,6 +10,7 @@ from devui.remote.dialects import Dialect
 from devui.remote.http_client import RemoteHttpClient
 from devui.remote.responses import error_text
 from sessions_app.agents.remotes import Remote
+from sessions_app.text_input import parse_json
 
 MAX_AGENTS = 300
 """Most agents of a description; agents that others refer to by name could repeat without end."""
@@ -49,7 +49,7 @@ async def fetch_description(
         message = error_text(answer.body) if not answer.is_success else ""
         if answer.status == 500 and "load" in message.lower():
             return {}, {"type": "RemoteError", "message": message, "file": "", "line": None, "traceback": ""}
-        tree = read(_parse_json(answer.body)) if answer.is_success else None
+        tree = read(_parse_card(answer.body)) if answer.is_success else None
         if tree:
             return facts | tree, {}
         problem = problem or message
@@ -129,8 +129,8 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _parse_json(body: bytes) -> Any:
+def _parse_card(body: bytes) -> Any:
     try:
-        return json.loads(body)
+        return parse_json(body)
     except (ValueError, RecursionError):
         return None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
@@ -46,6 +45,7 @@ from sessions_app.errors import BadInput, DevUIError
 from sessions_app.ids import SessionKey
 from sessions_app.models import Event, Run
 from sessions_app.store import units_of_work
+from sessions_app.text_input import parse_json
 
 REREAD_S = 1.0
 """Seconds between two reads of a session during its run; each reads the whole session."""
@@ -294,7 +294,7 @@ def _is_close_request(message: Message) -> bool:
     if isinstance(message, bytes) or '"close"' not in message:
         return False
     try:
-        request: Any = json.loads(message)
+        request: Any = parse_json(message)
     except (ValueError, RecursionError):
         return False
     return isinstance(request, dict) and request.get("close") is True

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sessions_app.events.timestamps import parse_timestamp
+from sessions_app.text_input import parse_json
 
 MAX_ERROR = 2_000
 """Most characters of a server's error message."""
@@ -124,7 +125,7 @@ def error_text(body: bytes) -> str:
     """Return the message of an error response; empty if it has none."""
     text = body.decode(errors="replace").strip()
     try:
-        value = json.loads(text)
+        value = parse_json(text)
     except (ValueError, RecursionError):
         is_page = text.startswith("<")  # an HTML page is no message
         return "" if is_page else _shorten(text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import time
@@ -31,6 +30,7 @@ from sessions_app.models import AgentSession, Run
 from sessions_app.runs import lifecycle, processes
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.store import retry, units_of_work
+from sessions_app.text_input import parse_json
 
 CHECK_S = 15.0
 """Seconds between two checks of a server that answers."""
@@ -151,7 +151,7 @@ class RemoteServer:
         """Return the apps and the version of the server, and set its dialect."""
         answer = await self._list_apps()
         try:
-            apps = parse_app_names(json.loads(answer.body))
+            apps = parse_app_names(parse_json(answer.body))
         except (ValueError, RecursionError) as error:
             raise self.copies.malformed_error(ValueError("/list-apps is not a list of names")) from error
         version = await self._version()
@@ -185,7 +185,7 @@ class RemoteServer:
         with suppress(NotReached, ValueError, RecursionError):
             answer = await self.http.ask("GET", "/version", seconds=CHECK_TIMEOUT_S)
             if answer.is_success:
-                return json.loads(answer.body)
+                return parse_json(answer.body)
         return None
 
     def _log_change(self, before: Remote) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import Iterable, Mapping
@@ -26,6 +25,7 @@ from sessions_app.paths import upstream_path
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.sessions.writes import AppendResult
 from sessions_app.store import units_of_work
+from sessions_app.text_input import MAX_FILE_VALUES, TooManyValues, parse_json
 
 MAX_FOLLOWED = 500
 """Most sessions of one list that are copied at once; the others are copied when they are read."""
@@ -168,7 +168,9 @@ class SessionCopies:
 
     async def _parse(self, answer: RemoteResponse) -> Any:
         try:
-            return await asyncio.to_thread(json.loads, answer.body)
+            return await asyncio.to_thread(parse_json, answer.body, max_values=MAX_FILE_VALUES)
+        except TooManyValues as error:
+            raise self.malformed_error(error) from error
         except (ValueError, RecursionError) as error:
             raise self.malformed_error(ValueError("it is not JSON")) from error
 

@@ -10,7 +10,14 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from evals_app.files import BadFile, FileProblem, atomic_writes, file_changes, library
 from evals_app.files.editing import Json, case_json
 from evals_app.files.file_changes import EvalsetIdTaken, write_error
-from evals_app.files.parsing import YAML_SUFFIXES, EvalsetFile, LoadedDocument, load_document, parse_document
+from evals_app.files.parsing import (
+    YAML_SUFFIXES,
+    EvalsetFile,
+    LoadedDocument,
+    decode_content,
+    load_document,
+    parse_document,
+)
 from evals_app.files.schema import ConversationScenario, Strict
 from evals_app.metrics import config
 from evals_app.models import EvalSet
@@ -32,16 +39,11 @@ def decode_upload(name: str, content: bytes) -> str:
     """Return an uploaded file's text.
 
     Raises:
-        BadFile: the file is too large, or no UTF-8 text.
+        BadFile: the file is too large, or no text.
     """
     if len(content) > MAX_BYTES:
         raise BadFile([FileProblem(name, f"is larger than {MAX_BYTES / 1e6:.0f} MB, which is the most")])
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise BadFile(
-            [FileProblem(name, f"is not UTF-8 text (byte {error.start}): save it as UTF-8")]
-        ) from error
+    return decode_content(name, content)
 
 
 def parse_upload(name: str, content: bytes) -> EvalsetFile | str:

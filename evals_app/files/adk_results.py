@@ -6,7 +6,6 @@ files with JSON inside a JSON string, and the overall scores' deprecated name.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from enum import IntEnum
 from pathlib import Path
@@ -17,6 +16,7 @@ from pydantic.alias_generators import to_camel
 
 from evals_app.files.content import Metadata
 from evals_app.files.schema import Invocation
+from sessions_app import text_input
 from sessions_app.errors import BadInput
 
 HISTORY = Path(".adk", "eval_history")
@@ -103,9 +103,9 @@ def read_result(path: Path) -> EvalsetResult:
         BadInput: the file cannot be read, or is no result of an evalset.
     """
     try:
-        document = json.loads(path.read_bytes())
+        document = text_input.parse_json(path.read_bytes())
         if isinstance(document, str):
-            document = json.loads(document)
+            document = text_input.parse_json(document)
         return EvalsetResult.model_validate(document)
     except ValidationError as error:
         first = error.errors()[0]

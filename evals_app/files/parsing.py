@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 from evals_app.files import legacy, plain_yaml, schema
 from evals_app.files.content import TURN_STATES
 from evals_app.files.problems import from_pydantic
+from sessions_app import text_input
 from sessions_app.errors import NotFound
 from sessions_app.presentation.name_lists import join_names
 from sessions_app.prices.file_problems import BadFile, FileProblem
@@ -74,19 +75,30 @@ def read_text(path: Path, shown_as: str = "") -> str:
 
     Raises:
         NotFound: the file does not exist.
-        BadFile: it cannot be read or is not UTF-8.
+        BadFile: it cannot be read, or is no text.
     """
     name = shown_as or str(path)
     try:
-        return path.read_bytes().decode()  # without newline conversion: the file is written back
+        content = path.read_bytes()
     except FileNotFoundError:
         raise NotFound(f"{name}: there is no such file.", hint="Check the path.") from None
+    except OSError as error:
+        raise BadFile([FileProblem(name, f"cannot be read: {error.strerror}")]) from error
+    return decode_content(name, content)
+
+
+def decode_content(name: str, content: bytes) -> str:
+    """Return a file's text, without newline conversion: the file may be written back.
+
+    Raises:
+        BadFile: it is no text.
+    """
+    try:
+        return text_input.decode_text(content)
     except UnicodeDecodeError as error:
         raise BadFile(
             [FileProblem(name, f"is not UTF-8 text (byte {error.start}): save it as UTF-8")]
         ) from error
-    except OSError as error:
-        raise BadFile([FileProblem(name, f"cannot be read: {error.strerror}")]) from error
 
 
 @dataclass(frozen=True)
@@ -252,7 +264,7 @@ def _load_json(text: str) -> tuple[Any, list[str]]:
             duplicates.extend(name for name, count in counts.items() if count > 1)
         return members
 
-    return json.loads(text, object_pairs_hook=build_object), duplicates
+    return text_input.parse_json(text, object_pairs_hook=build_object), duplicates
 
 
 _old_cases = TypeAdapter(list[legacy.OldCase])

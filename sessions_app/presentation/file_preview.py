@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from sessions_app.presentation import file_type
+from sessions_app.text_input import decode_start
 
 PREVIEW_BYTES = 1_000_000
 """Bytes that are read. Longer JSON is shown as text."""
@@ -100,7 +101,7 @@ def make_preview(start: bytes, size: int, name: str, claimed: str, *, as_text: b
     mime = file_type.sniff(start)
     if not as_text and mime != file_type.TEXT:
         return Preview(_kind_of_bytes(mime), mime)
-    text = start.decode(errors="replace").removeprefix("\ufeff")
+    text = decode_start(start)
     preview_text, is_cut = text[:MAX_TEXT], size > len(start) or len(text) > MAX_TEXT
     plain = Preview(PreviewKind.TEXT, mime, preview_text, is_cut)
     if as_text:

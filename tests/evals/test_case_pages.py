@@ -301,6 +301,13 @@ async def test_files_of_every_format_are_uploaded_unchanged(web, folder):
     assert (folder.path / "test_config.json").read_text() == config
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+async def test_a_file_that_powershell_wrote_is_uploaded_as_utf_8(web, folder, encoding):
+    response = await upload(web, ("plain.json", json.dumps(TWO).encode(encoding)))
+    assert response.status_code == 302
+    assert json.loads((folder.path / "plain.evalset.json").read_bytes().decode()) == TWO
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

@@ -279,6 +279,19 @@ def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path):
         files.read_file(folder)
 
 
+@pytest.mark.parametrize("name", ["a.evalset.json", "a.evalset.yaml"])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_files_that_powershell_wrote_are_read(tmp_path: Path, name, encoding):
+    text = '{"eval_set_id": "a", "name": "Köln", "eval_cases": []}'
+    (tmp_path / name).write_text(text, encoding=encoding)
+    assert files.read_text(tmp_path / name) == text
+    assert files.read_file(tmp_path / name).name == "Köln"
+
+
+def test_json_of_too_many_values_is_refused():
+    assert "more than 1,000,000 values" in str(refusal("[" + "0," * 1_000_000 + "0]"))
+
+
 def test_deeply_nested_json_is_refused_not_a_crash():
     assert "cannot be read" in str(refusal("[" * 100_000))
 

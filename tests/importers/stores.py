@@ -204,3 +204,7 @@ class Bomb:
 def hostile_pickle(target: Path) -> bytes:
     """Return a pickle that makes the file `target` when it is loaded."""
     return pickle.dumps(Bomb(target))
+
+
+DEEP_TUPLE = b"\x80\x04\x8f()" + b"\x85" * 300_000 + b"\x90."
+"""Pickle of a tuple in 300,000 others in a set: hashing it overflows the stack."""

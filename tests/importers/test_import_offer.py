@@ -76,6 +76,18 @@ def test_damaged_store_is_reported_and_can_be_retried(client, get, store, left_b
     assert form.one("button").text == "Import sessions"
 
 
+def test_page_names_the_session_with_a_hostile_pickle_and_why(client, get, store, left_by_adk):
+    stores.copy_of(stores.V0, left_by_adk.parent).replace(left_by_adk)
+    stores.execute(left_by_adk, "UPDATE events SET actions = ? WHERE id = 'e1-3'", (stores.DEEP_TUPLE,))
+
+    client.post("/imports/start/", {"app": "weather"})
+    wait_for_jobs()
+
+    assert AgentSession.objects.count() == 3
+    text = get("/imports/").one("form").text
+    assert "event e1-3 of weather/ann/s1: actions: it ended the process that read it" in text
+
+
 def test_only_discovered_stores_can_be_imported(client, store, left_by_adk):
     assert client.post("/imports/start/", {"app": "/etc"}).status_code == 404
     assert client.get("/imports/start/").status_code == 405

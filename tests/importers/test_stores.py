@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 
 import pytest
 
-from sessions_app.errors import DevUIError
+from sessions_app import text_input
+from sessions_app.errors import BadInput, DevUIError
 from sessions_app.models import AgentSession, Event, ImportSource, StateChange
+from sessions_app.transfer.exports import ExportFilter, export_json
 from sessions_app.transfer.readers.detection import open_source
 from sessions_app.transfer.readers.records import SourceFilter
 from tests.importers import stores
@@ -128,6 +131,47 @@ def test_unknown_format_is_refused(load, tmp_path, name, content, words):
 
     with pytest.raises(DevUIError, match=words):
         load(file)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_session_json_that_powershell_wrote_is_read(load, tmp_path, encoding):
+    file = tmp_path / "session.json"
+    file.write_text(stores.JSON.read_text(), encoding=encoding)
+
+    report = load(file)
+
+    assert (report.format, report.created, report.is_complete) == ("session JSON of adk web", 3, True)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_export_that_went_through_powershell_is_read(load, tmp_path, encoding):
+    load(stores.SQLITE)
+    export_json(ExportFilter(), tmp_path / "all.jsonl")
+    file = tmp_path / "copy.jsonl"
+    file.write_text((tmp_path / "all.jsonl").read_text().replace("\n", "\r\n"), encoding=encoding)
+    AgentSession.objects.all().delete()
+
+    report = load(file)
+
+    assert (report.format, report.created, report.is_complete) == ("DevUI export", 3, True)
+
+
+def test_session_json_of_too_many_values_is_refused(load, tmp_path, monkeypatch):
+    monkeypatch.setattr(text_input, "MAX_FILE_VALUES", 1_000)
+    file = tmp_path / "many.json"
+    file.write_text(json.dumps([[]] * 1_001))
+
+    with pytest.raises(BadInput, match="too large: it has more than 1,000 values"):
+        load(file)
+
+
+def test_state_of_too_many_values_is_reported_and_the_rest_is_read(load, tmp_path, monkeypatch):
+    store = stores.sqlite_store(tmp_path / "session.db", stores.an_event(1), state={"a": [[]] * 600_000})
+
+    report = load(store)
+
+    assert report.created == 1
+    assert list(report.unread) == ["state of weather/ann/s1: it has more than 1,000,000 values"]
 
 
 def test_a_database_of_something_else_is_refused(load, tmp_path):

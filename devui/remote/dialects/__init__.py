@@ -6,7 +6,6 @@ Each language is a module of this package. An installed package adds one by an e
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from typing import Any
 from devui.remote.responses import RemoteEvent, ReportedFailure, event_id, parse_failure
 from sessions_app import plugins
 from sessions_app.errors import BadInput
+from sessions_app.text_input import parse_json
 from sessions_app.transfer.readers.normalization import normalize_event, removed_keys
 
 RUN_FIELDS = {
@@ -159,7 +159,7 @@ class Dialect:
         if not data.strip():
             return None
         try:
-            frame = json.loads(data)
+            frame = parse_json(data)
         except RecursionError as error:
             raise ValueError("it is nested too deeply") from error
         if frame is None:

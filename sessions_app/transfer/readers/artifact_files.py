@@ -9,13 +9,13 @@ the path of the payload follows from the layout alone, and links are not followe
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sessions_app import text_input
 from sessions_app.events.timestamps import parse_timestamp
 from sessions_app.transfer.readers.records import SourceFilter, UnreadableRow
 
@@ -132,10 +132,10 @@ def _read_version(version: Path, folder: Path) -> tuple[dict[str, Any], Path] | 
     if not payload.is_file():
         return UnreadableRow(str(version), "its content is missing")
     try:
-        metadata_json = json.loads(metadata.read_text(encoding="utf-8"))
+        metadata_json = text_input.parse_json(metadata.read_bytes())
     except FileNotFoundError:
         metadata_json = {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         return UnreadableRow(str(metadata), f"it cannot be read: {error}")
     return (
         (metadata_json, payload)

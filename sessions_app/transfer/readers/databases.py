@@ -22,6 +22,9 @@ Row = dict[str, Any]
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
 HEAD_BYTES = 4096
+MAX_VALUE_BYTES = 128 * 1024 * 1024
+"""Longest value that an SQLite file may give: generated columns compute values of any length."""
+
 PAGE = 500
 CONNECT_S = 15
 LOCK_S = 30
@@ -76,6 +79,7 @@ class SqliteDatabase(Database):
         try:
             _copy_sqlite(path, copy)
             self._connection = sqlite3.connect(f"{copy.as_uri()}?mode=ro", uri=True, check_same_thread=False)
+            self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
             self._connection.execute("PRAGMA query_only = ON")
             self._connection.execute("PRAGMA trusted_schema = OFF")
             self._connection.text_factory = lambda text: text.decode("utf-8", "replace")

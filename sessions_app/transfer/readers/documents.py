@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import heapq
-import json
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from sessions_app import scopes
+from sessions_app import scopes, text_input
 from sessions_app.errors import BadInput
 from sessions_app.events.timestamps import parse_timestamp
 from sessions_app.transfer.readers.normalization import normalize_event, removed_keys
@@ -107,7 +106,11 @@ def load_sessions(path: Path) -> list[Any]:
         BadInput: the file is not JSON, or cannot be read.
     """
     try:
-        document = json.loads(path.read_bytes())
+        document = text_input.parse_json(path.read_bytes(), max_values=text_input.MAX_FILE_VALUES)
+    except text_input.TooManyValues as error:
+        raise BadInput(
+            f"{str(path)!r} is too large: {error}.", hint="Import its sessions one by one."
+        ) from error
     except (ValueError, RecursionError) as error:
         raise BadInput(
             f"{str(path)!r} is neither a database nor JSON: {error}.",

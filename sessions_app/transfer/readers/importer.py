@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from sessions_app import scopes
 from sessions_app.errors import BadInput
 from sessions_app.plugins import require_texts
 from sessions_app.transfer.readers.databases import Database, file_fingerprint
 from sessions_app.transfer.readers.documents import SessionDocument
+from sessions_app.transfer.readers.reader_process import ReaderProcess
 from sessions_app.transfer.readers.records import Source, SourceFilter
+
+PLUGIN_READER = "sessions_app.transfer.readers.plugin_reader:dump_sessions"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,10 +26,12 @@ class Importer:
     Attributes:
         name: of the format, in reports.
         is_fallback: asked after all others, because its test is less specific.
+        is_bounded: `read_sessions` limits its memory itself. Otherwise it is called in a child process with limits.
     """
 
     name: str
     is_fallback: bool = False
+    is_bounded: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Check the name.
@@ -53,12 +58,14 @@ class Importer:
 
         Raises:
             BadInput: the file is not valid, or has no sessions.
+            ReadingFailed: the importer failed, or needs more than its process may have.
         """
         fingerprint = file_fingerprint(path)
-        sessions = map(scopes.to_jsonable, self.read_sessions(path))
-        document = SessionDocument(
-            sessions, str(path), source_filter, format=self.name, fingerprint=fingerprint
-        )
+        with closing(ReaderProcess(PLUGIN_READER)) as process:
+            sessions = self.read_sessions(path) if self.is_bounded else process.read(self.name, str(path))
+            document = SessionDocument(
+                sessions, str(path), source_filter, format=self.name, fingerprint=fingerprint
+            )
         if document.is_empty:
             raise BadInput(
                 f"{str(path)!r} has the format {self.name!r}, but holds no session.",

@@ -4,22 +4,33 @@
 `pickletools.genops` lists: nothing is imported, model objects become dicts, and only constructors of plain values
 (`_PLAIN`) are called. Named classes must be in ADK's own allowlist (`google/adk/sessions/_restricted_pickle.py`);
 a test compares the two.
+
+A pickle of a few bytes may describe values without end, so others' pickles are read by a `PickleReader`: in a child
+process, from which the values come back as JSON.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import pickletools
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from pathlib import PurePosixPath
 from typing import Any
 from uuid import UUID
 
+from sessions_app.text_input import MAX_INT_BITS
+from sessions_app.transfer.readers.reader_process import ReaderProcess, ReadingFailed
+
 MAX_BYTES = 64 * 1024 * 1024
 MAX_NODES = 1_000_000
 MAX_DEPTH = 200
+MAX_TEXT = 64 * 1024 * 1024
+"""Most characters and bytes of all texts of a value."""
+
 MAX_LITERAL = 10_000
 """Longest text that is parsed as a number."""
 
@@ -38,8 +49,74 @@ MODEL_MODULES = frozenset(
 """Modules of data models and enums. Their objects become dicts and values."""
 
 
-class UnsafePickle(Exception):
+TAG = "__devui_type"
+"""Key of an object that stands for a value of another type than JSON's, on its way from the child process."""
+
+
+class UnsafePickle(ReadingFailed):
     """The bytes are no pickle of plain data; the message has the reason."""
+
+
+class PickleReader:
+    """Reader of pickles in a child process with limits of memory and time."""
+
+    def __init__(self) -> None:
+        self._process = ReaderProcess(f"{__name__}:dump_pickle")
+
+    def read(self, blob: bytes) -> Any:
+        """Return the value of a pickle, as `read_pickle` does.
+
+        Raises:
+            ReadingFailed: it cannot be read, or not within the limits.
+        """
+        encoded = base64.b64encode(blob).decode()
+        [value] = self._process.read(encoded, object_hook=_from_tag)
+        return value
+
+    def close(self) -> None:
+        """End the child process."""
+        self._process.close()
+
+
+def dump_pickle(encoded: str) -> Iterator[str]:
+    """Yield the value of a pickle in base64 as JSON, in which other types have a `TAG`.
+
+    Raises:
+        UnsafePickle: see `read_pickle`.
+    """
+    yield json.dumps(read_pickle(base64.b64decode(encoded)), default=_to_tag)
+
+
+def _to_tag(value: Any) -> dict[str, list[str]]:
+    name = type(value).__name__
+    return {TAG: [name, _ENCODERS.get(name, str)(value)]}
+
+
+def _from_tag(pairs: dict[str, Any]) -> Any:
+    match pairs:
+        case {"__devui_type": [str(name), str(text)]} if name in _DECODERS:
+            return _DECODERS[name](text)
+    return pairs
+
+
+_ENCODERS: dict[str, Callable[[Any], str]] = {
+    "bytes": lambda value: base64.b64encode(value).decode(),
+    "date": date.isoformat,
+    "datetime": datetime.isoformat,
+    "time": time.isoformat,
+    "timedelta": lambda value: f"{value.days} {value.seconds} {value.microseconds}",
+}
+_DECODERS: dict[str, Callable[[str], Any]] = {
+    "bytes": base64.b64decode,
+    "complex": complex,
+    "date": date.fromisoformat,
+    "datetime": datetime.fromisoformat,
+    "time": time.fromisoformat,
+    "timedelta": lambda text: timedelta(*map(int, text.split())),
+    "Decimal": Decimal,
+    "timezone": str,
+}
+"""Codecs of the types that `_PLAIN` makes."""
 
 
 def read_pickle(blob: bytes, *, max_nodes: int = MAX_NODES) -> Any:
@@ -47,6 +124,7 @@ def read_pickle(blob: bytes, *, max_nodes: int = MAX_NODES) -> Any:
 
     Raises:
         UnsafePickle: it names anything but data, or is broken, too large or nested too deeply.
+        MemoryError: it needs more memory than there is.
     """
     if len(blob) > MAX_BYTES:
         raise UnsafePickle(f"the pickle has {len(blob)} bytes, more than {MAX_BYTES}")
@@ -55,7 +133,7 @@ def read_pickle(blob: bytes, *, max_nodes: int = MAX_NODES) -> Any:
         for opcode, argument, _ in pickletools.genops(blob):
             machine.play(opcode.name, argument)
         return _PlainConverter(max_nodes).plain(machine.result())
-    except UnsafePickle:
+    except (UnsafePickle, MemoryError):
         raise
     except Exception as error:  # hostile bytes may cause any error
         raise UnsafePickle(f"the pickle is broken ({type(error).__name__})") from error
@@ -304,12 +382,13 @@ class _PlainConverter:
     """Converter of the machine's result into plain data, with limits: shared parts can expand without end."""
 
     def __init__(self, max_nodes: int) -> None:
-        self._nodes = 0
+        self._nodes = self._text = 0
         self._max_nodes = max_nodes
 
     def plain(self, value: Any, depth: int = 0) -> Any:
         self._nodes += 1
-        if self._nodes > self._max_nodes or depth > MAX_DEPTH:
+        self._text += len(value) if isinstance(value, str | bytes) else 0
+        if self._nodes > self._max_nodes or self._text > MAX_TEXT or depth > MAX_DEPTH:
             raise UnsafePickle("it is too large or nested too deeply")
         if isinstance(value, _Object):
             return self._fields(value, depth)
@@ -321,6 +400,8 @@ class _PlainConverter:
             return [self.plain(item, depth + 1) for item in value]
         if isinstance(value, set | frozenset):
             return sorted((self.plain(item, depth + 1) for item in value), key=repr)
+        if isinstance(value, int) and value.bit_length() >= MAX_INT_BITS:
+            return hex(value)
         return value
 
     def _fields(self, thing: _Object, depth: int) -> Any:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import Any
 
-from sessions_app import scopes
+from sessions_app import scopes, text_input
 from sessions_app.events.timestamps import is_in_milliseconds, parse_timestamp
 from sessions_app.transfer.readers import pickles
 from sessions_app.transfer.readers.databases import Database, Row
 from sessions_app.transfer.readers.importer import Importer
 from sessions_app.transfer.readers.normalization import normalize_event, removed_keys
+from sessions_app.transfer.readers.reader_process import ReadingFailed
 from sessions_app.transfer.readers.records import (
     Owner,
     SharedState,
@@ -67,6 +67,7 @@ class TableSource(Source):
         self._database = database
         self._filter = source_filter
         self._zone = zone
+        self._pickles = pickles.PickleReader()
 
     def sessions(self) -> Iterator[StoredSession | UnreadableRow]:
         """Yield the sessions."""
@@ -101,6 +102,7 @@ class TableSource(Source):
     def close(self) -> None:
         """Close the database."""
         self._database.close()
+        self._pickles.close()
 
     def _rows(
         self, sql: str, what: str, read: Callable[[Row], Any], *, by_user: bool = True
@@ -156,8 +158,8 @@ class TableSource(Source):
         """Return an event of fields and of actions in a column. Unreadable actions are flagged and stored."""
         blob, unread = row.get("actions"), ""
         try:
-            raw["actions"] = read_actions(blob)
-        except pickles.UnsafePickle as error:
+            raw["actions"] = read_actions(blob, self._pickles)
+        except ReadingFailed as error:
             unread = str(error)
         event = self._build_event(row, raw)
         return flag_unread(event, "actions", unread, blob) if unread else event
@@ -250,11 +252,11 @@ def flag_unread(event: StoredEvent, part: str, why: str, blob: Any) -> StoredEve
     return StoredEvent(event.owner, wire, event.changes, unread=f"{part}: {why}")
 
 
-def read_actions(blob: Any) -> Any:
+def read_actions(blob: Any, reader: pickles.PickleReader) -> Any:
     """Return an event's actions from a pickle or from JSON, by the first byte.
 
     Raises:
-        UnsafePickle: the value is neither.
+        ReadingFailed: the value is neither, or its pickle cannot be read.
     """
     if blob is None:
         return {}
@@ -263,17 +265,17 @@ def read_actions(blob: Any) -> Any:
         if not data:
             return {}
         if data[:1] not in b"{n \n":
-            return _require_mapping(pickles.read_pickle(data))
+            return _require_mapping(reader.read(data))
         blob = data
     try:
         return _require_mapping(decode_json(blob))
     except (ValueError, RecursionError) as error:
-        raise pickles.UnsafePickle(f"they are neither a pickle nor JSON ({error})") from error
+        raise ReadingFailed(f"they are neither a pickle nor JSON ({error})") from error
 
 
 def _require_mapping(value: Any) -> Any:
     if not isinstance(value, dict | None):
-        raise pickles.UnsafePickle(f"they are a {type(value).__name__}, not actions")
+        raise ReadingFailed(f"they are a {type(value).__name__}, not actions")
     return value or {}
 
 
@@ -281,12 +283,14 @@ def decode_json(value: Any) -> Any:
     """Return a JSON column's value, which drivers of servers have decoded already.
 
     Raises:
-        ValueError: the value is no JSON.
+        ValueError, RecursionError: the value is no JSON that can be read.
     """
     if isinstance(value, memoryview):
         value = bytes(value)
     if isinstance(value, str | bytes | bytearray):
-        return json.loads(value) if value else None
+        return (
+            text_input.parse_json(bytes(value) if isinstance(value, bytearray) else value) if value else None
+        )
     return value
 
 

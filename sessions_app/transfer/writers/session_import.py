@@ -38,6 +38,9 @@ MAX_EVENTS = 200
 MAX_KEYS = 2_000
 """Most state keys in one transaction; a single event may have more."""
 
+MAX_TEXT = 4_000_000
+"""Characters of events that are held for one transaction; a single event may have more."""
+
 _CORE_FIELDS = ("invocationId", "author", "timestamp", "content")
 """Fields of an event by which a stored one is recognized."""
 
@@ -200,31 +203,33 @@ class _Import:
             read += len(batch)
             self._progress(read)
 
-    def _batches(self, events: Iterable[StoredEvent]) -> Iterator[list[StoredEvent]]:
-        batch: list[StoredEvent] = []
-        keys = 0
+    def _batches(self, events: Iterable[StoredEvent]) -> Iterator[list[_ParsedEvent]]:
+        """Yield the events in batches for a transaction each. Most of the work is done before the transaction."""
+        batch: list[_ParsedEvent] = []
+        keys = size = 0
         try:
             for event in events:
-                batch.append(event)
-                keys += len((event.wire.get("actions") or {}).get("stateDelta") or ())
-                if keys >= MAX_KEYS or len(batch) >= min(MAX_EVENTS, self._slices.rows):
+                parsed = _ParsedEvent(event, _build_record(event))
+                batch.append(parsed)
+                keys += len(parsed.record.writes)
+                size += len(parsed.record.data)
+                is_full = len(batch) >= min(MAX_EVENTS, self._slices.rows)
+                if is_full or keys >= MAX_KEYS or size >= MAX_TEXT:
                     yield batch
-                    batch, keys = [], 0
+                    batch, keys, size = [], 0, 0
         except SourceError:
             yield batch
             raise
         if batch:
             yield batch
 
-    def _import_batch(self, events: list[StoredEvent]) -> None:
+    def _import_batch(self, read: list[_ParsedEvent]) -> None:
         """Compare the stored events and append the new ones in one transaction."""
-        # Most of the work is done before the transaction.
-        read = [_ParsedEvent(event, _build_record(event)) for event in events]
         with self._slices.one():
             planned_events = [(self._plan_of(each.event), each) for each in read]
             sessions = self._lock([plan for plan, _ in planned_events if plan])
             keys = {plan.pk: plan.key for plan, _ in planned_events if plan and plan.pk}
-            duplicates = Duplicates(keys, (event.wire["id"] for event in events))
+            duplicates = Duplicates(keys, (each.event.wire["id"] for each in read))
             arrivals = []
             for plan, each in planned_events:
                 if plan is None or plan.skip_reason:

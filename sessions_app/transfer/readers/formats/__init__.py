@@ -14,6 +14,7 @@ from sessions_app import plugins
 from sessions_app.errors import DevUIError
 from sessions_app.scopes import replace_surrogates
 from sessions_app.transfer.readers.importer import Importer
+from sessions_app.transfer.readers.reader_process import ReadingFailed
 
 log = logging.getLogger(__name__)
 
@@ -54,4 +55,5 @@ def find_importer(matches: Callable[[Importer], bool]) -> tuple[Importer | None,
 
 def describe_failure(name: str, error: BaseException) -> str:
     """Return a sentence about an importer that raised."""
-    return replace_surrogates(f"The importer {name!r} failed: {type(error).__name__}: {error}")[:500]
+    reason = str(error) if isinstance(error, ReadingFailed) else f"{type(error).__name__}: {error}"
+    return replace_surrogates(f"The importer {name!r} failed: {reason}")[:500]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from sessions_app.errors import BadInput
-from sessions_app.transfer.readers.databases import file_fingerprint
+from sessions_app.text_input import decode_start, detect_encoding, parse_json
+from sessions_app.transfer.readers.databases import file_fingerprint, read_head
 from sessions_app.transfer.readers.importer import Importer
 from sessions_app.transfer.readers.records import (
     Owner,
@@ -31,7 +31,7 @@ class ExportImporter(Importer):
     def matches_file(self, path: Path, head: bytes) -> bool:
         """Tell by the first line whether the file is an export."""
         try:
-            header = json.loads(head.partition(b"\n")[0])
+            header = parse_json(decode_start(head).partition("\n")[0])
         except (ValueError, RecursionError):
             return False
         return isinstance(header, dict) and header.get("kind") == EXPORT_KIND
@@ -56,8 +56,9 @@ class ExportDocument(Source):
         super().__init__(format, str(path), file_fingerprint(path))
         self._path = path
         self._filter = source_filter
-        with path.open(encoding="utf-8") as file:
-            version = json.loads(file.readline()).get("version")
+        self._encoding = detect_encoding(read_head(path))
+        with path.open(encoding=self._encoding) as file:
+            version = parse_json(file.readline()).get("version")
         if version != EXPORT_VERSION:
             raise BadInput(
                 f"{str(path)!r} is a DevUI export of version {version}; this DevUI reads {EXPORT_VERSION}.",
@@ -95,13 +96,13 @@ class ExportDocument(Source):
             yield StoredEvent(owner, record["event"], removed=frozenset(record.get("removed") or ()))
 
     def _records(self, kind: str) -> Iterator[tuple[Owner, dict[str, Any]]]:
-        with self._path.open(encoding="utf-8") as file:
+        with self._path.open(encoding=self._encoding) as file:
             for number, line in enumerate(file, 1):
                 try:
-                    record = json.loads(line)
-                except ValueError as error:
+                    record = parse_json(line)
+                except (ValueError, RecursionError) as error:
                     raise BadInput(
-                        f"Line {number} of {self.location!r} is not JSON: {error}.",
+                        f"Line {number} of {self.location!r} cannot be read: {error}.",
                         hint="The file is damaged.",
                     ) from error
                 owner = Owner(record.get("app", ""), record.get("user", ""), record.get("session", ""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from sessions_app.text_input import decode_start
 from sessions_app.transfer.readers.documents import load_sessions
 from sessions_app.transfer.readers.importer import Importer
 
@@ -12,9 +13,11 @@ from sessions_app.transfer.readers.importer import Importer
 class SessionJsonImporter(Importer):
     """Importer of a file with a session or a list of sessions."""
 
+    is_bounded = True
+
     def matches_file(self, path: Path, head: bytes) -> bool:
         """Tell whether the file starts like JSON."""
-        return head.lstrip()[:1] in (b"{", b"[")
+        return decode_start(head).lstrip()[:1] in ("{", "[")
 
     def read_sessions(self, path: Path) -> list[Any]:
         """Return the sessions of the file."""
