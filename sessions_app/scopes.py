@@ -18,6 +18,7 @@ from pydantic_core import to_jsonable_python
 
 from sessions_app.models import Scope
 from sessions_app.redaction import redact, redact_text
+from sessions_app.text_input import MAX_INT_BITS
 
 APP_PREFIX = "app:"
 USER_PREFIX = "user:"
@@ -30,11 +31,15 @@ PREFIX = {Scope.SESSION: "", Scope.USER: USER_PREFIX, Scope.APP: APP_PREFIX}
 KEY_ID_BYTES = 200
 """Longest key, in UTF-8 bytes, that is indexed directly; longer keys are indexed by their hash."""
 
-INT_BITS = 14_000
-"""Longest integer, in bits, that stays an integer: some 4,200 decimal digits."""
-
 MAX_DEPTH = 100
 """Deepest nesting that is stored; every JSON parser supports it."""
+
+DEEP, CYCLIC, RENAMED = "deep", "cyclic", "renamed"
+ALTERED = frozenset({DEEP, CYCLIC, RENAMED})
+"""Notes of values that lost what they held, and of keys whose names lost characters."""
+
+_TOO_DEEP_MARK = f" nested deeper than {MAX_DEPTH} levels>"
+_CYCLE_MARK = " that this is part of>"
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
@@ -50,7 +55,8 @@ class CanonicalValue:
         data: the JSON value itself.
         public: its JSON text without credentials.
         private: its whole JSON text if `public` omits something, else None.
-        note: why `data` differs from what the agent wrote (`bytes`, `NaN`, `Infinity`, …); empty if it does not.
+        note: why it differs from what the agent wrote (`bytes`, `NaN`, `Infinity`, …); empty if it does not. Notes of
+            `ALTERED` come first.
     """
 
     data: Any
@@ -61,12 +67,28 @@ class CanonicalValue:
 
 @dataclass(frozen=True, slots=True)
 class ScopedDelta:
-    """A state delta split by scope; the prefixes are stripped."""
+    """A state delta split by scope; the prefixes are stripped.
+
+    Attributes:
+        renamed: the keys, with their prefixes, that cannot be stored as they were written, and how they were.
+    """
 
     session: dict[str, Any]
     user: dict[str, Any]
     app: dict[str, Any]
     temp: dict[str, Any]
+    renamed: dict[str, str]
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """Descriptions of the keys that were renamed."""
+        return tuple(f"state key {raw!r}: stored as {key!r}" for key, raw in self.renamed.items())
+
+    def canonical_values(self) -> Iterable[tuple[Scope, str, CanonicalValue]]:
+        """Yield `sorted_keys` with canonical values, which note that a key was renamed."""
+        for scope, key, value in self.sorted_keys():
+            note = RENAMED if PREFIX[scope] + key in self.renamed else ""
+            yield scope, key, canonicalize(value, key, note)
 
     def sorted_keys(self) -> Iterable[tuple[Scope, str, Any]]:
         """Yield (scope, key, value) of all stored keys in locking order: session, user, app, each sorted by key."""
@@ -77,9 +99,11 @@ class ScopedDelta:
 
 def split_delta(delta: Mapping[str, Any]) -> ScopedDelta:
     """Split a state delta, or an initial state, by the scopes of its keys."""
-    scoped = ScopedDelta({}, {}, {}, {})
+    scoped = ScopedDelta({}, {}, {}, {}, {})
     for raw, value in delta.items():
         key = canonicalize_key(raw)
+        if isinstance(raw, str) and key != raw:
+            scoped.renamed[key] = raw
         if key.startswith(APP_PREFIX):
             scoped.app[key.removeprefix(APP_PREFIX)] = value
         elif key.startswith(USER_PREFIX):
@@ -160,15 +184,16 @@ def replace_surrogates(text: str) -> str:
     return text
 
 
-def canonicalize(value: Any, key: str = "") -> CanonicalValue:
+def canonicalize(value: Any, key: str = "", note: str = "") -> CanonicalValue:
     """Return the canonical form of a state value. Never raises: values that are not JSON become text, with a note.
 
-    The key matters because some names mark credentials (`sessions_app.redaction`).
+    The key matters because some names mark credentials (`sessions_app.redaction`). `note`: a note beside those of the
+    value.
     """
-    notes: set[str] = set()
+    notes = {note} if note else set()
     data, text = _canonicalize(value, notes.add)
     public = redact({key: data})[key]
-    note = ",".join(sorted(notes))[:32]
+    note = ",".join(sorted(notes, key=lambda each: (each not in ALTERED, each)))[:32]
     if public == data:
         return CanonicalValue(data, text, None, note)
     return CanonicalValue(data, dumps(public), text, note)
@@ -177,6 +202,11 @@ def canonicalize(value: Any, key: str = "") -> CanonicalValue:
 def to_jsonable(value: Any) -> Any:
     """Return the JSON form of any value, by the same rules as `canonicalize`."""
     return _canonicalize(value, lambda note: None)[0]
+
+
+def has_cut_value(text: str) -> bool:
+    """Tell whether a JSON text has a value that was cut off because it was nested too deeply, or inside itself."""
+    return _TOO_DEEP_MARK in text or _CYCLE_MARK in text
 
 
 def dumps(data: Any) -> str:
@@ -230,7 +260,7 @@ def _to_jsonable(value: Any, note: Callable[[str], None], depth: int = 0) -> Any
             note("surrogate")
         return clean
     if kind is int:
-        return value if value.bit_length() < INT_BITS else _long_int(value, note)
+        return value if value.bit_length() < MAX_INT_BITS else _long_int(value, note)
     if kind is float:
         return value if math.isfinite(value) else _not_finite(value, note)
     if depth >= MAX_DEPTH:
@@ -247,11 +277,11 @@ def _to_bounded_jsonable(value: Any, note: Callable[[str], None], above: tuple[i
     if type(value) not in (dict, list):
         return _leaf(value, note)
     if id(value) in above:
-        note("cyclic")
-        return f"<the {type(value).__name__} that this is part of>"
+        note(CYCLIC)
+        return f"<the {type(value).__name__}{_CYCLE_MARK}"
     if len(above) == MAX_DEPTH:
-        note("deep")
-        return f"<{type(value).__name__} nested deeper than {MAX_DEPTH} levels>"
+        note(DEEP)
+        return f"<{type(value).__name__}{_TOO_DEEP_MARK}"
     inner = (*above, id(value))
     if isinstance(value, dict):
         return {name: _to_bounded_jsonable(item, note, inner) for name, item in _items(value, note)}
@@ -262,7 +292,7 @@ def _leaf(value: Any, note: Callable[[str], None]) -> Any:
     try:
         return _to_jsonable(value, note)
     except _TooDeep:
-        note("deep")
+        note(DEEP)
         return _text(value, repr)
 
 

@@ -7,7 +7,6 @@ Agents and their names follow ADK's rules: `AgentLoader.list_agents` (a folder w
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
@@ -22,6 +21,7 @@ from typing import Any
 
 from django.conf import settings
 
+from sessions_app import text_input
 from sessions_app.agents import remotes
 from sessions_app.errors import BadInput, DevUIError, NotFound
 
@@ -50,6 +50,14 @@ AGENT_HINT = (
 ENV_FILE = ".env"
 INITIAL_STATE_FILE = "initial_state.json"
 """File with the initial state of sessions that ADK's development server creates (`DevServer`)."""
+
+
+class UnusableInitialState(BadInput):
+    """An agent's initial state file, last changed at `changed_at`, cannot be used."""
+
+    def __init__(self, reason: str, changed_at: float) -> None:
+        super().__init__(reason, hint='Write a JSON object, such as {"city": "Rome"}.')
+        self.changed_at = changed_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +120,28 @@ class AgentsFolder:
     def initial_state(self, app_name: str) -> dict[str, Any]:
         """Return the state in an agent's initial state file; empty if there is no usable file, as in ADK."""
         try:
-            state = json.loads((self.folder_of(app_name) / INITIAL_STATE_FILE).read_text(encoding="utf-8"))
+            return self.read_initial_state(app_name)
+        except UnusableInitialState as error:
+            log.warning("Ignoring %s of %s: %s", INITIAL_STATE_FILE, app_name, error.message)
+            return {}
+
+    def read_initial_state(self, app_name: str) -> dict[str, Any]:
+        """Return the state in an agent's initial state file; empty without a file.
+
+        Raises:
+            UnusableInitialState: it holds no JSON object.
+        """
+        try:
+            file = self.folder_of(app_name) / INITIAL_STATE_FILE
+            changed_at, content = file.stat().st_mtime, file.read_bytes()
         except (DevUIError, OSError):
             return {}
+        try:
+            state = text_input.parse_json(content)
         except (ValueError, RecursionError) as error:
-            log.warning("Ignoring %s of %s: %s", INITIAL_STATE_FILE, app_name, error)
-            return {}
+            raise UnusableInitialState(f"it is no JSON: {error}", changed_at) from error
         if not isinstance(state, dict):
-            log.warning("Ignoring %s of %s: expected a JSON object", INITIAL_STATE_FILE, app_name)
-            return {}
+            raise UnusableInitialState(f"it holds a {type(state).__name__}, not an object", changed_at)
         return state
 
     def _shared_code(self) -> Iterator[Path]:
@@ -308,3 +329,13 @@ def initial_state_of(app_name: str) -> dict[str, Any]:
     """Return the state that new sessions of an app in the configured folder start with."""
     agents_folder = configured_folder()
     return agents_folder.initial_state(app_name) if agents_folder else {}
+
+
+def initial_state_fault(app_name: str, created_at: float = float("inf")) -> str:
+    """Return why an app's initial state file, if it has not changed since `created_at`, cannot be used; else ""."""
+    try:
+        if agents_folder := configured_folder():
+            agents_folder.read_initial_state(app_name)
+    except UnusableInitialState as error:
+        return error.message if error.changed_at <= created_at else ""
+    return ""

@@ -17,7 +17,7 @@ from sessions_app.events.content import (
     without_internals,
 )
 from sessions_app.events.kinds import EventKind, is_error, kind_of
-from sessions_app.events.summary import summarize, tokens_of
+from sessions_app.events.summary import CUT_OFF, summarize, tokens_of
 from sessions_app.models import Scope
 from sessions_app.redaction import redact, redact_error_texts
 
@@ -116,13 +116,8 @@ def _build_record(
     all_writers = {**_infer_writers(wire, delta), **writers}
     writer_by_key = {scopes.canonicalize_key(key): writer for key, writer in all_writers.items()}
     writes = [
-        KeyWrite(
-            scope,
-            key,
-            scopes.canonicalize(value, key),
-            writer_by_key.get(scopes.PREFIX[scope] + key, UNKNOWN),
-        )
-        for scope, key, value in scoped.sorted_keys()
+        KeyWrite(scope, key, value, writer_by_key.get(scopes.PREFIX[scope] + key, UNKNOWN))
+        for scope, key, value in scoped.canonical_values()
     ]
     wire = {**wire, "actions": {**(wire.get("actions") or {}), "stateDelta": _stored_delta(delta, writes)}}
     temp = [
@@ -132,6 +127,8 @@ def _build_record(
     public = _without_credentials(wire)
     data = scopes.dump_storable(public)
     summary = summarize(public, model) | ({"person": person} if person else {})
+    if scopes.has_cut_value(data):
+        summary["flags"] = [*summary.get("flags", ()), CUT_OFF]
     return EventRecord(
         event_id=wire["id"],
         invocation_id=wire.get("invocationId") or "",

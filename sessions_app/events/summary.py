@@ -49,6 +49,9 @@ PART_ORDER = ("thought", "text", "calls", "results", "code", "others", "media")
 CANCELLED = "cancelled"
 """Flag of an event that closes a cancelled invocation."""
 
+CUT_OFF = "values cut off"
+"""Flag of an event with values that were nested too deeply, or inside themselves."""
+
 USUAL_FINISH_REASONS = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED"})
 
 TEXT_LIMIT, SHORT_LIMIT = 4000, 400

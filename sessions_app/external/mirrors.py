@@ -306,10 +306,7 @@ def _differences(session: AgentSession, source: SourceSession) -> list[KeyWrite]
     User and app keys that only the copy has are retained: sessions that this store owns may have written them.
     """
     here = {(scope, key): text for scope, rows in _state_rows(session) for key, text in rows}
-    there = {
-        (scope, key): scopes.canonicalize(value, key)
-        for scope, key, value in scopes.split_delta(source.state).sorted_keys()
-    }
+    there = {(scope, key): value for scope, key, value in scopes.split_delta(source.state).canonical_values()}
     changed = [
         KeyWrite(scope, key, value)
         for (scope, key), value in there.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -12,7 +12,10 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class EventEvidence:
-    """An event. `error_code` may be a finish reason; `finish_reason` is empty for a normal end."""
+    """An event. `error_code` may be a finish reason; `finish_reason` is empty for a normal end.
+
+    `is_cut_off`: it has values that were nested too deeply, or inside themselves.
+    """
 
     seq: int
     event_id: str
@@ -21,6 +24,7 @@ class EventEvidence:
     error_code: str = ""
     error_message: str = ""
     finish_reason: str = ""
+    is_cut_off: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,12 +162,16 @@ class UntrackedChange:
 
 @dataclass(frozen=True, slots=True)
 class KeyWrite:
-    """A write of a state key by an event; `name` has the prefix."""
+    """A write of a state key by an event, or with seq 0 by the creation of the session; `name` has the prefix.
+
+    `notes` say how the stored value differs from the written one.
+    """
 
     name: str
     seq: int
     agent: str
     value: str | None
+    notes: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +197,7 @@ class Evidence:
         earlier_temp: `temp:` keys written in earlier invocations, newest first.
         summarized_calls: calls of earlier events that a compaction replaced by its summary, oldest first.
         unused_tools: declared tools that the session never called, by agent; only for the session as a whole.
+        initial_state_fault: why the agent's initial state file could not be used; only for the session as a whole.
     """
 
     app_name: str
@@ -207,6 +216,7 @@ class Evidence:
     earlier_temp: Sequence[TempKey] = ()
     summarized_calls: Sequence[SummarizedCall] = ()
     unused_tools: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    initial_state_fault: str = ""
 
     @property
     def last_seq(self) -> int:

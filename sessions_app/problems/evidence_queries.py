@@ -13,9 +13,10 @@ from django.db.models import Max
 from django.db.models.functions import Greatest, Length, Substr
 
 from sessions_app import scopes
+from sessions_app.agents.folder import initial_state_fault
 from sessions_app.events.call_pairing import CallPairing
 from sessions_app.events.content import RETRIED_ERROR, function_calls, function_responses
-from sessions_app.events.summary import FAILURE_IN_SUMMARY
+from sessions_app.events.summary import CUT_OFF, FAILURE_IN_SUMMARY
 from sessions_app.events.superseded_events import find_superseded_ranges
 from sessions_app.models import (
     AgentSession,
@@ -181,11 +182,21 @@ def _read_untracked(of_batch: Mapping[str, Any]) -> dict[str, dict[str, Untracke
 
 
 def _session_evidence(session: AgentSession) -> Evidence:
-    """Return the evidence of the session as a whole: runs without an invocation, and tools that were never called."""
+    """Return the evidence of the session as a whole: runs without an invocation, first state, unused tools."""
     runs = _read_runs(Run.objects.filter(session=session, invocation_id=""))
     return Evidence(
-        app_name=session.app_name, runs=runs.get("", ()), unused_tools=_read_unused_tools(session)
+        app_name=session.app_name,
+        runs=runs.get("", ()),
+        writes=_read_seeds(session),
+        unused_tools=_read_unused_tools(session),
+        initial_state_fault=_initial_state_fault(session),
     )
+
+
+def _initial_state_fault(session: AgentSession) -> str:
+    """Return why the file that a session should begin with could not be used; empty for other sessions."""
+    is_new = session.origin == "live" and not session.realm
+    return initial_state_fault(session.app_name, session.created_at) if is_new else ""
 
 
 def _group(rows: Iterable[tuple[Any, ...]]) -> defaultdict[str, list[tuple[Any, ...]]]:
@@ -216,6 +227,7 @@ def _event(event: Event) -> EventEvidence:
         error.get("code", ""),
         error.get("message", ""),
         next(iter(reasons), ""),
+        CUT_OFF in (summary["flags"] or ()),
     )
 
 
@@ -353,20 +365,27 @@ def _read_writes(session: AgentSession, events: Sequence[Event]) -> dict[str, li
     if not events:
         return {}
     first, last = events[0].seq, events[-1].seq
-    changes = StateChange.objects.filter(session=session, seq__gte=first, seq__lte=last).order_by(
-        "-seq", "-pk"
+    changes = StateChange.objects.filter(session=session, seq__gte=first, seq__lte=last)
+    writes: defaultdict[str, list[KeyWrite]] = defaultdict(list)
+    for invocation_id, write in _key_writes(changes):
+        writes[invocation_id].append(write)
+    return writes
+
+
+def _read_seeds(session: AgentSession) -> list[KeyWrite]:
+    """Return the keys with which the session began whose values differ from what was written."""
+    seeds = StateChange.objects.filter(session=session, seq=0).exclude(note="")
+    return [write for _, write in _key_writes(seeds)]
+
+
+def _key_writes(changes: Any) -> Iterator[tuple[str, KeyWrite]]:
+    """Yield the newest writes in order, each with its invocation."""
+    columns = changes.order_by("-seq", "-pk").values_list(
+        "invocation_id", "scope", "key", "seq", "author", Substr("value", 1, VALUE_READ), "note"
     )
-    columns = changes.values_list(
-        "invocation_id", "scope", "key", "seq", "author", Substr("value", 1, VALUE_READ)
-    )
-    writes = _group(list(columns[:ROWS_READ])[::-1])
-    return {
-        invocation_id: [
-            KeyWrite(scopes.PREFIX[Scope(scope)] + key, seq, author, value)
-            for scope, key, seq, author, value in own
-        ]
-        for invocation_id, own in writes.items()
-    }
+    for invocation_id, scope, key, seq, author, value, note in list(columns[:ROWS_READ])[::-1]:
+        name = scopes.PREFIX[Scope(scope)] + key
+        yield invocation_id, KeyWrite(name, seq, author, value, note.split(","))
 
 
 def _read_logged_errors(of_batch: Mapping[str, Any]) -> dict[str, list[tuple[Any, ...]]]:

@@ -83,8 +83,8 @@ def create_session(
     check_ids(key)
     created_at = time.time() if now is None else now
     writes = [
-        KeyWrite(scope, name, scopes.canonicalize(value, name), Writer("seed", inferred=False))
-        for scope, name, value in scopes.split_delta(initial or {}).sorted_keys()
+        KeyWrite(scope, name, value, Writer("seed", inferred=False))
+        for scope, name, value in scopes.split_delta(initial or {}).canonical_values()
     ]
     with transaction.atomic():
         session = AgentSession(

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
-from sessions_app.agents.folder import initial_state_of
+from sessions_app.agents.folder import initial_state_fault, initial_state_of
 from sessions_app.errors import AlreadyExists, BadInput, RuntimeUnavailable
 from sessions_app.external import session_creation
 from sessions_app.forms.sessions import NewSessionForm
@@ -47,10 +47,11 @@ def new(request: HttpRequest) -> HttpResponse:
 
 
 def _facts(app: str, user: str) -> dict[str, Any]:
-    """Return the app's initial state and the user's active session."""
+    """Return the app's initial state, or why its file cannot be used, and the user's active session."""
     knows = bool(app) and is_storable(user, "")
     return {
         "seed": initial_state_of(app),
+        "seed_fault": initial_state_fault(app),
         "active": active_session.find_active(app, user) if knows else None,
     }
 

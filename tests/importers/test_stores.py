@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from typing import Any
 
 import pytest
 
@@ -172,6 +173,31 @@ def test_state_of_too_many_values_is_reported_and_the_rest_is_read(load, tmp_pat
 
     assert report.created == 1
     assert list(report.unread) == ["state of weather/ann/s1: it has more than 1,000,000 values"]
+
+
+def test_names_of_keys_that_cannot_be_stored_are_reported(load, tmp_path):
+    actions = {"state_delta": {"a\0b": 1}}
+    state = {"a\0b": 1, "c\ud800": 2}
+    store = stores.sqlite_store(tmp_path / "session.db", stores.an_event(1, actions=actions), state=state)
+
+    report = load(store)
+
+    assert list(report.changed) == [
+        "event e1 of weather/ann/s1: state key 'a\\x00b': stored as 'a\N{REPLACEMENT CHARACTER}b'",
+        "weather/ann/s1: state key 'a\\x00b': stored as 'a\N{REPLACEMENT CHARACTER}b'",
+        "weather/ann/s1: state key 'c\\ud800': stored as 'c\N{REPLACEMENT CHARACTER}'",
+    ]
+
+
+def test_values_that_are_cut_off_are_reported(load, tmp_path):
+    deep: Any = 1
+    for _ in range(101):
+        deep = [deep]
+    event = stores.an_event(1, actions={"state_delta": {"deep": deep}})
+
+    report = load(stores.sqlite_store(tmp_path / "session.db", event, state={"deep": deep}))
+
+    assert list(report.changed) == ["event e1 of weather/ann/s1: values deeper than 100 levels were cut off"]
 
 
 def test_a_database_of_something_else_is_refused(load, tmp_path):

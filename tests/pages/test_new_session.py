@@ -142,7 +142,9 @@ def test_new_session_merges_initial_state_file_and_form(client, agents_dir):
 def test_a_file_that_holds_no_state_is_none(client, agents_dir, text):
     file = agents_dir / "weather" / "initial_state.json"
     file.write_text(text, encoding="utf-8", errors="surrogateescape")
-    assert not parse(client.get("/sessions/new/?app=weather").content).all("input", name="seeded")
+    page = parse(client.get("/sessions/new/?app=weather").content)
+    assert not page.all("input", name="seeded")
+    assert "initial_state.json of this agent cannot be used: it" in page.one("div", id="session-facts").text
     client.post("/sessions/new/", {**GIVEN, "seeded": "1"})
     assert state_at(AgentSession.objects.get()).merge_scopes() == {}
 

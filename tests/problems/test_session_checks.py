@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +22,7 @@ from sessions_app.traces import records
 from sessions_app.traces.log_records import NEAR_RECORDS
 from tests.pages.html import parse as parse_html
 from tests.timeline.logs import log
-from tests.timeline.story import Story
+from tests.timeline.story import START, Story
 
 pytestmark = pytest.mark.django_db
 
@@ -437,3 +440,103 @@ def test_problem_that_an_earlier_invocation_had_is_shown_in_short(story):
         (False, False),
         (True, True),
     ]
+
+
+def nest(depth: int) -> Any:
+    value: Any = "core"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_state_deeper_than_the_limit_is_a_problem_of_the_event_that_wrote_it(story):
+    story.add(delta={"fine": nest(100), "deep": nest(101)})
+    index()
+    [problem] = SessionProblem.objects.filter(session=story.pk)
+    assert (problem.code, problem.seq, problem.severity) == ("altered-value", 1, "warning")
+    assert problem.text.startswith("The value of deep was nested deeper than 100 levels")
+    assert "list nested deeper than 100 levels" in story.event(1).data
+
+
+def test_content_that_is_cut_off_is_a_problem_of_its_event(story):
+    story.calls("look", "c1", city=nest(2_000))
+    index()
+    assert ("altered-value", 1, "i1") in rows_of(story)
+    assert "values cut off" in story.event(1).decoded_summary["flags"]
+
+
+def test_state_inside_itself_is_a_problem(story):
+    value: list[Any] = []
+    value.append(value)
+    story.add(delta={"loop": value})
+    index()
+    assert rows_of(story) == [("altered-value", 1, "i1")]
+
+
+def test_deep_value_with_which_a_session_began_is_a_problem_of_the_session(db):
+    story = Story(initial={"deep": nest(101), "a\0b": 1, "number": float("nan")})
+    story.says("hello")
+    index()
+    problems = SessionProblem.objects.filter(session=story.pk, code="altered-value").order_by("text")
+    assert [problem.seq for problem in problems] == [0, 0]
+    assert [problem.text.split(" was ")[0] for problem in problems] == [
+        "The value of deep",
+        "a\N{REPLACEMENT CHARACTER}b",
+    ]
+
+
+def test_name_of_a_key_that_no_store_holds_is_a_problem(story):
+    story.add(delta={"a\0b": 1, "user:\ud800": 2, "plain": 3})
+    index()
+    texts = [
+        problem.text for problem in SessionProblem.objects.filter(session=story.pk, code="altered-value")
+    ]
+    assert [text.split(" ")[0] for text in texts] == [
+        "a\N{REPLACEMENT CHARACTER}b",
+        "user:\N{REPLACEMENT CHARACTER}",
+    ]
+
+
+@pytest.fixture
+def seed_file(tmp_path: Path, settings) -> Path:
+    """The initial state file of the agent of a story, older than its session."""
+    settings.DEVUI_AGENTS_DIR = str(tmp_path)
+    folder = tmp_path / "weather"
+    folder.mkdir()
+    (folder / "agent.py").write_text("root_agent = None\n")
+    return folder / "initial_state.json"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b'{"city": "Rome",}', "line 1 column 17"),
+        (b"[1]", "holds a list, not an object"),
+        (b'{"city": "K\xf6ln"}', "'utf-8' codec can't decode byte 0xf6"),
+        (b"[" * 100_000, "recursion"),
+    ],
+    ids=["comma", "list", "latin-1", "too deep"],
+)
+def test_initial_state_file_that_cannot_be_used_is_a_problem(story, seed_file, content, reason):
+    seed_file.write_bytes(content)
+    os.utime(seed_file, (START - 1, START - 1))
+    story.says("hello")
+    index()
+    [problem] = SessionProblem.objects.filter(session=story.pk)
+    assert (problem.code, problem.seq) == ("unusable-initial-state", 0)
+    assert reason in problem.text
+
+
+def test_initial_state_file_that_became_invalid_later_is_no_problem_of_the_session(story, seed_file):
+    seed_file.write_text("{")
+    story.says("hello")
+    index()
+    assert rows_of(story) == []
+
+
+def test_usable_initial_state_file_is_no_problem(story, seed_file):
+    seed_file.write_bytes('{"city": "Köln"}'.encode("utf-16"))
+    os.utime(seed_file, (START - 1, START - 1))
+    story.says("hello")
+    index()
+    assert rows_of(story) == []

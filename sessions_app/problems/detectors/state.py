@@ -1,8 +1,9 @@
-"""Detectors of problems with state: lost changes, and keys without a value."""
+"""Detectors of problems with state: lost changes, altered values, and keys without a value."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 
 from sessions_app import scopes
@@ -25,6 +26,50 @@ def untracked_state(evidence: Evidence) -> Iterator[Problem]:
             f"{quote(change.name)} was {verb} without an event, so the next invocation does not see the change.",
             links=[Link("event", evidence.last_seq, "state")] if evidence.last_seq else [],
         )
+
+
+@detector(
+    "altered-value",
+    "Value stored differently than it was written",
+    remedy="Nest values at most 100 levels deep, never put a value into itself, and write names of keys without NUL and"
+    " halves of characters. Keep deeper structures as text (`json.dumps`) or as an artifact.",
+)
+def altered_value(evidence: Evidence) -> Iterator[Problem]:
+    """Find values that were cut off, and keys whose names had characters that no store holds."""
+    cut_keys: defaultdict[int, list[str]] = defaultdict(list)
+    for write in evidence.writes:
+        links = [Link("event", write.seq)] if write.seq else []
+        if scopes.RENAMED in write.notes:
+            text = f"{quote(write.name)} was written with NUL or half of a character in its name, which � replaces."
+            yield Problem(text, write.seq, write.agent, links)
+        if scopes.ALTERED.intersection(write.notes) - {scopes.RENAMED}:
+            cut_keys[write.seq].append(write.name)
+    agents = {event.seq: event.agent for event in evidence.events if event.is_cut_off}
+    for seq in sorted({*cut_keys, *agents}):
+        what = (
+            f"The value of {', '.join(map(quote, cut_keys[seq][:5]))}"
+            if cut_keys[seq]
+            else "A value of the event"
+        )
+        yield Problem(
+            f"{what} was nested deeper than {scopes.MAX_DEPTH} levels or inside itself: a text such as"
+            f" “<dict nested deeper than {scopes.MAX_DEPTH} levels>” stands for what was cut off.",
+            seq,
+            agents.get(seq, ""),
+            [Link("event", seq)] if seq else [],
+        )
+
+
+@detector(
+    "unusable-initial-state",
+    "initial_state.json cannot be used",
+    remedy='Correct the file in the folder of the agent: it holds one JSON object, such as `{"city": "Rome"}`. Then'
+    " create a new session: this one began without it.",
+)
+def unusable_initial_state(evidence: Evidence) -> Iterator[Problem]:
+    """Report an initial state file that could not be read when the session was created."""
+    if fault := evidence.initial_state_fault:
+        yield Problem(f"The session began without the state of initial_state.json: {quote(fault)}.")
 
 
 @detector(

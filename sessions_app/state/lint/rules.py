@@ -328,7 +328,7 @@ def large(evidence: Evidence) -> Iterator[Finding]:
 def not_json(evidence: Evidence) -> Iterator[Finding]:
     """Find values that were converted to JSON."""
     for key in evidence.keys:
-        if key.note:
+        if key.note and key.note != scopes.RENAMED:
             says = (
                 f"was written as something that JSON does not have ({key.note}) and is kept as its JSON form."
             )

@@ -57,7 +57,8 @@ class SessionDocument(Source):
         """Yield the session scope of each merged state."""
         for each in self._sessions:
             if isinstance(each.get("state"), dict):
-                yield StoredState(_owner(each), scopes.split_delta(each["state"]).session)
+                scoped = scopes.split_delta(each["state"])
+                yield StoredState(_owner(each), scoped.session, changes=scoped.changes)
 
     def shared_states(self) -> Iterator[SharedState]:
         """Yield the app and user scopes of the merged states, taken from the newest sessions."""

@@ -46,12 +46,15 @@ class StoredSession:
 class StoredState:
     """Session state without the keys of other scopes.
 
-    `seeds` is the state at creation, if the source has it.
+    Attributes:
+        seeds: the state at creation, if the source has it.
+        changes: descriptions of changes made to it.
     """
 
     owner: Owner
     values: dict[str, Any]
     seeds: dict[str, Any] = field(default_factory=dict)
+    changes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

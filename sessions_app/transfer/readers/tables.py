@@ -130,8 +130,9 @@ class TableSource(Source):
         return StoredSession(Owner(row["app_name"], row["user_id"], row["id"]), created, updated)
 
     def _state(self, row: Row) -> StoredState:
-        values = scopes.split_delta(self.decode_state(row["state"])).session
-        return StoredState(Owner(row["app_name"], row["user_id"], row["id"]), values)
+        scoped = scopes.split_delta(self.decode_state(row["state"]))
+        owner = Owner(row["app_name"], row["user_id"], row["id"])
+        return StoredState(owner, scoped.session, changes=scoped.changes)
 
     def _shared_state(self, row: Row) -> SharedState:
         values = self.decode_state(row["state"])

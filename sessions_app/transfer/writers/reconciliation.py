@@ -73,6 +73,8 @@ def reconcile_state(
     whole = {name: plan for name, plan in plans.items() if plan.is_whole}
     for stored in states:
         if plan := whole.get(stored.owner):
+            for change in stored.changes:
+                report.changed.add(f"{stored.owner}: {change}")
             _reconcile_session(slices, source_row, plan, stored, report)
     for shared in shared_states:
         _reconcile_shared(slices, source_row, shared, report)

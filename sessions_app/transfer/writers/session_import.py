@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from sessions_app import events
+from sessions_app import events, scopes
 from sessions_app.errors import BadInput, DevUIError
 from sessions_app.events import EventRecord
 from sessions_app.ids import SessionKey, check_event_ids, check_ids, is_storable
@@ -289,15 +289,18 @@ class _Import:
             return None
         plan.events_read = place
         duplicates.add(plan, record)
-        self._report_changes(event)
+        self._report_changes(event, record)
         return record
 
-    def _report_changes(self, event: StoredEvent) -> None:
+    def _report_changes(self, event: StoredEvent, record: EventRecord) -> None:
         where = f"event {event.wire['id']} of {event.owner}"
         if event.unread:
             self._report.unread.add(f"{where}: {event.unread}. The event was imported without them")
-        for change in event.changes:
+        delta = (event.wire.get("actions") or {}).get("stateDelta") or {}
+        for change in (*event.changes, *scopes.split_delta(delta).changes):
             self._report.changed.add(f"{where}: {change}")
+        if scopes.has_cut_value(record.data):
+            self._report.changed.add(f"{where}: values deeper than {scopes.MAX_DEPTH} levels were cut off")
 
     def _count(self) -> None:
         for plan in self._plans.values():
