@@ -217,12 +217,11 @@ def _join_partials(partials: Iterable[LlmResponse]) -> types.Content:
 
 def _usage(responses: Iterable[LlmResponse]) -> dict[str, int]:
     """Return the token counts of a call, from the last response that has them."""
-    usage: dict[str, int] = {}
-    for response in responses:
-        if (metadata := response.usage_metadata) is not None:
-            counts = count_tokens(lambda name, usage=metadata: getattr(usage, name, None))
-            usage = {column: counts.get(kind, 0) for column, kind in USAGE.items()}
-    return usage
+    known = [response.usage_metadata for response in responses if response.usage_metadata is not None]
+    if not known:
+        return {}
+    counts = count_tokens(lambda name: getattr(known[-1], name, None))
+    return {column: counts.get(kind, 0) for column, kind in USAGE.items()}
 
 
 def _content_piece(content: types.Content) -> Piece:

@@ -296,7 +296,7 @@ class TimelineItem:
     @property
     def more_artifacts(self) -> int:
         """Number of saved artifacts that do not fit into a row."""
-        left_out = (self.summary["more"] or {}).get("artifacts", 0)
+        left_out: int = (self.summary["more"] or {}).get("artifacts", 0)
         return left_out + max(0, len(self.summary.get("artifacts", ())) - MAX_ARTIFACTS)
 
     @property
@@ -332,7 +332,7 @@ class TimelineItem:
     @property
     def more_changes(self) -> int:
         """Number of known changes that do not fit into a row."""
-        written = len(self.summary.get("delta", [])) + (self.summary["more"] or {}).get("delta", 0)
+        written: int = len(self.summary.get("delta", [])) + (self.summary["more"] or {}).get("delta", 0)
         return max(len(self.changes), written) - len(self.shown_changes)
 
     @property
