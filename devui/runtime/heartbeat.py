@@ -70,11 +70,11 @@ class Lifeline(threading.Thread):
         kill_process_group()
 
 
-def force_exit_after_grace() -> None:
-    """Kill this process after `EXIT_GRACE_S`: an agent's threads and exit handlers may block its end."""
+def force_exit_after(seconds: float) -> None:
+    """Kill this process after so many seconds: threads, exit handlers and an unavailable store may block its end."""
 
     def end() -> None:
-        threading.Event().wait(EXIT_GRACE_S)
+        threading.Event().wait(seconds)
         os._exit(1)
 
     threading.Thread(target=end, name="devui-end", daemon=True).start()

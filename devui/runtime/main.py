@@ -20,7 +20,7 @@ from devui.runtime.asgi_middleware import LiveFrameFilter, StreamHolder, TokenGu
 from devui.runtime.config import RuntimeConfig
 from devui.runtime.endpoints import add_endpoints
 from devui.runtime.exception_text import shorten_agent_errors
-from devui.runtime.heartbeat import Heartbeat, Lifeline, force_exit_after_grace, kill_process_group
+from devui.runtime.heartbeat import EXIT_GRACE_S, Heartbeat, Lifeline, force_exit_after, kill_process_group
 from devui.runtime.host import RuntimeHost
 from sessions_app.errors import StoreFault
 from sessions_app.runs import processes
@@ -58,7 +58,7 @@ def serve(config: RuntimeConfig, listener: socket.socket, lifeline_fd: int) -> N
             outbox.close()
             units_of_work.close_pools()
         finally:
-            force_exit_after_grace()
+            force_exit_after(EXIT_GRACE_S)
         if os.getppid() != parent_id:
             kill_process_group()  # the parent is gone and cannot kill what the agent started
 

@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from django.db import DatabaseError
+
 from devui.supervisor import http_calls
 from devui.supervisor.runtime_process import Child
 from sessions_app.errors import DevUIError, RuntimeUnavailable, ServerStopping, StoreFault
@@ -172,12 +174,13 @@ class Deliveries:
     async def _take_back(self, run_id: str) -> None:
         """Assign a run to this server, so that the next server takes it once this one has ended.
 
-        If the store does not accept that, the run belongs to its process, which ends with this server.
+        If the store does not accept that, because it fails or this server's row was deleted after a day of silence,
+        the run belongs to its process, which ends with this server.
         """
         try:
             await units_of_work.write(lifecycle.assign, run_id, self.server_id)
-        except StoreFault as fault:
-            log.warning("Run %s waits for the next server: %s", run_id, fault.message)
+        except (StoreFault, DatabaseError) as error:
+            log.warning("Run %s waits for the next server: %s", run_id, error)
 
 
 def _raise_failure(done: asyncio.Task[None]) -> None:

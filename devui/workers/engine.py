@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any, cast
 
 from procrastinate import App, RetryStrategy
-from procrastinate.contrib.django.django_connector import DjangoConnector
 from procrastinate.exceptions import ConnectorException
 from procrastinate.job_context import JobContext
-from procrastinate.jobs import DeleteJobCondition, Status
+from procrastinate.jobs import DeleteJobCondition, Job, Status
 from procrastinate.worker import Worker as JobWorker
 
 from devui.supervisor import http_calls
@@ -31,6 +30,7 @@ from devui.workers.queues import (
     queues_of,
 )
 from devui.workers.run_watch import WorkerRunWatch
+from devui.workers.store_connector import StoreConnector, new_pool
 from devui.workers.supervisor import WorkerSupervisor
 from evals_app.runs.writes import offers, runs
 from sessions_app.errors import DevUIError, RuntimeUnavailable, ServerStopping, StoreFault
@@ -38,12 +38,21 @@ from sessions_app.models import Run
 from sessions_app.runs import processes
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.store import retry, units_of_work
+from sessions_app.store.stopwatch import ChangeTimer
 
 POLL_S = 0.5
 """Seconds between two checks for jobs, should a notification be lost or a queue be new."""
 
 RETRY_S = 5
-"""Seconds until a job that raised an unexpected error is tried again, and until a reconnection to a lost store."""
+"""Seconds until a job that raised an unexpected error is tried again."""
+
+LOST_S = 5.0
+"""Seconds after which a job that is this worker's, but that it does not carry out, was lost with a connection."""
+
+FORGET_S = 24 * 3600
+"""Seconds of silence after which Procrastinate forgets a worker. A worker that it has forgotten can take no jobs, and
+`retry_jobs_of_gone_workers` does not wait for that.
+"""
 
 REDELIVERY_S = 2
 """Seconds until an attempt is delivered again whose process ended before it began."""
@@ -53,11 +62,13 @@ MAX_DELIVERIES = 5
 
 ADK_VERSION = version("google-adk")
 
+JobWork = Coroutine[Any, Any, None]
+
 log = logging.getLogger(__name__)
 
 
 class Undelivered(Exception):
-    """An attempt did not begin, or its process ended, for a reason outside the attempt. It is delivered again."""
+    """What a job delivers did not begin or end, for a reason outside of it. It is delivered again."""
 
 
 class Engine:
@@ -74,18 +85,38 @@ class Engine:
         self._apps: dict[str, str] = {}
         self._kinds: tuple[str, ...] = ()
         self._queues: list[str] = []
-        self._coordinators: dict[str, RunCoordinator] = {}
+        self._coordinators: set[RunCoordinator] = set()
         self._coordinating = BackgroundTasks()
-        self._lost_engine_ids: set[int] = set()
+        self._jobs = BackgroundTasks()
+        self._is_closing = False
+        self._job_ids: set[int | None] = set()
+        self._idle_timer = ChangeTimer()
         self._is_draining = False
-        self._app = App(connector=DjangoConnector().get_worker_connector())
-        after_error = RetryStrategy(wait=RETRY_S)
-        self._app.task(name=RUN_TASK, retry=after_error)(self._carry_out_run)
-        self._app.task(name=EVAL_RUN_TASK, retry=after_error)(self._coordinate_eval_run)
-        self._app.task(name=IMPORT_TASK, retry=after_error)(self._carry_out_import)
-        redelivery_wait = RetryStrategy(wait=REDELIVERY_S)
-        self._app.task(name=ATTEMPT_TASK, retry=redelivery_wait, pass_context=True)(self._carry_out_attempt)
+        self._app = App(connector=StoreConnector())
+        self._add_task(RUN_TASK, self._carry_out_run)
+        self._add_task(EVAL_RUN_TASK, self._coordinate_eval_run)
+        self._add_task(IMPORT_TASK, self._carry_out_import)
+        self._add_task(ATTEMPT_TASK, self._carry_out_attempt, REDELIVERY_S)
         self._worker = self._new_worker()
+
+    def _add_task(self, name: str, carry_out: Callable[..., JobWork], retry_s: int = RETRY_S) -> None:
+        """Define what jobs with this name do. A job that fails, or that `close` interrupts, is tried again."""
+
+        async def carry_out_until_closed(context: JobContext, /, **arguments: Any) -> None:
+            if self._is_closing:
+                raise Undelivered("This worker ends.")
+            job = context.job
+            self._job_ids.add(job.id)
+            try:
+                await self._jobs.start(carry_out(job, **arguments))
+            except asyncio.CancelledError as error:
+                raise Undelivered("This worker ends.") from error
+            finally:
+                self._job_ids.discard(job.id)
+
+        self._app.task(name=name, retry=RetryStrategy(wait=retry_s), pass_context=True)(
+            carry_out_until_closed
+        )
 
     @property
     def id(self) -> int | None:
@@ -110,15 +141,15 @@ class Engine:
         run_kinds = set(self._kinds) if not self._is_draining else set()
         codes = self._codes() if EVALS in self._kinds else set()
         if self._is_draining:
-            codes &= {(each.run.app_name, each.run.code_version) for each in self._coordinators.values()}
+            codes &= {(each.run.app_name, each.run.code_version) for each in self._coordinators}
         if len(self._coordinators) >= self._concurrency:
             run_kinds &= {CONVERSATIONS}
         of_attempts = [attempt_queue(app_name, code, ADK_VERSION) for app_name, code in sorted(codes)]
         self._queues[:] = [*queues_of(self._apps, sorted(run_kinds)), *of_attempts]
 
     async def run(self) -> None:
-        """Take jobs until drained; reconnect if the store is lost."""
-        async with self._app.open_async():
+        """Take jobs until drained."""
+        async with new_pool() as pool, self._app.open_async(pool):
             while not self._has_drained:
                 try:
                     await cast(Any, self._worker).run()
@@ -126,8 +157,6 @@ class Engine:
                     log.exception("The engine stopped; it starts again in %d s.", RETRY_S)
                 if not self._has_drained:
                     await asyncio.sleep(RETRY_S)
-                    if self.id is not None:
-                        self._lost_engine_ids.add(self.id)
                     self._worker = self._new_worker()
 
     def drain(self) -> None:
@@ -137,8 +166,11 @@ class Engine:
         self._stop_if_drained()
 
     async def close(self) -> None:
-        """Leave the eval runs that it coordinates to other workers."""
+        """Leave the jobs that it carries out, and the eval runs that it coordinates, to other workers."""
+        self._is_closing = self._is_draining = True
+        cast(Any, self._worker).stop()
         await self._coordinating.cancel()
+        await self._jobs.cancel()
 
     @property
     def _has_drained(self) -> bool:
@@ -149,20 +181,29 @@ class Engine:
             cast(Any, self._worker).stop()
 
     async def retry_jobs_of_gone_workers(self) -> None:
-        """Return the jobs of workers that are gone to their queues, and those that a lost connection left behind.
+        """Return the jobs of workers that are gone to their queues, and own ones whose delivery was lost on its way.
 
         A draining worker leaves that to others.
         """
         if self._is_draining:
             return
         jobs = self._app.job_manager
-        gone = set(await units_of_work.read(redelivery.engine_ids_of_gone_workers))
-        lost, self._lost_engine_ids = self._lost_engine_ids, set()
-        for engine_id in gone | lost:
-            for job in await jobs.list_jobs_async(status=Status.DOING.value, worker_id=engine_id):
+        for engine_id in await units_of_work.read(redelivery.engine_ids_of_gone_workers):
+            for job in await self._jobs_of(engine_id):
                 await self._retry(job.id)
+        own_jobs = await self._jobs_of(self.id) if self.id is not None else []
+        idle_jobs = {str(job.id): job for job in own_jobs if job.id not in self._job_ids}
+        for name in self._idle_timer.find_unchanged(idle_jobs, LOST_S):
+            await self._retry(idle_jobs[name].id)
         for job in await jobs.get_stalled_jobs(seconds_since_heartbeat=processes.SILENCE_S):
             await self._retry(job.id)
+
+    async def _jobs_of(self, engine_id: int) -> Iterable[Job]:
+        """Return the jobs that were delivered to a worker and have not ended."""
+        jobs: Iterable[Job] = await self._app.job_manager.list_jobs_async(
+            status=Status.DOING.value, worker_id=engine_id
+        )
+        return jobs
 
     async def _retry(self, job_id: int | None) -> None:
         if job_id is None:
@@ -182,10 +223,10 @@ class Engine:
             delete_jobs=DeleteJobCondition.SUCCESSFUL,
             install_signal_handlers=False,
             update_heartbeat_interval=processes.HEARTBEAT_S,
-            stalled_worker_timeout=processes.SILENCE_S,
+            stalled_worker_timeout=FORGET_S,
         )
 
-    async def _carry_out_run(self, run_id: str) -> None:
+    async def _carry_out_run(self, job: Job, run_id: str) -> None:
         """Deliver a queued run to its process here, and wait for its end."""
         run = await units_of_work.read(
             Run.objects.select_related("session").filter(pk=run_id, status=Run.Status.QUEUED).first
@@ -200,17 +241,18 @@ class Engine:
             log.warning("Run %s failed: %s", run_id, error.message)
         await self._watch.wait_until_gone(run_id)
 
-    async def _carry_out_import(self, location: str, app_name: str) -> None:
+    async def _carry_out_import(self, job: Job, location: str, app_name: str) -> None:
         """Import what `adk web` stored in the folder of an agent here."""
         if self._supervisor.folder is not None:
             await imports.carry_out(location, app_name, self._supervisor.folder)
 
-    async def _coordinate_eval_run(self, run_id: str) -> None:
+    async def _coordinate_eval_run(self, job: Job, run_id: str) -> None:
         """Claim a pending eval run and coordinate it in the background: its row is the truth from now on."""
         run = await units_of_work.write(runs.claim_run, run_id, self._supervisor.id)
         if run is None:
             return
-        coordinator = self._coordinators[run_id] = RunCoordinator(run, self._supervisor, self.has_code)
+        coordinator = RunCoordinator(run, self._supervisor, self.has_code)
+        self._coordinators.add(coordinator)
         self._update_queues()
         self._coordinating.start(self._follow_coordinator(coordinator))
 
@@ -218,11 +260,11 @@ class Engine:
         try:
             await coordinator.carry_out()
         finally:
-            del self._coordinators[coordinator.run.pk]
+            self._coordinators.remove(coordinator)
             self._update_queues()
             self._stop_if_drained()
 
-    async def _carry_out_attempt(self, context: JobContext, attempt_pk: int) -> None:
+    async def _carry_out_attempt(self, job: Job, attempt_pk: int) -> None:
         """Let a process here execute an offered attempt, and wait for its end.
 
         Raises:
@@ -240,7 +282,7 @@ class Engine:
         except StoreFault:
             raise
         except DevUIError as error:
-            if context.job.attempts + 1 < MAX_DELIVERIES:
+            if job.attempts + 1 < MAX_DELIVERIES:
                 raise
             await retry.write(
                 offers.fail_offered_attempt, attempt_pk, f"{error.message} {error.hint}".strip()

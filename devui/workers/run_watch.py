@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import TypeVar
 
 from django.db.models import Q
 
@@ -23,6 +24,11 @@ CALM_PAUSE_S = 0.2
 
 log = logging.getLogger(__name__)
 
+K = TypeVar("K", str, int)
+
+_Waits = set[tuple[K, asyncio.Event]]
+"""Those who wait: for what, and the event that ends the wait."""
+
 Cancel = Callable[[str, str], Awaitable[None]]
 """Cancels a run (app, run id) and returns when its row has the end."""
 
@@ -33,29 +39,21 @@ class WorkerRunWatch:
     def __init__(self, server_id: str, cancel: Cancel) -> None:
         self._server_id = server_id
         self._cancel = cancel
-        self._ends: dict[str, asyncio.Event] = {}
-        self._attempt_cancels: dict[int, asyncio.Event] = {}
+        self._ends: _Waits[str] = set()
+        self._attempt_cancels: _Waits[int] = set()
         self._cancelling: set[str] = set()
         self._tasks = BackgroundTasks()
         self._has_news = asyncio.Event()
 
     async def wait_until_gone(self, run_id: str) -> None:
         """Return when a run of this worker has ended, or another worker has taken it."""
-        end = self._ends[run_id] = asyncio.Event()
         self._has_news.set()
-        try:
-            await end.wait()
-        finally:
-            del self._ends[run_id]
+        await _wait_for(run_id, self._ends)
 
     async def wait_until_cancelled(self, attempt_pk: int) -> None:
         """Return when an attempt that this worker executes is to end, by a person's request or with its run."""
-        cancel = self._attempt_cancels[attempt_pk] = asyncio.Event()
         self._has_news.set()
-        try:
-            await cancel.wait()
-        finally:
-            del self._attempt_cancels[attempt_pk]
+        await _wait_for(attempt_pk, self._attempt_cancels)
 
     async def follow(self) -> None:
         """Watch until cancelled."""
@@ -83,15 +81,12 @@ class WorkerRunWatch:
         await asyncio.gather(*waits, return_exceptions=True)
 
     async def _check_runs(self) -> None:
-        watched_ids = list(self._ends)
-        current = await units_of_work.read(_current_runs, watched_ids, self._server_id)
-        for run_id in set(watched_ids) - current:
-            if run_id in self._ends:
-                self._ends[run_id].set()
-        if attempt_pks := list(self._attempt_cancels):
-            for attempt_pk in await units_of_work.read(_cancelled_attempts, attempt_pks):
-                if attempt_pk in self._attempt_cancels:
-                    self._attempt_cancels[attempt_pk].set()
+        ends = set(self._ends)
+        current = await units_of_work.read(_current_runs, {run_id for run_id, _ in ends}, self._server_id)
+        _end_waits(end for run_id, end in ends if run_id not in current)
+        if cancels := set(self._attempt_cancels):
+            cancelled = await units_of_work.read(_cancelled_attempts, {pk for pk, _ in cancels})
+            _end_waits(cancel for pk, cancel in cancels if pk in cancelled)
         for run_id, app_name in await units_of_work.read(_cancel_requests, self._server_id):
             if run_id not in self._cancelling:
                 self._cancelling.add(run_id)
@@ -106,6 +101,21 @@ class WorkerRunWatch:
             self._cancelling.discard(run_id)
 
 
+async def _wait_for(key: K, waits: _Waits[K]) -> None:
+    """Wait for an event of one's own: a job that is delivered twice waits twice for the same run."""
+    wait = (key, asyncio.Event())
+    waits.add(wait)
+    try:
+        await wait[1].wait()
+    finally:
+        waits.remove(wait)
+
+
+def _end_waits(events: Iterable[asyncio.Event]) -> None:
+    for event in events:
+        event.set()
+
+
 def _current_runs(run_ids: Collection[str], server_id: str) -> set[str]:
     """Return those of the runs that are active and this server's, or on their way to it."""
     runs = Run.objects.filter(pk__in=run_ids, status__in=Run.ACTIVE)
@@ -113,11 +123,11 @@ def _current_runs(run_ids: Collection[str], server_id: str) -> set[str]:
     return {run_id for run_id, runtime_id, owner in rows if server_id in (runtime_id, owner)}
 
 
-def _cancelled_attempts(attempt_pks: Collection[int]) -> list[int]:
+def _cancelled_attempts(attempt_pks: Collection[int]) -> set[int]:
     """Return those of the attempts that have been cancelled or are to be."""
     is_requested = Q(status=EvalAttempt.Status.RUNNING, cancel_requested_at__isnull=False)
     cancelled = EvalAttempt.objects.filter(is_requested | Q(status=EvalAttempt.Status.CANCELLED))
-    return list(cancelled.filter(pk__in=attempt_pks).values_list("pk", flat=True))
+    return set(cancelled.filter(pk__in=attempt_pks).values_list("pk", flat=True))
 
 
 def _cancel_requests(server_id: str) -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import uvicorn
 from typing_extensions import override
 
+from devui.runtime.heartbeat import force_exit_after
 from devui.workers.advertisement import (
     Instruction,
     advertise,
@@ -44,6 +45,11 @@ INSTRUCTION_PAUSE_S = 0.5
 
 GRACE_S = 3
 """Seconds that open streams have to end when the worker ends."""
+
+END_S = 10
+"""Seconds after its drain within which a worker has ended, whatever it waits for, such as a store that does not answer.
+It takes less than 5 s otherwise.
+"""
 
 log = logging.getLogger(__name__)
 
@@ -123,16 +129,17 @@ class WorkerServer:
                 await self._stopped.wait()
                 await self._drain(engine)
             finally:
+                self._supervisor.refuse_work()
+                await self._engine.close()
                 for task in (engine, *others):
                     task.cancel()
                 await asyncio.gather(engine, *others, return_exceptions=True)
                 await self._background_work.stop()
-                await self._engine.close()
                 await self._watch.close()
                 with contextlib.suppress(StoreFault):  # others notice that its process is gone
                     await units_of_work.write(withdraw, self._supervisor.id)
                 server.should_exit = True
-                await server_task
+        await server_task  # its streams have ended with the processes
 
     async def _drain(self, engine: asyncio.Task[None]) -> None:
         """Wait until the runs have ended, for `drain_s`, until a second signal, or until the worker is removed."""
@@ -140,8 +147,9 @@ class WorkerServer:
         if self._is_removed:
             return
         self._stopped.clear()
-        with contextlib.suppress(StoreFault):
-            await self._advertise()
+        with contextlib.suppress(StoreFault, TimeoutError):
+            async with asyncio.timeout(ADVERTISE_S):
+                await self._advertise()
         stopped = asyncio.create_task(self._stopped.wait())
         await asyncio.wait(
             {engine, stopped}, timeout=self._options.drain_s, return_when=asyncio.FIRST_COMPLETED
@@ -150,9 +158,14 @@ class WorkerServer:
 
     def _request_stop(self) -> None:
         self._stop_requests += 1
-        if self._stop_requests == 1:
+        is_first = self._stop_requests == 1
+        if is_first:
             log.info("The worker finishes its runs; a second signal ends them.")
+        self._stop(self._options.drain_s if is_first else 0)
+
+    def _stop(self, drain_s: float) -> None:
         self._stopped.set()
+        force_exit_after(drain_s + END_S)
 
     async def _follow_instructions(self) -> None:
         """Read the worker's instruction soon after each change of the store, and follow it."""
@@ -171,7 +184,7 @@ class WorkerServer:
         elif instruction is Instruction.END and not self._is_removed:
             log.warning("This worker ends: a person has removed it, or it was silent for a day.")
             self._is_removed = True
-            self._stopped.set()
+            self._stop(0)
 
     async def _keep_advertised(self) -> None:
         """At intervals leave a newer store, advertise the worker, and retry the jobs of workers that are gone."""

@@ -87,17 +87,19 @@ class Member:
 class Web(Member):
     """A web process. `url` has no slash at its end."""
 
+    client = HTTP
+
     @property
     def url(self) -> str:
         return self.first_line(" on http://").rpartition(" on ")[2].partition("/ ")[0]
 
     def get(self, path: str) -> Any:
-        answer = HTTP.get(self.url + path)
+        answer = self.client.get(self.url + path)
         assert answer.is_success, answer.text
         return answer.json()
 
     def post(self, path: str, body: Any = None) -> Any:
-        answer = HTTP.post(self.url + path, json=body or {})
+        answer = self.client.post(self.url + path, json=body or {})
         assert answer.is_success, answer.text
         return answer.json()
 
@@ -117,6 +119,15 @@ class Web(Member):
     def end_of(self, run_id: str) -> dict[str, Any]:
         """Wait until a run has ended and return it."""
         return wait_for(lambda: self.get(f"/api/v1/runs/{run_id}"), lambda run: run["status"] not in ACTIVE)
+
+    def id_of(self, worker: Member) -> str:
+        """Return the id of a worker's process."""
+        workers = self.get("/api/v1/workers")["workers"]
+        return next(row["id"] for row in workers if row["pid"] == worker.process.pid)
+
+    def remove(self, worker_id: str) -> int:
+        """Remove a worker; return the status of the answer."""
+        return self.client.delete(f"{self.url}/api/v1/workers/{worker_id}").status_code
 
     def eval_run(self, evalset: str = "talk", **order: Any) -> str:
         """Start an eval run of the talker; return its id."""
@@ -176,9 +187,16 @@ class Team:
         self._members.append(web)
         return web
 
-    def start_worker(self, *arguments: str, agents: Path | None = None, host: str = "") -> Member:
-        """Start a worker; `host`: on a host of this name."""
-        worker = Member(*self._start("worker", str(agents or self.agents), *arguments, host=host))
+    def start_worker(
+        self,
+        *arguments: str,
+        agents: Path | None = None,
+        host: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> Member:
+        """Start a worker. `host`: on a host of this name; `environment`: further variables."""
+        command = ("worker", str(agents or self.agents), *arguments)
+        worker = Member(*self._start(*command, host=host, environment=environment))
         self._members.append(worker)
         return worker
 
@@ -203,7 +221,9 @@ class Team:
                 member.process.wait(PATIENCE_S)
             print(f"== {member.log.name}\n{member.log.read_text()}")
 
-    def _start(self, *command: str, host: str = "") -> tuple[subprocess.Popen[str], Path]:
+    def _start(
+        self, *command: str, host: str = "", environment: Mapping[str, str] | None = None
+    ) -> tuple[subprocess.Popen[str], Path]:
         log = self._folder / f"{len(self._members)}-{command[0]}.log"
         start = [sys.executable, str(ROOT / "manage.py"), *command]
         popen: type[subprocess.Popen[str]] = forked_processes.Popen
@@ -213,7 +233,7 @@ class Team:
         with log.open("w") as output:
             process = popen(
                 start,
-                env=self.environment,
+                env={**self.environment, **(environment or {})},
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 text=True,

@@ -10,26 +10,13 @@ import httpx
 import pytest
 
 from tests.workers.conftest import CASES, WORDS
-from tests.workers.team import PATIENCE_S, Member, Web, wait_for
+from tests.workers.team import PATIENCE_S, Web, wait_for
 
 pytestmark = pytest.mark.soak
 
 
-def id_of(web: Web, worker: Member) -> str:
-    """Return the id of a worker's process."""
-    return next(
-        row["id"] for row in web.get("/api/v1/workers")["workers"] if row["pid"] == worker.process.pid
-    )
-
-
 def statuses(web: Web) -> Counter[str]:
     return Counter(row["status"] for row in web.get("/api/v1/workers")["workers"])
-
-
-def remove(web: Web, worker_id: str) -> int:
-    return httpx.delete(
-        f"{web.url}/api/v1/workers/{worker_id}", timeout=PATIENCE_S, trust_env=False
-    ).status_code
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="naming a host needs root")
@@ -39,7 +26,7 @@ def test_drained_worker_of_another_host_finishes_its_run_and_ends(team):
     team.await_workers(1)
     run_id = web.run(web.session(), f"say {WORDS * 6}")
     wait_for(lambda: web.status(run_id), lambda status: status == "running")
-    answer = httpx.post(f"{web.url}/api/v1/workers/{id_of(web, worker)}/drain", trust_env=False)
+    answer = httpx.post(f"{web.url}/api/v1/workers/{web.id_of(worker)}/drain", trust_env=False)
     assert answer.status_code == 204
     assert statuses(web) == {"draining": 1}
     worker.first_line("A person has requested to drain this worker")
@@ -59,9 +46,9 @@ def test_removed_worker_that_does_not_answer_is_replaced_and_ends_when_it_wakes(
     run_id = web.eval_run(parallelism=6)
     ended = "SELECT count(*) FROM evals_app_evalattempt WHERE finished_at IS NOT NULL"
     wait_for(lambda: team.rows(ended)[0][0], lambda count: count >= 6)
-    worker_id = id_of(web, paused)
+    worker_id = web.id_of(paused)
     paused.process.send_signal(signal.SIGSTOP)
-    assert remove(web, worker_id) == 204
+    assert web.remove(worker_id) == 204
     assert statuses(web) == {"alive": 1}
     facts = web.end_of_evals(run_id, patience_s=180)
     assert (facts["status"], facts["counts"]["passed"]) == ("done", CASES)
@@ -69,15 +56,15 @@ def test_removed_worker_that_does_not_answer_is_replaced_and_ends_when_it_wakes(
     assert paused.process.wait(PATIENCE_S) == 0
     assert "This worker ends: a person has removed it" in paused.log.read_text()
     assert statuses(web) == {"alive": 1}
-    assert remove(web, worker_id) == 404
+    assert web.remove(worker_id) == 404
 
 
 def test_killed_worker_is_listed_as_gone_until_it_is_removed(team):
     web = team.start_web()
     worker = team.start_worker()
     team.await_workers(1)
-    worker_id = id_of(web, worker)
+    worker_id = web.id_of(worker)
     worker.end(signal.SIGKILL)
     wait_for(lambda: statuses(web), lambda current: current == {"gone": 1})
-    assert remove(web, worker_id) == 204
+    assert web.remove(worker_id) == 204
     assert statuses(web) == {}

@@ -6,13 +6,17 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from django.conf import settings as configured
 
-from sessions_app.runs import processes
+from sessions_app.ids import SessionKey
+from sessions_app.models import Run
+from sessions_app.runs import job_queue, lifecycle, processes
+from sessions_app.runs.job_queue import QUEUE_ID
+from sessions_app.sessions import writes
 from tests.accounts.conftest import people, web
 
 collect_ignore_glob = [] if configured.DEVUI_ENGINE else ["test_*.py"]
@@ -51,3 +55,23 @@ def add_worker(transactional_db: None) -> Callable[..., Any]:
         return Worker.objects.create(pk=worker_id, apps=json.dumps(apps), **(defaults | values))
 
     return add
+
+
+@pytest.fixture
+def queue(transactional_db: None) -> Iterator[None]:
+    """Runs of this process go to the queue, as in a web process with workers."""
+    from devui.workers import waiting
+    from devui.workers.queues import ProcrastinateQueue, keep_queue_alive
+
+    keep_queue_alive()
+    processes.set_own_id(QUEUE_ID)
+    job_queue.register(ProcrastinateQueue(), waiting.explain)
+    yield
+    job_queue.register(None)
+    processes.set_own_id(None)
+
+
+def queue_run(session_id: str = "s1", app: str = "weather") -> Run:
+    key = SessionKey("", app, "ann", session_id)
+    session = writes.create_session(key)
+    return lifecycle.create_run(session.pk, {"new_message": {"role": "user", "parts": [{"text": "hi"}]}})

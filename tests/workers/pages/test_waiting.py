@@ -6,19 +6,15 @@ import pytest
 from django.db import connection
 
 from devui.workers import waiting
-from devui.workers.queues import ProcrastinateQueue, keep_queue_alive
 from devui.workers.waiting import Capacity
 from devui.workers.worker_facts import WorkerFacts
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.progress import progress_of
-from sessions_app.ids import SessionKey
-from sessions_app.models import Run
-from sessions_app.runs import job_queue, lifecycle, processes
+from sessions_app.runs import job_queue, lifecycle
 from sessions_app.runs.job_queue import QUEUE_ID
-from sessions_app.sessions import writes
 from sessions_app.timeline.run_marks import read_session_runs
 from tests.evals import stored_runs
-from tests.workers.pages.conftest import CODE
+from tests.workers.pages.conftest import CODE, queue_run
 
 BOTH = ("conversations", "evals")
 
@@ -59,23 +55,6 @@ def worker(engine_id: int, **values) -> WorkerFacts:
 def test_reason_names_what_is_missing(workers, taken, code, text):
     reason = Capacity(workers, taken).explain("conversations", "weather", CODE)
     assert (reason.code, reason.text) == (code, text)
-
-
-@pytest.fixture
-def queue(transactional_db):
-    """Runs of this process go to the queue, as in a web process with workers."""
-    keep_queue_alive()
-    processes.set_own_id(QUEUE_ID)
-    job_queue.register(ProcrastinateQueue(), waiting.explain)
-    yield
-    job_queue.register(None)
-    processes.set_own_id(None)
-
-
-def queue_run(session_id: str = "s1", app: str = "weather") -> Run:
-    key = SessionKey("", app, "ann", session_id)
-    session = writes.create_session(key)
-    return lifecycle.create_run(session.pk, {"new_message": {"role": "user", "parts": [{"text": "hi"}]}})
 
 
 def take_jobs(engine_id: int) -> None:

@@ -1,0 +1,38 @@
+"""Waits for the ends of runs, by jobs that may be delivered twice."""
+
+from __future__ import annotations
+
+import asyncio
+
+from devui.workers.run_watch import WorkerRunWatch
+from sessions_app.runs import lifecycle, processes
+from sessions_app.store import units_of_work
+from tests.runtime.run_rows import new_run, new_session
+
+WORKER = "w1"
+
+
+async def cancel_nothing(app_name: str, run_id: str) -> None:
+    raise AssertionError(run_id)
+
+
+def run_at_worker() -> str:
+    processes.register(WORKER, processes.SERVER_APP, 1, "")
+    run = new_run(new_session())
+    lifecycle.assign(run.pk, WORKER)
+    return str(run.pk)
+
+
+async def test_all_jobs_of_a_run_end_with_it(transactional_db):
+    """A job that was delivered again must not take the first one's end, or the slot of that is lost for good."""
+    run_id = await units_of_work.write(run_at_worker)
+    watch = WorkerRunWatch(WORKER, cancel_nothing)
+    following = asyncio.create_task(watch.follow())
+    waits = [asyncio.create_task(watch.wait_until_gone(run_id)) for _ in range(3)]
+    waits[1].cancel()
+    await asyncio.wait([waits[1]])
+    assert [wait.done() for wait in waits] == [False, True, False]
+    await units_of_work.write(lifecycle.finish, run_id, lifecycle.Status.DONE)
+    await asyncio.wait_for(asyncio.gather(waits[0], waits[2]), 60)
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
