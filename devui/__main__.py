@@ -31,7 +31,7 @@ def main() -> None:
 def _run() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "devui.settings")
     if sys.argv[1:2] in (["run_evals"], ["web"], ["worker"]):
-        gc.disable()  # until imports are done, see `evals_app.execution.local_runner` and `devui.serving.server`
+        gc.disable()  # until imports are done, see `gc_tuning.end_startup`
     if sys.argv[1:2] == ["team"]:
         from devui.serving import team_store
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import gc
 import signal
 import socket
 from collections.abc import Callable, Coroutine
@@ -25,7 +24,7 @@ from sessions_app.live import indexer
 from sessions_app.runs import runtime_client
 from sessions_app.runs.runtime_client import RuntimeProvider
 from sessions_app.sessions.housekeeping import run_housekeeping
-from sessions_app.store import units_of_work
+from sessions_app.store import gc_tuning, units_of_work
 
 MAX_PORT = 65535
 
@@ -115,8 +114,7 @@ def serve(
     from devui.asgi import application
 
     import_module(settings.ROOT_URLCONF)  # imported now instead of with the first page
-    gc.freeze()  # imported objects stay
-    gc.enable()
+    gc_tuning.end_startup()
     server = uvicorn.Server(
         uvicorn.Config(
             application,

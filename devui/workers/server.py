@@ -30,7 +30,7 @@ from devui.workers.supervisor import WorkerSupervisor
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.errors import SchemaTooNew, StoreFault
 from sessions_app.runs import processes
-from sessions_app.store import units_of_work
+from sessions_app.store import gc_tuning, units_of_work
 from sessions_app.store.change_listener import subscribe
 from sessions_app.store.schema import require_current_schema
 
@@ -241,5 +241,6 @@ def serve(
     options: WorkerOptions,
 ) -> None:
     """Run a worker until a signal."""
+    gc_tuning.end_startup()
     asyncio.run(WorkerServer(supervisor, folder, listening_socket, options).serve())
     units_of_work.close_pools()

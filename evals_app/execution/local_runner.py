@@ -26,7 +26,7 @@ from evals_app.runs.writes.runs import PROCESS_STOPPED, assign_runs, finish_run
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.errors import StoreFault
 from sessions_app.runs import processes
-from sessions_app.store import retry, units_of_work
+from sessions_app.store import gc_tuning, retry, units_of_work
 
 GC_THRESHOLDS = (50_000, 20, 50)
 """Thresholds of the garbage collector for young and older objects (`gc.set_threshold`)."""
@@ -175,9 +175,8 @@ def _load_engine() -> None:
 
         warm_up(())
     finally:
-        gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
-        gc.enable()
+        gc_tuning.end_startup()
 
 
 @contextlib.asynccontextmanager

@@ -18,6 +18,12 @@ _pause_count = 0
 _was_enabled = False
 
 
+def end_startup() -> None:
+    """Enable the collector, which `devui.__main__` disables for imports, and let it ignore what was imported."""
+    gc.freeze()
+    gc.enable()
+
+
 @contextmanager
 def pause_collector() -> Iterator[None]:
     """Disable the collector while the block runs, for example while a session's events are loaded. Thread-safe.

@@ -24,6 +24,18 @@ assert not [name for name in sys.modules if name.startswith(("procrastinate", "d
 assert not {"devui.workers", "procrastinate.contrib.django"} & set(settings.INSTALLED_APPS)
 """
 
+COLLECTS = """
+import asyncio, gc, sys
+from devui.__main__ import main
+
+def run(server):
+    server.close()
+    print("The collector is enabled:", gc.isenabled())
+
+asyncio.run = run
+main()
+"""
+
 
 def devui(database: str, folder, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
@@ -99,6 +111,18 @@ def test_worker_on_a_port_that_is_taken_names_its_option(tmp_path):
     assert ended.returncode == 2
     assert "is in use. Stop the process that uses it, or select another --listen." in ended.stderr
     assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["web", "worker"])
+def test_server_collects_garbage(tmp_path, command):
+    """The collector is off while a command is imported; each forwarded request leaves cycles."""
+    with own_database() as database:
+        ended = forked_processes.run(
+            [sys.executable, "-c", COLLECTS, command, str(agents_of_team(tmp_path))],
+            env=team_environment(database, tmp_path),
+            cwd=ROOT,
+        )
+    assert "The collector is enabled: True" in ended.stdout, ended.stdout + ended.stderr
 
 
 @pytest.mark.soak
