@@ -55,6 +55,22 @@ def test_killed_web_process_ends_no_run(team):
     assert other.end_of(run_id)["status"] == "done"
 
 
+def test_killed_web_process_ends_the_streams_of_its_clients_as_they_do(team):
+    """As in ADK: who asked is gone. The session is free for who asks again."""
+    one, other = team.start_web(), team.start_web()
+    start(team, 1)
+    session = one.session()
+    (listed,) = one.get("/api/v1/sessions?app=talker")["sessions"]
+    request = {"appName": "talker", "userId": "ann", "sessionId": listed["id"], "streaming": True}
+    message = {"role": "user", "parts": [{"text": f"say {WORDS * 30}"}]}
+    with one.client.stream("POST", f"{one.url}/run_sse", json={**request, "newMessage": message}) as answer:
+        assert "w0" in next(answer.iter_lines())
+        (run,) = other.get(f"/api/v1/runs?session={session}")["runs"]
+        one.end(signal.SIGKILL)
+        assert other.end_of(run["id"])["status"] == "cancelled"
+    assert other.end_of(other.run(session, "say again"))["status"] == "done"
+
+
 def test_run_queued_by_a_web_process_that_was_killed_is_executed(team):
     one, other = team.start_web(), team.start_web()
     (worker,) = start(team, 1)
