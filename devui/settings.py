@@ -101,6 +101,7 @@ DEVUI_ENGINE_APPS = ["procrastinate", "devui_workers"] if DEVUI_ENGINE else []
 if DEVUI_ENGINE:
     INSTALLED_APPS += environment.ENGINE_APPS
     DATABASES["default"]["OPTIONS"]["options"] += environment.ENGINE_OPTIONS
+    DATABASES["default"]["OPTIONS"] = {**environment.ENGINE_TIMEOUTS, **DATABASES["default"]["OPTIONS"]}
 DEVUI_TEMPORARY_STORE = environment.read_text("DEVUI_TEMPORARY_STORE")
 DEVUI_SESSION_SERVICE = ""  # external store of sessions, set by the server's flag
 DEVUI_ARTIFACT_SERVICE = ""  # the same for artifacts

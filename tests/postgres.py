@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -43,6 +44,12 @@ class Cluster:
     def stop(self, mode: str = "immediate") -> None:
         self._control("-m", mode, "stop")
 
+    def pause(self, number: signal.Signals = signal.SIGSTOP) -> None:
+        """Let it hang: connections stay open, and nobody answers. SIGCONT lets it go on."""
+        postmaster = int((self._data / "postmaster.pid").read_text().split()[0])
+        for pid in (postmaster, *processes_of(postmaster)):
+            os.kill(pid, number)
+
     def start(self) -> None:
         """Start it again; return when it answers."""
         self._control("-l", str(self._data.parent / "log"), "-o", self._options, "start")
@@ -61,6 +68,12 @@ class Cluster:
             stdout=subprocess.DEVNULL,
             timeout=PATIENCE_S,
         )
+
+
+def processes_of(parent: int) -> list[int]:
+    """Return the ids of a process's children."""
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(parent)], capture_output=True, text=True)
+    return [int(pid) for pid in listed.stdout.split()]
 
 
 def binaries() -> Path | None:

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -156,6 +156,12 @@ ENGINE_OPTIONS = " -c idle_in_transaction_session_timeout=30s"
 process may be silent (`sessions_app.runs.processes.SILENCE_S`).
 """
 
+ENGINE_TIMEOUTS = {"connect_timeout": "3", "tcp_user_timeout": "5000"}
+"""With that engine, seconds to connect, and milliseconds until a connection is given up whose packets get no answer.
+
+The system doubles its pauses between repeated packets: after an outage of a minute it would wait for up to another one.
+"""
+
 
 def runtime_environment() -> dict[str, str]:
     """Return the variables of runtimes that differ from those of their server: the store's URL, and no engine.
@@ -166,10 +172,10 @@ def runtime_environment() -> dict[str, str]:
     url = read_text("DEVUI_AGENT_DATABASE_URL") or read_text("DATABASE_URL")
     if not read_text("DEVUI_ENGINE"):
         return {"DATABASE_URL": url} if url else {}
-    if "options=" not in urlsplit(url).query:
-        mark = "&" if urlsplit(url).query else "?"
-        url = f"{url}{mark}options={quote(POSTGRES_OPTIONS + ENGINE_OPTIONS)}"
-    return {"DEVUI_ENGINE": "", "DATABASE_URL": url}
+    own = dict(parse_qsl(urlsplit(url).query))
+    usual = {"options": POSTGRES_OPTIONS + ENGINE_OPTIONS, **ENGINE_TIMEOUTS}
+    query = urlencode({**usual, **own}, quote_via=quote)
+    return {"DEVUI_ENGINE": "", "DATABASE_URL": urlsplit(url)._replace(query=query).geturl()}
 
 
 def read_engine(name: str, database: Mapping[str, Any]) -> str:

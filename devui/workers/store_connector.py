@@ -23,16 +23,13 @@ WAIT_S = 2.0
 RECONNECT_S = 1.0
 """Seconds in which the pool repeats an attempt to connect. It doubles its pauses, so that later ones would be long."""
 
-CONNECT_S = 2
-"""Seconds that an attempt to connect may take."""
-
 R = TypeVar("R")
 
 
 def new_pool() -> AsyncConnectionPool[Any]:
     """Return a pool for the store, which is opened as a context. Opening it does not wait for PostgreSQL."""
     return AsyncConnectionPool(
-        kwargs={**connector_params(), "connect_timeout": CONNECT_S},
+        kwargs=connector_params(),
         open=False,
         check=AsyncConnectionPool.check_connection,
         timeout=WAIT_S,

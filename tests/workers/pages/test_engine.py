@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from devui.config import environment
 from devui.workers import engine as engines
 from devui.workers.engine import Engine
 from devui.workers.run_watch import WorkerRunWatch
@@ -122,3 +123,12 @@ async def test_job_that_was_lost_on_its_way_is_taken_again(monkeypatch):
         await until_status(run, "running")
         await engine.retry_jobs_of_gone_workers()
     assert await units_of_work.read(lifecycle.get_status, run.pk) == "running"
+
+
+def test_connections_are_given_up_whose_packets_get_no_answer(monkeypatch):
+    """The system would double its pauses between repeated packets, and a URL may name other limits."""
+    assert connection.get_connection_params().items() >= environment.ENGINE_TIMEOUTS.items()
+    monkeypatch.setenv("DATABASE_URL", "postgresql://host/name?connect_timeout=9")
+    of_runtimes = environment.database_settings(environment.runtime_environment()["DATABASE_URL"])["OPTIONS"]
+    assert of_runtimes["options"] == environment.POSTGRES_OPTIONS + environment.ENGINE_OPTIONS
+    assert (of_runtimes["connect_timeout"], of_runtimes["tcp_user_timeout"]) == ("9", "5000")
