@@ -10,6 +10,15 @@ from typing import Any
 Json = Mapping[str, Any]
 
 
+class TurnPart(StrEnum):
+    """What an event adds to a turn; none for events that have only state or signals."""
+
+    STEP = "message, call or result"
+    ANSWER = "text, file, code, speech or output of an agent"
+    EMPTY_REPLY = "reply of a model with nothing but thoughts"
+    NONE = ""
+
+
 @dataclass(frozen=True, slots=True)
 class EventEvidence:
     """An event. `error_code` may be a finish reason; `finish_reason` is empty for a normal end.
@@ -25,6 +34,7 @@ class EventEvidence:
     error_message: str = ""
     finish_reason: str = ""
     is_cut_off: bool = False
+    turn_part: TurnPart = TurnPart.NONE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +108,9 @@ class ModelRequest:
         tools: the declared tools; None if unknown. `tools_sha` is their hash.
         max_output_tokens: the limit in the config; None if there is none.
         finish_reason: finish reason of the last response.
+        started_at: its time; requests without an event are recorded late, so that their keys are not in order.
+        is_partial: the model sent only partial responses.
+        is_live: a request of a live connection, which may end before the model replies.
     """
 
     pk: int
@@ -116,11 +129,14 @@ class ModelRequest:
     finish_reason: str
     error_type: str
     error: str
+    started_at: float = 0.0
+    is_partial: bool = False
+    is_live: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RunEvidence:
-    """A run of the invocation that is not active: it has ended, or waits for an answer."""
+    """A run of the invocation; it may be active."""
 
     pk: str
     status: str

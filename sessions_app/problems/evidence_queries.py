@@ -16,7 +16,7 @@ from sessions_app import scopes
 from sessions_app.agents.folder import initial_state_fault
 from sessions_app.events.call_pairing import CallPairing
 from sessions_app.events.content import RETRIED_ERROR, function_calls, function_responses
-from sessions_app.events.summary import CUT_OFF, FAILURE_IN_SUMMARY
+from sessions_app.events.summary import CANCELLED, CUT_OFF, FAILURE_IN_SUMMARY
 from sessions_app.events.superseded_events import find_superseded_ranges
 from sessions_app.models import (
     AgentSession,
@@ -48,6 +48,7 @@ from sessions_app.problems.evidence import (
     TempKey,
     ToolCall,
     ToolResult,
+    TurnPart,
     UntrackedChange,
 )
 from sessions_app.problems.failures import FINISH_REASONS
@@ -78,6 +79,12 @@ RECORDER_LOGGER = "devui"
 AGENTS_READ = 50
 TOOL_LISTS_READ = 20
 TOOL_LEVELS = 4
+
+ANSWER_FIELDS = ("text", "media", "code", "others", "output", "voiced")
+"""Entries of an event's summary that are for the user."""
+
+NO_REPLY_FLAGS = {"turnComplete", "interrupted", CANCELLED}
+"""Flags of events of a live connection or a cancelled invocation, which are no replies."""
 
 TRANSFER = "transfer_to_agent"
 """Tool that ADK adds itself, so it is never reported as unused."""
@@ -152,7 +159,7 @@ def _evidence_of(session: AgentSession, events: Sequence[Event], ids: Collection
         yield Evidence(
             app_name=session.app_name,
             invocation_id=invocation_id,
-            events=[_event(event) for event in own],
+            events=[_event(event, wires) for event in own],
             calls=calls,
             results=[*results, *nested.get(invocation_id, ())],
             requests=requests.get(invocation_id, ()),
@@ -207,15 +214,37 @@ def _group(rows: Iterable[tuple[Any, ...]]) -> defaultdict[str, list[tuple[Any, 
 
 
 def _read_wires(events: Sequence[Event]) -> dict[int, dict[str, Any]]:
-    """Return the JSON of the events with calls or results by seq, without large events."""
-    pks = [event.pk for event in events if event.decoded_summary["calls"] or event.decoded_summary["results"]]
+    """Return the JSON of the events with calls or results, or without an answer, by seq, without large events."""
+    pks = [event.pk for event in events if not _is_answer(event) or _has_tools(event)]
     if not pks:
         return {}
     rows = Event.objects.filter(pk__in=pks).annotate(size=Length("data")).filter(size__lt=LARGE_EVENT)
     return {seq: json.loads(data) for seq, data in rows.values_list("seq", "data")}
 
 
-def _event(event: Event) -> EventEvidence:
+def _has_tools(event: Event) -> bool:
+    return bool(event.decoded_summary["calls"] or event.decoded_summary["results"])
+
+
+def _is_answer(event: Event) -> bool:
+    values = (event.decoded_summary[name] for name in ANSWER_FIELDS)
+    return any(value.strip() if isinstance(value, str) else value for value in values)
+
+
+def _turn_part(event: Event, wire: Mapping[str, Any]) -> TurnPart:
+    summary = event.decoded_summary
+    if event.author == "user" or _has_tools(event):
+        return TurnPart.STEP
+    if _is_answer(event):
+        return TurnPart.ANSWER
+    has_effect = summary["signals"] or summary["artifacts"] or summary["error"]
+    is_reply = "content" in wire or "finishReason" in wire
+    if has_effect or not is_reply or NO_REPLY_FLAGS.intersection(summary["flags"] or ()):
+        return TurnPart.NONE
+    return TurnPart.EMPTY_REPLY
+
+
+def _event(event: Event, wires: Mapping[int, dict[str, Any]]) -> EventEvidence:
     summary = event.decoded_summary
     error = summary["error"] or {}
     reasons = FINISH_REASONS.intersection(summary["flags"] or ())
@@ -228,6 +257,7 @@ def _event(event: Event) -> EventEvidence:
         error.get("message", ""),
         next(iter(reasons), ""),
         CUT_OFF in (summary["flags"] or ()),
+        _turn_part(event, wires.get(event.seq, {})),
     )
 
 
@@ -348,8 +378,9 @@ def _stage(stage: Sequence[Any]) -> Stage:
 
 
 def _read_runs(rows: Any) -> dict[str, list[RunEvidence]]:
-    ended = rows.exclude(status__in=Run.ACTIVE).order_by("-created_at")
-    columns = ended.values_list("invocation_id", "pk", "status", "error_type", "error", "last_seq")
+    columns = rows.order_by("-created_at").values_list(
+        "invocation_id", "pk", "status", "error_type", "error", "last_seq"
+    )
     runs = _group(columns[:ROWS_READ])
     return {
         invocation_id: [
@@ -424,7 +455,7 @@ def _read_temp_keys(session: AgentSession) -> list[TempKey]:
 
 REQUEST_COLUMNS = (
     *("pk", "session_id", "number", "invocation_id", "agent", "model", "event_ids", "request", "response"),
-    *("cached_tokens", "prompt_tokens", "error_type", "error"),
+    *("cached_tokens", "prompt_tokens", "error_type", "error", "started_at"),
 )
 
 
@@ -501,6 +532,9 @@ def _request(
         finish_reason=str(responses[-1].get("finish_reason") or "") if responses else "",
         error_type=call.error_type,
         error=call.error,
+        started_at=call.started_at,
+        is_partial=bool(responses and responses[-1].get("partial")),
+        is_live=bool(request.get("live")),
     )
 
 

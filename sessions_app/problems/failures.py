@@ -55,6 +55,9 @@ class Failure:
 FAILED = "failed"
 """Status of a run, and last stage of an invocation, that ended with an error."""
 
+ENDED = "end"
+"""Last stage of an invocation that ended without an error."""
+
 BLOCK_REASONS = frozenset(
     (
         *("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "JAILBREAK"),

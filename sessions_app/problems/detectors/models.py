@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from sessions_app.problems.evidence import EventEvidence, Evidence
+from sessions_app.models import Run
+from sessions_app.problems.evidence import EventEvidence, Evidence, ModelRequest, TurnPart
 from sessions_app.problems.failures import (
     BLOCK_REASONS,
+    ENDED,
     LENGTH_LIMIT,
     OTHER_REASONS,
     Cause,
@@ -110,6 +113,54 @@ def cut_answer(evidence: Evidence) -> Iterator[Problem]:
             limit = request.max_output_tokens if request else None
             name = f"max_output_tokens = {limit}" if limit else "the model's limit of output tokens"
             yield _reason_problem(evidence, event, f"The answer ended at {name}")
+
+
+@detector(
+    "no-answer",
+    "Ended without an answer",
+    remedy="Look at the request and its finish reason. A model class that streams must end with the whole response,"
+    " without `partial`: ADK stores only that one. If only thoughts came, raise `max_output_tokens` or lower the"
+    " thinking budget in the agent's `generate_content_config`. Otherwise ask for an answer in the instruction.",
+)
+def no_answer(evidence: Evidence) -> Iterator[Problem]:
+    """Find invocations that ended well although the last reply of a model is empty, or was not stored."""
+    if not _has_ended_well(evidence):
+        return
+    events = [event for event in evidence.events if event.turn_part]
+    last = events[-1] if events else None
+    if last and last.turn_part is TurnPart.EMPTY_REPLY:
+        if not last.finish_reason and not _has_answered(events, last.agent):
+            text = f"The last reply of {last.agent} has no text, call or other content"
+            yield replace(_reason_problem(evidence, last, text), seq=0)  # a later event may answer
+    elif request := _unstored_request(evidence, last):
+        content = "only partial responses" if request.is_partial else "no content"
+        reason = f" (finish reason {quote(request.finish_reason)})" if request.finish_reason else ""
+        text = f"The last reply to {request.agent} has {content}{reason}, so ADK stored no event of it."
+        yield Problem(
+            text, 0, request.agent, [Link("request", request.pk, f"model request {request.number}")]
+        )
+
+
+def _has_ended_well(evidence: Evidence) -> bool:
+    """Tell whether an invocation is not active, waits for no answer, did not fail and was not cancelled."""
+    is_done = not evidence.runs or evidence.runs[-1].status == Run.Status.DONE
+    return is_done and (not evidence.stages or evidence.stages[-1].name == ENDED)
+
+
+def _has_answered(events: Sequence[EventEvidence], agent: str) -> bool:
+    """Tell whether an agent has answered since the last message, call or result: models may end with an empty reply."""
+    own = (event for event in reversed(events) if event.agent in (agent, "user"))
+    before = next((event for event in own if event.turn_part is not TurnPart.EMPTY_REPLY), None)
+    return before is not None and before.turn_part is TurnPart.ANSWER
+
+
+def _unstored_request(evidence: Evidence, last: EventEvidence | None) -> ModelRequest | None:
+    """Return the last model request if no event has its response, and no later answer replaces it."""
+    request = max(evidence.requests, key=lambda request: request.started_at, default=None)
+    if request is None or request.event_ids or request.error_type or request.error or request.is_live:
+        return None
+    is_answered = last and last.turn_part is TurnPart.ANSWER and not evidence.request_of(last.event_id)
+    return None if is_answered else request
 
 
 def _reasons(evidence: Evidence) -> Iterator[tuple[EventEvidence, str]]:
