@@ -7,7 +7,9 @@ the recorder names the next writer, and changes since the previous hook are cred
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +17,11 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.events.event_actions import EventActions
 from google.adk.plugins.base_plugin import BasePlugin
 
+from sessions_app import scopes
 from sessions_app.adk.partial_answers import StreamedAnswers
 from sessions_app.events.attribution import Writer, join_alternatives
 from sessions_app.events.call_pairing import CallPairing
+from sessions_app.presentation.name_lists import join_names
 from sessions_app.store.bounded_dict import BoundedDict
 
 EXPLICIT = Writer("delta", inferred=False)
@@ -25,14 +29,25 @@ EXPLICIT = Writer("delta", inferred=False)
 
 MAX_INVOCATIONS = 200
 
+ITEMS_COMPARED = 300
+"""Items of an overwritten list that are looked for in the value that was kept."""
+
+WRITES_SHOWN, VALUE_SHOWN = 4, 60
+"""Writes of a key that a description of lost ones has, and characters of each value."""
+
 
 @dataclass(slots=True, eq=False)
 class WatchedDelta:
-    """An event's delta, its current writer, and the writers of its keys."""
+    """An event's delta, its current writer, and the writers of its keys.
+
+    `began` and `ended` order the tool calls of an invocation: two ran at once if each began before the other ended.
+    """
 
     actions: EventActions
     writing: Writer = EXPLICIT
     writers: dict[str, Writer] = field(default_factory=dict)
+    began: float = 0
+    ended: float = math.inf
     _seen: dict[str, Any] = field(default_factory=dict)
 
     def hand_to(self, writer: Writer) -> None:
@@ -56,6 +71,10 @@ class WatchedDelta:
         self._seen[key] = self.actions.state_delta[key]
         self.writers[key] = writer
 
+    def ran_beside(self, other: WatchedDelta) -> bool:
+        """Tell whether another tool call ran at the same time."""
+        return other is not self and self.began < other.ended and other.began < self.ended
+
 
 @dataclass(slots=True)
 class WatchedInvocation:
@@ -65,6 +84,7 @@ class WatchedInvocation:
     agents: dict[str, BaseAgent] = field(default_factory=dict)
     calls: CallPairing[WatchedDelta] = field(default_factory=CallPairing)
     streams: StreamedAnswers = field(default_factory=StreamedAnswers)
+    clock: Iterator[int] = field(default_factory=itertools.count)
     _deltas: dict[int, WatchedDelta] = field(default_factory=dict)
 
     def delta(self, actions: EventActions) -> WatchedDelta:
@@ -97,6 +117,36 @@ class WatchedInvocations:
     def forget(self, invocation_id: str) -> None:
         """Drop an ended invocation."""
         self._by_id.pop(invocation_id, None)
+
+
+def describe_lost_writes(calls: Sequence[WatchedDelta], delta: Mapping[str, Any]) -> Iterator[str]:
+    """Describe each key of an event's delta that calls wrote at once, unless its value has all that they wrote."""
+    for key, kept in delta.items():
+        wrote = [call for call in calls if key in call.writers]
+        lost = [call for call in wrote if not _keeps(kept, call.actions.state_delta.get(key))]
+        if any(call.ran_beside(other) for call in lost for other in wrote):
+            values = [
+                f"{call.writers[key].name} wrote {_shown(key, call.actions.state_delta.get(key))}"
+                for call in wrote
+            ]
+            yield f"{key}: {join_names(values, WRITES_SHOWN)}; kept {_shown(key, kept)}"
+
+
+def _keeps(kept: Any, value: Any) -> bool:
+    """Tell whether the value that was kept has all of another one, or may have: a number may count on from it."""
+    if isinstance(value, dict) and isinstance(kept, dict):
+        return all(key in kept and _keeps(kept[key], item) for key, item in value.items())
+    if isinstance(value, list) and isinstance(kept, list):
+        return kept[: len(value)] == value or all(item in kept for item in value[:ITEMS_COMPARED])
+    if isinstance(value, str) and isinstance(kept, str):
+        return value in kept
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number or bool(value == kept)
+
+
+def _shown(key: str, value: Any) -> str:
+    text = scopes.canonicalize(value, key).public
+    return text if len(text) <= VALUE_SHOWN else text[: VALUE_SHOWN - 1] + "…"
 
 
 def writer_of_callbacks(names: Sequence[str]) -> Writer:

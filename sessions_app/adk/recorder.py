@@ -32,6 +32,7 @@ from sessions_app.adk.delta_writers import (
     WatchedDelta,
     WatchedInvocation,
     WatchedInvocations,
+    describe_lost_writes,
     writer_of_callbacks,
 )
 from sessions_app.adk.invocation_log import InvocationLog, InvocationLogs
@@ -40,6 +41,7 @@ from sessions_app.adk.provenance import EventNotes
 from sessions_app.adk.service import DjangoSessionService
 from sessions_app.adk.untracked_state import StateCopy
 from sessions_app.events.attribution import Writer, join_alternatives
+from sessions_app.models import Trace
 
 P = ParamSpec("P")
 
@@ -171,6 +173,7 @@ class Recorder(BasePlugin):
         """From here on the agent's `before_tool_callback`s write, and then the tool."""
         invocation = self._invocations[tool_context.invocation_id]
         delta, call_id = invocation.delta(tool_context.actions), tool_context.function_call_id or ""
+        delta.began = next(invocation.clock)
         callbacks = invocation.callbacks(tool_context.agent_name, "before_tool_callback")
         delta.hand_to(Writer("tool", join_alternatives([*callbacks, tool.name]), call_id, inferred=False))
         branch = tool_context.branch or ""
@@ -186,6 +189,8 @@ class Recorder(BasePlugin):
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, result: dict[str, Any]
     ) -> None:
         """From here on the agent's `after_tool_callback`s write."""
+        invocation = self._invocations[tool_context.invocation_id]
+        invocation.delta(tool_context.actions).ended = next(invocation.clock)
         run_log.note_agent(tool_context.agent_name)
         self._hand_to_callbacks(tool_context, "after_tool_callback")
         if log := self._log(tool_context):
@@ -229,8 +234,13 @@ class Recorder(BasePlugin):
             return
         if log and log.run_log:
             log.run_log.last_event_id = event.id
-        writers = _writers(self._invocations[invocation_context.invocation_id], event)
+        invocation = self._invocations[invocation_context.invocation_id]
+        calls = _answered_calls(invocation, event)
+        writers = _writers(invocation, event, calls)
         provenance.note_event(event.id, EventNotes(writers, self._keep_temp, model))
+        if log:
+            for lost_write in describe_lost_writes(calls, event.actions.state_delta):
+                log.note_stage(Trace.LOST_WRITE, lost_write)
 
     @_harmless
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
@@ -261,8 +271,7 @@ class Recorder(BasePlugin):
         await self._logs.close(invocation_id, error)
 
 
-def _writers(invocation: WatchedInvocation, event: Event) -> dict[str, Writer]:
-    calls = _answered_calls(invocation, event)
+def _writers(invocation: WatchedInvocation, event: Event, calls: list[WatchedDelta]) -> dict[str, Writer]:
     own = invocation.delta(event.actions)
     output_key = _output_key(invocation, event)
     if output_key in own.changed_keys():

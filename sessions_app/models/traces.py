@@ -22,6 +22,9 @@ class Trace(models.Model):
     ERROR_CAUSE = "error cause"
     """Stage at which an exception had a known cause; it names the cause, the type and the message."""
 
+    LOST_WRITE = "state write lost"
+    """Stage at which tool calls that ran at once had written different values of a state key."""
+
     CUT_OFF = "cut off"
     """Last stage of an invocation that was cancelled or whose process ended."""
 

@@ -41,6 +41,7 @@ STAGES = {
     "model failed": "model failed",
     Trace.ERROR_CAUSE: "cause of the error",
     Trace.LOST_TOOLSET: "toolset failed to load",
+    Trace.LOST_WRITE: "calls overwrote each other's state",
     "tool": "tool started",
     "tool ended": "tool ended",
     "tool failed": "tool failed",

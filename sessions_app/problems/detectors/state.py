@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from sessions_app import scopes
+from sessions_app.models import Trace
 from sessions_app.problems.evidence import Evidence, KeyWrite, TempKey
 from sessions_app.problems.failures import Cause, Failure, failures_of
 from sessions_app.problems.registry import Link, Problem, Severity, detector, quote
@@ -93,6 +94,31 @@ def overwritten_key(evidence: Evidence) -> Iterator[Problem]:
                 write.agent,
                 [Link("event", before.seq, "first value"), Link("event", write.seq, "new value")],
             )
+
+
+@detector(
+    "lost-write",
+    "Tools that ran at once overwrote each other’s state",
+    remedy="Let each call write a key of its own, or return the values and store them in one place (an"
+    " `after_tool_callback` adds to the key without waiting in between). Or tell the model to make the calls one after"
+    " the other: ADK runs the calls of one response at once, and the last value of a key wins.",
+)
+def lost_write(evidence: Evidence) -> Iterator[Problem]:
+    """Find keys for which calls of one event wrote values that the stored value does not have."""
+    for stage in evidence.stages:
+        if stage.name == Trace.LOST_WRITE:
+            write = _merged_write(evidence, stage.of.partition(": ")[0])
+            links = [Link("event", write.seq, "stored value")] if write else []
+            agent = write.agent if write else ""
+            links.append(Link("trace", evidence.trace_pk))
+            yield Problem(f"{quote(stage.of, 390)}.", write.seq if write else 0, agent, links)
+
+
+def _merged_write(evidence: Evidence, name: str) -> KeyWrite | None:
+    """Return the last write of a key by an event with several results."""
+    results = Counter(result.seq for result in evidence.results if not result.is_nested)
+    merged = (write for write in reversed(evidence.writes) if results[write.seq] > 1)
+    return next((write for write in merged if write.name == name), None)
 
 
 @detector(
