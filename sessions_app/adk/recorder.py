@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Concatenate, ParamSpec
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.invocation_context import InvocationContext
+from google.adk.agents.loop_agent import LoopAgent
+from google.adk.agents.sequential_agent import SequentialAgent
 from google.adk.events.event import Event
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
@@ -42,6 +44,7 @@ from sessions_app.adk.service import DjangoSessionService
 from sessions_app.adk.untracked_state import StateCopy
 from sessions_app.events.attribution import Writer, join_alternatives
 from sessions_app.models import Trace
+from sessions_app.presentation.name_lists import join_names
 
 P = ParamSpec("P")
 
@@ -126,6 +129,10 @@ class Recorder(BasePlugin):
             provenance.watch_state(invocation_context.invocation_id, copy)
         if self._keep_calls and (log := self._logs.open(invocation_context)):
             log.note_start()
+            agent, is_nested = invocation_context.agent, log.invocation_id != invocation_context.invocation_id
+            if isinstance(agent, BaseAgent) and not is_nested and not invocation_context.is_resumable:
+                for left_out in _left_out(agent):
+                    log.note_stage(Trace.SEQUENCE_STOPPED, left_out)
 
     @_harmless
     def before_agent_callback(self, *, agent: BaseAgent, callback_context: CallbackContext) -> None:
@@ -269,6 +276,22 @@ class Recorder(BasePlugin):
         if untracked_keys and isinstance(service, OUR_SERVICES):
             await service.note_untracked(session, invocation_id, untracked_keys)
         await self._logs.close(invocation_id, error)
+
+
+def _left_out(agent: BaseAgent) -> Iterator[str]:
+    """Yield the agents that do not run after an agent that an answer continues, because they belong to its ancestors.
+
+    Without resumability ADK starts the agent that asked (`agents/_agent_router.py`), and no sequence or loop around it.
+    """
+    asker = agent.name
+    while parent := agent.parent_agent:
+        names = [each.name for each in parent.sub_agents]
+        later = names[names.index(agent.name) + 1 :]
+        if isinstance(parent, LoopAgent):
+            later.append("further rounds")
+        if later and isinstance(parent, SequentialAgent | LoopAgent):
+            yield f"{asker} went on without {join_names(later)} of {parent.name}"
+        agent = parent
 
 
 def _writers(invocation: WatchedInvocation, event: Event, calls: list[WatchedDelta]) -> dict[str, Writer]:

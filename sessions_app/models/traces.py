@@ -25,6 +25,9 @@ class Trace(models.Model):
     LOST_WRITE = "state write lost"
     """Stage at which tool calls that ran at once had written different values of a state key."""
 
+    SEQUENCE_STOPPED = "sequence stopped"
+    """Stage at which an answer continued an agent, but not the agents that come after it."""
+
     CUT_OFF = "cut off"
     """Last stage of an invocation that was cancelled or whose process ended."""
 

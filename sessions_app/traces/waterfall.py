@@ -42,6 +42,7 @@ STAGES = {
     Trace.ERROR_CAUSE: "cause of the error",
     Trace.LOST_TOOLSET: "toolset failed to load",
     Trace.LOST_WRITE: "calls overwrote each other's state",
+    Trace.SEQUENCE_STOPPED: "agents left out after an answer",
     "tool": "tool started",
     "tool ended": "tool ended",
     "tool failed": "tool failed",

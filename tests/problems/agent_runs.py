@@ -10,7 +10,7 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.run_config import RunConfig
 from google.adk.apps import App
-from google.adk.apps.app import EventsCompactionConfig
+from google.adk.apps.app import EventsCompactionConfig, ResumabilityConfig
 from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
@@ -28,12 +28,13 @@ from tests.sessions.build import APP, USER, create
 async def converse(
     *turns: Any,
     tools: Sequence[Any] = (),
-    messages: Sequence[str] = ("go",),
+    messages: Sequence[str | types.Part] = ("go",),
     plugins: Sequence[BasePlugin] = (),
     run_config: RunConfig | None = None,
     model: ScriptedModel | None = None,
     root: BaseAgent | None = None,
     compaction: EventsCompactionConfig | None = None,
+    resumability: ResumabilityConfig | None = None,
     **agent: Any,
 ) -> AgentSession:
     """Send messages to an agent with a scripted model, and return its session. An exception ends a run."""
@@ -45,11 +46,13 @@ async def converse(
         root_agent=root or LlmAgent(**fields),
         plugins=[Recorder(), *plugins],
         events_compaction_config=compaction,
+        resumability_config=resumability,
     )
     runner = Runner(app=app, session_service=service, memory_service=InMemoryMemoryService())
     async with runner:
-        for text in messages:
-            message = types.Content(role="user", parts=[types.Part(text=text)])
+        for each in messages:
+            part = types.Part(text=each) if isinstance(each, str) else each
+            message = types.Content(role="user", parts=[part])
             with suppress(Exception):
                 async for _ in runner.run_async(
                     user_id=USER, session_id="s1", new_message=message, run_config=run_config

@@ -40,6 +40,21 @@ def run_failed(evidence: Evidence) -> Iterator[Problem]:
 
 
 @detector(
+    "stopped-sequence",
+    "Agents left out after an answer",
+    remedy="Give the App `resumability_config=ResumabilityConfig(is_resumable=True)`: only then does ADK continue the"
+    " SequentialAgent or LoopAgent around the agent that asked. Or let the last agent of the sequence ask.",
+)
+def stopped_sequence(evidence: Evidence) -> Iterator[Problem]:
+    """Find answers that continued the agent that had asked, but not the sequence or loop to which it belongs."""
+    for stage in evidence.stages:
+        if stage.name == Trace.SEQUENCE_STOPPED:
+            links = [Link("event", event.seq, "answer") for event in evidence.events[:1]]
+            text = f"After the answer, {quote(stage.of, 300)}: the App is not resumable."
+            yield Problem(text, 0, "", [*links, Link("trace", evidence.trace_pk)])
+
+
+@detector(
     "crashed-run",
     "Process ended during the run",
     severity=Severity.ERROR,
