@@ -45,5 +45,7 @@ def setup(database_url: str | None = None, *, migrate: bool = True) -> None:
         django.setup()
     if migrate:
         from sessions_app.store.schema import ensure_schema
+        from sessions_app.store.store_guard import guard_store
 
         ensure_schema()
+        guard_store(checks_schema=False)  # the program may migrate it

@@ -146,13 +146,6 @@ class ServerStopping(RuntimeUnavailable):
         super().__init__("The server is stopping.", hint="Start it again. Queued runs continue then.")
 
 
-class SchemaTooNew(DevUIError):
-    """The store was written by a newer DevUI."""
-
-    status = 503
-    code = "schema_too_new"
-
-
 class ContentMissing(DevUIError):
     """The file with an artifact's content is missing."""
 
@@ -164,6 +157,18 @@ class StoreFault(DevUIError):
 
     status = 503
     code = "store_fault"
+
+
+class SchemaTooNew(StoreFault):
+    """The store was written by a newer DevUI."""
+
+    code = "schema_too_new"
+
+
+class StoreReplaced(StoreFault):
+    """The store's file was removed or replaced while this process ran; nothing was written."""
+
+    code = "store_replaced"
 
 
 class StoreFull(StoreFault):

@@ -25,6 +25,7 @@ from devui.runtime.host import RuntimeHost
 from sessions_app.errors import StoreFault
 from sessions_app.runs import processes
 from sessions_app.store import db_errors, units_of_work
+from sessions_app.store.store_guard import guard_store
 from sessions_app.traces import outbox
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,8 @@ GRACE_S = 2
 def serve(config: RuntimeConfig, listener: socket.socket, lifeline_fd: int) -> None:
     """Run the app of `config` on a listening socket until a signal or the end of the parent."""
     shorten_agent_errors()
+    # With workers, runs end in the store that a new version has migrated: their worker takes no more.
+    guard_store(checks_schema=not config.options.continue_evals)
     settings.DEVUI_AGENTS_DIR = config.agents_dir  # the price file is in the server's folder
     process_id, parent_id = os.getpid(), os.getppid()
     loop, selector = fork_isolation.new_loop()

@@ -25,6 +25,7 @@ from sessions_app.runs import runtime_client
 from sessions_app.runs.runtime_client import RuntimeProvider
 from sessions_app.sessions.housekeeping import run_housekeeping
 from sessions_app.store import gc_tuning, units_of_work
+from sessions_app.store.store_guard import guard_store
 
 MAX_PORT = 65535
 
@@ -113,6 +114,7 @@ def serve(
     """Serve until a signal. `first` runs in the background when the server is up."""
     from devui.asgi import application
 
+    guard_store()
     import_module(settings.ROOT_URLCONF)  # imported now instead of with the first page
     gc_tuning.end_startup()
     server = uvicorn.Server(

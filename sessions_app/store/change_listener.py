@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 from django.db import connections
 
+from sessions_app.store import schema
 from sessions_app.store.change_notification import CHANNEL
 
 POLL_S = 0.01
@@ -97,7 +98,8 @@ class _Notifier:
             await self._watch_sqlite()
 
     async def _watch_sqlite(self) -> None:
-        name = str(connections["default"].settings_dict["NAME"])
+        file = schema.sqlite_file()  # not created if it is missing
+        name = f"{file.as_uri()}?mode=rw" if file else str(connections["default"].settings_dict["NAME"])
         with contextlib.closing(
             sqlite3.connect(name, uri=name.startswith("file:"), isolation_level=None)
         ) as watcher:

@@ -8,6 +8,7 @@ import os
 import pkgutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -80,7 +81,7 @@ def _is_missing() -> bool:
 
     Connecting creates it in several steps, during which a second program would fail with "database is locked".
     """
-    file = _sqlite_file()
+    file = sqlite_file()
     return file is not None and not (file.is_file() and file.stat().st_size)
 
 
@@ -109,8 +110,9 @@ def single_migrations(names: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
     return {(app, name) for app, name in names if app in APPS and "_squashed_" not in name}
 
 
+@cache
 def _names_of_migrations() -> set[tuple[str, str]]:
-    """Return (app, name) of every single migration without importing it, to keep startup fast."""
+    """Return (app, name) of every single migration of this process's code, without importing it, which takes long."""
     names = set()
     for app in APPS:
         module, _ = MigrationLoader.migrations_module(app)
@@ -125,7 +127,7 @@ def _lock_store() -> Iterator[None]:
     if connection.vendor == "postgresql":
         with _lock_database():
             yield
-    elif file := _sqlite_file():
+    elif file := sqlite_file():
         with _lock_folder(file.parent):
             yield
     else:
@@ -162,7 +164,7 @@ def _lock_folder(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _sqlite_file() -> Path | None:
+def sqlite_file() -> Path | None:
     """Return the file of an SQLite store; None for other stores and in-memory databases."""
     name = str(connection.settings_dict["NAME"])
     if connection.vendor != "sqlite" or name == ":memory:" or "mode=memory" in name:

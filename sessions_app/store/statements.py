@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from django.db import connection
 from django.db.models import BooleanField, FloatField, ForeignKey, IntegerField, Model
 
+from sessions_app.store import store_guard
+
 if TYPE_CHECKING:
     from psycopg import Connection
 
@@ -61,6 +63,7 @@ def open_statements() -> Iterator[Statements]:
 @contextmanager
 def open_postgres_statements() -> Iterator[PostgresStatements]:
     """Open a statement cursor on PostgreSQL. See `open_statements`."""
+    store_guard.require_same_schema()  # its statements are not seen by `connection.execute_wrappers`
     server: Connection[Any] = connection.connection
     with connection.wrap_database_errors, server.pipeline() if _can_pipeline() else nullcontext():
         yield PostgresStatements(server)
