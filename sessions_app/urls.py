@@ -82,6 +82,7 @@ urlpatterns = [
     page("traces/<int:pk>/", "traces.page", "trace"),
     page("traces/<int:pk>/log/", "run_log.page", "trace-log"),
     page("agents/<seg:app_name>/", "agents.agent", "agent"),
+    page("agents/<seg:app_name>/restart/", "agents.restart", "agent-restart"),
     page("agents/<seg:app_name>/settings/", "app_settings.change", "agent-settings"),
     page("agent-check/", "agents.check", "agent-check"),
     page("app-menu/", "agents.menu", "app-menu"),

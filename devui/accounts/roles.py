@@ -185,6 +185,7 @@ RULES: dict[str, AccessRule] = {
     "POST api/v1/workers/<worker_id>/drain": DRAIN,
     "DELETE api/v1/workers/<worker_id>": REMOVE,
     # apps
+    "POST agents/<seg:app_name>/restart/": AccessRule(Role.RUNNER, "restart", "app"),
     "POST agents/<seg:app_name>/settings/": SETTINGS,
     "PUT api/v1/apps/<seg:app>/settings": SETTINGS,
     "POST config/telemetry": SETTINGS,

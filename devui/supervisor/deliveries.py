@@ -106,7 +106,7 @@ class Deliveries:
                 last = await retry.run(partial(self._send_run, app_name, run_id))
                 if last is None:
                     return
-                if not last.is_alive:
+                if not last.is_alive or last.is_suspect:
                     self._ended_processes[run_id] += 1
         except ServerStopping:
             await self._take_back(run_id)
@@ -133,7 +133,7 @@ class Deliveries:
     async def _send_run(self, app_name: str, run_id: str) -> Child | None:
         """Send a run to the app's process. Return the process if the run is still queued and must go to the next one.
 
-        That is the case if the process has ended, or is replaced because the code has changed.
+        That is the case if the process has ended, cannot be reached, or is replaced because the code has changed.
 
         Raises:
             DevUIError: the process refuses the run, or the run ended with it.
@@ -156,6 +156,8 @@ class Deliveries:
                 return child
             if status in lifecycle.ACTIVE:
                 return None
+        if child.is_suspect:
+            return child
         if refusal is not None:
             raise refusal
         return None if self.is_current(child) else child

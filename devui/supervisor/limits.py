@@ -17,6 +17,7 @@ class SupervisorLimits:
         drain: time for a process with outdated code to finish its runs.
         take: time to wait for a process to take a run. A blocked process takes it later; it stays queued meanwhile.
         cancel: time for an agent to react to a cancellation; then its process is ended.
+        silence: time after which a process that does not answer and has no active run is ended.
         stop: time for processes to end when the server stops.
         sweep: interval between checks for idle processes and for runs without an owner.
         max_idle: number of idle processes to keep; beyond it, the least recently used ones are ended at the next check.
@@ -27,6 +28,7 @@ class SupervisorLimits:
     drain: float = 300.0
     take: float = 3.0
     cancel: float = 2.0
+    silence: float = 60.0
     stop: float = 5.0
     sweep: float = 15.0
     max_idle: int = 8

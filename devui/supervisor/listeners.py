@@ -5,6 +5,7 @@ The parent binds the socket and passes it on, so that requests wait while the pr
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import socket
 import tempfile
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     import httpx
 
 BACKLOG = 1024
+
+CONNECT_S = 5.0
+"""Seconds for a connection to a process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class Listener:
             transport=httpx.AsyncHTTPTransport(uds=str(self.path), verify=NO_CERTIFICATES, limits=limits),
             base_url="http://127.0.0.1",
             headers=headers,
-            timeout=httpx.Timeout(None, connect=5.0),
+            timeout=httpx.Timeout(None, connect=CONNECT_S),
             trust_env=False,
         )
 
@@ -54,6 +58,18 @@ class Listener:
             additional_headers=headers,
             **SOCKET_OPTIONS,
         )
+
+    async def accepts_connections(self) -> bool:
+        """Tell whether a process listens. One whose queue of connections is full does."""
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                _, writer = await asyncio.open_unix_connection(str(self.path))
+        except TimeoutError:
+            return True
+        except OSError:
+            return False
+        writer.close()
+        return True
 
     def close(self) -> None:
         """Close this process's descriptor; processes that inherited the socket still listen."""

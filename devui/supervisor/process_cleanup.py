@@ -7,6 +7,7 @@ import logging
 from devui.supervisor.runtime_process import Child
 from sessions_app.agents import cards
 from sessions_app.errors import StoreFault
+from sessions_app.models import Run
 from sessions_app.runs import lifecycle, processes
 from sessions_app.store import retry, units_of_work
 
@@ -27,6 +28,16 @@ def crash_orphans() -> None:
 
     lifecycle.crash_orphans()
     crashes.crash_orphans()
+
+
+def has_active_runs(runtime_id: str) -> bool:
+    """Tell whether a process has started a run, an eval run or an attempt that has not ended."""
+    from evals_app.models import EvalAttempt, EvalRun
+
+    return any(
+        model.objects.filter(runtime_id=runtime_id, status=model.Status.RUNNING).exists()
+        for model in (Run, EvalRun, EvalAttempt)
+    )
 
 
 async def release_eval_runs(child: Child) -> list[str]:

@@ -59,6 +59,8 @@ class Child:
         output: its output.
         end_reason: why the web process ended it; empty if it ended by itself.
         unused: set while no request is in progress.
+        is_suspect: a request failed although the process runs: its socket may be closed.
+        silent_since: monotonic time since which it does not answer; None while it does.
     """
 
     def __init__(
@@ -77,6 +79,8 @@ class Child:
         self.unused.set()
         self.card_before: float | None = None
         self.used_at = time.monotonic()
+        self.is_suspect = False
+        self.silent_since: float | None = None
         self.output = output
         self._listener = listener
         self._lifeline: int | None = lifeline
@@ -190,6 +194,7 @@ class Child:
     def explain_silence(self) -> RuntimeUnavailable:
         """Return the error that says why the process does not answer."""
         if self.is_alive:
+            self.is_suspect = True
             return RuntimeUnavailable(
                 f"The process of agent {self.app_name!r} does not answer.", hint=RETRY_HINT
             )
@@ -208,6 +213,10 @@ class Child:
         """Exit status or signal of the process, in words."""
         code = self._running.returncode
         return "it runs" if code is None else processes.describe_exit(code)
+
+    async def accepts_connections(self) -> bool:
+        """Tell whether it still has its socket, which agents' code may close. A blocked process has it."""
+        return await self._listener.accepts_connections()
 
     def request_exit(self, reason: str) -> None:
         """Ask the process to cancel its runs and exit, by closing its lifeline."""

@@ -126,6 +126,8 @@ class Supervisor:
             version = await asyncio.to_thread(folder.code_version, app_name)
             self.check_open()
             current = self._current.get(app_name)
+            if current is not None and current.is_suspect:
+                await self._end_if_unreachable(current)
             if current is not None and current.is_alive:
                 if current.code_version == version and not _needs_reload(current):
                     current.used_at = time.monotonic()
@@ -164,6 +166,14 @@ class Supervisor:
     async def _end(self, child: Child, why: str) -> None:
         child.kill(why)
         await child.exited.wait()
+
+    async def _end_if_unreachable(self, child: Child) -> None:
+        """End a process that has closed its socket: nothing can reach it any more."""
+        child.is_suspect = False
+        if not await child.accepts_connections():
+            await self._end(
+                child, f"The process of agent {child.app_name!r} was ended: it has closed its socket."
+            )
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine in the background until the supervisor is closed."""
@@ -398,23 +408,40 @@ class Supervisor:
                 newest_first = sorted(self._current.values(), key=lambda child: child.used_at, reverse=True)
                 for rank, child in enumerate(newest_first):
                     is_within_limit = rank < self.limits.max_idle
-                    await self._end_if_idle(child, self.limits.idle if is_within_limit else self.limits.sweep)
+                    await self._check(child, self.limits.idle if is_within_limit else self.limits.sweep)
             except StoreFault as fault:
                 log.warning("The check for idle processes is postponed: %s", fault.message)
             except Exception:
                 log.exception("The check for idle processes failed; retrying.")
 
-    async def _end_if_idle(self, child: Child, idle_s: float) -> None:
+    async def _check(self, child: Child, idle_s: float) -> None:
+        """End a process that nobody has used for `idle_s`, or that does not answer the requests in progress."""
         async with self._starting[child.app_name]:
-            is_current = self._current.get(child.app_name) is child
-            is_young = time.monotonic() - child.used_at < idle_s
-            if not is_current or is_young or not child.unused.is_set():
+            is_used = not child.unused.is_set()
+            is_idle = not is_used and time.monotonic() - child.used_at >= idle_s
+            if not self.is_current(child) or not child.ready.is_set() or not (is_used or is_idle):
+                child.silent_since = None
                 return
-            with suppress(DevUIError, TimeoutError):
+            try:
                 async with asyncio.timeout(self.limits.cancel):
-                    health = await http_calls.call(child, "GET", "/devui/health")
-                if not health["active_runs"]:
-                    self._retire(child, "nobody used it")
+                    health = await http_calls.call_without_hold(child, "GET", "/devui/health")
+            except (DevUIError, TimeoutError):
+                await self._end_if_silent(child)
+                return
+            child.silent_since = None
+            if is_idle and child.unused.is_set() and not health["active_runs"]:
+                self._retire(child, "nobody used it")
+
+    async def _end_if_silent(self, child: Child) -> None:
+        """End a process that has not answered for too long, unless it executes a run: its tool may take long."""
+        silent_s = time.monotonic() - (child.silent_since or time.monotonic())
+        child.silent_since = child.silent_since or time.monotonic()
+        if silent_s < self.limits.silence or await units_of_work.read(
+            process_cleanup.has_active_runs, child.id
+        ):
+            return
+        why = f"it has not answered for {self.limits.silence:.0f} s and executes no run"
+        child.kill(f"The process of agent {child.app_name!r} was ended: {why}.")
 
     async def _watch_code(self, folder: agents.AgentsFolder) -> None:
         """Start the new process of an app in use as soon as its code changes, so that it is ready for the next run."""

@@ -1,4 +1,4 @@
-"""Loading of an app's agent in its runtime process, which then writes the `AgentCard`."""
+"""Loading of an app's agent in its runtime process, which then writes the `AgentCard`; restart of the process."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import weakref
 from django.db.models import Case, When
 
 from sessions_app.errors import DevUIError, RuntimeUnavailable
-from sessions_app.models import AgentCard
+from sessions_app.models import AgentCard, RuntimeProcess
 from sessions_app.runs.runtime_client import RuntimeClient, provider
+from sessions_app.store import units_of_work
 
 POLL_S = 0.1
 LOAD_S = 60.0
@@ -43,6 +44,17 @@ async def try_to_load(app_name: str) -> DevUIError | None:
     except DevUIError as error:
         return error
     return None
+
+
+async def restart_agent(app_name: str) -> None:
+    """End the processes of an app: active runs crash, queued ones go to the next process, which a request starts.
+
+    Raises:
+        RuntimeUnavailable: a worker does not answer.
+    """
+    living = RuntimeProcess.objects.filter(app_name=app_name, stopped_at=None).values_list("pk", flat=True)
+    for runtime_id in await units_of_work.read(list, living):
+        await provider().end_process(runtime_id, "Its process was ended: a person restarted the agent.")
 
 
 def can_speak_live(app_name: str) -> bool | None:

@@ -1,13 +1,13 @@
-"""Agent page, background loading of agents, and the app menu."""
+"""Agent page, restart, background loading of agents, and the app menu."""
 
 from __future__ import annotations
 
 from django import forms
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.request import split_domain_port
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from sessions_app import expiry
 from sessions_app.agents.folder import configured_folder
@@ -96,6 +96,19 @@ def _invocation_path(
     return invocation_path.find_invocation_path(
         newest if query["session"] is None else of_session, query["invocation"]
     )
+
+
+@require_POST
+async def restart(request: HttpRequest, app_name: str) -> HttpResponse:
+    """End the processes of an agent, and show its page, which loads it again.
+
+    Raises:
+        NotFound: the app is unknown.
+        RuntimeUnavailable: a worker does not answer.
+    """
+    await units_of_work.read(overview.require_agent, app_name)
+    await agent_loading.restart_agent(app_name)
+    return HttpResponseRedirect(seg_reverse("agent", app_name=app_name))
 
 
 @require_safe

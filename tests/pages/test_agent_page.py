@@ -10,6 +10,7 @@ import pytest
 
 from sessions_app.agents import cards, folder
 from sessions_app.errors import NotFound, RuntimeUnavailable
+from sessions_app.models import RuntimeProcess
 from sessions_app.runs import runtime_client as runtimes
 from tests.pages.client import Get
 from tests.timeline.story import Story
@@ -191,3 +192,29 @@ def test_evalsets_of_the_agent_are_listed(get: Get, agents_dir: Path):
     (agents_dir / "weather" / "smoke.evalset.json").write_text('{"eval_set_id": "smoke", "eval_cases": []}')
     link = get("/agents/weather/").one("ul", css="evalset-links").one("a")
     assert link.attrs["href"] == "/evals/weather/smoke/"
+
+
+class EndedProcesses:
+    """The provider of all processes, which notes those that it is to end."""
+
+    def __init__(self) -> None:
+        self.ended: list[tuple[str, str]] = []
+
+    async def end_process(self, runtime_id: str, why: str) -> bool:
+        self.ended.append((runtime_id, why))
+        return True
+
+
+def test_restart_ends_the_processes_of_the_agent_only(client, get: Get):
+    for pk, app, stopped_at in (("p1", "weather", None), ("p2", "weather", 1.0), ("p3", "writer", None)):
+        RuntimeProcess.objects.create(
+            id=pk, app_name=app, host="here", pid=1, started_at=1.0, heartbeat_at=1.0, stopped_at=stopped_at
+        )
+    assert get("/agents/weather/").one("form", action="/agents/weather/restart/")
+    processes = EndedProcesses()
+    runtimes.register(processes)
+    answer = client.post("/agents/weather/restart/")
+    runtimes.register(None)
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/agents/weather/")
+    assert processes.ended == [("p1", "Its process was ended: a person restarted the agent.")]
+    assert client.post("/agents/nowhere/restart/").status_code == 404

@@ -1,3 +1,4 @@
+import asyncio
 import os
 import resource
 import subprocess
@@ -65,6 +66,23 @@ def soft_exit() -> None:
 def fail_badly() -> None:
     """Raise what is no Exception."""
     raise BaseExceptionGroup("two at once", [ZeroDivisionError("one"), GeneratorExit("two")])
+
+
+def close_descriptors() -> str:
+    """Close all descriptors, as libraries do that make daemons: the process's socket is one."""
+    os.closerange(3, 400)
+    return "closed"
+
+
+async def block_later() -> str:
+    """Block the event loop for ever, a moment after the run has ended."""
+    asyncio.get_running_loop().call_later(0.5, _block)
+    return "soon"
+
+
+def _block() -> None:
+    print("blocks")
+    time.sleep(100_000)
 
 
 def fill_memory(megabytes: int) -> int:
@@ -176,6 +194,8 @@ root_agent = LlmAgent(
         leave_behind,
         leave_thread,
         hard_exit,
+        close_descriptors,
+        block_later,
         soft_exit,
         fill_memory,
         burn,
