@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Any, cast
@@ -14,13 +16,17 @@ from django.urls.resolvers import RoutePattern
 from django.utils.module_loading import import_string
 from django_htmx.middleware import HtmxDetails
 
+from sessions_app.errors import DevUIError
+
 __all__ = [
+    "EVENT_STREAM",
     "Access",
     "HttpRequest",
     "LazyRoute",
     "access_of",
     "download",
     "download_page",
+    "error_frame",
     "json_text",
     "note_object",
     "person_name",
@@ -32,6 +38,10 @@ __all__ = [
 
 CHUNK = 256 * 1024
 """Bytes of a file that are sent at a time."""
+
+
+EVENT_STREAM = "text/event-stream"
+FRAME_END = b"\n\n"
 
 
 @dataclass(slots=True)
@@ -57,8 +67,8 @@ class Access:
         """Return the name of the role of the sender in an app; empty without users."""
         return ""
 
-    async def is_login_valid(self, request: http.HttpRequest) -> bool:
-        """Tell whether the login or token of the request still holds, for responses that take long."""
+    async def is_permitted(self, request: http.HttpRequest) -> bool:
+        """Tell whether the login or token of the request still holds and has its role, for responses that take long."""
         return True
 
 
@@ -158,6 +168,19 @@ def redirect_to(request: http.HttpRequest, address: str) -> http.HttpResponse:
 def json_text(text: str | bytes, status: int = 200) -> http.HttpResponse:
     """Return a response with JSON text."""
     return http.HttpResponse(text, status=status, content_type="application/json")
+
+
+def error_frame(error: DevUIError) -> bytes:
+    """Return the frame with which an event stream ends after an error, as ADK's server sends errors of agents."""
+    name = type(error).__name__
+    details = {"error_type": name, "error_message": error.message, "timestamp": time.time()}
+    frame = {
+        "error": f"{name}: {error.message}",
+        "error_details": details,
+        "code": error.code,
+        "hint": error.hint,
+    }
+    return FRAME_END + b"data: " + json.dumps(frame).encode() + FRAME_END
 
 
 def download(file: IO[bytes], name: str, content_type: str) -> http.StreamingHttpResponse:

@@ -7,7 +7,7 @@ import logging
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 from urllib.parse import parse_qsl
@@ -39,6 +39,7 @@ from devui.web import error_responses
 from devui.web.body_admission import BodyAdmitted
 from devui.web.error_responses import Problem
 from devui.web.login import guard as login_guard
+from devui.web.login.revocation import answer_while_permitted
 from devui.web.login.sockets import GuardedSockets
 from devui.web.middleware import GetResponse, Middleware
 from devui.web.origins import AsgiApp, AsgiScope
@@ -81,12 +82,14 @@ class UserAccess(Access):
         match: what its address resolves to; None if no page has the address.
         rule: the rule for it.
         sign_in_name: the name with which the audit log lists it if it signs in.
+        needs: the roles that it needed until now, with the app of each.
     """
 
     person: Person | None = None
     match: ResolverMatch | None = None
     rule: AccessRule = READ
     sign_in_name: str = ""
+    needs: list[tuple[Role, str]] = field(default_factory=list)
 
     @classmethod
     def of(cls, person: Person | None) -> UserAccess:
@@ -100,15 +103,18 @@ class UserAccess(Access):
         """Return the name of the role of the sender in an app."""
         return self.person.role_in(app).label if self.person else ""
 
-    async def is_login_valid(self, request: HttpRequest) -> bool:
-        """Tell whether the login or token of the request still holds.
+    async def is_permitted(self, request: HttpRequest) -> bool:
+        """Tell whether the login or token of the request still holds, and its user still has the roles for it.
 
         While the store does not answer, it does: nobody can revoke it either, and runs outlast a restart of the store.
         """
+        if self.person is None:
+            return True
         try:
-            return await _find_sender(request) is not None
+            person = await _find_sender(request)
         except StoreFault:
             return True
+        return person is not None and all(person.role_in(app) >= role for role, app in self.needs)
 
 
 class UserRequired(Middleware):
@@ -133,7 +139,7 @@ class UserRequired(Middleware):
                 )
             refusal = error_responses.bare_response(request, problem)
         try:
-            response = refusal or await self.get_response(request)
+            response = refusal or await answer_while_permitted(request, self.get_response)
         except asyncio.CancelledError:  # the client has left, which undoes nothing
             await asyncio.shield(_record_action(request, CLIENT_LEFT))
             raise
@@ -158,12 +164,12 @@ class UserRequired(Middleware):
         if person is None or match is None:
             return None
         key = f"{request.method} {match.route}"
-        if field := APP_FIELDS.get(key):
-            named = await units_of_work.read(targets.app_in_body, request, match.route, field)
+        if app_field := APP_FIELDS.get(key):
+            named = await units_of_work.read(targets.app_in_body, request, match.route, app_field)
             access.app = named or ""
             return _check_role(request, person, rule, access.app)
-        if field := TARGET_APP_FIELDS.get(key):
-            target = await units_of_work.read(targets.app_in_body, request, match.route, field)
+        if app_field := TARGET_APP_FIELDS.get(key):
+            target = await units_of_work.read(targets.app_in_body, request, match.route, app_field)
             return None if target == "" else _check_role(request, person, rule, target or "")
         if not rule.form_field:
             return None
@@ -204,7 +210,10 @@ class UserSockets(GuardedSockets):
 
     async def may_open(self, scope: AsgiScope) -> bool:
         """Tell whether the sender of a handshake has the role for it; if not, write the audit entry."""
-        person = await _find_permitted(scope)
+        try:
+            person = await _find_permitted(scope)
+        except DevUIError:
+            person = None
         if person is None:
             await _record_socket(scope, 403)
         else:
@@ -212,8 +221,11 @@ class UserSockets(GuardedSockets):
         return person is not None
 
     async def may_stay(self, scope: AsgiScope) -> bool:
-        """Tell whether the sender of a handshake still has the role."""
-        return await _find_permitted(scope) is not None
+        """Tell whether the sender of a handshake still has the role; while the store does not answer, it does."""
+        try:
+            return await _find_permitted(scope) is not None
+        except StoreFault:
+            return True
 
 
 def person_of(request: HttpRequest) -> Person | None:
@@ -245,10 +257,10 @@ def highest_role(request: HttpRequest) -> Role:
     return max(person.role_in(app) for app in ("", *person.roles)) if person else Role.READER
 
 
-def expiry_of(request: HttpRequest) -> float | None:
-    """Return when the token of a request expires; None if it has none, or never."""
+def token_pk_of(request: HttpRequest) -> int | None:
+    """Return the key of the user's token with which a request came; None if it has none."""
     person = person_of(request)
-    return person.expires_at if person else None
+    return person.token_pk if person else None
 
 
 def note_sign_in(request: HttpRequest, name: str) -> None:
@@ -320,6 +332,7 @@ def _check_role(
 ) -> HttpResponseBase | None:
     """Return the refusal of a sender without the role that a rule needs in an app; None: the role suffices."""
     if rule is not None and person.role_in(app) >= rule.role:
+        _access_of(request).needs.append((rule.role, app))
         return None
     cast(DevUIRequest, request).htmx = HtmxDetails(request)  # its middleware has not run yet
     return error_responses.problem_response(request, _role_problem(person, rule, app))
@@ -395,10 +408,7 @@ async def _record_socket(scope: AsgiScope, status: int) -> None:
 async def _find_permitted(scope: AsgiScope) -> Person | None:
     """Return the sender of a socket's handshake; None without the role for it."""
     rule = _rule_of_socket(scope)
-    try:
-        person = await _find_person(scope, *login_guard.credentials_of(scope))
-    except DevUIError:
-        return None
+    person = await _find_person(scope, *login_guard.credentials_of(scope))
     apps = targets.apps_in_query(scope.get("query_string", b""))
     if rule is None or person is None or any(person.role_in(app) < rule.role for app in apps):
         return None

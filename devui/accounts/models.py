@@ -64,6 +64,12 @@ class Token(models.Model):
     created_at = models.FloatField()
     expires_at = models.FloatField(null=True)
     last_used_at = models.FloatField(null=True, help_text="To the minute.")
+    creator = models.ForeignKey(
+        "self",
+        on_delete=models.CASCADE,
+        null=True,
+        help_text="The token that created it, and is revoked with it.",
+    )
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["user", "name"], name="token_name_of_user")]

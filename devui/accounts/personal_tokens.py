@@ -20,25 +20,33 @@ RECORD_USE_S = 60.0
 
 
 def create_token(
-    user: User, name: str, role: Role, days: int | None, creator_expires_at: float | None = None
+    user: User, name: str, role: Role, days: int | None, creator_pk: int | None = None
 ) -> tuple[str, Token]:
     """Store a new token of a user. Return its secret and its row.
 
     Args:
         days: days until it expires; None: never.
-        creator_expires_at: when the token that creates this one expires, if one does. This one does not outlive it.
+        creator_pk: key of the token that creates this one, if one does. This one expires and is revoked with it.
 
     Raises:
+        NotFound: the token that creates this one was revoked meanwhile.
         AlreadyExists: the user has a token of this name.
     """
     secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
     now = time.time()
-    limits = [creator_expires_at, None if days is None else now + days * DAY_S]
+    creator = None if creator_pk is None else _require_token(user, creator_pk)
+    limits = [creator.expires_at if creator else None, None if days is None else now + days * DAY_S]
     expires_at = min((limit for limit in limits if limit is not None), default=None)
     try:
         with transaction.atomic():
             token = Token.objects.create(
-                user=user, name=name, digest=digest(secret), role=role, created_at=now, expires_at=expires_at
+                user=user,
+                name=name,
+                digest=digest(secret),
+                role=role,
+                created_at=now,
+                expires_at=expires_at,
+                creator=creator,
             )
     except IntegrityError as error:
         raise AlreadyExists(
@@ -78,15 +86,20 @@ def find_token_by_name(user: User, name: str) -> Token:
 
 
 def revoke_token(user: User, pk: int) -> str:
-    """Revoke a token of a user, and return its name.
+    """Revoke a token of a user with all that it has created, and return its name.
 
     Raises:
         NotFound: the user has no such token.
     """
+    token = _require_token(user, pk)
+    token.delete()
+    return token.name
+
+
+def _require_token(user: User, pk: int) -> Token:
     token = Token.objects.filter(user=user, pk=pk).first()
     if token is None:
         raise NotFound(
             f"You have no token {pk}.", hint="It may have been revoked. /account/ lists your tokens."
         )
-    token.delete()
-    return token.name
+    return token

@@ -30,7 +30,7 @@ class Person:
         roles: roles by app; the empty app is all of them.
         max_role: the highest role that the token of the request allows.
         token: name of the token; empty for a browser.
-        expires_at: when the token expires; None: never.
+        token_pk: key of the token; None for a browser.
         unrecorded_token_pk: key of the token if this use of it is to be recorded.
     """
 
@@ -39,7 +39,7 @@ class Person:
     roles: Mapping[str, Role] = field(default_factory=dict)
     max_role: Role = Role.ADMIN
     token: str = ""
-    expires_at: float | None = None
+    token_pk: int | None = None
     unrecorded_token_pk: int | None = None
 
     @property
@@ -81,7 +81,7 @@ def _find_by_token(text: str) -> Person | None:
             _person_of(token.user),
             max_role=Role(token.role),
             token=token.name,
-            expires_at=token.expires_at,
+            token_pk=token.pk,
             unrecorded_token_pk=token.pk if seconds_unused >= personal_tokens.RECORD_USE_S else None,
         )
     login = credentials_file.read_credentials()

@@ -7,7 +7,6 @@ closed and ADK cancels the run.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 
@@ -16,19 +15,13 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
 from sessions_app import scopes
-from sessions_app.errors import DevUIError, Forbidden, RuntimeUnavailable
-from sessions_app.http import access_of, json_text
+from sessions_app.errors import DevUIError, RuntimeUnavailable
+from sessions_app.http import EVENT_STREAM, error_frame, json_text
 from sessions_app.runs.runtime_client import NOBODY, Sender, provider
 
 FORWARDED_HEADERS = ("Content-Type", "Accept", "Traceparent", "Tracestate")
-EVENT_STREAM = "text/event-stream"
 STREAMS = (EVENT_STREAM, "text/plain")
 """Content types that are streamed. ADK's server sends the output of its tests as text."""
-
-FRAME_END = b"\n\n"
-
-LOGIN_CHECK_S = 2.0
-"""Seconds between two checks of a stream, each before a part, whether the login or token of its request has ended."""
 
 CODES = {
     400: "bad_input",
@@ -70,7 +63,7 @@ async def forward(
             opening = client.open(request.method or "POST", path, headers=headers, content=request.body)
             upstream = await stack.enter_async_context(opening)
             if upstream.is_success and upstream.headers.get("content-type", "").startswith(STREAMS):
-                return _streaming_response(request, upstream, stack.pop_all())
+                return _streaming_response(upstream, stack.pop_all())
             response = _full_response(upstream.status_code, await upstream.aread())
             if retry_after := upstream.headers.get("retry-after"):
                 response.headers["Retry-After"] = retry_after
@@ -96,60 +89,30 @@ def _explain_error(status: int, content: bytes) -> Mapping[str, object]:
     return {"detail": "", "code": CODES.get(status, "error"), "hint": HINTS.get(status, UNKNOWN_HINT), **body}
 
 
-def _streaming_response(
-    request: HttpRequest, upstream: httpx.Response, closing: AsyncExitStack
-) -> StreamingHttpResponse:
+def _streaming_response(upstream: httpx.Response, closing: AsyncExitStack) -> StreamingHttpResponse:
     return StreamingHttpResponse(
-        _frames(request, upstream, closing),
+        _frames(upstream, closing),
         status=upstream.status_code,
         content_type=upstream.headers["content-type"],
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
 
 
-async def _frames(
-    request: HttpRequest, upstream: httpx.Response, closing: AsyncExitStack
-) -> AsyncIterator[bytes]:
+async def _frames(upstream: httpx.Response, closing: AsyncExitStack) -> AsyncIterator[bytes]:
     """Yield the response of ADK's server.
 
-    If the runtime dies or the login of the request ends, end with an error frame as ADK sends agent errors.
+    If the runtime dies, end with an error frame.
     """
-    end = FRAME_END
-    checked_at = time.monotonic()
     try:
         async with closing:
             async for chunk in upstream.aiter_raw():
-                if time.monotonic() - checked_at > LOGIN_CHECK_S:
-                    await _check_login(request)
-                    checked_at = time.monotonic()
-                end = (end + chunk)[-len(FRAME_END) :]
                 yield chunk
     except (httpx.TransportError, DevUIError) as error:
         why = error if isinstance(error, DevUIError) else _process_died()
         if upstream.headers["content-type"].startswith(EVENT_STREAM):
-            yield (b"" if end == FRAME_END else FRAME_END) + _error_frame(why)
+            yield error_frame(why)
         else:
             yield f"\n{why.message} {why.hint}\n".encode()
-
-
-async def _check_login(request: HttpRequest) -> None:
-    if not await access_of(request).is_login_valid(request):
-        raise Forbidden(
-            "The login or token of this request has ended, and the request with it.",
-            hint="Sign in, or use another token, and send it again.",
-        )
-
-
-def _error_frame(error: DevUIError) -> bytes:
-    name = type(error).__name__
-    details = {"error_type": name, "error_message": error.message, "timestamp": time.time()}
-    frame = {
-        "error": f"{name}: {error.message}",
-        "error_details": details,
-        "code": error.code,
-        "hint": error.hint,
-    }
-    return b"data: " + scopes.dumps(frame).encode() + FRAME_END
 
 
 def _process_died() -> RuntimeUnavailable:

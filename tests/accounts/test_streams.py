@@ -1,9 +1,10 @@
-"""Streamed responses end with the login or token of their request."""
+"""Requests in progress end with the login, the token or the role of their sender, whether they stream or wait."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,9 +13,9 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from devui.accounts import guard, personal_tokens, users
-from devui.accounts.models import Token
+from devui.accounts.models import Membership, Token
 from devui.accounts.roles import Role
-from sessions_app.api import proxy
+from devui.web.login import sockets
 from sessions_app.errors import StoreUnavailable
 from sessions_app.runs import runtime_client
 from tests.accounts.forwarding_runtime import ForwardingRuntime
@@ -22,78 +23,162 @@ from tests.api.builders import create
 
 pytestmark = pytest.mark.usefixtures("people")
 
-PARTS = [b'data: {"n": 1}\n\n', b'data: {"n": 2}\n\n', b'data: {"n": 3}\n\n']
+PATIENCE_S = 30
+FRAME = b'data: {"n": 1}\n\n'
 
 
-class Parts(httpx.AsyncByteStream):
-    """The parts of a streamed response. With `revoke`, the token is revoked before the second part."""
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check open requests often."""
+    monkeypatch.setattr(sockets, "RECHECK_S", 0.05)
 
-    def __init__(self, revoke: bool) -> None:
-        self.revoke = revoke
-        self.is_closed = False
+
+class Answer(httpx.AsyncByteStream):
+    """A streamed response: a part, and the next one when the test lets it go on."""
+
+    def __init__(self, runtime: WaitingRuntime) -> None:
+        self.runtime = runtime
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        for number, part in enumerate(PARTS):
-            if self.revoke and number == 1:
-                await sync_to_async(Token.objects.all().delete)()
-            yield part
+        yield FRAME
+        await self.runtime.wait()
+        yield FRAME
 
     async def aclose(self) -> None:
-        self.is_closed = True
+        self.runtime.is_closed = True
 
 
-class StreamingRuntime(ForwardingRuntime):
-    """A runtime that streams parts."""
+class WaitingRuntime(ForwardingRuntime):
+    """A runtime whose agent works until the test lets it go on."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, content_type: str) -> None:
         super().__init__()
-        self.parts = parts
+        self.content_type = content_type
+        self.is_closed = False
+        self.works = asyncio.Event()
+        self.goes_on = asyncio.Event()
+
+    async def wait(self) -> None:
+        self.works.set()
+        try:
+            await self.goes_on.wait()
+        except asyncio.CancelledError:
+            self.is_closed = True
+            raise
 
     @asynccontextmanager
     async def open(self, method: str, path: str, *, headers: Mapping[str, str], content: bytes) -> Any:
-        answer = httpx.Response(200, headers={"Content-Type": proxy.EVENT_STREAM}, stream=self.parts)
-        try:
-            yield answer
-        finally:
-            await answer.aclose()
+        if self.content_type == "application/json":
+            await self.wait()
+            yield httpx.Response(200, json=[])
+        else:
+            yield httpx.Response(200, headers={"Content-Type": self.content_type}, stream=Answer(self))
+            self.is_closed = True
 
 
-async def stream(web: httpx.AsyncClient, parts: Parts) -> list[Any]:
-    """Stream a run with a token and return the frames."""
+async def token_of(name: str = "runner") -> dict[str, str]:
+    """Return the header of a new token of a user."""
+    user = await sync_to_async(users.find_user)(name)
+    secret, _ = await sync_to_async(personal_tokens.create_token)(user, "ci", Role.RUNNER, None)
+    return {"Authorization": f"Bearer {secret}"}
+
+
+@asynccontextmanager
+async def working(web: httpx.AsyncClient, path: str, headers: Mapping[str, str]) -> AsyncIterator[Any]:
+    """Send a message to an agent that works; yield its runtime and the request."""
     await create()
-    token, _ = await sync_to_async(personal_tokens.create_token)(
-        await sync_to_async(users.find_user)("runner"), "ci", Role.RUNNER, None
-    )
-    runtime_client.register(StreamingRuntime(parts))
+    runtime = WaitingRuntime("text/event-stream" if path == "/run_sse" else "application/json")
+    runtime_client.register(runtime)
     message = {"role": "user", "parts": [{"text": "x"}]}
     body = {"appName": "weather", "userId": "ann", "sessionId": "s1", "newMessage": message}
-    answer = await web.post("/run_sse", json=body, headers={"Authorization": f"Bearer {token}"})
+    asking = asyncio.create_task(web.post(path, json=body, headers=headers))
+    await asyncio.wait_for(runtime.works.wait(), PATIENCE_S)
+    yield runtime, asking
     runtime_client.register(None)
+
+
+def frames(answer: httpx.Response) -> list[Any]:
     return [json.loads(line.removeprefix("data: ")) for line in answer.text.splitlines() if line]
 
 
-async def test_stream_ends_with_its_token_and_ends_the_run(web, monkeypatch):
-    monkeypatch.setattr(proxy, "LOGIN_CHECK_S", -1)
-    parts = Parts(revoke=True)
-    first, last = await stream(web, parts)
+def revoke() -> None:
+    Token.objects.all().delete()
+
+
+def disable() -> None:
+    users.set_active(users.find_user("runner"), is_active=False)
+
+
+def demote() -> None:
+    Membership.objects.filter(user__username="runner").update(role=Role.READER)
+
+
+ENDS = [revoke, disable, demote]
+
+
+@pytest.mark.parametrize("end", ENDS)
+async def test_silent_stream_and_its_run_end(web, end: Callable[[], None]):
+    async with working(web, "/run_sse", await token_of()) as (runtime, asking):
+        await sync_to_async(end)()
+        first, last = frames(await asyncio.wait_for(asking, PATIENCE_S))
     assert (first, last["code"]) == ({"n": 1}, "forbidden")
-    assert last["error"].startswith(
-        "Forbidden: The login or token of this request has ended, and the request with it"
-    )
-    assert parts.is_closed
+    assert last["error"].startswith("Forbidden: The login, token or role of this request has ended")
+    assert runtime.is_closed
 
 
-async def test_stream_goes_on_while_its_token_holds_or_the_store_does_not_answer(web, monkeypatch):
-    monkeypatch.setattr(proxy, "LOGIN_CHECK_S", -1)
-    find_sender, calls = guard._find_sender, 0
+@pytest.mark.parametrize("end", ENDS)
+async def test_waiting_request_is_refused_and_its_run_ends(web, end: Callable[[], None]):
+    async with working(web, "/run", await token_of()) as (runtime, asking):
+        await sync_to_async(end)()
+        answer = await asyncio.wait_for(asking, PATIENCE_S)
+    assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+    assert runtime.is_closed
+
+
+async def test_role_in_the_app_of_the_request_counts(web):
+    def limit_to(app: str) -> None:
+        user = users.find_user("runner")
+        Membership.objects.filter(user=user).delete()
+        roles = {"": Role.READER, app: Role.RUNNER}
+        Membership.objects.bulk_create(
+            Membership(user=user, app=name, role=role) for name, role in roles.items()
+        )
+
+    await sync_to_async(limit_to)("weather")
+    async with working(web, "/run", await token_of()) as (_, asking):
+        await sync_to_async(limit_to)("writer")
+        assert (await asyncio.wait_for(asking, PATIENCE_S)).status_code == 403
+
+
+@pytest.mark.parametrize("path", ["/run", "/run_sse"])
+async def test_request_goes_on_while_its_sender_may_send_it_or_the_store_is_away(web, monkeypatch, path):
+    find_sender, checks = guard._find_sender, asyncio.Semaphore(0)
 
     async def find_or_fail(request: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == 4:  # two calls admit the request and its body
+        checks.release()
+        if runtime.works.is_set() and not checks._value % 2:
             raise StoreUnavailable("The store does not answer.", hint="Wait.")
         return await find_sender(request)
 
-    monkeypatch.setattr(guard, "_find_sender", find_or_fail)
-    assert await stream(web, Parts(revoke=False)) == [{"n": 1}, {"n": 2}, {"n": 3}]
-    assert calls == 5
+    async with working(web, path, await token_of()) as (runtime, asking):
+        monkeypatch.setattr(guard, "_find_sender", find_or_fail)
+        for _ in range(4):
+            await asyncio.wait_for(checks.acquire(), PATIENCE_S)
+        runtime.goes_on.set()
+        answer = await asyncio.wait_for(asking, PATIENCE_S)
+    assert answer.status_code == 200
+    assert path == "/run" or frames(answer) == [{"n": 1}] * 2
+
+
+@pytest.mark.parametrize("made_by", [0, 1, 2])
+async def test_revoking_a_token_revokes_all_that_it_has_created(web, made_by: int):
+    headers = [await token_of()]
+    for number in range(3):
+        made = await web.post(
+            "/api/v1/tokens", json={"name": f"t{number}", "role": "reader"}, headers=headers[-1]
+        )
+        headers.append({"Authorization": f"Bearer {made.json()['token']}"})
+    own = await sync_to_async(lambda: list(Token.objects.order_by("pk").values_list("pk", flat=True)))()
+    await web.delete(f"/api/v1/tokens/{own[made_by]}", headers=headers[0])
+    statuses = [(await web.get("/api/v1/tokens", headers=header)).status_code for header in headers]
+    assert statuses == [200] * made_by + [401] * (4 - made_by)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from html import unescape
 
 import pytest
 from django.conf import settings as configured
+from django.http import HttpRequest, HttpResponse
 from django.templatetags.static import static
+from django.test import AsyncRequestFactory
 
 from devui import monitoring
-from devui.web.login import authentication, credentials_file, guard
+from devui.web.login import authentication, credentials_file, guard, sockets
 from sessions_app.ids import SessionKey
 from sessions_app.sessions import writes
 from sessions_app.store import units_of_work
@@ -251,6 +254,22 @@ async def test_new_password_ends_all_logins_but_not_the_token(web, login):
     credentials_file.set_password("another long password")
     assert (await web.get(INSIDE)).status_code == 401
     assert (await web.get(INSIDE, headers=bearer(token))).status_code == 200
+
+
+async def test_waiting_request_ends_with_its_token(login, monkeypatch):
+    monkeypatch.setattr(sockets, "RECHECK_S", 0.05)
+    waits = asyncio.Event()
+
+    async def wait(request: HttpRequest) -> HttpResponse:
+        waits.set()
+        return await asyncio.Future()
+
+    token = credentials_file.replace_token()
+    request = AsyncRequestFactory().get("/run", headers=bearer(token))
+    answering = asyncio.create_task(guard.LoginRequired(wait)(request))
+    await waits.wait()
+    credentials_file.replace_token()
+    assert (await asyncio.wait_for(answering, 60)).status_code == 403
 
 
 async def test_login_expires(web, login, monkeypatch, tmp_path):

@@ -71,7 +71,7 @@ async def create_token(request: HttpRequest) -> HttpResponse:
                 values["name"],
                 values["role"],
                 values["days"],
-                guard.expiry_of(request),
+                guard.token_pk_of(request),
             )
         except AlreadyExists as error:
             form.add_error("name", f"{error.message} {error.hint}")

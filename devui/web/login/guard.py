@@ -22,6 +22,7 @@ from django.utils.http import MAX_URL_LENGTH
 from devui.web import error_responses
 from devui.web.login import authentication, credentials_file
 from devui.web.login.credentials_file import Credentials, LoginUnreadable
+from devui.web.login.revocation import answer_while_permitted
 from devui.web.login.sockets import GuardedSockets
 from devui.web.middleware import SAFE_METHODS, Middleware
 from devui.web.origins import AsgiScope
@@ -65,6 +66,14 @@ def is_login_required() -> bool:
     return bool(getattr(settings, "DEVUI_LOGIN_REQUIRED", False))
 
 
+class LoginAccess(Access):
+    """The access of a request with the login."""
+
+    async def is_permitted(self, request: HttpRequest) -> bool:
+        """Tell whether the login or token of the request still holds."""
+        return _is_valid(request.COOKIES, request.headers.get("Authorization", ""))
+
+
 class LoginRequired(Middleware):
     """Requires the login. Browsers are redirected to the sign-in page, programs get 401."""
 
@@ -82,6 +91,10 @@ class LoginRequired(Middleware):
         except LoginUnreadable as error:
             return error_responses.bare_response(request, error_responses.problem_of(error))
         return login_required_response(request)
+
+    async def _answer(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.before(request) or await answer_while_permitted(request, self.get_response)
+        return self.after(request, response)
 
     def after(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         """Send `Cache-Control: no-store` with authenticated responses that set none themselves."""
@@ -111,16 +124,20 @@ def keep_out_of_caches(response: HttpResponseBase) -> None:
 def _is_authenticated(request: HttpRequest, login: Credentials) -> bool:
     if not authentication.is_authenticated(login, request.COOKIES, request.headers.get("Authorization", "")):
         return False
-    set_access(request, Access(is_authenticated=True))
+    set_access(request, LoginAccess(is_authenticated=True))
     return True
 
 
 def _has_valid_login(scope: Mapping[str, Any]) -> bool:
+    return _is_valid(*credentials_of(scope))
+
+
+def _is_valid(cookies: Mapping[str, str], authorization: str) -> bool:
     try:
         login = credentials_file.read_credentials()
         if login is None:
             return not is_login_required()
-        return authentication.is_authenticated(login, *credentials_of(scope))
+        return authentication.is_authenticated(login, cookies, authorization)
     except LoginUnreadable:
         return False
 
