@@ -199,6 +199,7 @@ class NotifyingSessionService(DjangoSessionService):
     """The session service of a runtime, which notifies the readers of a run of each stored event."""
 
     ends_waiting_runs = False  # the end of the run does
+    waits_for_store = True
 
     def __init__(self, runs: Runs, realm: str = "") -> None:
         super().__init__(realm, ahead=None if realm else ReadAhead())

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from typing import Any
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from google.adk.events.event import Event
@@ -26,7 +29,9 @@ from sessions_app.ids import SessionKey, check_event_ids, is_storable
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import active_session, append_groups, writes
 from sessions_app.sessions.writes import AppendResult, ExpectedSession, UntrackedChange
-from sessions_app.store import units_of_work
+from sessions_app.store import retry, units_of_work
+
+R = TypeVar("R")
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +50,11 @@ class DjangoSessionService(BaseSessionService):
 
     ends_waiting_runs = True
     """If true, answers and rewinds end the runs that wait for them. Runtimes do this at the end of each run."""
+
+    waits_for_store = False
+    """If true, loading and appending wait for a store that cannot be reached or is locked, however long that takes.
+    Runtimes wait, as they do to claim and to end a run.
+    """
 
     def __init__(self, realm: str = "", *, ahead: ReadAhead | None = None) -> None:
         self.realm = realm
@@ -100,9 +110,14 @@ class DjangoSessionService(BaseSessionService):
         """Return a session with its events and merged state, or None if it does not exist."""
         key = self._key(app_name, user_id, session_id)
         if self.ahead is None or session_loading.is_partial(config):
-            loaded = await units_of_work.read(session_loading.load_session, key, config)
+            loaded = await self._when_reachable(
+                partial(units_of_work.read, session_loading.load_session, key, config)
+            )
         else:
-            loaded = await units_of_work.read(session_loading.load_session, key, None, self.ahead.take(key))
+            known = self.ahead.take(key)
+            loaded = await self._when_reachable(
+                partial(units_of_work.read, session_loading.load_session, key, None, known)
+            )
             if loaded is not None:
                 self.ahead.start(key, loaded[1])
         return loaded[0] if loaded else None
@@ -154,7 +169,7 @@ class DjangoSessionService(BaseSessionService):
             record = event_record(event)
             with adk_errors.translate_errors(key.session_id):
                 expected = _expected_version(session)
-                appended = await append_groups.append(key, record, expected, cause=cause_of(event))
+                appended = await self._append_when_reachable(key, record, expected, cause_of(event))
             if not appended.duplicate:
                 provenance.note_stored(event.invocation_id, record.writes)
                 await super().append_event(session=session, event=event)
@@ -164,6 +179,26 @@ class DjangoSessionService(BaseSessionService):
                 if self.ends_waiting_runs and not self.realm.startswith(realms.ATTEMPT):
                     await _end_waiting_runs(event, appended)
         return event
+
+    async def _append_when_reachable(
+        self, key: SessionKey, record: EventRecord, expected: ExpectedSession, cause: store.ChangeCause
+    ) -> AppendResult:
+        """Append an event. If an earlier try was stored although the connection was lost, return its result."""
+        tries = 0
+
+        async def append() -> AppendResult:
+            nonlocal tries
+            tries += 1
+            return await append_groups.append(key, record, expected, cause=cause)
+
+        appended = await self._when_reachable(append)
+        if not appended.duplicate or tries == 1:
+            return appended
+        revision = appended.revision if expected.revision is None else expected.revision + 1
+        return replace(appended, duplicate=False, revision=revision)
+
+    async def _when_reachable(self, work: Callable[[], Awaitable[R]]) -> R:
+        return await retry.run(work, retry.PASSING) if self.waits_for_store else await work()
 
     async def note_untracked(self, session: Session, invocation_id: str, keys: list[UntrackedChange]) -> None:
         """Store the keys that an invocation changed without an event, as the recorder detected. Not part of ADK."""

@@ -20,7 +20,7 @@ from typing import ParamSpec, TypeVar
 
 from django.db import connections
 
-from sessions_app.errors import StoreFault
+from sessions_app.errors import StoreBusy, StoreFault, StoreUnavailable
 from sessions_app.store import db_errors, units_of_work
 
 P = ParamSpec("P")
@@ -31,6 +31,11 @@ FIRST_DELAY_S = 0.2
 
 MAX_DELAY_S = 2.0
 """Longest delay between two tries."""
+
+Faults = type[StoreFault] | tuple[type[StoreFault], ...]
+
+PASSING: Faults = (StoreUnavailable, StoreBusy)
+"""Faults that pass without a person. Work that somebody waits for is not retried after others, such as a full disk."""
 
 log = logging.getLogger(__name__)
 
@@ -58,17 +63,17 @@ async def read(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     return await run(partial(units_of_work.read, work, *args, **kwargs))
 
 
-async def run(work: Callable[[], Awaitable[R]]) -> R:
-    """Run async work until the store no longer fails.
+async def run(work: Callable[[], Awaitable[R]], faults: Faults = StoreFault) -> R:
+    """Run async work until the store no longer fails with one of the `faults`.
 
     Raises:
-        Exception: `work` failed for a reason other than the store.
+        Exception: `work` failed for another reason.
     """
     outage = _OutageLog()
     for delay in delays():
         try:
             result = await work()
-        except StoreFault as fault:
+        except faults as fault:
             outage.note(fault)
             await asyncio.sleep(delay)
         else:

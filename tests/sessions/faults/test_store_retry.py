@@ -8,18 +8,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 from django.db import OperationalError, connection
+from google.adk.errors import StaleSessionError
+from google.adk.events.event import Event
 
 from devui.runtime.run_queue import RunQueue
-from sessions_app.errors import AlreadyExists, StoreBusy, StoreUnavailable
+from sessions_app.adk import DjangoSessionService
+from sessions_app.errors import AlreadyExists, StoreBusy, StoreFull, StoreUnavailable
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Run, RuntimeProcess
 from sessions_app.runs import background, lifecycle, processes
-from sessions_app.sessions import writes
+from sessions_app.sessions import append_groups, writes
 from sessions_app.store import retry, units_of_work
 from sessions_app.traces.outbox import Outbox
 from tests.runtime.conftest import until
@@ -67,6 +71,55 @@ async def test_a_run_is_claimed_and_ended_once_though_the_store_fails(store, los
     assert (row.status, row.error_type) == (Status.DONE, "")
     assert row.finished_at >= row.started_at
     assert (turns.active, left, live.ended.is_set()) == ({}, [True], True)
+
+
+@pytest.mark.parametrize("lost", ["append_event", "append_group"])
+async def test_events_of_a_run_are_stored_once_though_the_store_fails(store, lose, lost):
+    if lost == "append_group" and connection.vendor != "postgresql":
+        pytest.skip("appends are grouped on PostgreSQL")
+    service = DjangoSessionService()
+    service.waits_for_store = True
+    session = await service.create_session(app_name="app", user_id="ann", session_id="s1")
+    if lost == "append_group":
+        lose(append_groups, "append_together")
+    else:
+        lose(writes, "append_event")
+    for number in range(3):
+        await service.append_event(session, Event(author="agent", actions={"stateDelta": {"n": number}}))
+    stored = await service.get_session(app_name="app", user_id="ann", session_id="s1")
+    assert [event.id for event in stored.events] == [event.id for event in session.events]
+    assert (len(stored.events), stored.state, session.state) == (3, {"n": 2}, {"n": 2})
+
+
+async def test_lost_acknowledgement_does_not_hide_the_event_of_another_writer(store, monkeypatch):
+    service = DjangoSessionService()
+    service.waits_for_store = True
+    session = await service.create_session(app_name="app", user_id="ann", session_id="s1")
+    append = writes.append_event
+
+    def lose_answer(key, record, *arguments, **named):
+        result = append(key, record, *arguments, **named)
+        if record.event_id == "mine" and not result.duplicate:
+            append(key, replace(record, event_id="other", data=record.data.replace("mine", "other")))
+            raise STORE_LOST
+        return result
+
+    monkeypatch.setattr(writes, "append_event", lose_answer)
+    await service.append_event(session, Event(id="mine", author="agent"))
+    with pytest.raises(StaleSessionError):
+        await service.append_event(session, Event(id="next", author="agent"))
+
+
+async def test_full_disk_fails_the_append_at_once(store, monkeypatch):
+    def fill(*arguments: Any, **named: Any) -> Any:
+        raise StoreFull("The disk is full.")
+
+    service = DjangoSessionService()
+    service.waits_for_store = True
+    session = await service.create_session(app_name="app", user_id="ann", session_id="s1")
+    monkeypatch.setattr(writes, "append_event", fill)
+    with pytest.raises(StoreFull):
+        await service.append_event(session, Event(author="agent"))
 
 
 async def test_first_end_of_a_run_counts_even_if_caller_is_cancelled(store, monkeypatch):
