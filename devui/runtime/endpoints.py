@@ -22,7 +22,7 @@ from devui.runtime.host import RuntimeHost
 from devui.runtime.model_preview import PreviewRequest, preview_model
 from devui.runtime.runs import MAX_MESSAGE
 from sessions_app import scopes
-from sessions_app.errors import DevUIError, NotFound
+from sessions_app.errors import DevUIError, NotFound, StoreFault
 from sessions_app.runs import lifecycle
 from sessions_app.runs.frame_log import FrameLog
 from sessions_app.store import units_of_work
@@ -193,6 +193,8 @@ def _add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def answer_http(request: Request, error: HTTPException) -> JSONResponse:
+        if isinstance(error.__cause__, StoreFault):  # ADK's server answers any error of a service with 500
+            return await answer_error(request, error.__cause__)
         return LenientJSONResponse(
             {"detail": error.detail}, status_code=error.status_code, headers=error.headers
         )

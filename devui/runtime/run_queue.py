@@ -15,14 +15,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Unpack
 
+from sessions_app.errors import StoreFault
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import lifecycle
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.runs.frame_log import FrameLog
 from sessions_app.runs.lifecycle import RunError
-from sessions_app.store import retry
+from sessions_app.store import retry, units_of_work
 from sessions_app.store.bounded_dict import BoundedDict
 from sessions_app.store.stopwatch import Stopwatch
+
+END_S = 5.0
+"""Seconds for which the response to a run waits until the store has its end."""
 
 POLL_S = 0.25
 """Seconds between checks whether another process has finished the previous run."""
@@ -134,12 +138,12 @@ class RunQueue:
     async def finish(self, active: ActiveRun, status: str, **error: Unpack[RunError]) -> None:
         """Record a run's end, unless one is recorded already, and notify its readers.
 
-        The write is retried until the store accepts it. The first of several ends counts, and cancelling the caller
-        does not interrupt it.
+        The write is retried until the store accepts it; the caller waits for it for at most `END_S`. The first of
+        several ends counts, and cancelling the caller does not interrupt it.
         """
         if active.ending is None:
             active.ending = self._tasks.start(self._finish(active, status, error))
-        await asyncio.shield(active.ending)
+        await asyncio.wait([active.ending], timeout=END_S)
 
     def note_stored(
         self, session_pk: int, seq: int, *, event_id: str, author: str, branch: str, invocation_id: str
@@ -177,18 +181,24 @@ class RunQueue:
     async def take_turn(self, active: ActiveRun) -> bool:
         """Wait until no earlier run is active on the session, then claim the run. Return whether it was claimed.
 
-        Waits for a store that is unavailable.
+        Waits for a store that is unavailable, and if no caller waits for the run, on every other fault, too.
+
+        Raises:
+            StoreFault: a caller waits, and the store has a fault that does not pass.
         """
+        faults = retry.PASSING if active.source == lifecycle.ADK_SOURCE else StoreFault
         while not active.abort.is_set():
             freed = self._freed
-            first = await retry.read(lifecycle.active_run, active.session.pk)
+            find_first = partial(units_of_work.read, lifecycle.active_run, active.session.pk)
+            first = await retry.run(find_first, faults)
             if first is None or (
                 first.status == Status.QUEUED and (first.created_at, first.pk) > active.queue_position
             ):
                 return False
             if first.pk == active.id:
                 code = self.code_version, self.git_revision
-                claimed = await retry.write(lifecycle.claim, active.id, self.runtime_id, *code, time.time())
+                claim = partial(lifecycle.claim, active.id, self.runtime_id, *code, time.time())
+                claimed = await retry.run(partial(units_of_work.write, claim), faults)
                 if claimed is None:
                     return False
                 active.watch = Stopwatch(claimed.started_at)

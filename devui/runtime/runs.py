@@ -22,8 +22,10 @@ from devui.runtime.exception_text import message_of, without_credentials
 from devui.runtime.run_queue import ActiveRun, RunQueue, Status
 from sessions_app.adk import DjangoSessionService, MirroredSessionService
 from sessions_app.adk.prefetch import ReadAhead
+from sessions_app.errors import StoreFault
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession
+from sessions_app.runs import lifecycle
 from sessions_app.runs.agent_exit import AgentExited
 from sessions_app.sessions import storage_location
 from sessions_app.sessions.writes import AppendResult
@@ -114,7 +116,16 @@ class Runs(RunQueue):
             raise AgentRaised(f"The agent raised {type(error).__name__}: {message_of(error)}") from error
 
     async def fail(self, active: ActiveRun, error: BaseException) -> None:
-        """Record a failed run: an event in the session, unless ADK wrote one, then the row with the traceback."""
+        """Record a failed run: an event in the session, unless ADK wrote one, then the row with the traceback.
+
+        If the store has failed a run for whose response a caller waits, this happens in the background, as soon as
+        the store accepts it.
+        """
+        recording = self._tasks.start(self._record_failure(active, error))
+        if active.source != lifecycle.ADK_SOURCE or not isinstance(error, StoreFault):
+            await asyncio.shield(recording)
+
+    async def _record_failure(self, active: ActiveRun, error: BaseException) -> None:
         if active.abort.is_set():
             await self.finish(active, Status.CANCELLED)
             return

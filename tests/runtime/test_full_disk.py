@@ -95,6 +95,44 @@ async def test_a_full_disk_ends_neither_the_server_nor_an_agents_process(disk: P
         await client.web.aclose()
 
 
+MESSAGE = {"role": "user", "parts": [{"text": "say hello"}]}
+RUN = {"appName": "talker", "userId": "ann", "sessionId": "s1", "newMessage": MESSAGE}
+PICTURE = {
+    "filename": "p.txt",
+    "artifact": {"inlineData": {"mimeType": "text/plain", "data": "eHh4" * 100_000}},
+}
+
+
+@pytest.mark.soak
+async def test_waiting_callers_are_refused_on_full_disk_and_no_run_stays_active(disk: Path, tmp_path: Path):
+    with serve_stage(f"sqlite:///{disk}/store.sqlite3", tmp_path) as (_, url):
+        client = Client(url)
+        await client.begin()
+        assert (await client.web.post("/run", json=RUN)).status_code == 200
+        with full(disk):
+            for _ in range(3):
+                answer = await client.web.post("/run", json=RUN)
+                assert answer.status_code in {200, 507}, answer.text
+                if answer.status_code == 507:
+                    assert (answer.json()["code"], "Free space" in answer.json()["hint"]) == (
+                        "store_full",
+                        True,
+                    )
+            streamed = await client.web.post("/run_sse", json=RUN)
+            assert streamed.status_code == 507 or "StoreFull" in streamed.text or "hello" in streamed.text
+            path = "/apps/talker/users/ann/sessions/s1/artifacts"
+            upload = await client.web.post(path, json=PICTURE)
+            assert (upload.status_code, upload.json()["code"]) == (507, "store_full")
+
+        async def active_runs() -> list[Any]:
+            listed = (await client.web.get("/api/v1/runs?limit=200")).json()["runs"]
+            return [run for run in listed if run["status"] in {"queued", "running"}]
+
+        await until(active_runs, lambda runs: not runs)
+        assert (await client.web.post("/run", json=RUN)).status_code == 200
+        await client.web.aclose()
+
+
 @pytest.mark.soak
 def test_server_starting_on_full_disk_reports_it(disk: Path, tmp_path: Path):
     store = f"sqlite:///{disk}/store.sqlite3"

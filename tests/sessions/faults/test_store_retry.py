@@ -122,6 +122,18 @@ async def test_full_disk_fails_the_append_at_once(store, monkeypatch):
         await service.append_event(session, Event(author="agent"))
 
 
+async def test_run_whose_caller_waits_is_refused_on_a_full_disk(store, monkeypatch):
+    def fill(*arguments: Any, **named: Any) -> Any:
+        raise StoreFull("The disk is full.")
+
+    turns = RunQueue("r1", on_left=lambda: None)
+    live = turns.add_run(await create_queued_run(turns))
+    live.source = lifecycle.ADK_SOURCE
+    monkeypatch.setattr(lifecycle, "claim", fill)
+    with pytest.raises(StoreFull):
+        await turns.take_turn(live)
+
+
 async def test_first_end_of_a_run_counts_even_if_caller_is_cancelled(store, monkeypatch):
     turns = RunQueue("r1", on_left=lambda: None)
     live = turns.add_run(await create_queued_run(turns))
