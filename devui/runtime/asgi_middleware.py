@@ -32,12 +32,12 @@ Scope = dict[str, Any]
 AsgiApp = Callable[[Scope, Any, Any], Awaitable[None]]
 
 
-async def _close_nothing(reason: str) -> None:
+async def _close_nothing(reason: str, code: int) -> None:
     """Do nothing: the task serves no socket."""
 
 
-hang_up: ContextVar[Callable[[str], Awaitable[None]]] = ContextVar("hang_up", default=_close_nothing)
-"""Closes the live socket that the current task serves, with a reason."""
+hang_up: ContextVar[Callable[[str, int], Awaitable[None]]] = ContextVar("hang_up", default=_close_nothing)
+"""Closes the live socket that the current task serves, with a reason and a close code."""
 
 REFUSAL = {
     "detail": "This process accepts requests only from the DevUI server that started it.",
@@ -150,7 +150,8 @@ class LiveFrameFilter:
     `google/adk/cli/api_server.py`). It would not notice that its client disconnects, and the run would block its
     session for good.
 
-    ADK's server leaves the socket open when the run behind it was cancelled, so the run closes it (`hang_up`).
+    ADK's server leaves the socket open when the run behind it was cancelled, and closes it as after an internal error
+    when it was refused, so the run closes it (`hang_up`). What ADK's server sends after that is dropped.
 
     It closes with the first 123 characters of an error. A close frame carries 123 bytes, so a longer reason in a
     non-Latin script would break the connection. If FastAPI refuses the query, the reason is a list of errors.
@@ -170,14 +171,20 @@ class LiveFrameFilter:
                 pass
             return message
 
+        is_closed = False
+
         async def short(message: dict[str, Any]) -> None:
+            nonlocal is_closed
+            if is_closed:
+                return
             if message["type"] == "websocket.close":
+                is_closed = True
                 message = {**message, "reason": close_reason(str(message.get("reason") or ""))}
             await send(message)
 
-        async def close(reason: str) -> None:
-            with suppress(RuntimeError, OSError):  # it is closed already
-                await short({"type": "websocket.close", "code": NORMAL_CLOSURE, "reason": reason})
+        async def close(reason: str, code: int) -> None:
+            with suppress(RuntimeError, OSError):  # the client has disconnected
+                await short({"type": "websocket.close", "code": code, "reason": reason})
 
         hang_up.set(close)
         await self._app(scope, readable, short)

@@ -17,15 +17,16 @@ from google.genai import types
 from typing_extensions import override
 
 from devui.runtime._adk import StreamingMode
-from devui.runtime.asgi_middleware import hang_up, held_response, sender
+from devui.runtime.asgi_middleware import NORMAL_CLOSURE, hang_up, held_response, sender
 from devui.runtime.run_queue import ActiveRun
 from devui.runtime.runs import Runs
 from devui.runtime.sendable_events import to_sendable
+from sessions_app.errors import DevUIError
 from sessions_app.ids import is_storable
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import background, lifecycle
 from sessions_app.runs.quota_limits import QuotaUsedUp
-from sessions_app.runs.runtime_client import Sender
+from sessions_app.runs.runtime_client import TRY_AGAIN_LATER, Sender
 from sessions_app.sessions import storage_location
 
 RUN_CANCELLED = "The run was cancelled."
@@ -109,7 +110,7 @@ class ManagedRunner(Runner):
                     yield to_sendable(event)
         finally:
             if abort.is_set():
-                await hang_up.get()(RUN_CANCELLED)
+                await hang_up.get()(RUN_CANCELLED, NORMAL_CLOSURE)
 
     async def run_queued(self, active: ActiveRun, request: dict[str, Any], run_config: RunConfig) -> None:
         """Execute a run that the console has queued. A failure is recorded and raised."""
@@ -143,9 +144,11 @@ class ManagedRunner(Runner):
         held = held_response.get()
         try:
             run = await background.create_callers_row(create)
-        except QuotaUsedUp as error:
+        except DevUIError as error:
             if held is not None:
                 await held.refuse(error)
+            if isinstance(error, QuotaUsedUp):
+                await hang_up.get()(error.message, TRY_AGAIN_LATER)
             raise
         if held is not None:
             await held.release()

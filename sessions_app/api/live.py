@@ -16,14 +16,13 @@ from urllib.parse import parse_qs
 from sessions_app.api import quota_check
 from sessions_app.errors import BadInput, DevUIError, NotFound, SessionMissing
 from sessions_app.runs.quota_limits import QuotaUsedUp
-from sessions_app.runs.runtime_client import RuntimeSocket, close_reason, provider
+from sessions_app.runs.runtime_client import TRY_AGAIN_LATER, RuntimeSocket, close_reason, provider
 
 PROTOCOL_ERROR = 1002
 """Close code of ADK's server for a missing session."""
 
 POLICY_VIOLATION = 1008
 INTERNAL_ERROR = 1011
-TRY_AGAIN_LATER = 1013
 CLOSE_CODES = {NotFound: POLICY_VIOLATION, QuotaUsedUp: TRY_AGAIN_LATER}
 """Close codes of errors other than the runtime's."""
 

@@ -35,6 +35,9 @@ LIMITS_HEADER = "X-DevUI-Limits"
 as JSON. Clients cannot set them.
 """
 
+TRY_AGAIN_LATER = 1013
+"""Close code of a live socket whose run is above a quota."""
+
 REASON_BYTES = 123
 """Maximum length of a close reason (RFC 6455, 5.5)."""
 

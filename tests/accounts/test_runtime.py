@@ -51,6 +51,11 @@ async def test_runtime_stores_and_counts_the_person_that_the_web_process_names(s
         status, headers, body = await send(supervisor, "s1", path)
         assert (status, json.loads(body)["code"]) == (429, "quota_used_up"), path
         assert int(headers["retry-after"]) > 0
+    query = "app_name=parrot&user_id=ann&session_id=s2&modalities=TEXT"
+    async with client.open_socket(f"/run_live?{query}", ZOE.headers()) as socket:
+        assert [message async for message in socket.messages()] == []
+    assert socket.closed is not None
+    assert (socket.closed[0], "Zoë" in socket.closed[1]) == (1013, True)
     assert (await sync_to_async(quota_enforcement.usage_today)("Zoë"))["parrot"].runs == 2
 
 
