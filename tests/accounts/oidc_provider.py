@@ -36,7 +36,9 @@ class SmallProvider:
     Attributes:
         issuer: its URL; set when it is served.
         claims: claims about the person, in the ID token and the user info.
-        id_token_claims: claims of ID tokens that replace the right ones; None leaves a claim out.
+        id_token_claims: claims of ID tokens that replace the right ones; None leaves a claim out, a function gets the
+            right one.
+        answer: parameters of the callback beside code and state.
         user_info: claims only in the user info.
         key: the key that signs, published by `jwks`.
         description: members of the description that replace the right ones.
@@ -49,6 +51,7 @@ class SmallProvider:
         self.claims: dict[str, Any] = {"sub": "1", "email": "ann@example.com", "email_verified": True}
         self.id_token_claims: dict[str, Any] = {}
         self.user_info: dict[str, Any] = {}
+        self.answer: dict[str, str] = {}
         self.key = self.signing_key = key_of("first")
         self.description: dict[str, Any] = {}
         self.broken: dict[str, Answer] = {}
@@ -108,7 +111,7 @@ class SmallProvider:
         assert query["code_challenge_method"] == "S256"
         code = secrets.token_urlsafe()
         self._grants[code] = query
-        answer = urlencode({"code": code, "state": query["state"]})
+        answer = urlencode({"code": code, "state": query["state"], **self.answer})
         return RedirectResponse(f"{query['redirect_uri']}?{answer}", 303)
 
     async def _token(self, request: Request) -> Response:
@@ -133,7 +136,9 @@ class SmallProvider:
         """Return an ID token."""
         now = int(time.time())
         claims = {"iss": self.issuer, "aud": CLIENT_ID, "exp": now + 300, "iat": now, "nonce": nonce}
-        claims |= {**self.claims, **self.id_token_claims}
+        claims |= self.claims
+        for name, value in self.id_token_claims.items():
+            claims[name] = value(claims[name]) if callable(value) else value
         present = {name: value for name, value in claims.items() if value is not None}
         return jwt.encode({"alg": "RS256", "kid": self.signing_key.kid}, present, self.signing_key)
 

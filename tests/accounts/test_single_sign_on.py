@@ -314,6 +314,10 @@ async def test_person_without_a_proper_name_is_refused(web, provider, claims, st
         {"iss": "https://evil.example"},
         {"nonce": "another"},
         {"nonce": None},
+        {"nonce": lambda nonce: [nonce]},
+        {"iss": lambda issuer: [issuer]},
+        {"exp": 1e308},
+        {"exp": float("inf")},
         {"exp": int(time.time()) - 3_600},
         {"exp": None},
     ],
@@ -339,6 +343,43 @@ async def test_key_may_change_between_sign_ins(web, provider):
     web.cookies.clear()
     provider.key = provider.signing_key = key_of("second")
     assert (await sign_on(web)).status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("id_token", "user_info", "status"),
+    [
+        ({"email": None, "email_verified": True}, {"email_verified": False}, 403),
+        ({"email": None, "email_verified": True}, {"email_verified": None}, 403),
+        ({"email": None, "email_verified": False}, {"email_verified": True}, 303),
+        ({"email_verified": None, "groups": None}, {"email_verified": True}, 403),
+        ({"email_verified": True, "groups": None}, {"email_verified": False}, 303),
+    ],
+)
+async def test_email_is_verified_by_whoever_states_it(web, provider, settings, id_token, user_info, status):
+    settings.DEVUI_OIDC = replace(provider.settings, group_roles={"staff": "reader"})
+    provider.claims |= {"groups": ["staff"]}
+    provider.id_token_claims, provider.user_info = id_token, user_info
+    assert (await sign_on(web)).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("announces", "issuer", "status"),
+    [
+        (True, "", 502),
+        (True, "https://evil.example", 502),
+        (True, "own", 303),
+        (False, "https://evil.example", 502),
+        (False, "own", 303),
+    ],
+)
+async def test_answer_of_another_provider_is_refused(web, provider, announces, issuer, status):
+    provider.description = {"authorization_response_iss_parameter_supported": announces}
+    provider.answer = {"iss": provider.issuer if issuer == "own" else issuer} if issuer else {}
+    answer = await sign_on(web)
+    assert answer.status_code == status
+    if status == 502:
+        assert "Another provider than Example answered." in failure_of(answer)
+        await assert_nobody_signed_in(web)
 
 
 async def test_user_info_of_another_person_is_refused(web, provider, settings):

@@ -20,6 +20,9 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 
 MAX_SUBJECT = 255
 
+MAX_TIME = 253_402_300_800
+"""Seconds from the epoch to the year 10000."""
+
 
 @dataclass(frozen=True, slots=True)
 class OidcIdentity:
@@ -46,7 +49,7 @@ def verify_id_token(
         keys: the provider's JSON Web Key Set.
 
     Raises:
-        ProviderFault: signature, issuer, audience, time or nonce is wrong.
+        ProviderFault: signature, issuer, audience, time or nonce is wrong or of another type.
     """
     registry = jwt.JWTClaimsRegistry(
         leeway=LEEWAY_S,
@@ -64,7 +67,22 @@ def verify_id_token(
         raise ProviderFault(f"The provider sent an ID token that is not valid: {error}.") from error
     if token.claims.get("azp", provider.client_id) != provider.client_id:
         raise ProviderFault("The provider sent an ID token that is not valid: it is for another client.")
+    if not all(isinstance(token.claims[name], str) for name in ("iss", "sub", "nonce")):
+        raise ProviderFault(
+            "The provider sent an ID token that is not valid: iss, sub or nonce is not a string."
+        )
+    if not 0 < token.claims["exp"] < MAX_TIME:
+        raise ProviderFault("The provider sent an ID token that is not valid: exp is not a time.")
     return token.claims
+
+
+def add_user_info(claims: dict[str, Any], user_info: dict[str, Any]) -> dict[str, Any]:
+    """Return the claims of an ID token and, for those that it lacks, of the user info.
+
+    Whether an email address is verified is stated by whoever states the address (OpenID Connect Core, 5.1).
+    """
+    stating_email = claims if "email" in claims else user_info
+    return {**user_info, **claims, "email_verified": stating_email.get("email_verified")}
 
 
 def missing_claims(provider: OidcProvider, claims: dict[str, Any]) -> set[str]:

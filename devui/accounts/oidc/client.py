@@ -74,6 +74,16 @@ class ProviderClient:
         address = self._address("authorization_endpoint")
         return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(parameters)}"
 
+    def require_own_answer(self, answer: Mapping[str, str]) -> None:
+        """Check that the query of the callback request comes from this provider, if it says so (RFC 9207).
+
+        Raises:
+            ProviderFault: it names another issuer, or none although the provider announces that it does.
+        """
+        announces = self._description.get("authorization_response_iss_parameter_supported") is True
+        if ("iss" in answer or announces) and answer.get("iss") != self._description["issuer"]:
+            raise ProviderFault(f"Another provider than {self.provider.label} answered.")
+
     async def fetch_identity(self, flow: SignInFlow, code: str, callback_url: str) -> OidcIdentity:
         """Return the person who has signed in.
 
@@ -86,7 +96,8 @@ class ProviderClient:
         id_token, issuer = str(tokens.get("id_token")), self._description["issuer"]
         person_claims = claims.verify_id_token(self.provider, issuer, keys, id_token, flow.nonce)
         if claims.missing_claims(self.provider, person_claims) and "userinfo_endpoint" in self._description:
-            person_claims = {**await self._fetch_user_info(tokens, person_claims["sub"]), **person_claims}
+            user_info = await self._fetch_user_info(tokens, person_claims["sub"])
+            person_claims = claims.add_user_info(person_claims, user_info)
         return claims.identity_of(self.provider, person_claims)
 
     async def _fetch_tokens(self, flow: SignInFlow, code: str, callback_url: str) -> dict[str, Any]:

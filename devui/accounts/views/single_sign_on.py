@@ -85,6 +85,7 @@ async def _sign_in(request: HttpRequest, provider: OidcProvider, flow: SignInFlo
     guard.note_sign_in(request, "")
     code = client.require_code(provider, request.GET.dict())
     async with ProviderClient.open(provider) as oidc:
+        oidc.require_own_answer(request.GET.dict())
         identity = await oidc.fetch_identity(flow, code, _callback_url(request))
     guard.note_sign_in(request, identity.name)
     user = await units_of_work.write(linked_users.sign_in_identity, provider, identity)
