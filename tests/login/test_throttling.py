@@ -79,6 +79,11 @@ def test_ipv6_network_counts_as_one_address():
     assert client_network("testclient") == "testclient"
 
 
+@pytest.mark.parametrize("address", ["127.0.0.2", "127.255.255.254", "::1", "::ffff:127.9.9.9"])
+def test_all_addresses_of_this_machine_count_as_one(address: str):
+    assert client_network(address) == client_network("127.0.0.1") != client_network("128.0.0.1")
+
+
 async def test_page_shows_seconds_to_wait(web, login):
     for _ in range(MAX_ATTEMPTS):
         await sign_in(web, "wrong horse battery")

@@ -127,14 +127,17 @@ def _too_many(message: str, wait: int) -> TooManyAttempts:
 
 
 def client_network(address: str) -> str:
-    """Return the address or network that counts as one client."""
+    """Return the address or network that counts as one client. This machine has 16 million addresses, 127.0.0.0/8."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return address
     if isinstance(parsed, ipaddress.IPv6Address):
-        mapped = parsed.ipv4_mapped
-        return str(mapped or ipaddress.ip_network((parsed, IPV6_NETWORK), strict=False))
+        parsed = parsed.ipv4_mapped or parsed
+    if parsed.is_loopback:
+        return "loopback"
+    if isinstance(parsed, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((parsed, IPV6_NETWORK), strict=False))
     return str(parsed)
 
 
