@@ -60,6 +60,8 @@ AUTH_PASSWORD_VALIDATORS = [
         "OPTIONS": {"min_length": 10},
     },
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+    {"NAME": "devui.web.login.password_strength.VariedPasswordValidator"},
 ]
 
 DEVUI_GUARDS = [

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import secrets
+import unicodedata
 from collections.abc import Sequence
 
 from django.contrib.auth.models import User
-from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, models, transaction
 
 from devui.accounts.models import Login, Membership, OidcAccount
 from devui.accounts.roles import Role
+from devui.web.login.password_strength import require_strong_password
 from sessions_app.errors import AlreadyExists, BadInput, NotFound
 from sessions_app.ids import check_id
 from sessions_app.presentation.name_lists import join_names
@@ -20,6 +21,9 @@ GENERATED_BYTES = 15
 
 NAMES_LISTED = 20
 """Users that an error names."""
+
+EAST_ASIAN_SCRIPTS = {"CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "BOPOMOFO", "HANGUL"}
+"""First words of the names that Unicode gives to their characters."""
 
 
 def create_user(
@@ -43,6 +47,11 @@ def create_user(
         user.clean_fields(exclude=["password"])
     except ValidationError as error:
         raise BadInput(f"{name!r} is not a name for a user.", hint=" ".join(error.messages)) from error
+    if _has_mixed_scripts(name):
+        raise BadInput(
+            f"{name!r} is not a name for a user: it mixes letters of several scripts, which can look alike.",
+            hint="Use the letters of one script.",
+        )
     if name[0] in ".-":  # `..` has no page in a browser, and `--help` is an option of commands
         raise BadInput(f"{name!r} is not a name for a user.", hint="Let it begin with another character.")
     if User.objects.filter(username__iexact=name).exists():
@@ -155,16 +164,13 @@ def generate_password() -> str:
     return secrets.token_urlsafe(GENERATED_BYTES)
 
 
-def require_strong_password(password: str, user: User) -> None:
-    """Check a password by the validators of the settings.
+def _has_mixed_scripts(name: str) -> bool:
+    """Tell whether a name has letters or digits of several scripts, as look-alikes of other names have.
 
-    Raises:
-        BadInput: one of them refuses it.
+    Those of East Asia are written together, and with others.
     """
-    try:
-        validate_password(password, user)
-    except ValidationError as error:
-        raise BadInput("The password is too weak.", hint=" ".join(error.messages)) from error
+    scripts = {unicodedata.name(char, "?").replace("-", " ").split()[0] for char in name if char.isalnum()}
+    return len(scripts - EAST_ASIAN_SCRIPTS - {"DIGIT"}) > 1
 
 
 def _check_apps(apps: Sequence[str]) -> None:

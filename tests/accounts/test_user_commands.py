@@ -57,6 +57,14 @@ def test_empty_password_is_generated_and_shown_once(give_input):
         ("..", PASSWORD, "'..' is not a name for a user"),
         ("ann", "short", "too weak"),
         ("annabella1", "annabella12", "too similar to the username"),
+        ("ann", "12345678901234", "entirely numeric"),
+        ("ann", " " * 20, "5 different characters"),
+        ("ann", "annannannann", "5 different characters"),
+        ("benjamin", "BenjaminBenjaminBenjamin", "5 different characters"),
+        ("\u0430nn", PASSWORD, "mixes letters of several scripts"),
+        ("nicol\u03bfs", PASSWORD, "mixes letters of several scripts"),
+        ("ann\u0661", PASSWORD, "mixes letters of several scripts"),
+        ("\u0561nn@example.com", PASSWORD, "mixes letters of several scripts"),
     ],
 )
 def test_unusable_name_or_password_is_refused_in_one_line(give_input, name, password, message):
@@ -65,6 +73,15 @@ def test_unusable_name_or_password_is_refused_in_one_line(give_input, name, pass
         run("createuser", name, "--role", "reader")
     assert refused.value.returncode == 2
     assert User.objects.count() == 3
+
+
+@pytest.mark.parametrize(
+    "name", ["Анна", "Zoë.2", "山田たろう", "김민수", "tanaka田中", "أحمد١", "李@example.com"]
+)
+def test_names_of_one_script_and_of_east_asia_are_accepted(give_input, name):
+    give_input(f"{PASSWORD}\n")
+    run("createuser", name, "--role", "reader")
+    assert users.find_user(name).username == name
 
 
 def test_changeuser_changes_role_password_and_access(give_input):

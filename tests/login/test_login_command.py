@@ -68,7 +68,7 @@ def test_terminal_prompts_twice(data, monkeypatch):
 
 def test_short_password_is_refused_and_old_one_remains(login, give_input):
     give_input("short\n")
-    with pytest.raises(CommandError, match="10 or more") as refused:
+    with pytest.raises(CommandError, match="at least 10 characters") as refused:
         run()
     assert refused.value.returncode == 2
     assert credentials_file.read_credentials() == login

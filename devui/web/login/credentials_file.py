@@ -22,6 +22,7 @@ from django.contrib.auth.hashers import make_password
 from django.utils.crypto import constant_time_compare
 
 from devui.web.login.digests import digest
+from devui.web.login.password_strength import require_strong_password
 from sessions_app.errors import BadInput, DevUIError
 
 FILE = "login.json"
@@ -77,12 +78,9 @@ def set_password(password: str) -> None:
     """Store a password, which ends the logins of the previous one. The token of programs stays valid.
 
     Raises:
-        BadInput: the password is too short.
+        BadInput: the password is too weak.
     """
-    if len(password) < MIN_PASSWORD:
-        raise BadInput(
-            f"The password has {len(password)} characters.", hint=f"It needs {MIN_PASSWORD} or more."
-        )
+    require_strong_password(password)
     try:
         login = read_credentials()
     except LoginUnreadable:
