@@ -207,3 +207,30 @@ def test_every_field_of_an_answer_has_its_own_problem(page: Page, runtime: Runti
     expect(question.locator(".error-text")).to_have_count(0)
     [answer] = newest_request()["new_message"]["parts"]
     assert answer["functionResponse"]["response"] == {"city": "Rome", "days": 2}
+
+
+def test_text_typed_beside_the_message_box_goes_into_it(page: Page):
+    message = page.locator("#message")
+    expect(message).to_be_focused()  # a session without events waits for its first message
+    for text in ("Hello there", "bring up the boat", "go on", "my moon, just now", "ok. d? p/v"):
+        message.fill("")
+        page.evaluate("document.activeElement.blur()")
+        page.keyboard.type(text)
+        expect(message).to_have_value(text)
+        expect(message).to_be_focused()
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.type("Thanks")
+    expect(message).to_have_value("ok. d? p/vThanks")
+    expect(page.locator("#console-options")).to_be_hidden()
+    expect(page.locator("#session")).not_to_have_attribute("data-wide", "")
+
+
+def test_a_letter_alone_is_a_shortcut(page: Page):
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("o")
+    expect(page.locator("#console-options")).to_be_visible()
+    page.keyboard.press("m")
+    expect(page.locator("#message")).to_be_focused()
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.type("gs")
+    page.wait_for_url("**/sessions/*")

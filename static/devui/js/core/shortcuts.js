@@ -1,6 +1,8 @@
 // Keyboard shortcuts: each is declared once with its description. The same table handles keys and fills the help.
 
 const PREFIX_WAIT = 1200;
+/** Pause after a letter that makes it a shortcut on pages with a message box: the next letter of a text follows sooner. */
+const TYPING_PAUSE = 250;
 const TEXT_FIELDS = "input:not([type=radio], [type=checkbox], [type=range]), textarea, select";
 const IS_MAC = "mac" in document.documentElement.dataset;
 const NAMES = { Escape: "Esc", Mod: IS_MAC ? "⌘" : "Ctrl" };
@@ -8,6 +10,10 @@ const NAMES = { Escape: "Esc", Mod: IS_MAC ? "⌘" : "Ctrl" };
 const groups = new Map();
 let prefix = "";
 let prefixAt = -Infinity;
+/** Keys pressed in quick succession where there is a message box, and their text. */
+let keys = [];
+let typed = "";
+let typing = 0;
 
 /**
  * Declare shortcuts under a heading of the help.
@@ -16,8 +22,9 @@ let prefixAt = -Infinity;
  * Shortcuts declared first are tried first; work that returns false leaves the key to the next.
  *
  * @param {string} group  heading in the help
- * @param {{keys: string[], does: string, work: () => unknown, when?: () => unknown}[]} added
- *   `when` tells whether the shortcut is available on the page.
+ * @param {{keys: string[], does: string, work: () => unknown, when?: () => unknown, steps?: boolean}[]} added
+ *   `when` tells whether the shortcut is available on the page; `steps` marks one that is pressed many times in a row, and
+ *   never waits for a text to follow.
  */
 export function declare(group, added) {
   groups.set(group, [...(groups.get(group) ?? []), ...added]);
@@ -55,15 +62,62 @@ function shortcutOf(event) {
 document.addEventListener("keydown", (event) => {
   const key = shortcutOf(event);
   if (key === null) return;
+  if (key.length === 1 && key !== " " && messageBox()) {
+    hearCharacter(event, key);
+    return;
+  }
   const sequence = performance.now() - prefixAt < PREFIX_WAIT ? `${prefix} ${key}` : key;
   prefixAt = -Infinity;
-  const all = [...groups.values()].flat().filter(isAvailable);
-  if (all.some(({ keys, work }) => keys.includes(sequence) && work() !== false)) event.preventDefault();
-  else if (all.some(({ keys }) => keys.some((name) => name.startsWith(`${key} `)))) {
+  if (run(sequence)) event.preventDefault();
+  else if (isPrefix(key)) {
     prefix = key;
     prefixAt = performance.now();
   }
 });
+
+const available = () => [...groups.values()].flat().filter(isAvailable);
+const matching = (sequence) => available().filter((shortcut) => shortcut.keys.includes(sequence));
+const run = (sequence) => matching(sequence).some(({ work }) => work() !== false);
+const isPrefix = (sequence) => available().some((shortcut) => shortcut.keys.some((name) => name.startsWith(`${sequence} `)));
+const isStep = (key) => matching(key).some(({ steps }) => steps);
+
+/* --- Where there is a message box, text typed beside it goes into it --- */
+
+const messageBox = () => document.querySelector("textarea[data-takes-text]");
+
+/** A letter is a shortcut if no other character follows at once; else all of them are the begin of a message. */
+function hearCharacter(event, key) {
+  if (event.repeat && !isStep(key)) return;
+  clearTimeout(typing);
+  keys.push(key);
+  typed += event.key;
+  const sequence = keys.join(" ");
+  const isSequence = isPrefix(sequence);
+  typing = setTimeout(() => finishTyping(sequence), isSequence ? PREFIX_WAIT : TYPING_PAUSE);
+  if (keys.every(isStep)) run(key);
+  else if (keys.length === 1 && !/[a-z]/i.test(key) && run(key)) finishTyping("");
+  else if (!isSequence && !matching(sequence).length) writeMessage();
+  else return;
+  event.preventDefault();
+}
+
+function finishTyping(sequence) {
+  clearTimeout(typing);
+  const isDone = keys.every(isStep);
+  keys = [];
+  typed = "";
+  if (!isDone && !isWriting(document.activeElement)) run(sequence);
+}
+
+/** Continue what was typed in the message box. */
+function writeMessage() {
+  const box = messageBox();
+  box.dispatchEvent(new Event("wanted", { bubbles: true }));
+  box.focus();
+  box.setRangeText(typed, box.value.length, box.value.length, "end");
+  box.dispatchEvent(new Event("input", { bubbles: true }));
+  finishTyping("");
+}
 
 /** Return the labels of a shortcut's keys, in the order in which they are pressed. */
 const keyLabels = (name) => name.split(" ").flatMap((part) => {

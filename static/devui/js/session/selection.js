@@ -220,9 +220,9 @@ offer((query) => {
 });
 
 declare("In this session", [
-  { keys: ["j"], does: "Next row", work: () => stepRow(1) },
-  { keys: ["k"], does: "Previous row", work: () => stepRow(-1) },
-  { keys: ["]", "."], does: "One event forward in time", work: () => step(1) },
-  { keys: ["[", ","], does: "One event back in time", work: () => step(-1) },
+  { keys: ["j"], does: "Next row", steps: true, work: () => stepRow(1) },
+  { keys: ["k"], does: "Previous row", steps: true, work: () => stepRow(-1) },
+  { keys: ["]", "."], does: "One event forward in time", steps: true, work: () => step(1) },
+  { keys: ["[", ","], does: "One event back in time", steps: true, work: () => step(-1) },
   { keys: ["Escape"], does: "Close the event", when: selectedSeq, work: () => select(0) },
 ]);

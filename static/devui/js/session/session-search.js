@@ -282,8 +282,8 @@ const hasResult = () => Boolean(result());
 
 declare("In this session", [
   { keys: ["f"], does: "Find in this session", work: () => focusOn(box) },
-  { keys: ["n"], does: "Next hit", when: hasResult, work: () => go(1) },
-  { keys: ["N"], does: "Previous hit", when: hasResult, work: () => go(-1) },
+  { keys: ["n"], does: "Next hit", when: hasResult, steps: true, work: () => go(1) },
+  { keys: ["N"], does: "Previous hit", when: hasResult, steps: true, work: () => go(-1) },
   { keys: ["Escape"], does: "End the search", when: hasResult, work: () => end() },
 ]);
 
