@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 
 from tests.image_data import EVIL_SVG, PNG
 from tests.live.windows import event
+from tests.timeline.logs import log
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]
 
@@ -161,3 +162,17 @@ def test_a_thought_and_code_are_opened_and_read(open_page, story):
     expect(shown.locator(".thought-text")).to_have_text("I should count")
     expect(shown.locator("pre").first).to_have_text("print(1 + 1)")
     expect(shown.locator(".code-result")).to_contain_text("2")
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_log_of_an_event_with_only_state_is_in_the_body_column(open_page, story, width):
+    story.says("It is sunny.")
+    story.says("", delta={"count": 1})
+    for seq in (1, 2):
+        log(story, seq, "asked the weather service")
+    page = open_page(story, width=width)
+    box = {seq: event(page, seq).locator("details.log").bounding_box() for seq in (1, 2)}
+    assert box[2]["x"] == box[1]["x"]
+    assert box[2]["y"] >= event(page, 2).locator(".delta").bounding_box()["y"] or width == 390
+    author = event(page, 2).locator(".event-author").bounding_box()
+    assert box[2]["x"] >= author["x"] + author["width"] or box[2]["y"] >= author["y"] + author["height"]
