@@ -167,10 +167,20 @@ def test_scopes_are_side_by_side_on_wide_screens(open_page, session_story):
     boxes = [columns.nth(at).bounding_box() for at in range(4)]
     assert len({box["x"] for box in boxes if box}) == 4
     assert len({box["y"] for box in boxes if box}) == 1
-    page.reload()
-    expect(page.locator("#column-timeline")).to_be_hidden()
-    page.get_by_role("button", name="Wide board").click()
+    bar = page.get_by_role("navigation", name="Time travel")
+    expect(bar.locator("strong")).to_have_text(page.locator("#session-name").text_content() or "")
+    bar.get_by_role("button", name="Back to timeline").click()
     expect(page.locator("#column-timeline")).to_be_visible()
+    expect(bar.get_by_role("button", name="Back to timeline")).to_be_hidden()
+
+
+def test_wide_board_ends_when_one_leaves_the_session(open_page, session_story):
+    page = open_page(session_story)
+    page.get_by_role("button", name="Wide board").click()
+    expect(page.locator("#column-timeline")).to_be_hidden()
+    page.reload()
+    expect(page.locator("#column-timeline")).to_be_visible()
+    expect(page.get_by_role("button", name="Wide board")).to_have_attribute("aria-pressed", "false")
 
 
 def test_hints_and_drift_show_at_their_keys_and_hide_by_kind(open_page, story):

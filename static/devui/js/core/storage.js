@@ -5,7 +5,6 @@
 export const NAMES = {
   theme: "devui-theme",
   folded: "devui.session.folded",
-  wide: "devui.session.wide",
   width: (column) => `devui.session.${column}`,
   watched: (app) => `devui.watched.${app}`,
   hiddenHints: (app) => `devui.hidden-hints.${app}`,

@@ -102,9 +102,9 @@ function announceRun() {
 }
 
 function showName(name) {
-  const heading = document.querySelector("#session-name bdi");
-  if (heading.textContent.trim() === name.trim()) return;
-  heading.textContent = name;
+  const headings = [...document.querySelectorAll("[data-session-name]")];
+  if (headings[0].textContent.trim() === name.trim()) return;
+  for (const heading of headings) heading.textContent = name;
   const isActive = document.title.startsWith("●");
   title = `${name} · DevUI`;
   document.title = isActive ? `● ${title}` : title;

@@ -2,7 +2,6 @@
 
 import { fetchPart, runLatest } from "../core/fragment.js";
 import "./hints.js";
-import { NAMES, recall, remember } from "../core/storage.js";
 import { declare, isPlainClick } from "../core/shortcuts.js";
 import { showTimes } from "../core/times.js";
 import * as watched from "./watched-keys.js";
@@ -267,10 +266,9 @@ function showWidth() {
 function widen() {
   page.toggleAttribute("data-wide");
   showWidth();
-  remember(NAMES.wide, "wide" in page.dataset ? "1" : "");
 }
 
-place.addEventListener("click", (event) => event.target.closest("button[data-wide]") && widen());
+page.addEventListener("click", (event) => event.target.closest("button[data-wide], [data-to-timeline]") && widen());
 declare("In this session", [{ keys: ["b"], does: "Widen or narrow the state board", work: widen }]);
 
 /** Load watched keys that are beyond the shown ones. */
@@ -280,7 +278,6 @@ function complete() {
   renew();
 }
 
-page.toggleAttribute("data-wide", recall(NAMES.wide) !== "");
 document.addEventListener("watched:changed", complete);
 finish(false);
 complete();
