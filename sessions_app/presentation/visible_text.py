@@ -57,7 +57,17 @@ _TAGS = re.compile(r"(<[^>]*>)")
 MAX_MARKED = 300
 """Characters of a text that get an element each; later ones are escaped without an element."""
 
+_TERMINAL_CODE = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()*+][0-9A-Z]|[@-Z\\^_=>78])"
+)
+"""Control sequences of terminals: colors and cursor moves, titles and links, character sets (ECMA-48, xterm)."""
+
 _SHORT = {"\t": r"\t", "\n": r"\n", "\r": r"\r"}
+
+
+def strip_terminal_codes(text: str) -> str:
+    """Return logged or printed text without control sequences of terminals, such as colors."""
+    return _TERMINAL_CODE.sub("", text) if "\x1b" in text else text
 
 
 def escape_name(text: str) -> str:

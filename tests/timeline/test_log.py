@@ -82,6 +82,21 @@ def test_part_below_an_event_shows_its_records_only(story, trace, client):
     assert part.one("a", href=f"/traces/{trace.pk}/log/")
 
 
+COLORED = {
+    "\x1b[90m[logging_plugin] Content: text\x1b[0m": "[logging_plugin] Content: text",
+    "\x1b[1;38;2;255;0;0mred\x1b[m and \x1b[Kplain": "red and plain",
+    "\x1b]0;title\x07\x1b]8;;http://a.example\x1b\\link\x1b]8;;\x1b\\\x1b(B": "link",
+    "[90m is no code, \x1b neither": "[90m is no code, \\u001b neither",
+}
+
+
+def test_log_shows_no_control_sequences_of_terminals(story, trace, client):
+    log(story, 2, *COLORED)
+    for address in (f"/sessions/id/{story.pk}/events/2/log/", f"/traces/{trace.pk}/log/"):
+        page = parse(client.get(address).content)
+        assert [item.one("pre").text for item in page.all("li", "log-record")] == [*COLORED.values()]
+
+
 def test_log_is_filtered_by_level_and_paged(story, trace, client):
     messages = [f"line {number}" for number in range(log_records.PAGE_SIZE + 1)]
     log(story, 1, *messages)
@@ -145,7 +160,7 @@ def test_page_shows_the_output_of_the_process_during_and_after_the_run(story, cl
     )
     (tmp_path / "output").mkdir()
     file = output_file(tmp_path / "output", story.session.app_name)
-    file.write_bytes(time_mark(900) + b"earlier\n" + time_mark(1_000) + b"<b>subprocess</b>\n")
+    file.write_bytes(time_mark(900) + b"earlier\n" + time_mark(1_000) + b"\x1b[31m<b>subprocess</b>\x1b[0m\n")
     with file.open("ab") as later:
         later.write(time_mark(1_055) + b"thread\n" + time_mark(1_100) + b"another run\n")
     page = f"/traces/{trace.pk}/log/"

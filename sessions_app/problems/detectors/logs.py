@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from sessions_app.models import Trace
+from sessions_app.presentation.visible_text import strip_terminal_codes
 from sessions_app.problems.evidence import Evidence, LoggedError
 from sessions_app.problems.failures import failures_of, is_same_error
 from sessions_app.problems.registry import Link, Problem, detector, quote
@@ -45,6 +46,6 @@ def logged_error(evidence: Evidence) -> Iterator[Problem]:
 
 def _sentence(message: str) -> str:
     """Return the first line of a message, and the last one of its traceback."""
-    lines = [line for line in message.splitlines() if line.strip()] or [""]
+    lines = [line for line in strip_terminal_codes(message).splitlines() if line.strip()] or [""]
     has_traceback = len(lines) > 2 and not lines[-1].startswith((" ", "|"))
     return quote(f"{lines[0]}: {lines[-1]}" if has_traceback else lines[0], 300)

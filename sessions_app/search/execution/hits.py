@@ -10,6 +10,7 @@ from django.db.models import Max
 from sessions_app import scopes
 from sessions_app.events import event_text
 from sessions_app.models import AgentSession, Event, Scope, StateChange
+from sessions_app.presentation.visible_text import strip_terminal_codes
 from sessions_app.search import event_index, nested_content
 from sessions_app.search.execution import log_terms, trait_terms
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
@@ -50,7 +51,10 @@ def find_hits(query: Query, sessions: Sequence[AgentSession], tail: UnindexedTai
             event.kind,
             event.author,
             make_snippet(
-                hit.message if (hit := log_hits.get(event.session_id)) else _hit_text(event, words), words
+                strip_terminal_codes(hit.message)
+                if (hit := log_hits.get(event.session_id))
+                else _hit_text(event, words),
+                words,
             ),
         )
         for event in _events_at(places)
