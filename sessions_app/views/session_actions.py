@@ -32,6 +32,9 @@ from sessions_app.sessions import deletion, labels, saved_views
 from sessions_app.transfer import exports, html_page
 
 DELETED = "devui/sessions/list/recently_deleted.html"
+DELETED_COOKIE = "devui_deleted"
+"""Cookie with the id of the batch of a deletion that the list of sessions has not reported yet."""
+
 RENAME = "devui/sessions/rename.html"
 VIEWS = "devui/sessions/list/saved_views.html"
 
@@ -111,8 +114,7 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
     """
     session = find_session(pk)
     if request.method == "POST":
-        deletion.delete([pk])
-        return HttpResponseRedirect(_next_url(request.POST.get("next")))
+        return _redirect_after_deletion(request, deletion.delete([pk]))
     context = {
         "session": session,
         "next": _next_url(request.GET.get("next")),
@@ -167,9 +169,25 @@ def _export(request: HttpRequest, pks: list[int]) -> HttpResponseBase:
 
 def _render_deletion(request: HttpRequest, result: deletion.DeletionResult) -> HttpResponse:
     if not _is_htmx(request):
-        return HttpResponseRedirect(_next_url(request.POST.get("next")))
+        return _redirect_after_deletion(request, result)
     context = {"done": result, "deleted": deletion.recent_batches(), "is_swapped": True}
     return _trigger(render(request, f"{DELETED}#done", context), "poll")
+
+
+def _redirect_after_deletion(request: HttpRequest, result: deletion.DeletionResult) -> HttpResponse:
+    """Redirect; a cookie makes the list show the message with *Undo*, at an address that stays as it was."""
+    response = HttpResponseRedirect(_next_url(request.POST.get("next")))
+    if result.batch:
+        response.set_cookie(
+            DELETED_COOKIE,
+            result.batch.id,
+            max_age=60,
+            path=reverse("sessions"),
+            secure=request.is_secure(),
+            httponly=True,
+            samesite="Lax",
+        )
+    return response
 
 
 def _render_views(

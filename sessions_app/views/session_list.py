@@ -22,6 +22,7 @@ from sessions_app.search.query.scanner import QueryError
 from sessions_app.search.query.terms import DESCRIPTIONS, Query
 from sessions_app.sessions import deletion, labels, list_updates, listing, overview, saved_views
 from sessions_app.store import pagination
+from sessions_app.views.session_actions import DELETED_COOKIE
 
 LIST = "devui/sessions/list/list.html"
 COMPLETIONS = "devui/sessions/list/completions.html"
@@ -61,9 +62,21 @@ def index(request: HttpRequest) -> HttpResponse:
         "watch": _watch_url(request, list_updates.shown_rows(page.rows, _row_mark), since),
         "remarks": _remarks(request, filters.query, is_nothing=context["is_nothing"]),
     }
-    if not is_part:
-        context |= _frame_context()
-    return render_partial(request, LIST, context, partial="sessions")
+    if is_part:
+        return render_partial(request, LIST, context, partial="sessions")
+    context |= _frame_context()
+    return _report_deletion(request, context)
+
+
+def _report_deletion(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+    """Show the list, once with the message of the deletion after which the browser came here."""
+    batch_id = request.COOKIES.get(DELETED_COOKIE)
+    batch = next((batch for batch in context["deleted"] if batch.id == batch_id), None)
+    done = deletion.DeletionResult(batch, []) if batch else None
+    response = render_partial(request, LIST, {**context, "done": done}, partial="sessions")
+    if batch_id:
+        response.delete_cookie(DELETED_COOKIE, path=reverse("sessions"))
+    return response
 
 
 def _page_context(

@@ -44,6 +44,26 @@ def test_afterwards_the_list_is_shown_as_it_was(get: Get, client: Client):
     assert response["Location"] == address
 
 
+def test_list_offers_undo_once_and_keeps_the_app(get: Get, client: Client):
+    story = Story()
+    session_page = get(f"/sessions/id/{story.pk}/")
+    question = get(session_page.one("a", **{"data-command": "Delete the session"}).attrs["href"])
+    response = client.post(
+        f"/sessions/id/{story.pk}/delete/", {"next": question.one("input", name="next").attrs["value"]}
+    )
+    assert response["Location"] == "/sessions/?app=weather"
+    toast = get(response["Location"]).one("div", id="toasts").one("div", css="toast")
+    assert "Deleted 1 session" in toast.text
+    assert not get(response["Location"]).one("div", id="toasts").all("div", css="toast")
+    client.post(toast.one("form").attrs["action"])
+    assert get("/sessions/").one("tr", id=f"session-row-{story.pk}")
+
+
+def test_unknown_deletion_in_the_cookie_is_ignored(get: Get, client: Client):
+    client.cookies["devui_deleted"] = "<b>unknown"
+    assert not get("/sessions/").one("div", id="toasts").all("div", css="toast")
+
+
 @pytest.mark.parametrize(
     "address", ["https://elsewhere.example/", "//elsewhere.example/", "javascript:alert(1)"]
 )
