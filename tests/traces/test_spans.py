@@ -148,6 +148,11 @@ async def test_the_trace_beside_an_event_marks_its_span_and_leads_to_others(ran)
     page = parse(response.content.decode())
     [marked] = [row for row in page.all("li", "bar-row") if "aria-current" in row.attrs]
     assert "execute_tool count" in marked.text
+    attributes = marked.one("details", "bar-attributes").one("dl")
+    names = [name.text for name in attributes.all("dt")]
+    values = dict(zip(names, (value.text for value in attributes.all("dd")), strict=True))
+    assert values["gen_ai.tool.name"] == "count"
+    assert "gcp.vertex.agent.llm_request" not in values
     links = [link.attrs["href"] for link in page.all("a", "bar-name")]
     assert links == ["?seq=2&tab=trace", "?seq=3&tab=trace", "?seq=4&tab=trace"]
 
