@@ -22,4 +22,6 @@ addEventListener("pointermove", ({ buttons }) => buttons || end()); // released 
 export const isPressed = () => release !== null;
 
 /** Return a promise that is fulfilled when no control is pressed. Callers go on in the order of their calls. */
-export const waitForRelease = () => released;
+export async function waitForRelease() {
+  while (isPressed()) await released; // of a press whose release was not seen, only the next press tells the end
+}

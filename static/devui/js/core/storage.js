@@ -1,6 +1,8 @@
 // Settings stored in the browser. Only this module uses the browser's storage, which may be unavailable (a private window) or full:
 // then settings last until the page is left.
 
+import { waitForRelease } from "./press.js";
+
 /** Names of the stored settings. `boot.js` reads the theme before any module is loaded. */
 export const NAMES = {
   theme: "devui-theme",
@@ -48,5 +50,5 @@ export function rememberList(name, texts) {
 
 /** Call `work` when another window changes the value stored under a name. */
 export function whenChanged(name, work) {
-  addEventListener("storage", ({ key }) => (key === name || key === null) && work());
+  addEventListener("storage", ({ key }) => (key === name || key === null) && waitForRelease().then(work));
 }

@@ -1,6 +1,7 @@
 // State board: loads only differences and replaces them key by key, so that unchanged keys do not move.
 
 import { fetchPart, runLatest } from "../core/fragment.js";
+import { waitForRelease } from "../core/press.js";
 import "./hints.js";
 import { declare, isPlainClick } from "../core/shortcuts.js";
 import { showTimes } from "../core/times.js";
@@ -60,6 +61,7 @@ export function prepare(steps) {
 async function answer(url) {
   const prefetched = await ahead.get(url);
   ahead.delete(url);
+  await waitForRelease();
   return prefetched ?? fetchPart(url, "board");
 }
 
