@@ -15,6 +15,12 @@ from sessions_app.trends import rollup
 PAUSE_S = 0.5
 """Seconds between a notification and indexing, so that several writes are indexed and announced together."""
 
+POLL_S = 1.0
+"""Polling interval on SQLite in seconds while nothing else needs notifications sooner, such as an open page."""
+
+RECHECK_S = 30.0
+"""Seconds between two looks without a notification."""
+
 RETRY_S = 30.0
 """Pause in seconds after the store could not be read or written."""
 
@@ -26,7 +32,7 @@ async def keep_indexed(*, retry_s: float = RETRY_S) -> None:
 
     Searches scan events that are not indexed yet.
     """
-    async with change_listener.subscribe() as ring:
+    async with change_listener.subscribe(recheck_s=RECHECK_S, poll_s=POLL_S) as ring:
         while True:
             try:
                 await _catch_up()

@@ -7,6 +7,7 @@ import time
 from functools import partial
 
 import pytest
+from django.db import connection
 
 from sessions_app.store import change_listener, units_of_work
 from sessions_app.store.change_listener import subscribe
@@ -51,6 +52,17 @@ async def test_nothing_rings_when_nothing_was_committed(story):
         await wait_for_first_notification(ring)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(ring.wait(), 0.3)
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL notifies")
+async def test_store_is_polled_as_often_as_the_most_urgent_subscriber_needs(story):
+    async with listen_only(poll_s=10 * PATIENCE) as background:
+        await wait_for_first_notification(background)
+        await units_of_work.write(story.says, "hello")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(background.wait(), 0.3)
+        async with listen_only():
+            await asyncio.wait_for(background.wait(), PATIENCE)
 
 
 async def test_notifications_while_busy_are_merged_into_one():
