@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Exists, OuterRef
 
 from sessions_app.models import Run, RuntimeProcess
@@ -82,8 +82,15 @@ def register(
 
 
 def record_heartbeat(*runtime_ids: str) -> None:
-    """Record a heartbeat of processes."""
-    RuntimeProcess.objects.filter(pk__in=runtime_ids).update(heartbeat_at=time.time())
+    """Record a heartbeat of processes.
+
+    On SQLite it is written only if a process of another host has used the store, also if that one counts as gone: it
+    may have been paused. Otherwise pids decide, and each commit would wake the subscribers of all processes.
+    """
+    rows = RuntimeProcess.objects.filter(pk__in=runtime_ids)
+    if connection.vendor == "sqlite":
+        rows = rows.filter(Exists(RuntimeProcess.objects.exclude(host=socket.gethostname())))
+    rows.update(heartbeat_at=time.time())
 
 
 def is_marked_stopped(runtime_id: str) -> bool:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
+from django.db import connection
 
 from devui.supervisor import process_cleanup
 from sessions_app.agents import cards
@@ -89,9 +90,14 @@ def watched(request, session, monkeypatch, settings):
     lifecycle.claim(run.pk, runtime.pk, "v1")
     if request.param == "with an engine":
         settings.DEVUI_ENGINE = "procrastinate"
+        new_process_of_another_host()
     else:
         RuntimeProcess.objects.update(host=socket.gethostname() + "-other", pid=1)
     return runtime, run
+
+
+def new_process_of_another_host():
+    RuntimeProcess.objects.create(id="elsewhere", host="elsewhere", pid=1, started_at=1.0, heartbeat_at=1.0)
 
 
 @pytest.fixture
@@ -123,6 +129,19 @@ def test_time_in_which_nobody_could_read_heartbeats_is_no_silence(watched, passi
     assert lifecycle.crash_orphans() == []
     passing(processes.SILENCE_S * 0.4)
     assert lifecycle.crash_orphans() == []
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="with PostgreSQL a worker may need each heartbeat")
+def test_heartbeat_is_not_written_while_all_processes_are_of_this_host(session):
+    runtime = new_process()
+    RuntimeProcess.objects.update(heartbeat_at=1.0)
+    processes.record_heartbeat(runtime.pk)
+    runtime.refresh_from_db()
+    assert runtime.heartbeat_at == 1.0
+    new_process_of_another_host()
+    processes.record_heartbeat(runtime.pk)
+    runtime.refresh_from_db()
+    assert runtime.heartbeat_at > 1.0
 
 
 def test_silent_process_of_this_host_is_alive_without_an_engine(session, passing):

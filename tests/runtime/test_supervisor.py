@@ -254,6 +254,8 @@ async def test_heartbeats_of_a_process_that_starts_are_written_for_it(supervise,
     monkeypatch.setattr(processes, "HEARTBEAT_S", 0.1)
     async with supervise() as stage:
         await stage.supervisor.client("talker")
+        elsewhere = RuntimeProcess(id="p", host="elsewhere", pid=1, started_at=1.0, heartbeat_at=1.0)
+        await units_of_work.write(elsewhere.save, force_insert=True)
         row = await units_of_work.read(RuntimeProcess.objects.get, app_name="talker")
         os.kill(row.pid, signal.SIGSTOP)  # before it has imported anything
         await until(
