@@ -38,6 +38,9 @@ STOPPED = "The server was stopped."
 MAX_RELOADS = 2
 """Most reloads of an app whose code changes while it is loaded: some agents write code when loaded."""
 
+CODE_STEP_MS = 250
+"""Milliseconds between two checks for changed code. A run checks the code of its agent itself."""
+
 SETTLE_S = 3.0
 """Seconds that a loading process has to report its code version, before changed code replaces it."""
 
@@ -447,8 +450,11 @@ class Supervisor:
         """Start the new process of an app in use as soon as its code changes, so that it is ready for the next run."""
         from watchfiles import awatch
 
+        changes = awatch(
+            folder.path, watch_filter=lambda change, path: agents.is_code(path), step=CODE_STEP_MS
+        )
         try:
-            async for _ in awatch(folder.path, watch_filter=lambda change, path: agents.is_code(path)):
+            async for _ in changes:
                 for child in list(self._current.values()):
                     with suppress(DevUIError):
                         with suppress(TimeoutError):
