@@ -37,6 +37,7 @@ ALL = (
     "runs",
     "evals",
     "start",
+    "idle",
     "team_tokens",
 )
 BUSY = "Above one per processor all times are longer; ratios are measured under the same load."
@@ -47,6 +48,7 @@ ON_POSTGRES = (
     "list_sessions",
     "rest_get",
     "state_at",
+    "idle",
     "team_tokens",
 )
 ONLY_ON_POSTGRES = "team_tokens"

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Figure
-from benchmarks.serving import AGENTS, OURS, ROOT, server
+from benchmarks.serving import AGENTS, OURS, ROOT, server, server_pid
 
 FOLDER = Path(os.environ.get("BENCH_FOLDER", "."))
 ADK_PYTHON = os.environ.get("BENCH_ADK_EVAL", "")
@@ -125,13 +125,9 @@ def _count_ended(address: str, run_id: str) -> int:
 
 def _resident(address: str) -> float:
     """Return the resident memory of the process that listens at an address, in MB."""
-    port = int(address.rpartition(":")[2])
-    for status in Path("/proc").glob("[0-9]*/cmdline"):
-        arguments = status.read_bytes().split(b"\0")
-        if b"web" in arguments and str(port).encode() in arguments:
-            kilobytes = re.search(r"VmRSS:\s+(\d+)", (status.parent / "status").read_text())
-            return int(kilobytes[1]) / 1000 if kilobytes else 0.0
-    raise SystemExit(f"no process serves {address}")
+    status = Path(f"/proc/{server_pid(address)}/status").read_text()
+    kilobytes = re.search(r"VmRSS:\s+(\d+)", status)
+    return int(kilobytes[1]) / 1000 if kilobytes else 0.0
 
 
 def _wait_until_settled(address: str, patience: float = 600.0) -> bool:

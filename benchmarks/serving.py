@@ -59,6 +59,16 @@ def server(
         process.wait()
 
 
+def server_pid(address: str) -> int:
+    """Return the pid of the server at an address."""
+    port = address.rpartition(":")[2].encode()
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        arguments = file.read_bytes().split(b"\0")
+        if b"web" in arguments and port in arguments:
+            return int(file.parent.name)
+    raise SystemExit(f"no process serves {address}")
+
+
 def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
