@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -13,6 +14,7 @@ from typing import Any, Self
 import pytest
 import uvicorn
 
+from devui import http_server
 from devui.remote import Runtimes
 from devui.serving import server
 from devui.supervisor import Supervisor
@@ -80,7 +82,7 @@ def test_a_signal_that_comes_before_it_serves_is_not_lost(monkeypatch):
     async def main_loop(serving: Any) -> None:
         served.append(serving)
 
-    monkeypatch.setattr(uvicorn.Server, "main_loop", main_loop)
+    monkeypatch.setattr(http_server.HTTPServer, "main_loop", main_loop)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         server.serve(server.open_listener("127.0.0.1", 0), EndedAtOnce(Supervisor(None), []))
@@ -88,3 +90,27 @@ def test_a_signal_that_comes_before_it_serves_is_not_lost(monkeypatch):
         for number, handler in before.items():
             signal.signal(number, handler)
     assert not served
+
+
+class WatchedServer(http_server.HTTPServer):
+    """A server that tells when it has looked whether it should end."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.looked = asyncio.Event()
+
+    async def on_tick(self, counter: int) -> bool:
+        self.looked.set()
+        return await super().on_tick(counter)
+
+
+async def test_server_ends_as_soon_as_it_is_told(monkeypatch):
+    async def application(scope: Any, receive: Any, send: Any) -> None: ...
+
+    monkeypatch.setattr(http_server, "TICK_S", 10 * PATIENCE_S)
+    serving = WatchedServer(uvicorn.Config(application, log_config=None, lifespan="off"))
+    task = asyncio.create_task(serving.serve(sockets=[server.open_listener("127.0.0.1", 0)]))
+    async with asyncio.timeout(PATIENCE_S):
+        await serving.looked.wait()
+        await asyncio.to_thread(setattr, serving, "should_exit", True)
+        await task

@@ -15,6 +15,7 @@ from typing import Any
 import uvicorn
 from django.conf import settings
 
+from devui.http_server import HTTPServer
 from devui.runtime import fork_isolation
 from devui.runtime.asgi_middleware import LiveFrameFilter, StreamHolder, TokenGuard
 from devui.runtime.config import RuntimeConfig
@@ -90,7 +91,7 @@ def _ignore_signal(number: int, frame: FrameType | None) -> None:
 def _make_server(host: RuntimeHost) -> uvicorn.Server:
     app = host.make_app()
     add_endpoints(app, host)
-    return uvicorn.Server(
+    return HTTPServer(
         uvicorn.Config(
             TokenGuard(StreamHolder(LiveFrameFilter(app)), host.config.token),
             log_config=None,

@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import connection
 
 from devui.config import hosts
+from devui.http_server import HTTPServer
 from devui.serving.deferred_imports import import_after_first_page
 from devui.web.idle_connections import TimedHTTPProtocol
 from sessions_app.errors import BadInput
@@ -117,7 +118,7 @@ def serve(
     guard_store()
     import_module(settings.ROOT_URLCONF)  # imported now instead of with the first page
     gc_tuning.end_startup()
-    server = uvicorn.Server(
+    server = HTTPServer(
         uvicorn.Config(
             application,
             log_config=None,

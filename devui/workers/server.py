@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import uvicorn
 from typing_extensions import override
 
+from devui.http_server import HTTPServer
 from devui.runtime.heartbeat import force_exit_after
 from devui.workers.advertisement import (
     Instruction,
@@ -225,8 +226,8 @@ class WorkerServer:
         await (await self._supervisor.client(app_name)).cancel_run(run_id)
 
 
-class _Server(uvicorn.Server):
-    """uvicorn, which leaves signals to the worker: streams go on while its runs end."""
+class _Server(HTTPServer):
+    """A server that leaves signals to the worker: streams go on while its runs end."""
 
     @override
     @contextlib.contextmanager
