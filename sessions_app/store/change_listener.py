@@ -26,6 +26,9 @@ POLL_S = 0.01
 RECHECK_S = 1.0
 """Longest wait without a notification."""
 
+READ_S = 1.0
+"""Longest time to read a notification from PostgreSQL that has begun to arrive."""
+
 RETRY_S = 1.0
 """Delay before a failed watch restarts."""
 
@@ -135,8 +138,10 @@ class _Notifier:
         async with await psycopg.AsyncConnection.connect(**{**parameters, "autocommit": True}) as watcher:
             await watcher.execute(f"LISTEN {CHANNEL}")
             self._notify_all()
-            async for _ in watcher.notifies():
-                self._notify_all()
+            while True:
+                await _wait_until_readable(watcher.fileno())  # `notifies` alone wakes up ten times a second
+                async for _ in watcher.notifies(timeout=READ_S, stop_after=1):
+                    self._notify_all()
 
     def _notify_all(self) -> None:
         for subscription in self._subscriptions:
@@ -148,6 +153,15 @@ _notifiers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Notifier] = WeakKeyDic
 
 def _data_version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA data_version").fetchone()[0])
+
+
+async def _wait_until_readable(descriptor: int) -> None:
+    readable, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.add_reader(descriptor, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(descriptor)
 
 
 def _connection_errors() -> tuple[type[Exception], ...]:
