@@ -18,7 +18,7 @@ PAUSE_S = 0.5
 POLL_S = 1.0
 """Polling interval on SQLite in seconds while nothing else needs notifications sooner, such as an open page."""
 
-RECHECK_S = 30.0
+RECHECK_S = 60.0
 """Seconds between two looks without a notification."""
 
 RETRY_S = 30.0
