@@ -13,7 +13,7 @@ TICK_S = 1.0
 
 
 class HTTPServer(uvicorn.Server):
-    """uvicorn's server, which is woken to end: uvicorn looks ten times a second whether it should."""
+    """uvicorn's server, which an event ends: uvicorn itself checks ten times a second whether it should exit."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -22,7 +22,7 @@ class HTTPServer(uvicorn.Server):
 
     @property
     def should_exit(self) -> bool:
-        """Whether the server ends. Can be set in each thread and by signal handlers."""
+        """Whether the server ends. May be set in any thread and by signal handlers."""
         return self._should_exit
 
     @should_exit.setter

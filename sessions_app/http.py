@@ -68,7 +68,7 @@ class Access:
         return ""
 
     async def is_permitted(self, request: http.HttpRequest) -> bool:
-        """Tell whether the login or token of the request still holds and has its role, for responses that take long."""
+        """Tell whether the sender may still send the request, for responses that take long."""
         return True
 
 

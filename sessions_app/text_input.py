@@ -1,6 +1,6 @@
-"""Text that others wrote: its encoding, and JSON within a limit of its values, which are counted before it is parsed.
+"""Text from outside: detects its encoding, and parses JSON of a limited number of values. Pure.
 
-A value of JSON takes up to 300 bytes of memory, but perhaps only two bytes of text.
+Values are counted before they are parsed: one of two bytes of text may take 300 bytes of memory.
 """
 
 from __future__ import annotations

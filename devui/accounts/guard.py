@@ -82,14 +82,14 @@ class UserAccess(Access):
         match: what its address resolves to; None if no page has the address.
         rule: the rule for it.
         sign_in_name: the name with which the audit log lists it if it signs in.
-        needs: the roles that it needed until now, with the app of each.
+        required_roles: the roles that were checked for it, each with its app.
     """
 
     person: Person | None = None
     match: ResolverMatch | None = None
     rule: AccessRule = READ
     sign_in_name: str = ""
-    needs: list[tuple[Role, str]] = field(default_factory=list)
+    required_roles: list[tuple[Role, str]] = field(default_factory=list)
 
     @classmethod
     def of(cls, person: Person | None) -> UserAccess:
@@ -104,9 +104,9 @@ class UserAccess(Access):
         return self.person.role_in(app).label if self.person else ""
 
     async def is_permitted(self, request: HttpRequest) -> bool:
-        """Tell whether the login or token of the request still holds, and its user still has the roles for it.
+        """Tell whether the login or token of the request is still valid, and its user still has the roles for it.
 
-        While the store does not answer, it does: nobody can revoke it either, and runs outlast a restart of the store.
+        True while the store does not answer: nobody can revoke them either, and runs outlast a restart of the store.
         """
         if self.person is None:
             return True
@@ -114,7 +114,7 @@ class UserAccess(Access):
             person = await _find_sender(request)
         except StoreFault:
             return True
-        return person is not None and all(person.role_in(app) >= role for role, app in self.needs)
+        return person is not None and all(person.role_in(app) >= role for role, app in self.required_roles)
 
 
 class UserRequired(Middleware):
@@ -221,7 +221,7 @@ class UserSockets(GuardedSockets):
         return person is not None
 
     async def may_stay(self, scope: AsgiScope) -> bool:
-        """Tell whether the sender of a handshake still has the role; while the store does not answer, it does."""
+        """Tell whether the sender of a handshake still has the role; true while the store does not answer."""
         try:
             return await _find_permitted(scope) is not None
         except StoreFault:
@@ -332,7 +332,7 @@ def _check_role(
 ) -> HttpResponseBase | None:
     """Return the refusal of a sender without the role that a rule needs in an app; None: the role suffices."""
     if rule is not None and person.role_in(app) >= rule.role:
-        _access_of(request).needs.append((rule.role, app))
+        _access_of(request).required_roles.append((rule.role, app))
         return None
     cast(DevUIRequest, request).htmx = HtmxDetails(request)  # its middleware has not run yet
     return error_responses.problem_response(request, _role_problem(person, rule, app))

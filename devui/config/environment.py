@@ -157,9 +157,9 @@ process may be silent (`sessions_app.runs.processes.SILENCE_S`).
 """
 
 ENGINE_TIMEOUTS = {"connect_timeout": "3", "tcp_user_timeout": "5000"}
-"""With that engine, seconds to connect, and milliseconds until a connection is given up whose packets get no answer.
+"""Options of connections with that engine: seconds to connect, and milliseconds until an unanswered packet ends one.
 
-The system doubles its pauses between repeated packets: after an outage of a minute it would wait for up to another one.
+Otherwise the system doubles its pauses between repeated packets: after an outage of a minute, up to another minute.
 """
 
 
@@ -172,9 +172,9 @@ def runtime_environment() -> dict[str, str]:
     url = read_text("DEVUI_AGENT_DATABASE_URL") or read_text("DATABASE_URL")
     if not read_text("DEVUI_ENGINE"):
         return {"DATABASE_URL": url} if url else {}
-    own = dict(parse_qsl(urlsplit(url).query))
-    usual = {"options": POSTGRES_OPTIONS + ENGINE_OPTIONS, **ENGINE_TIMEOUTS}
-    query = urlencode({**usual, **own}, quote_via=quote)
+    url_options = dict(parse_qsl(urlsplit(url).query))
+    defaults = {"options": POSTGRES_OPTIONS + ENGINE_OPTIONS, **ENGINE_TIMEOUTS}
+    query = urlencode({**defaults, **url_options}, quote_via=quote)
     return {"DEVUI_ENGINE": "", "DATABASE_URL": urlsplit(url)._replace(query=query).geturl()}
 
 

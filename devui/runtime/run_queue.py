@@ -181,10 +181,10 @@ class RunQueue:
     async def take_turn(self, active: ActiveRun) -> bool:
         """Wait until no earlier run is active on the session, then claim the run. Return whether it was claimed.
 
-        Waits for a store that is unavailable, and if no caller waits for the run, on every other fault, too.
+        Retries while the store is unavailable or busy; if no caller waits for the run, also after other faults.
 
         Raises:
-            StoreFault: a caller waits, and the store has a fault that does not pass.
+            StoreFault: a caller waits for the run, and the fault does not pass by itself (`retry.PASSING`).
         """
         faults = retry.PASSING if active.source == lifecycle.ADK_SOURCE else StoreFault
         while not active.abort.is_set():

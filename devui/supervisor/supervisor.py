@@ -411,13 +411,15 @@ class Supervisor:
                 newest_first = sorted(self._current.values(), key=lambda child: child.used_at, reverse=True)
                 for rank, child in enumerate(newest_first):
                     is_within_limit = rank < self.limits.max_idle
-                    await self._check(child, self.limits.idle if is_within_limit else self.limits.sweep)
+                    await self._check_process(
+                        child, self.limits.idle if is_within_limit else self.limits.sweep
+                    )
             except StoreFault as fault:
                 log.warning("The check for idle processes is postponed: %s", fault.message)
             except Exception:
                 log.exception("The check for idle processes failed; retrying.")
 
-    async def _check(self, child: Child, idle_s: float) -> None:
+    async def _check_process(self, child: Child, idle_s: float) -> None:
         """End a process that nobody has used for `idle_s`, or that does not answer the requests in progress."""
         async with self._starting[child.app_name]:
             is_used = not child.unused.is_set()
@@ -437,9 +439,9 @@ class Supervisor:
 
     async def _end_if_silent(self, child: Child) -> None:
         """End a process that has not answered for too long, unless it executes a run: its tool may take long."""
-        silent_s = time.monotonic() - (child.silent_since or time.monotonic())
-        child.silent_since = child.silent_since or time.monotonic()
-        if silent_s < self.limits.silence or await units_of_work.read(
+        now = time.monotonic()
+        child.silent_since = child.silent_since or now
+        if now - child.silent_since < self.limits.silence or await units_of_work.read(
             process_cleanup.has_active_runs, child.id
         ):
             return

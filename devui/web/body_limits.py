@@ -21,7 +21,7 @@ PARSED_FACTOR = 4
 """Share of the quota per byte of JSON until the response begins: parsed values need several times the memory."""
 
 VALUE_BYTES = 256
-"""Share of the quota per value of JSON until the response begins: one of two bytes needs a hundred times as much."""
+"""Share of the quota per value of JSON until the response begins: two bytes of text may be a value of this size."""
 
 GRACE_S = 30.0
 """Seconds that every body may take, whatever its size."""
@@ -141,8 +141,8 @@ class LimitedBody:
 
     @property
     def _parsed_bytes(self) -> int:
-        of_values = min(self._values.count * VALUE_BYTES, self.quota.total)  # one body alone always fits
-        return max(self._size * self.factor, of_values)
+        value_bytes = min(self._values.count * VALUE_BYTES, self.quota.total)  # one body alone always fits
+        return max(self._size * self.factor, value_bytes)
 
     def _fits(self) -> bool:
         if self._size > self.max_bytes:

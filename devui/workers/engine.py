@@ -47,7 +47,7 @@ RETRY_S = 5
 """Seconds until a job that raised an unexpected error is tried again."""
 
 LOST_S = 5.0
-"""Seconds after which a job that is this worker's, but that it does not carry out, was lost with a connection."""
+"""Seconds after which a job that the store assigns to this worker, and it does not execute, counts as lost."""
 
 FORGET_S = 24 * 3600
 """Seconds of silence after which Procrastinate forgets a worker. A worker that it has forgotten can take no jobs, and
@@ -68,7 +68,7 @@ log = logging.getLogger(__name__)
 
 
 class Undelivered(Exception):
-    """What a job delivers did not begin or end, for a reason outside of it. It is delivered again."""
+    """What a job delivers did not begin, or did not end, for a reason outside of it. It is delivered again."""
 
 
 class Engine:
@@ -181,7 +181,7 @@ class Engine:
             cast(Any, self._worker).stop()
 
     async def retry_jobs_of_gone_workers(self) -> None:
-        """Return the jobs of workers that are gone to their queues, and own ones whose delivery was lost on its way.
+        """Queue again the jobs of gone workers, and those of this worker that it never received.
 
         A draining worker leaves that to others.
         """
@@ -189,16 +189,16 @@ class Engine:
             return
         jobs = self._app.job_manager
         for engine_id in await units_of_work.read(redelivery.engine_ids_of_gone_workers):
-            for job in await self._jobs_of(engine_id):
+            for job in await self._list_jobs(engine_id):
                 await self._retry(job.id)
-        own_jobs = await self._jobs_of(self.id) if self.id is not None else []
+        own_jobs = await self._list_jobs(self.id) if self.id is not None else []
         idle_jobs = {str(job.id): job for job in own_jobs if job.id not in self._job_ids}
         for name in self._idle_timer.find_unchanged(idle_jobs, LOST_S):
             await self._retry(idle_jobs[name].id)
         for job in await jobs.get_stalled_jobs(seconds_since_heartbeat=processes.SILENCE_S):
             await self._retry(job.id)
 
-    async def _jobs_of(self, engine_id: int) -> Iterable[Job]:
+    async def _list_jobs(self, engine_id: int) -> Iterable[Job]:
         """Return the jobs that were delivered to a worker and have not ended."""
         jobs: Iterable[Job] = await self._app.job_manager.list_jobs_async(
             status=Status.DOING.value, worker_id=engine_id

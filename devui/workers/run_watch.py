@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 K = TypeVar("K", str, int)
 
 _Waits = set[tuple[K, asyncio.Event]]
-"""Those who wait: for what, and the event that ends the wait."""
+"""Waits in progress: the key of what each waits for, and the event that ends it."""
 
 Cancel = Callable[[str, str], Awaitable[None]]
 """Cancels a run (app, run id) and returns when its row has the end."""
@@ -102,18 +102,18 @@ class WorkerRunWatch:
 
 
 async def _wait_for(key: K, waits: _Waits[K]) -> None:
-    """Wait for an event of one's own: a job that is delivered twice waits twice for the same run."""
-    wait = (key, asyncio.Event())
-    waits.add(wait)
+    """Wait until `_end_waits` ends this wait. A job that is delivered twice waits twice for the same key."""
+    end = asyncio.Event()
+    waits.add((key, end))
     try:
-        await wait[1].wait()
+        await end.wait()
     finally:
-        waits.remove(wait)
+        waits.remove((key, end))
 
 
-def _end_waits(events: Iterable[asyncio.Event]) -> None:
-    for event in events:
-        event.set()
+def _end_waits(ends: Iterable[asyncio.Event]) -> None:
+    for end in ends:
+        end.set()
 
 
 def _current_runs(run_ids: Collection[str], server_id: str) -> set[str]:

@@ -21,7 +21,7 @@ WAIT_S = 2.0
 """Seconds that a query waits for a connection before it asks again, which starts an attempt to connect."""
 
 RECONNECT_S = 1.0
-"""Seconds in which the pool repeats an attempt to connect. It doubles its pauses, so that later ones would be long."""
+"""Seconds for which the pool retries to connect. It doubles its pauses, so longer retries would wait too long."""
 
 R = TypeVar("R")
 

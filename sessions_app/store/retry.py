@@ -35,7 +35,7 @@ MAX_DELAY_S = 2.0
 Faults = type[StoreFault] | tuple[type[StoreFault], ...]
 
 PASSING: Faults = (StoreUnavailable, StoreBusy)
-"""Faults that pass without a person. Work that somebody waits for is not retried after others, such as a full disk."""
+"""Faults that pass by themselves. After others, such as a full disk, work for which a caller waits is not retried."""
 
 log = logging.getLogger(__name__)
 

@@ -23,9 +23,7 @@ from sessions_app.errors import StoreReplaced
 from sessions_app.store import schema
 
 CHECK_S = 1.0
-"""Seconds between two looks: of reads at the file of the store, of writes at its migrations. Writes look at the file
-each time.
-"""
+"""Seconds between two checks: of the file by reads, of the migrations by writes. Writes check the file each time."""
 
 _WRITES = ("BEGIN", "INSERT", "UPDATE", "DELETE")
 """First words of the statements that begin a write."""
@@ -33,9 +31,9 @@ _WRITES = ("BEGIN", "INSERT", "UPDATE", "DELETE")
 _file_ids: dict[str, tuple[int, int] | None] = {}
 """Name of the guarded SQLite store -> device and inode of its file; None if there was none."""
 
-_next_file_look_at = 0.0
-_next_schema_look_at = math.inf
-"""Monotonic times of the next looks."""
+_next_file_check_at = 0.0
+_next_schema_check_at = math.inf
+"""Monotonic times of the next checks."""
 
 
 def guard_store(*, checks_schema: bool = True) -> None:
@@ -49,28 +47,28 @@ def guard_store(*, checks_schema: bool = True) -> None:
         _file_ids[str(database["NAME"])] = _file_id(file)
         with suppress(OSError):
             os.open(file, os.O_RDONLY)  # never closed: while it is open, no other file gets its inode
-        database["OPTIONS"].setdefault("factory", _ExistingFile)
+        database["OPTIONS"].setdefault("factory", _ExistingFileConnection)
     if checks_schema:
-        global _next_schema_look_at
-        _next_schema_look_at = time.monotonic() + CHECK_S
-    connection_created.connect(_install, dispatch_uid="devui store guard")
+        global _next_schema_check_at
+        _next_schema_check_at = time.monotonic() + CHECK_S
+    connection_created.connect(_install_check, dispatch_uid="devui store guard")
     for opened in connections.all(initialized_only=True):
-        opened.close()
+        opened.close()  # it reconnects with the checks
 
 
 def require_same_schema() -> None:
-    """Check before a write that this code knows the migrations of the store; once in `CHECK_S` while it does.
+    """Check before a write, at most once in `CHECK_S`, that this code knows the migrations of the store.
 
     Raises:
         StoreFault: another version has migrated it.
     """
-    global _next_schema_look_at
-    if (now := time.monotonic()) >= _next_schema_look_at:
+    global _next_schema_check_at
+    if (now := time.monotonic()) >= _next_schema_check_at:
         schema.require_current_schema()
-        _next_schema_look_at = now + CHECK_S
+        _next_schema_check_at = now + CHECK_S
 
 
-class _ExistingFile(sqlite3.Connection):
+class _ExistingFileConnection(sqlite3.Connection):
     """A connection that does not create the file of a guarded store."""
 
     def __init__(self, database: str, *args: Any, **options: Any) -> None:
@@ -80,7 +78,7 @@ class _ExistingFile(sqlite3.Connection):
         super().__init__(database, *args, **options)
 
 
-def _install(sender: object, connection: BaseDatabaseWrapper, **signal: Any) -> None:
+def _install_check(sender: object, connection: BaseDatabaseWrapper, **signal: Any) -> None:
     if connection.alias == DEFAULT_DB_ALIAS and _check_statement not in connection.execute_wrappers:
         connection.execute_wrappers.insert(0, _check_statement)
 
@@ -90,7 +88,7 @@ def _check_statement(
 ) -> Any:
     """Check the store before a transaction, or a statement outside of one."""
     is_write = sql.startswith(_WRITES)
-    if not connection.in_atomic_block and (is_write or time.monotonic() >= _next_file_look_at):
+    if not connection.in_atomic_block and (is_write or time.monotonic() >= _next_file_check_at):
         _require_same_file(str(connection.settings_dict["NAME"]))
     if is_write:
         require_same_schema()
@@ -98,17 +96,17 @@ def _check_statement(
 
 
 def _require_same_file(name: str) -> None:
-    global _next_file_look_at
+    global _next_file_check_at
     if name not in _file_ids:
         return
-    _next_file_look_at = 0.0
+    _next_file_check_at = 0.0
     if (file_id := _file_id(Path(name))) is None or file_id != _file_ids[name]:
         happened = "was removed" if file_id is None else "was replaced by another file"
         raise StoreReplaced(
             f"The store {name!r} {happened} while DevUI was running. Nothing is read or written any more.",
             hint="Restart DevUI to use what is there now, or put the file back.",
         )
-    _next_file_look_at = time.monotonic() + CHECK_S
+    _next_file_check_at = time.monotonic() + CHECK_S
 
 
 def _file_id(file: Path) -> tuple[int, int] | None:

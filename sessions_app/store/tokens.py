@@ -199,7 +199,7 @@ def _is_at(words: Sequence[str], start: int, phrase: Phrase) -> bool:
 
 
 def _iter_tokens(text: str) -> Iterator[str]:
-    for match in _NO_ASCII_GAP.finditer(normalize(text)):
+    for match in _RUN_BETWEEN_ASCII_GAPS.finditer(normalize(text)):
         run = match[0]
         if run.isascii():  # most texts: much faster than by character
             yield run[:TOKEN_BYTES]
@@ -209,7 +209,7 @@ def _iter_tokens(text: str) -> Iterator[str]:
                 yield from _split_run(kind, "".join(chars))
 
 
-_NO_ASCII_GAP = re.compile(r"[0-9A-Za-z\x80-\U0010ffff]+")
+_RUN_BETWEEN_ASCII_GAPS = re.compile(r"[0-9A-Za-z\x80-\U0010ffff]+")
 
 
 def _split_run(kind: _ScriptKind, run: str) -> Iterator[str]:

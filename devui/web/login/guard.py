@@ -70,7 +70,7 @@ class LoginAccess(Access):
     """The access of a request with the login."""
 
     async def is_permitted(self, request: HttpRequest) -> bool:
-        """Tell whether the login or token of the request still holds."""
+        """Tell whether the login or token of the request is still valid."""
         return _is_valid(request.COOKIES, request.headers.get("Authorization", ""))
 
 

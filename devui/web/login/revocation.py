@@ -21,9 +21,9 @@ async def answer_while_permitted(
 ) -> HttpResponseBase:
     """Return the response to a request, or a refusal as soon as its sender may no longer send it.
 
-    A stream ends then, too: an event stream with an error as ADK sends it, another one without its end.
+    A stream ends then, too: an event stream with an error as ADK sends it, any other stream without its end.
     """
-    watch = _Watch(request)
+    watch = _PermissionWatch(request)
     try:
         with watch.cancelling():
             response = await get_response(request)
@@ -41,7 +41,7 @@ async def answer_while_permitted(
 async def _stream_while_permitted(
     request: HttpRequest, parts: AsyncIterator[bytes], is_event_stream: bool
 ) -> AsyncIterator[bytes]:
-    watch = _Watch(request)
+    watch = _PermissionWatch(request)
     try:
         while True:
             with watch.cancelling():
@@ -64,15 +64,15 @@ def _refusal() -> Forbidden:
     )
 
 
-class _Watch:
-    """Checks at intervals whether the sender of a request may still send it. It needs no task for short requests."""
+class _PermissionWatch:
+    """Checks at intervals whether the sender of a request may still send it. Short requests need no task."""
 
     def __init__(self, request: HttpRequest) -> None:
         self._request = request
         self._revoked = asyncio.Event()
         self._waiting: asyncio.Task[Any] | None = None
         self._checking: asyncio.Task[None] | None = None
-        self._timer = asyncio.get_running_loop().call_later(sockets.RECHECK_S, self._start)
+        self._timer = asyncio.get_running_loop().call_later(sockets.RECHECK_S, self._start_checks)
 
     @contextmanager
     def cancelling(self) -> Iterator[None]:
@@ -99,10 +99,10 @@ class _Watch:
         if self._checking is not None:
             self._checking.cancel()
 
-    def _start(self) -> None:
-        self._checking = asyncio.create_task(self._check(), name="devui-permission-of-request")
+    def _start_checks(self) -> None:
+        self._checking = asyncio.create_task(self._check_until_revoked(), name="devui-permission-of-request")
 
-    async def _check(self) -> None:
+    async def _check_until_revoked(self) -> None:
         while await access_of(self._request).is_permitted(self._request):  # noqa: ASYNC110 - no event tells it
             await asyncio.sleep(sockets.RECHECK_S)
         self._revoked.set()

@@ -23,12 +23,14 @@ from sessions_app.errors import BadInput
 from sessions_app.text_input import MAX_FILE_VALUES, parse_json
 
 MAX_ANSWER_BYTES = 256 * 1024**2
-"""Most bytes of the values of a call."""
+"""Maximum bytes of the values of a call."""
 
 MAX_DEATHS = 10
-"""Children that calls may end; after them nothing is read."""
+"""Number of children that calls may end; after that nothing is read."""
 
 WATCH_S = 0.05
+"""Seconds between two checks of the memory where the system has no limit."""
+
 OUT_OF_MEMORY = 77
 """Exit status of a child that needs too much memory."""
 

@@ -223,13 +223,13 @@ class _Import:
         if batch:
             yield batch
 
-    def _import_batch(self, read: list[_ParsedEvent]) -> None:
+    def _import_batch(self, batch: list[_ParsedEvent]) -> None:
         """Compare the stored events and append the new ones in one transaction."""
         with self._slices.one():
-            planned_events = [(self._plan_of(each.event), each) for each in read]
+            planned_events = [(self._plan_of(each.event), each) for each in batch]
             sessions = self._lock([plan for plan, _ in planned_events if plan])
             keys = {plan.pk: plan.key for plan, _ in planned_events if plan and plan.pk}
-            duplicates = Duplicates(keys, (each.event.wire["id"] for each in read))
+            duplicates = Duplicates(keys, (each.event.wire["id"] for each in batch))
             arrivals = []
             for plan, each in planned_events:
                 if plan is None or plan.skip_reason:
