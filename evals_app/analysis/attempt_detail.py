@@ -206,7 +206,7 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
     trajectory = next((verdict for verdict in overall if verdict.result.metric == TRAJECTORY), None)
     pairing = _Turns(
         criteria.get(TRAJECTORY),
-        event_of_calls(session_pk),
+        read_call_seqs(session_pk),
         results,
         traces_of(session_pk),
         trajectory.details if trajectory else {},
@@ -312,11 +312,11 @@ def case_of(attempt: EvalAttempt) -> Mapping[str, Any]:
     return version_contents.cases_of(attempt.run.version)[attempt.case_index]
 
 
-EventOfCalls = Mapping[tuple[str, str], int]
-"""The seq of the event in which a tool call was made, by the call's invocation id and occurrence in it."""
+CallSeqs = Mapping[tuple[str, str], int]
+"""Seq of the event of each tool call, by the invocation id and the call's occurrence in the invocation."""
 
 
-def event_of_calls(session_pk: int | None) -> EventOfCalls:
+def read_call_seqs(session_pk: int | None) -> CallSeqs:
     """Return the seq of the event of each tool call of a session."""
     if session_pk is None:
         return {}
@@ -331,12 +331,12 @@ def event_of_calls(session_pk: int | None) -> EventOfCalls:
     }
 
 
-def place_calls(
-    calls: Iterable[Mapping[str, Any]], turn: Mapping[str, Any], events: EventOfCalls
+def add_seqs(
+    calls: Iterable[Mapping[str, Any]], turn: Mapping[str, Any], call_seqs: CallSeqs
 ) -> list[dict[str, Any]]:
-    """Return the tool calls of an actual turn with the `seq` of their events; None: unknown."""
+    """Return the tool calls of an actual turn with the `seq` of their events, None if it is unknown."""
     invocation_id = turn.get("invocation_id") or ""
-    return [{**call, "seq": events.get((invocation_id, call["occurrence"]))} for call in calls]
+    return [{**call, "seq": call_seqs.get((invocation_id, call["occurrence"]))} for call in calls]
 
 
 def traces_of(session_pk: int | None) -> dict[str, int]:
@@ -354,7 +354,7 @@ class _Turns:
     """Pairs expected turns with actual ones, under the criterion of the tool trajectory."""
 
     criterion: float | Mapping[str, Any] | None
-    event_of_calls: EventOfCalls
+    call_seqs: CallSeqs
     results: Sequence[MetricVerdict]
     traces: Mapping[str, int]
     details: Mapping[str, Any]
@@ -397,7 +397,7 @@ class _Turns:
     def _calls(self, turn: int, expected: Invocation | None, actual: Invocation) -> list[CallPair]:
         expected_calls = invocations.tool_calls(expected or {})
         nested = invocations.nested_calls_of_turn(self.details, turn)
-        actual_calls = place_calls(invocations.tool_calls(actual, nested), actual, self.event_of_calls)
+        actual_calls = add_seqs(invocations.tool_calls(actual, nested), actual, self.call_seqs)
         judged = expected is not None and (self.criterion is not None or expected_calls)
         # Where nothing is expected, no call is one too many.
         return align(

@@ -46,15 +46,15 @@ def _list_amounts(summary: run_summary.Summary, currency: str) -> Iterator[str]:
         yield f"p95 {summary.latency.p95:,.2f} s"
 
 
-def format_amount(name: str, value: float, currency: str, beside: float | None = None) -> str:
+def format_amount(name: str, value: float, currency: str, other: float | None = None) -> str:
     """Return an amount with its unit. `name` ends with `cost` or `tokens`; any other amount is in seconds.
 
     Args:
-        beside: the amount that it is compared with: there are enough digits to tell both apart.
+        other: the amount that it is compared with: there are enough digits to tell both apart.
     """
     if name.endswith("tokens"):
-        return f"{format_apart(value, beside, lambda number, digits: f'{number:,.{digits}f}', 0)} tokens"
-    text = format_apart(value, beside, lambda number, digits: f"{number:,.{digits}g}", 4)
+        return f"{format_apart(value, other, lambda number, digits: f'{number:,.{digits}f}', 0)} tokens"
+    text = format_apart(value, other, lambda number, digits: f"{number:,.{digits}g}", 4)
     return f"{text} {currency if name.endswith('cost') else 's'}"
 
 

@@ -146,8 +146,8 @@ def _run_excesses(run: EvalRun, settings: GateSettings) -> Iterator[str]:
     for name, subject, value in figures:
         limit = getattr(settings, name)
         if limit is not None and value is not None and value > limit:
-            amount = format_amount(name, value, usage.currency, beside=limit)
-            maximum = format_amount(name, limit, usage.currency, beside=value)
+            amount = format_amount(name, value, usage.currency, other=limit)
+            maximum = format_amount(name, limit, usage.currency, other=value)
             yield f"The {subject} is {amount}, more than {maximum} ({option_name(name)})."
 
 
@@ -175,9 +175,9 @@ def _case_excesses(run: EvalRun, settings: GateSettings) -> Iterator[str]:
         worst = sorted(excesses, key=lambda case: -excesses[case])
         if worst:
             amounts = [
-                f"{case} {format_amount(name, excesses[case], currency, beside=limit)}" for case in worst
+                f"{case} {format_amount(name, excesses[case], currency, other=limit)}" for case in worst
             ]
-            maximum = format_amount(name, limit, currency, beside=excesses[worst[-1]])
+            maximum = format_amount(name, limit, currency, other=excesses[worst[-1]])
             yield (
                 f"The mean {subject} of {count_cases(len(worst))} is more than"
                 f" {maximum} ({option_name(name)}): {join_names(amounts)}."

@@ -206,7 +206,7 @@ class _Actual:
     """The turns of an attempt, with what its session knows of them."""
 
     turns: list[Invocation]
-    events: attempt_detail.EventOfCalls
+    call_seqs: attempt_detail.CallSeqs
     traces: Mapping[str, int]
 
     @classmethod
@@ -216,12 +216,12 @@ class _Actual:
         session_pk = side.attempt.session_id
         return cls(
             redact(json.loads(side.attempt.actual)),
-            attempt_detail.event_of_calls(session_pk),
+            attempt_detail.read_call_seqs(session_pk),
             attempt_detail.traces_of(session_pk),
         )
 
     def calls(self, turn: Invocation | None) -> list[dict[str, Any]]:
-        return attempt_detail.place_calls(invocations.tool_calls(turn or {}), turn or {}, self.events)
+        return attempt_detail.add_seqs(invocations.tool_calls(turn or {}), turn or {}, self.call_seqs)
 
     def turn(self, turn: Invocation | None, answer: list[DiffPiece]) -> TurnSide | None:
         if turn is None:

@@ -66,7 +66,7 @@ def custom_evaluator(metric: EvalMetric) -> Evaluator:
 
 
 def make_evaluator(cls: type[Evaluator], metric: EvalMetric) -> Evaluator:
-    """Return an evaluator of ADK's class for a metric. Verdicts that its judge did not give are listed, too."""
+    """Return an evaluator of ADK's class for a metric. Its results also list the missing verdicts of the judge."""
     for base, strict in (
         (RubricBasedEvaluator, _RubricEvaluator),
         (hallucinations_v1.HallucinationsV1Evaluator, SentenceEvaluator),
@@ -127,8 +127,8 @@ class _AnswerEvaluator(FinalResponseMatchV2Evaluator):
 
     def convert_auto_rater_response_to_score(self, llm_response: LlmResponse) -> AutoRaterScore:
         read = super().convert_auto_rater_response_to_score(llm_response)
-        is_clear = _VALID.search(get_text_from_content(llm_response.content) or "")
-        return AutoRaterScore() if read.score == 1.0 and not is_clear else read
+        says_valid = _VALID.search(get_text_from_content(llm_response.content) or "")
+        return AutoRaterScore() if read.score == 1.0 and not says_valid else read
 
 
 _VALID = re.compile(r'_response_(?:valid"|invalid":[\s\["]*(?:false|valid)\b)')
@@ -140,7 +140,7 @@ class SentenceEvaluator(hallucinations_v1.HallucinationsV1Evaluator):
     ADK leaves sentences without a label out of the score.
 
     Attributes:
-        replies: all replies of the judge so far; whoever wraps its model sets them.
+        replies: all replies of the judge so far; set by `ModelLog.listen`.
     """
 
     replies: Sequence[str] = ()

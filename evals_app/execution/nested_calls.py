@@ -28,16 +28,16 @@ def read_nested_calls(session_pk: int, invocation_ids: Sequence[str]) -> list[Ne
     rows = NestedEvent.objects.filter(session=session_pk, summary__contains=CALLS_IN_SUMMARY)
     for ref, at, data in rows.order_by("number").values_list("ref", "timestamp", "data"):
         calls[ref].append((at, function_calls(json.loads(data))))
-    story = _NestedStory(runs, calls)
+    tree = _NestedTree(runs, calls)
     own: dict[str, list[tuple[int, Json]]] = defaultdict(list)
     events = Event.objects.filter(HAS_CALLS, session=session_pk, invocation_id__in=invocation_ids)
     for invocation_id, seq, data in events.order_by("seq").values_list("invocation_id", "seq", "data"):
         own[invocation_id] += ((seq, call) for call in function_calls(json.loads(data)))
-    return [story.calls_inside(own[invocation_id]) for invocation_id in invocation_ids]
+    return [tree.calls_inside(own[invocation_id]) for invocation_id in invocation_ids]
 
 
 @dataclass(frozen=True)
-class _NestedStory:
+class _NestedTree:
     """Nested runs by the `ref` of their parent or the seq of their event, and the calls of their events by `ref`."""
 
     runs: Mapping[str | int, Sequence[NestedRun]]

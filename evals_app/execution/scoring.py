@@ -284,7 +284,7 @@ def _overall_verdict(
     notes: str,
     log: ModelLog,
 ) -> tuple[str, str]:
-    """Return status and reason. A verdict that missing verdicts of the judge may change is not evaluated."""
+    """Return status and reason: not evaluated if verdicts that the judge did not give could change the result."""
     status = MetricResult.Status[result.overall_eval_status.name]
     if status == MetricResult.Status.PASSED and result.overall_score is None:
         return MetricResult.Status.NOT_EVALUATED, NO_SCORE
@@ -313,7 +313,7 @@ def _no_verdict(metric: EvalMetric) -> str:
 def _final_status(metric: EvalMetric, status: str, turns: Sequence[PerInvocationResult]) -> str:
     """Return the status of turns of which some verdicts are missing.
 
-    A failure stands if it is one whatever the missing verdicts are; a function of one's own knows itself when it fails.
+    A failure stands if the missing verdicts could not change it. A user's own function decides that itself.
     """
     if status != MetricResult.Status.FAILED:
         return MetricResult.Status.NOT_EVALUATED
@@ -347,7 +347,7 @@ def _known_score(status: str, adk_status: EvalStatus, score: float | None) -> fl
 
 
 def _explain_score(metric: EvalMetric, case: EvalCase, actual: Sequence[Invocation]) -> str:
-    """Return notes on answers that a metric of ADK reads in a way that surprises."""
+    """Return notes on answers that a metric of ADK reads in an unexpected way."""
     if metric.custom_function_path:
         return ""
     expected, given = ([turn.final_response for turn in turns] for turns in (case.conversation or [], actual))

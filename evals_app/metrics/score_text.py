@@ -14,24 +14,24 @@ MAX_DIGITS = 17
 """Digits that tell any two floats near 1 apart."""
 
 
-def format_apart(value: float, beside: float | None, write: Callable[[float, int], str], digits: int) -> str:
-    """Return a number with as many digits as tell it from the number that it is compared with.
+def format_apart(value: float, other: float | None, write: Callable[[float, int], str], digits: int) -> str:
+    """Return a number with enough digits to tell it from the number that it is compared with.
 
     Args:
-        beside: the other number; None: there is none.
-        write: formats a number with a number of digits.
-        digits: how many there are at least.
+        other: the number that it is compared with; None: there is none.
+        write: formats a number with so many digits.
+        digits: the least number of digits.
     """
     for count in range(digits, MAX_DIGITS + 1):
         text = write(value, count)
-        if beside is None or value == beside or text != write(beside, count):
+        if other is None or value == other or text != write(other, count):
             return text
     return repr(value)
 
 
-def format_score(value: float | None, beside: float | None = None) -> str:
+def format_score(value: float | None, other: float | None = None) -> str:
     """Return a score with up to three decimals, or with more to tell it from another; an en dash for None."""
-    return "–" if value is None else format_apart(value, beside, _write_decimals, DECIMALS)
+    return "–" if value is None else format_apart(value, other, _write_decimals, DECIMALS)
 
 
 def _write_decimals(value: float, decimals: int) -> str:
@@ -41,7 +41,7 @@ def _write_decimals(value: float, decimals: int) -> str:
 def describe_score(score: Any) -> str:
     """Return a metric's score and its threshold in one line, or why there is no score.
 
-    A function of one's own may give a status that its score and threshold do not explain: no relation is shown then.
+    A user's own function may return a status that contradicts score and threshold. Then no relation is shown.
 
     Args:
         score: an object with `metric`, `status`, `score`, `threshold` and `reason`.

@@ -121,7 +121,7 @@ def choose_cases(evalset: EvalSet, case_ids: Sequence[str]) -> list[tuple[int, s
 def split_case_ids(evalset: EvalSet, text: str) -> list[str]:
     """Return the ids that a text names, separated by commas.
 
-    Ids may have commas and outer blanks: the longest one counts. An unknown id is returned without outer blanks.
+    Ids may have commas and outer blanks, so the longest id that fits is taken. An unknown id loses its outer blanks.
     """
     existing_ids = {case["id"] for case in json.loads(evalset.cases)}
     longest = 1 + max((case_id.count(",") for case_id in existing_ids), default=0)
@@ -135,7 +135,8 @@ def split_case_ids(evalset: EvalSet, text: str) -> list[str]:
             for spelling in (joined, joined.strip())
         )
         unknown = (words[0].strip(), 1)
-        case_id, count = next((found for found in spellings if found[0] in existing_ids), unknown)
+        known = (each for each in spellings if each[0] in existing_ids)
+        case_id, count = next(known, unknown)
         if case_id:
             ids.append(case_id)
         words = words[count:]

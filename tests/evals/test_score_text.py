@@ -57,6 +57,6 @@ def test_three_decimals_are_enough_alone():
 )
 def test_amounts_above_a_limit_differ_from_it(name, value, limit, texts):
     assert (
-        format_amount(name, value, "USD", beside=limit),
-        format_amount(name, limit, "USD", beside=value),
+        format_amount(name, value, "USD", other=limit),
+        format_amount(name, limit, "USD", other=value),
     ) == texts

@@ -173,7 +173,7 @@ def _list_amounts(result: GateResult) -> Iterator[str]:
     for amount in result.comparison.amounts if result.comparison else ():
         if amount.before is not None and amount.after is not None:
             sides = ((amount.before, amount.after), (amount.after, amount.before))
-            values = (format_amount(amount.name, value, currency, beside) for value, beside in sides)
+            values = (format_amount(amount.name, value, currency, other) for value, other in sides)
             percents = f", {amount.ratio - 1:+.0%}" if amount.ratio is not None else ""
             mean = f"mean of {count_cases(amount.cases)}{percents}"
             yield f"- {amount.name} of an attempt: {' → '.join(values)} ({mean})"
