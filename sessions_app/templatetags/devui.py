@@ -152,7 +152,7 @@ def age(session: AgentSession) -> str:
 
 register.filter("expires_at", expiry.expires_at)
 register.filter("json_escapes", visible_text.escape_json)
-register.filter("printed", visible_text.strip_terminal_codes)
+register.filter("without_terminal_codes", visible_text.strip_terminal_codes)
 register.filter("markdown", markdown_html.render_markdown)
 register.simple_tag(jsontree.render, name="json_tree")
 register.simple_tag(paths.seg_reverse, name="seg_url")

@@ -23,5 +23,5 @@ export const isPressed = () => release !== null;
 
 /** Return a promise that is fulfilled when no control is pressed. Callers go on in the order of their calls. */
 export async function waitForRelease() {
-  while (isPressed()) await released; // of a press whose release was not seen, only the next press tells the end
+  while (isPressed()) await released; // if a release was not seen, the next press ends the wait, and is waited for
 }

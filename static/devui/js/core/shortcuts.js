@@ -1,7 +1,7 @@
 // Keyboard shortcuts: each is declared once with its description. The same table handles keys and fills the help.
 
 const PREFIX_WAIT = 1200;
-/** Pause after a letter that makes it a shortcut on pages with a message box: the next letter of a text follows sooner. */
+/** On pages with a message box, the pause after which a letter is a shortcut: typing continues sooner. */
 const TYPING_PAUSE = 250;
 const TEXT_FIELDS = "input:not([type=radio], [type=checkbox], [type=range]), textarea, select";
 const IS_MAC = "mac" in document.documentElement.dataset;
@@ -10,10 +10,10 @@ const NAMES = { Escape: "Esc", Mod: IS_MAC ? "⌘" : "Ctrl" };
 const groups = new Map();
 let prefix = "";
 let prefixAt = -Infinity;
-/** Keys pressed in quick succession where there is a message box, and their text. */
-let keys = [];
-let typed = "";
-let typing = 0;
+/** On pages with a message box: keys pressed in quick succession, their text, and the timer that ends the succession. */
+let pressedKeys = [];
+let typedText = "";
+let typingTimer = 0;
 
 /**
  * Declare shortcuts under a heading of the help.
@@ -23,8 +23,8 @@ let typing = 0;
  *
  * @param {string} group  heading in the help
  * @param {{keys: string[], does: string, work: () => unknown, when?: () => unknown, steps?: boolean}[]} added
- *   `when` tells whether the shortcut is available on the page; `steps` marks one that is pressed many times in a row, and
- *   never waits for a text to follow.
+ *   `when` tells whether the shortcut is available on the page; `steps` marks one that is pressed many times in a row:
+ *   it runs at once, and begins no message.
  */
 export function declare(group, added) {
   groups.set(group, [...(groups.get(group) ?? []), ...added]);
@@ -63,7 +63,7 @@ document.addEventListener("keydown", (event) => {
   const key = shortcutOf(event);
   if (key === null) return;
   if (key.length === 1 && key !== " " && messageBox()) {
-    hearCharacter(event, key);
+    takeCharacter(event, key);
     return;
   }
   const sequence = performance.now() - prefixAt < PREFIX_WAIT ? `${prefix} ${key}` : key;
@@ -85,36 +85,36 @@ const isStep = (key) => matching(key).some(({ steps }) => steps);
 
 const messageBox = () => document.querySelector("textarea[data-takes-text]");
 
-/** A letter is a shortcut if no other character follows at once; else all of them are the begin of a message. */
-function hearCharacter(event, key) {
+/** Take a letter as a shortcut if a pause follows, else with the next ones as the beginning of a message. */
+function takeCharacter(event, key) {
   if (event.repeat && !isStep(key)) return;
-  clearTimeout(typing);
-  keys.push(key);
-  typed += event.key;
-  const sequence = keys.join(" ");
+  clearTimeout(typingTimer);
+  pressedKeys.push(key);
+  typedText += event.key;
+  const sequence = pressedKeys.join(" ");
   const isSequence = isPrefix(sequence);
-  typing = setTimeout(() => finishTyping(sequence), isSequence ? PREFIX_WAIT : TYPING_PAUSE);
-  if (keys.every(isStep)) run(key);
-  else if (keys.length === 1 && !/[a-z]/i.test(key) && run(key)) finishTyping("");
+  typingTimer = setTimeout(() => finishTyping(sequence), isSequence ? PREFIX_WAIT : TYPING_PAUSE);
+  if (pressedKeys.every(isStep)) run(key);
+  else if (pressedKeys.length === 1 && !/[a-z]/i.test(key) && run(key)) finishTyping("");
   else if (!isSequence && !matching(sequence).length) writeMessage();
   else return;
   event.preventDefault();
 }
 
 function finishTyping(sequence) {
-  clearTimeout(typing);
-  const isDone = keys.every(isStep);
-  keys = [];
-  typed = "";
+  clearTimeout(typingTimer);
+  const isDone = pressedKeys.every(isStep);
+  pressedKeys = [];
+  typedText = "";
   if (!isDone && !isWriting(document.activeElement)) run(sequence);
 }
 
-/** Continue what was typed in the message box. */
+/** Move the typed text to the message box, where typing continues. */
 function writeMessage() {
   const box = messageBox();
   box.dispatchEvent(new Event("wanted", { bubbles: true }));
   box.focus();
-  box.setRangeText(typed, box.value.length, box.value.length, "end");
+  box.setRangeText(typedText, box.value.length, box.value.length, "end");
   box.dispatchEvent(new Event("input", { bubbles: true }));
   finishTyping("");
 }
