@@ -180,7 +180,7 @@ def _keep_backslashes(state: StateCore) -> None:
 _ADDRESS = re.compile(r"://[^\s<>\[\]`\"]+")
 
 
-def _address(state: StateInline, silent: bool) -> bool:
+def _take_address(state: StateInline, silent: bool) -> bool:
     """Take an address in the text as text, from its colon on: its `*` and `_` are no markup."""
     if not state.src.startswith("://", state.pos) or not state.src.endswith(("http", "https"), 0, state.pos):
         return False
@@ -223,6 +223,6 @@ def _parser() -> MarkdownIt:
     parser.core.ruler.before("text_join", "backslashes", _keep_backslashes)
     parser.block.ruler.before("table", "count", _count_block, {"alt": _ALTERNATIVES})
     parser.inline.ruler.before("text", "count", _count_inline)
-    parser.inline.ruler.after("count", "address", _address)
+    parser.inline.ruler.after("count", "address", _take_address)
     parser.inline.ruler2.before("balance_pairs", "wide", _open_beside_wide_characters)
     return parser

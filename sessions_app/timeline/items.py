@@ -285,8 +285,12 @@ class TimelineItem:
     @property
     def left_out_parts(self) -> int:
         """Number of parts that the summary leaves out."""
-        left_out = self.summary["more"] or {}
-        return sum(left_out.get(key, 0) for key in ("code", *MAX_PARTS))
+        return sum(self._left_out(key) for key in ("code", *MAX_PARTS))
+
+    def _left_out(self, key: str) -> int:
+        """Return how many entries of a list the summary leaves out."""
+        count: int = (self.summary["more"] or {}).get(key, 0)
+        return count
 
     @property
     def shown_artifacts(self) -> dict[str, int]:
@@ -296,8 +300,7 @@ class TimelineItem:
     @property
     def more_artifacts(self) -> int:
         """Number of saved artifacts that do not fit into a row."""
-        left_out: int = (self.summary["more"] or {}).get("artifacts", 0)
-        return left_out + max(0, len(self.summary.get("artifacts", ())) - MAX_ARTIFACTS)
+        return self._left_out("artifacts") + max(0, len(self.summary.get("artifacts", ())) - MAX_ARTIFACTS)
 
     @property
     def is_chunk(self) -> bool:
@@ -332,7 +335,7 @@ class TimelineItem:
     @property
     def more_changes(self) -> int:
         """Number of known changes that do not fit into a row."""
-        written: int = len(self.summary.get("delta", [])) + (self.summary["more"] or {}).get("delta", 0)
+        written = len(self.summary.get("delta", [])) + self._left_out("delta")
         return max(len(self.changes), written) - len(self.shown_changes)
 
     @property
@@ -435,7 +438,7 @@ def build_items(
             before=previous,
             gap=_gap(event, previous),
             earlier_calls=[_earlier_call(call) for call in notes.pairs.answered_calls(event.seq)],
-            answered_in=sorted(_answered_behind(event, notes.pairs, events[-1].seq)),
+            answered_in=sorted(_later_answers(event, notes.pairs, events[-1].seq)),
             covers=notes.covers.get(event.seq),
             takes_back=notes.marks.taken_back_by(event.seq),
             person=event.decoded_summary["person"] or notes.senders.get(event.seq, ""),
@@ -453,8 +456,8 @@ def _earlier_call(call: PlacedCall) -> EarlierCall:
     return EarlierCall(call.event.seq, call.summary["name"], args)
 
 
-def _answered_behind(event: Event, pairs: PairedCalls, last_seq: int) -> set[int]:
-    """Return the seqs of the first answers to an event's calls that are behind `last_seq`."""
+def _later_answers(event: Event, pairs: PairedCalls, last_seq: int) -> set[int]:
+    """Return the seqs after `last_seq` of the first answers to an event's calls."""
     firsts = [answers[0].seq for answers in pairs.answering_events(event) if answers]
     return {seq for seq in firsts if seq > last_seq}
 

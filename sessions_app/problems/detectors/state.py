@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from sessions_app import scopes
 from sessions_app.models import Trace
+from sessions_app.presentation.name_lists import join_names
 from sessions_app.problems.evidence import Evidence, KeyWrite, TempKey
 from sessions_app.problems.failures import Cause, Failure, failures_of
 from sessions_app.problems.registry import Link, Problem, Severity, detector, quote
@@ -48,7 +49,7 @@ def altered_value(evidence: Evidence) -> Iterator[Problem]:
     agents = {event.seq: event.agent for event in evidence.events if event.is_cut_off}
     for seq in sorted({*cut_keys, *agents}):
         what = (
-            f"The value of {', '.join(map(quote, cut_keys[seq][:5]))}"
+            f"The value of {join_names([*map(quote, cut_keys[seq])])}"
             if cut_keys[seq]
             else "A value of the event"
         )
