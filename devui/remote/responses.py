@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sessions_app.events.timestamps import parse_timestamp
+from sessions_app.presentation.truncation import truncate
 from sessions_app.text_input import parse_json
 
 MAX_ERROR = 2_000
@@ -133,5 +134,4 @@ def error_text(body: bytes) -> str:
 
 
 def _shorten(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= MAX_ERROR else text[: MAX_ERROR - 1] + "…"
+    return truncate(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), MAX_ERROR)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from sessions_app.presentation import truncation
+
 T = TypeVar("T")
 
 
@@ -45,7 +47,7 @@ def truncate(value: Any, limit: int) -> str:
     """Return at most `limit` characters of a text; empty if the value is not text."""
     if not isinstance(value, str):
         return ""
-    return value if len(value) <= limit else value[: limit - 1] + "…"
+    return truncation.truncate(value, limit)
 
 
 def callable_name(value: Any) -> str:

@@ -18,6 +18,7 @@ from typing_extensions import override
 
 from devui.runtime._adk import StreamingMode
 from devui.runtime.config import RuntimeOptions
+from sessions_app.presentation.truncation import truncate
 
 MAX_DEPTH = 4
 """Levels of nested objects in the schema; RunConfig has no more today."""
@@ -128,5 +129,4 @@ def _field_docstrings(owner: type) -> dict[str, str]:
 def _shorten(text: Any, longest: int = MAX_DESCRIPTION) -> Any:
     if not isinstance(text, str):
         return text
-    words = " ".join(text.split())
-    return words if len(words) <= longest else words[: longest - 1] + "…"
+    return truncate(" ".join(text.split()), longest)

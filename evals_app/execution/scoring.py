@@ -31,6 +31,7 @@ from evals_app.models import EvalAttempt, MetricResult
 from evals_app.runs.writes.outcomes import Failure, Score
 from sessions_app.events.call_pairing import name_occurrences
 from sessions_app.presentation.name_lists import join_names
+from sessions_app.presentation.truncation import truncate
 
 WHOLE_CONVERSATION = frozenset({"rubric_based_multi_turn_trajectory_quality_v1"})
 """Metrics that judge only the last turn and leave earlier turns without a verdict on purpose."""
@@ -193,7 +194,7 @@ async def _run_own_metric(
 def _own_score(position: int, metric: EvalMetric, turn: int | None, outcome: MetricOutcome) -> Score:
     passed = outcome.score >= (metric.threshold or 0.0)
     status = MetricResult.Status.PASSED if passed else MetricResult.Status.FAILED
-    reason, details = _cut_reason(outcome.reason), dict(outcome.details)
+    reason, details = truncate(outcome.reason, REASON_LENGTH), dict(outcome.details)
     return Score(position, metric.metric_name, turn, outcome.score, metric.threshold, status, reason, details)
 
 
@@ -254,7 +255,7 @@ def _convert_result(
     texts = _rubric_texts(metric, actual)
     turns = result.per_invocation_results
     aligned = len(turns) == len(actual)
-    notes = _cut_reason(" ".join(dict.fromkeys(warnings)))
+    notes = truncate(" ".join(dict.fromkeys(warnings)), REASON_LENGTH)
     status, reason = _overall_verdict(metric, result, case, actual, notes, log)
     if turns and not aligned and not reason:
         reason = (
@@ -297,7 +298,7 @@ def _overall_verdict(
         return status, why if actual else NO_TURNS
     if unjudged:
         numbers = ", ".join(str(turn + 1) for turn in unjudged)
-        reason = f"Turn {numbers} could not be judged. {why}"[:REASON_LENGTH]
+        reason = truncate(f"Turn {numbers} could not be judged. {why}", REASON_LENGTH)
         judged = [turn for turn in result.per_invocation_results if not _is_omitted(metric, turn)]
         return _final_status(metric, status, judged), reason
     return status, _explain_score(metric, case, actual)
@@ -430,7 +431,9 @@ def _turn_score(
 
 def _not_evaluated(position: int, metric: EvalMetric, reason: str) -> Score:
     status = MetricResult.Status.NOT_EVALUATED
-    return Score(position, metric.metric_name, None, None, metric.threshold, status, _cut_reason(reason))
+    return Score(
+        position, metric.metric_name, None, None, metric.threshold, status, truncate(reason, REASON_LENGTH)
+    )
 
 
 _NOTHING_EXPECTED = "The case has no expected conversation to compare with."
@@ -477,7 +480,3 @@ def _details(
     for part in filter(None, measured):
         details.update(part.model_dump(exclude_none=True))
     return details
-
-
-def _cut_reason(reason: str) -> str:
-    return reason if len(reason) <= REASON_LENGTH else f"{reason[: REASON_LENGTH - 1]}…"

@@ -22,6 +22,7 @@ from sessions_app.adk.partial_answers import StreamedAnswers
 from sessions_app.events.attribution import Writer, join_alternatives
 from sessions_app.events.call_pairing import CallPairing
 from sessions_app.presentation.name_lists import join_names
+from sessions_app.presentation.truncation import truncate
 from sessions_app.store.bounded_dict import BoundedDict
 
 EXPLICIT = Writer("delta", inferred=False)
@@ -145,8 +146,7 @@ def _keeps(kept: Any, value: Any) -> bool:
 
 
 def _shown(key: str, value: Any) -> str:
-    text = scopes.canonicalize(value, key).public
-    return text if len(text) <= VALUE_SHOWN else text[: VALUE_SHOWN - 1] + "…"
+    return truncate(scopes.canonicalize(value, key).public, VALUE_SHOWN)
 
 
 def writer_of_callbacks(names: Sequence[str]) -> Writer:

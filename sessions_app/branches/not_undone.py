@@ -20,6 +20,7 @@ from sessions_app.models import (
     StateChange,
     UserState,
 )
+from sessions_app.presentation.truncation import truncate
 from sessions_app.state import history
 
 MAX_LISTED = 50
@@ -30,11 +31,6 @@ PREVIEW_LENGTH = 200
 
 WITHOUT_EFFECT = ("adk_request_", "transfer_to_agent", "set_model_response", "exit_loop")
 """Name prefixes of calls that ADK makes itself or that only control agents."""
-
-
-def truncate(text: str) -> str:
-    """Return a text truncated for a plan."""
-    return text if len(text) <= PREVIEW_LENGTH else text[: PREVIEW_LENGTH - 1] + "…"
 
 
 def shared_since(session: AgentSession, first: Event) -> CountedList[SharedKey]:
@@ -112,4 +108,4 @@ def _entry_text(content: str) -> str:
     text = " ".join(
         part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)
     )
-    return truncate(text)
+    return truncate(text, PREVIEW_LENGTH)

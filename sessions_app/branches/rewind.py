@@ -42,6 +42,7 @@ from sessions_app.models import (
     Scope,
     StateChange,
 )
+from sessions_app.presentation.truncation import truncate
 from sessions_app.realms import refuse_read_only
 from sessions_app.runs.lifecycle import finish_rewound, require_idle
 from sessions_app.sessions import storage_location, writes
@@ -157,7 +158,7 @@ def _first_message(since: QuerySet[Event]) -> str:
     """Return the truncated text of the first user message in the rewound events."""
     summary = since.filter(IS_USER_MESSAGE).order_by("seq").values_list("summary", flat=True).first()
     text = json.loads(summary).get("text", "") if summary else ""
-    return not_undone.truncate(text)
+    return truncate(text, not_undone.PREVIEW_LENGTH)
 
 
 def _session_keys(session: AgentSession, position: int) -> dict[str, StateChange]:

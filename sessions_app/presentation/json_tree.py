@@ -19,6 +19,7 @@ from sessions_app import scopes
 from sessions_app.errors import NotFound
 from sessions_app.presentation import visible_text
 from sessions_app.presentation.json_pointer import escape, unescape
+from sessions_app.presentation.truncation import truncate
 
 BUDGET = 400
 """Most values in one response."""
@@ -273,8 +274,7 @@ def _preview(branch: Any) -> SafeString:
             f"{visible_text.escape_name(name)}: {_preview_value(value)}"
             for name, value in islice(branch.items(), PREVIEW_ENTRIES)
         ]
-    text = ", ".join(entries)
-    preview_text = text if len(text) <= PREVIEW_LIMIT else text[: PREVIEW_LIMIT - 1] + "…"
+    preview_text = truncate(", ".join(entries), PREVIEW_LIMIT)
     return format_html(
         '<span class="json-size">{}</span> <bdi>{}</bdi>',
         size.format(f"{len(branch):,}"),

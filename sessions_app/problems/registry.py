@@ -11,6 +11,7 @@ from functools import cache
 from itertools import islice
 
 from sessions_app.plugins import FAILURES, PROBLEMS, import_modules, load_plugins, objects_in, require_texts
+from sessions_app.presentation.truncation import truncate
 from sessions_app.problems.evidence import Evidence
 from sessions_app.scopes import clean_error
 
@@ -173,5 +174,4 @@ def _require_problem(item: object) -> Problem:
 
 def quote(text: str, limit: int = 200) -> str:
     """Return a text of an agent, model or tool for use in a sentence: one short line without credentials."""
-    line = " ".join(clean_error(text[: limit * 4]).split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    return truncate(" ".join(clean_error(text[: limit * 4]).split()), limit)

@@ -13,6 +13,7 @@ from django.db.models.functions import RowNumber, Substr
 from sessions_app import scopes
 from sessions_app.events.attribution import Writer
 from sessions_app.models import AgentSession, ChangeCause, Event, Scope, StateChange, TempWrite
+from sessions_app.presentation import truncation
 from sessions_app.sessions.lineage import ancestors
 from sessions_app.state import history
 
@@ -199,9 +200,7 @@ def writer_of_change(row: StateChange) -> Writer:
 
 def truncate(text: str | None, length: int) -> str | None:
     """Return a text truncated to `length` characters, with an ellipsis; 0 means no limit."""
-    if text is None or not length or len(text) <= length:
-        return text
-    return text[: length - 1] + "…"
+    return truncation.truncate(text, length) if text and length else text
 
 
 def scope_prefix(scope: Scope | str) -> str:

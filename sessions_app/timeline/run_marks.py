@@ -11,6 +11,7 @@ from django.db.models import Case, F, Q, TextField, Value, When
 from django.db.models.functions import Coalesce
 
 from sessions_app.models import AgentSession, Event, Run
+from sessions_app.presentation.truncation import truncate
 from sessions_app.runs import job_queue
 
 RUNS_SCANNED = 20
@@ -187,6 +188,6 @@ def request_text(text: str) -> str:
         part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)
     )
     if text_parts:
-        return text_parts if len(text_parts) <= TEXT_LIMIT else text_parts[: TEXT_LIMIT - 1] + "…"
+        return truncate(text_parts, TEXT_LIMIT)
     answers = [part for part in parts if isinstance(part, dict) and "functionResponse" in part]
     return "an answer" if answers else "files" if parts else "no message"

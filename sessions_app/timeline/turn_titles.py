@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from sessions_app.events.conditions import IS_USER_MESSAGE, is_user_message
 from sessions_app.models import AgentSession, Event
+from sessions_app.presentation.truncation import truncate
 from sessions_app.timeline.groups import InvocationGroup
 from sessions_app.timeline.items import TimelineItem
 
@@ -39,9 +40,7 @@ def _first_seq(group: InvocationGroup) -> int:
 def _first_words(event: Event) -> str:
     summary = event.decoded_summary
     words = " ".join(str(summary["text"] or summary["heard"] or "").split())
-    if len(words) > TITLE_LENGTH:
-        words = f"{words[: TITLE_LENGTH - 1]}…"
-    return words or ("files" if summary["media"] else "no text")
+    return truncate(words, TITLE_LENGTH) or ("files" if summary["media"] else "no text")
 
 
 def _other_title(group: InvocationGroup) -> str:
