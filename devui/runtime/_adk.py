@@ -104,17 +104,10 @@ class OneAppLoader(NestedAgentLoader):
             error, trace = self._failure
             raise error.with_traceback(trace)
         try:
-            return self._load_named(agent_name)
+            with explain_unloadable_name(Path(self.agents_dir), agent_name):
+                return super().load_agent(agent_name)
         except BaseException as error:
             self._failure = error, error.__traceback__
-            raise
-
-    def _load_named(self, agent_name: str) -> BaseAgent | App:
-        try:
-            return super().load_agent(agent_name)
-        except ValueError:  # by the loader itself: those of the agent's code are `AgentLoadError`
-            if reason := explain_unloadable_name(Path(self.agents_dir), agent_name):
-                raise ValueError(reason) from None
             raise
 
 

@@ -229,12 +229,9 @@ def load_agent(agents_dir: Path, app_name: str) -> tuple[Agent, App | None]:
     from google.adk.cli.utils._nested_agent_loader import NestedAgentLoader
 
     loader = NestedAgentLoader(str(agents_dir))
-    try:
-        return split_app(loader.load_agent(app_name), app_name)
-    except ValueError:
-        if reason := explain_unloadable_name(Path(loader.agents_dir), app_name):
-            raise ValueError(reason) from None
-        raise
+    with explain_unloadable_name(Path(loader.agents_dir), app_name):
+        loaded = loader.load_agent(app_name)
+    return split_app(loaded, app_name)
 
 
 def split_app(loaded: Agent | App, name: str) -> tuple[Agent, App | None]:

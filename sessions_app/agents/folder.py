@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import lru_cache
@@ -206,13 +207,27 @@ def _is_package_with_agent(folder: Path) -> bool:
     return bool(AGENT_IN_PACKAGE.search(code)) or (folder / "agent" / "__init__.py").is_file()
 
 
-def explain_unloadable_name(root: Path, app_name: str) -> str:
-    """Return why ADK's loader cannot have imported an agent because of its name; empty: the name is no reason.
+@contextmanager
+def explain_unloadable_name(root: Path, app_name: str) -> Iterator[None]:
+    """Let ADK's loader, called in the block, name the reason if it cannot load an agent because of its name.
 
     Args:
         root: the folder from which agents are imported.
-        app_name: the app that was not loaded in this process.
+        app_name: the app that the block loads.
+
+    Raises:
+        ValueError: the loader raised it.
     """
+    try:
+        yield
+    except ValueError:  # by the loader itself: those of the agent's code are `AgentLoadError`
+        if reason := _unloadable_reason(root, app_name):
+            raise ValueError(reason) from None
+        raise
+
+
+def _unloadable_reason(root: Path, app_name: str) -> str:
+    """Return why an agent cannot be imported under its name; empty: the name is no reason."""
     first = app_name.partition(".")[0]
     if not root.joinpath(*app_name.split(".")).exists():
         return (
