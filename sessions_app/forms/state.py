@@ -10,7 +10,7 @@ from sessions_app import scopes
 from sessions_app.forms.query import QueryForm
 from sessions_app.ids import ID_BYTES
 from sessions_app.models import Scope
-from sessions_app.presentation.schema_form import parse_json
+from sessions_app.presentation.schema_form import parse_json_input
 
 
 class StateQuery(QueryForm):
@@ -92,7 +92,7 @@ class KeyEditForm(forms.Form):
     def _value(self, kind: str | None, text: str) -> Any:
         if kind != "json":
             return text.replace("\r\n", "\n")
-        value, error = parse_json(text)
+        value, error = parse_json_input(text)
         if error:
             self.add_error("value", f"{error} For plain text choose Text.")
         return value
@@ -112,7 +112,7 @@ def state_object(text: str) -> dict[str, Any]:
     """
     if not text.strip():
         return {}
-    state, error = parse_json(text)
+    state, error = parse_json_input(text)
     if error:
         raise forms.ValidationError(f"{error} The state is a JSON object.")
     if not isinstance(state, dict):

@@ -145,7 +145,7 @@ def read_value(fields: Sequence[FormField]) -> tuple[Any, list[FormField]]:
     return values, checked
 
 
-def parse_json(text: str) -> tuple[Any, str]:
+def parse_json_input(text: str) -> tuple[Any, str]:
     """Return the value of a JSON text and an error, which is empty if every JSON parser can read the text."""
     try:
         value = text_input.parse_json(text)
@@ -216,7 +216,7 @@ def _parse_text(kind: ControlKind, text: str, choices: Choices = ()) -> Any:
             return int(text)
         except ValueError:
             raise ValueError("This is no whole number.") from None
-    value, error = parse_json(text)
+    value, error = parse_json_input(text)
     if kind == "number" and (error or isinstance(value, bool) or not isinstance(value, int | float)):
         raise ValueError("This is no number.")
     if error or (kind == "group" and not isinstance(value, dict)):

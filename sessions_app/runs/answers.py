@@ -84,7 +84,7 @@ def _is_json(text: str) -> bool:
 
 
 def _load_json(name: str, text: str) -> Any:
-    value, error = schema_form.parse_json(text)
+    value, error = schema_form.parse_json_input(text)
     if error:
         raise InvalidAnswer({name: error}, f"The answer is not valid JSON. {error}")
     return value

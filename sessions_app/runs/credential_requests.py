@@ -180,7 +180,7 @@ def _require(inputs: Mapping[str, str], name: str, words: str) -> str:
 
 
 def _json_object(text: str) -> dict[str, Any]:
-    value, error = schema_form.parse_json(text)
+    value, error = schema_form.parse_json_input(text)
     if error:
         raise InvalidAnswer.at(
             "credential", f"The credential is not valid JSON. {error}", hint="Correct it and send it again."

@@ -170,7 +170,7 @@ def _unix_lines(text: str) -> str:
 def _json_object(text: str) -> tuple[dict[str, Any] | None, str]:
     if not text.strip():
         return None, ""
-    value, error = schema_form.parse_json(text)
+    value, error = schema_form.parse_json_input(text)
     if error:
         return None, error
     if not isinstance(value, dict):
