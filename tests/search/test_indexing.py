@@ -9,6 +9,7 @@ import pytest
 from django.apps import apps
 from django.core.management import call_command
 from django.db import connection
+from django.test import TransactionTestCase
 from pytest_django import DjangoAssertNumQueries
 
 from sessions_app.events import build_record
@@ -16,6 +17,7 @@ from sessions_app.models import (
     AgentSession,
     Event,
     EventWords,
+    MemoryEntry,
     NestedEvent,
     NestedRun,
     SessionTrait,
@@ -28,7 +30,7 @@ from sessions_app.search.event_index import find_sessions as sessions_with
 from sessions_app.search.execution import session_queries
 from sessions_app.search.query.parsing import parse
 from sessions_app.sessions import purge, writes
-from sessions_app.store import json_sql, tokens
+from sessions_app.store import full_text, json_sql, tokens
 from sessions_app.traces.nested_records import TopCall, save_nested
 from tests.timeline.story import START, Story
 
@@ -137,6 +139,18 @@ def test_purged_sessions_and_realms_are_in_no_index():
     purge.purge(purge.PurgeFilter(older_than_s=1.0))
     assert indexed_sessions("sunny") == set()
     assert not StateValue.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_store_of_a_test_is_emptied_with_its_indexes():
+    story = Story()
+    story.says("sunny")
+    indexing.index_all()
+    full_text.index_rows(MemoryEntry, [full_text.IndexEntry(1, "ann", "sunny")])
+    TransactionTestCase()._fixture_teardown()
+    assert words_kept() == 0
+    if connection.vendor == "sqlite":
+        assert not connection.cursor().execute("SELECT rowid FROM memory_words").fetchall()
 
 
 def test_credentials_enter_no_index():
