@@ -89,7 +89,8 @@ def test_the_permutation_test_counts_every_choice_of_signs(before, after):
     assert sign_flip([third / 3 for third in thirds]) == pytest.approx(expected)
 
 
-SCORES = st.floats(-1, 1, allow_nan=False, allow_subnormal=False)
+SCORES = st.integers(-(2**20), 2**20).map(lambda number: number / 2**20)
+"""Numbers whose sums are exact: of others, scipy and we see ties differently."""
 
 
 @given(st.lists(SCORES, min_size=2, max_size=MAX_EXACT_SIGNS))
