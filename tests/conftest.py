@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = [
     "tests.browser",
@@ -31,8 +32,16 @@ FIRST = (TEAMS, "tests/test_with_")
 ALL_SOAK = re.compile(r"^pytestmark = .*\bmark\.soak\b", re.MULTILINE)
 """Line of a module of which every test takes long."""
 
-settings.register_profile("steady", deadline=None, derandomize=True, database=None)
-settings.load_profile("steady")  # every run tries the same examples
+SEED = os.environ.get("DEVUI_TEST_SEED", "")
+"""Modules come in an order of this seed; without one, as in `make test`, in that of their names."""
+
+settings.register_profile(
+    "steady", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "soak", settings.get_profile("steady"), derandomize=False, max_examples=500, print_blob=True
+)
+settings.load_profile("steady")  # the same examples in every run but `make soak`
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -44,6 +53,11 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("DEVUI_AGENTS_DIR", None)
     gc.disable()
     sys.modules["scipy.stats"] = None
+
+
+def pytest_report_header() -> str | None:
+    """Say how to repeat the order of a run."""
+    return f"order of modules: DEVUI_TEST_SEED={SEED}" if SEED else None
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -64,11 +78,19 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.enable()
 
 
+def module_order(seed: str) -> Callable[[str], float]:
+    """Return the sort key of tests' names by which their modules come in an order of a seed."""
+    return lambda name: random.Random(seed + name.partition("::")[0]).random()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what touches the store; skip what takes long, and say so: `make soak` runs it.
 
-    `FIRST` comes first.
+    `FIRST` comes first. With a seed, the modules come in its order, each with its tests in theirs.
     """
+    if SEED:
+        key = module_order(SEED)
+        items.sort(key=lambda item: key(item.nodeid))
     items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
     for item in items:
         if "django_db_setup" in getattr(item, "fixturenames", ()) or item.get_closest_marker("django_db"):

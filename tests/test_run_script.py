@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import module_order
+
 SCRIPT = Path(__file__).parent / "run"
 
 INTERPRETER = """#!/bin/sh
@@ -42,9 +44,18 @@ def test_failed_tests_fail_the_run(tmp_path: Path, status: int, exit_code: int, 
     assert (ended, len(runs)) == (exit_code, parts)
 
 
-def test_soak_runs_what_make_test_leaves_out(tmp_path: Path):
+def test_soak_runs_what_make_test_leaves_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DEVUI_TEST_SEED", "7")
     _, [on_sqlite] = run_script(tmp_path, 0)
     _, [soak, on_postgres] = run_script(tmp_path, 0, "soak")
     assert on_sqlite.endswith("-m not soak")
-    assert soak.endswith("-m soak")
+    assert soak.endswith("-m soak or hypothesis --hypothesis-profile=soak --hypothesis-seed=7")
     assert "-m store and not browser and not soak tests/sessions " in on_postgres
+
+
+def test_modules_come_in_the_order_of_a_seed_with_their_tests():
+    names = ["a.py::first", "b.py::first", "a.py::second", "c.py::first", "a.py::third"]
+    orders = {tuple(sorted(names, key=module_order(str(seed)))) for seed in range(50)}
+    assert len(orders) == 6
+    assert all([name for name in order if name in names[::2]] == names[::2] for order in orders)
+    assert all(abs(order.index("a.py::third") - order.index("a.py::first")) == 2 for order in orders)

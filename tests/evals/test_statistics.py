@@ -94,7 +94,7 @@ SCORES = st.integers(-(2**20), 2**20).map(lambda number: number / 2**20)
 
 
 @given(st.lists(SCORES, min_size=2, max_size=MAX_EXACT_SIGNS))
-@settings(max_examples=20)
+@settings(max_examples=settings.default.max_examples // 5)
 def test_permutation_test_of_scores_equals_that_of_scipy(differences):
     assume(all(differences))
     expected = scipy.stats.permutation_test(

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.errors import NotFound
@@ -19,7 +19,6 @@ def tree(value: Any, **options: Any) -> Element:
     return parse(json_tree.render(value, **options))
 
 
-@settings(deadline=None)
 @given(JSON_VALUES)
 def test_any_json_is_well_formed_html(value: Any):
     assert tree(value).one("div", css="json")
@@ -63,7 +62,6 @@ def test_with_an_address_closed_branches_and_long_texts_are_fetched():
     assert "x" * 500 not in shown.text
 
 
-@settings(deadline=None)
 @given(JSON_VALUES, st.text(min_size=1))
 def test_pointer_resolves_to_its_value(value: Any, name: str):
     pointer = "/" + name.replace("~", "~0").replace("/", "~1")

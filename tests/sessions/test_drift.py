@@ -214,7 +214,10 @@ steps = st.tuples(st.sampled_from([0, 1]), deltas, st.sets(st.sampled_from(NAMES
 _programs = iter(range(10**9))
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings.default.max_examples // 8,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(seeds=deltas, program=st.lists(steps, max_size=10))
 def test_ledger_agrees_with_folded_events(db, seeds, program):
     """Random programs of two sessions of a user: appends, edits and removals, against the plain fold as the oracle."""

@@ -108,7 +108,10 @@ programs = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings.default.max_examples // 7,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(program=programs, seeds=st.dictionaries(st.sampled_from(NAMES), st.integers(0, 2)))
 def test_the_difference_is_that_of_the_two_states(db, program, seeds):
     """Whatever two sessions of a user write, a difference says what the states at its ends say."""
