@@ -68,7 +68,7 @@ test-newest: $(VENV)/.dev ## run the same tests with the newest releases, on the
 	sh tests/run_versions $(BIN)/uv highest
 
 .PHONY: soak
-soak: $(VENV)/.dev ## run the tests that take long (kills, limits, every page in a browser, new examples), then those of the store on PostgreSQL
+soak: $(VENV)/.dev ## run the tests that take long (kills, limits, every page in a browser), then those of the store on PostgreSQL
 	sh tests/run $(BIN)/python soak
 
 ADK_JS := .adk-js

@@ -41,7 +41,7 @@ settings.register_profile(
 settings.register_profile(
     "soak", settings.get_profile("steady"), derandomize=False, max_examples=500, print_blob=True
 )
-settings.load_profile("steady")  # the same examples in every run but `make soak`
+settings.load_profile("steady")  # the same examples in every run without a seed
 
 
 def pytest_configure(config: pytest.Config) -> None:
