@@ -33,6 +33,7 @@ MODULES = """
     google.adk.cli.dev_server google.adk.cli.utils._nested_agent_loader google.adk.evaluation.custom_metric_evaluator
     google.adk.auth.credential_service.in_memory_credential_service google.adk.cli.service_registry
     google.adk.cli.utils.agent_loader google.adk.cli.utils.service_factory google.adk.runners google.adk.tools
+    google.adk.evaluation.final_response_match_v2 google.adk.evaluation.rubric_based_evaluator
     google.adk.evaluation.local_eval_set_results_manager google.adk.evaluation.local_eval_sets_manager
     google.adk.environment google.adk.flows.llm_flows.contents google.adk.flows.llm_flows.core._model_call
     google.adk.flows.llm_flows.identity google.adk.tools.environment google.adk.tools.skill_toolset
@@ -44,7 +45,7 @@ MODULES = """
     whitenoise.middleware whitenoise.responders
     django.db.backends.postgresql.base django.db.backends.sqlite3.base django.db.migrations.executor
     django.db.models django.forms django.middleware.csrf django.shortcuts django.template.defaulttags
-    django.urls django.views.debug django_htmx.middleware
+    django.urls django.views.debug django_htmx.middleware psycopg_pool
 """
 """Modules of others that DevUI's processes import and that ask for no settings.
 

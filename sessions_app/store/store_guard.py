@@ -53,7 +53,8 @@ def guard_store(*, checks_schema: bool = True) -> None:
         _next_schema_check_at = time.monotonic() + CHECK_S
     connection_created.connect(_install_check, dispatch_uid="devui store guard")
     for opened in connections.all(initialized_only=True):
-        opened.close()  # it reconnects with the checks
+        if not opened.in_atomic_block:
+            opened.close()  # it reconnects with the checks
 
 
 def require_same_schema() -> None:

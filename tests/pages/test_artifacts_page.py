@@ -190,7 +190,7 @@ def test_artifacts_of_deleted_session_are_hidden(get: Get, client: Client):
         ("data", "text/csv", b"a,b\n1,2\n", "table"),
         ("plot", "image/png", PNG, "img"),
         ("evil.svg", "image/svg+xml", EVIL_SVG, "img"),
-        ("song", "audio/mpeg", b"ID3....", "audio"),
+        ("song", "audio/mpeg", b"ID3\x04....", "audio"),
         ("film", "video/mp4", b"\x00\x00\x00 ftypisom", "video"),
     ],
 )
