@@ -11,6 +11,7 @@ from google.adk.events.event import Event
 from pydantic import BaseModel, ValidationError
 
 from sessions_app import events, scopes
+from sessions_app.adk.event_reader import read_event
 from sessions_app.events import EventRecord
 from sessions_app.events.attribution import Writer
 from sessions_app.transfer.readers.normalization import UNKNOWN
@@ -71,7 +72,7 @@ def value_of(value: str, private: str | None) -> Any:
 
 def _parse(text: str) -> Event:
     try:
-        return Event.model_validate_json(text)
+        return read_event(text)
     except ValidationError:  # also where only pydantic's parser of JSON refuses: it stops at 200 levels
         return _set_misfits_aside(json.loads(text))
 

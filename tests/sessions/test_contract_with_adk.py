@@ -11,10 +11,11 @@ from google.adk.events._internal_metadata import public_event
 from google.adk.events.event import Event
 from google.adk.sessions.session import Session
 from google.genai import types
+from google.genai._common import BaseModel
 from hypothesis import given
 
 from sessions_app import events as wire
-from sessions_app.adk import _adk, event_mapping
+from sessions_app.adk import _adk, event_mapping, event_reader
 from sessions_app.models import Event as EventRow
 from sessions_app.models import SessionState, StateChange
 from sessions_app.redaction import redact
@@ -58,6 +59,25 @@ def test_the_mark_of_a_foreign_store_is_no_revision():
     session = Session(app_name="a", user_id="u", id="s")
     session._storage_update_marker = "2026-01-01T00:00:00.000000"
     assert _adk.stored_revision(session) is None
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        BaseModel._check_field_type_mismatches.__func__,
+        Event._accept_convenience_kwargs.__func__,
+        types.Part.__init__,
+    ],
+    ids=lambda function: function.__qualname__,
+)
+def test_function_that_reading_events_leaves_out_is_the_known_one(function):
+    assert event_reader._is_known(function)
+
+
+def test_events_are_read_without_these_functions(monkeypatch):
+    text, expected = json.dumps(event_mapping.to_wire(full_event())), full_event()
+    monkeypatch.setattr(Event, "model_validate_json", None)
+    assert event_reader.read_event(text).content == expected.content
 
 
 CREDENTIAL = {
