@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from django.db import Error, connections
 
+from sessions_app.errors import StoreFault
 from sessions_app.runs import lifecycle, processes
 
 EXIT_GRACE_S = 3.0
@@ -41,7 +42,7 @@ class Heartbeat(threading.Thread):
                     kill_process_group()
                 for run_id in lifecycle.cancel_requests(self._runtime_id):
                     self._on_cancel(run_id)
-            except Error as error:  # includes psycopg's InterfaceError, which is not a DatabaseError
+            except (Error, StoreFault) as error:  # Error includes psycopg's InterfaceError
                 log.warning("The store did not accept a heartbeat; retrying: %s", error)
                 connections.close_all()
         connections.close_all()
