@@ -30,7 +30,7 @@ function add(more) {
   const newFiles = [...files, ...more.filter((file) => file.size)];
   const most = { files: Number(form.dataset.mostFiles), bytes: Number(form.dataset.mostBytes) };
   const empty = more.find((file) => !file.size);
-  if (empty) showError(`${empty.name} is empty and was left out.`, "A folder cannot be sent; choose the files in it.");
+  if (empty) showError(`${empty.name} is empty and was left out.`, "If it is a folder, choose the files in it.");
   if (newFiles.length > most.files) showError(`${newFiles.length} files are too many for one message.`, `${most.files} is the most.`);
   else if (sizeOf(newFiles) > most.bytes) showError(`The files have ${formatBytes(sizeOf(newFiles))} together.`, `${formatBytes(most.bytes)} is the most for one message.`);
   else return set(newFiles);
