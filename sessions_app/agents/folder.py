@@ -130,19 +130,22 @@ class AgentsFolder:
         """Return the state in an agent's initial state file; empty without a file.
 
         Raises:
-            UnusableInitialState: it holds no JSON object.
+            UnusableInitialState: it cannot be read, or holds no JSON object.
         """
         try:
             file = self.folder_of(app_name) / INITIAL_STATE_FILE
-            changed_at, content = file.stat().st_mtime, file.read_bytes()
+            changed_at = file.stat().st_mtime
         except (DevUIError, OSError):
             return {}
         try:
-            state = text_input.parse_json(content)
+            state = text_input.parse_json(file.read_bytes())
+        except OSError as error:
+            raise UnusableInitialState(f"it cannot be read: {error.strerror}", changed_at) from error
         except (ValueError, RecursionError) as error:
             raise UnusableInitialState(f"it is no JSON: {error}", changed_at) from error
         if not isinstance(state, dict):
-            raise UnusableInitialState(f"it holds a {type(state).__name__}, not an object", changed_at)
+            kind = "null" if state is None else f"a {type(state).__name__}"
+            raise UnusableInitialState(f"it holds {kind}, not an object", changed_at)
         return state
 
     def _shared_code(self) -> Iterator[Path]:

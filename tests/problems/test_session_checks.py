@@ -512,10 +512,11 @@ def seed_file(tmp_path: Path, settings) -> Path:
     [
         (b'{"city": "Rome",}', "line 1 column 17"),
         (b"[1]", "holds a list, not an object"),
+        (b"null", "holds null, not an object"),
         (b'{"city": "K\xf6ln"}', "'utf-8' codec can't decode byte 0xf6"),
         (b"[" * 100_000, "recursion"),
     ],
-    ids=["comma", "list", "latin-1", "too deep"],
+    ids=["comma", "list", "null", "latin-1", "too deep"],
 )
 def test_initial_state_file_that_cannot_be_used_is_a_problem(story, seed_file, content, reason):
     seed_file.write_bytes(content)
@@ -525,6 +526,15 @@ def test_initial_state_file_that_cannot_be_used_is_a_problem(story, seed_file, c
     [problem] = SessionProblem.objects.filter(session=story.pk)
     assert (problem.code, problem.seq) == ("unusable-initial-state", 0)
     assert reason in problem.text
+
+
+def test_initial_state_file_that_cannot_be_read_is_a_problem(story, seed_file):
+    seed_file.mkdir()
+    os.utime(seed_file, (START - 1, START - 1))
+    story.says("hello")
+    index()
+    [problem] = SessionProblem.objects.filter(session=story.pk)
+    assert "it cannot be read: Is a directory" in problem.text
 
 
 def test_initial_state_file_that_became_invalid_later_is_no_problem_of_the_session(story, seed_file):
