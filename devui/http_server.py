@@ -22,7 +22,7 @@ class HTTPServer(uvicorn.Server):
 
     @property
     def should_exit(self) -> bool:
-        """Whether the server ends. May be set in any thread and by signal handlers."""
+        """Tell whether the server is to end. Any thread and signal handler may set it."""
         return self._should_exit
 
     @should_exit.setter

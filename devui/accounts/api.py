@@ -77,7 +77,7 @@ async def create_token(request: HttpRequest, body: TokenIn) -> Status[NewTokenOu
     if role > max_role:
         raise BadInput(f"A token cannot have the role {body.role}.", hint=f"Your role is {max_role.label}.")
     text, row = await units_of_work.write(
-        personal_tokens.create_token, user, body.name, role, body.days, guard.token_pk_of(request)
+        personal_tokens.create_token, user, body.name, role, body.days, guard.read_token_pk(request)
     )
     return Status(201, NewTokenOut(token=text, **_fields(row)))
 

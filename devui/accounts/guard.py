@@ -257,7 +257,7 @@ def highest_role(request: HttpRequest) -> Role:
     return max(person.role_in(app) for app in ("", *person.roles)) if person else Role.READER
 
 
-def token_pk_of(request: HttpRequest) -> int | None:
+def read_token_pk(request: HttpRequest) -> int | None:
     """Return the key of the user's token with which a request came; None if it has none."""
     person = person_of(request)
     return person.token_pk if person else None

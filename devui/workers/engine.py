@@ -68,7 +68,7 @@ log = logging.getLogger(__name__)
 
 
 class Undelivered(Exception):
-    """What a job delivers did not begin, or did not end, for a reason outside of it. It is delivered again."""
+    """The run of a job did not begin, or did not end, for a reason outside of the run. The job is tried again."""
 
 
 class Engine:

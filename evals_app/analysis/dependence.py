@@ -195,7 +195,7 @@ def predict_run(deviations: Sequence[float], rate: float, outcomes: int) -> Usua
     odds = [_log_odds(rate + deviation, outcomes) for deviation in deviations]
     center = fmean(odds)
     half = student_quantile(len(odds) - 1) * stdev(odds) * math.sqrt(1 + 1 / len(odds))
-    low, high = (_rate_of(limit, outcomes) - rate for limit in (center - half, center + half))
+    low, high = (_convert_to_rate(limit, outcomes) - rate for limit in (center - half, center + half))
     return UsualRange(low, high)
 
 
@@ -205,7 +205,7 @@ def _log_odds(rate: float, outcomes: int) -> float:
     return math.log((passed + 0.5) / (outcomes - passed + 0.5))
 
 
-def _rate_of(log_odds: float, outcomes: int) -> float:
+def _convert_to_rate(log_odds: float, outcomes: int) -> float:
     """Return the rate that has these log odds: the inverse of `_log_odds`."""
     share = 1 / (1 + math.exp(-log_odds))
     return (share * (outcomes + 1) - 0.5) / outcomes

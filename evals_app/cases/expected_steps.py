@@ -96,7 +96,7 @@ def _update_events(
     old_calls = [call for call in calls if call.origin is not None and call.origin < len(old)]
     places = sorted({call.origin for call in old_calls if call.origin is not None})
     removed_parts = [slot for place, slot in enumerate(slots) if place not in places]
-    removed_parts += _results_of(updated, removed_parts)
+    removed_parts += _find_results(updated, removed_parts)
     for place, call in zip(places, old_calls, strict=False):
         slots[place]["function_call"] = _merge_call(old[call.origin or 0], call)
     text_parts = [(event, part) for event, part in _parts(updated, "text")]
@@ -117,7 +117,7 @@ def _update_events(
     return updated
 
 
-def _results_of(data: Json, call_parts: Sequence[Json]) -> list[Json]:
+def _find_results(data: Json, call_parts: Sequence[Json]) -> list[Json]:
     """Return the parts with the results of some calls."""
     pairing = CallPairing[Json]()
     results = []

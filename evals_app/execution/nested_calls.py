@@ -50,12 +50,12 @@ class _NestedTree:
         for name, (seq, call) in zip(names, calls, strict=True):
             by_seq[seq].append((call, name))
         return {
-            name: [inner for run in runs for inner in self._calls_of_run(run)]
+            name: [inner for run in runs for inner in self._list_calls(run)]
             for seq, placed in by_seq.items()
             for name, runs in _runs_by_call([(0.0, placed)], self.runs.get(seq, ())).items()
         }
 
-    def _calls_of_run(self, run: NestedRun) -> Iterable[Json]:
+    def _list_calls(self, run: NestedRun) -> Iterable[Json]:
         """Yield the calls of a run, each followed by the calls of the runs inside it."""
         events = self.calls.get(run.ref, ())
         placed = [
@@ -72,7 +72,7 @@ class _NestedTree:
                 }
                 yield {**fields, "agent": run.agent}
                 for inner in runs.get((number, place), ()):
-                    yield from self._calls_of_run(inner)
+                    yield from self._list_calls(inner)
 
 
 def _runs_by_call(

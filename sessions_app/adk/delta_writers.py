@@ -127,10 +127,10 @@ def describe_lost_writes(calls: Sequence[WatchedDelta], delta: Mapping[str, Any]
         lost = [call for call in wrote if not _keeps(kept, call.actions.state_delta.get(key))]
         if any(call.ran_beside(other) for call in lost for other in wrote):
             values = [
-                f"{call.writers[key].name} wrote {_shown(key, call.actions.state_delta.get(key))}"
+                f"{call.writers[key].name} wrote {_show_value(key, call.actions.state_delta.get(key))}"
                 for call in wrote
             ]
-            yield f"{key}: {join_names(values, WRITES_SHOWN)}; kept {_shown(key, kept)}"
+            yield f"{key}: {join_names(values, WRITES_SHOWN)}; kept {_show_value(key, kept)}"
 
 
 def _keeps(kept: Any, value: Any) -> bool:
@@ -145,7 +145,7 @@ def _keeps(kept: Any, value: Any) -> bool:
     return is_number or bool(value == kept)
 
 
-def _shown(key: str, value: Any) -> str:
+def _show_value(key: str, value: Any) -> str:
     return truncate(scopes.canonicalize(value, key).public, VALUE_SHOWN)
 
 

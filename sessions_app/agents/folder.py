@@ -42,8 +42,7 @@ MAX_PROMPT_BYTES = 200_000
 DATA_FILES = ("*.evalset.*", "*.test.json", "test_config.*")
 SKIPPED_FOLDERS = frozenset({"__pycache__", "tmp", "node_modules"})
 AGENT_IN_PACKAGE = re.compile(rb"\broot_agent\b|^\s*app\s*[=:,)]|\bimport\b.*(\bapp\b|\*)", re.MULTILINE)
-"""What the `__init__.py` of a package names if ADK can find an agent there: `root_agent`, `app`, or names that it
-imports with `*`."""
+"""Matches an `__init__.py` in which ADK may find an agent: it names `root_agent` or `app`, or imports `*`."""
 
 AGENT_HINT = (
     "An agent is a folder with agent.py, root_agent.yaml, or an __init__.py that has a root_agent or app."

@@ -97,7 +97,7 @@ def function_responses(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [part["functionResponse"] for part in parts_of(wire) if part.get("functionResponse")]
 
 
-def blob_of(body: Mapping[str, Any]) -> dict[str, Any] | None:
+def find_blob(body: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the bytes of a part as `inlineData`, also those of a content block of an MCP server; None without bytes.
 
     A tool of an MCP server returns {content: [block]} with blocks of the type image, audio or resource.
@@ -113,18 +113,18 @@ def blob_of(body: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"data": body["data"], "mimeType": body.get("mimeType")} if is_media else None
 
 
-def blocks_of(response: object) -> list[tuple[int, dict[str, Any]]]:
+def list_media_blocks(response: object) -> list[tuple[int, dict[str, Any]]]:
     """Return the content blocks with bytes of the result of an MCP server's tool, each with its index."""
     content = response.get("content") if isinstance(response, Mapping) else None
     blocks = enumerate(content if isinstance(content, list) else [])
     return [
         (number, block)
         for number, block in blocks
-        if isinstance(block, dict) and block.get("type") and blob_of(block)
+        if isinstance(block, dict) and block.get("type") and find_blob(block)
     ]
 
 
-def data_of_part(part: Mapping[str, Any]) -> Any:
+def read_a2a_data(part: Mapping[str, Any]) -> Any:
     """Return the JSON data that an agent on another server (A2A) sent as a part; None for other parts.
 
     ADK stores it as a text file in tags (`google/adk/a2a/converters/part_converter.py`).

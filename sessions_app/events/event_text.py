@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sessions_app import scopes
-from sessions_app.events.content import data_of_part, parts_of
+from sessions_app.events.content import parts_of, read_a2a_data
 from sessions_app.events.kinds import EventKind
 from sessions_app.models import SessionTrait
 
@@ -54,7 +54,7 @@ Trait = tuple[str, str]
 def text_of_data(data: str) -> str:
     """Return the text in an event's `data`: messages, thoughts, arguments, results, code, errors."""
     wire = parse_object(data)
-    data_parts = (data_of_part(part) for part in parts_of(wire))
+    data_parts = (read_a2a_data(part) for part in parts_of(wire))
     values = (data.get("data", data) if isinstance(data, Mapping) else data for data in data_parts)
     return "\n".join(_iter_texts([*(wire.get(name) for name in _TEXT_FIELDS), *values]))
 

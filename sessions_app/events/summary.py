@@ -11,18 +11,18 @@ from pydantic.alias_generators import to_camel
 from sessions_app import scopes
 from sessions_app.events.content import (
     as_seconds,
-    blob_of,
-    blocks_of,
     control_signals,
-    data_of_part,
     failed_results,
+    find_blob,
     function_calls,
     function_responses,
     is_aborted,
     is_interim_result,
+    list_media_blocks,
     message_text,
     partial_parts,
     parts_of,
+    read_a2a_data,
 )
 from sessions_app.events.token_counts import count_tokens
 
@@ -195,7 +195,7 @@ def _result(response: Mapping[str, Any], failed: bool, *, whole: bool) -> dict[s
 
 def _without_bytes(result: Any) -> Any:
     """Return a result without the bytes in its content blocks, which are among the media."""
-    blocks = {number for number, _ in blocks_of(result)}
+    blocks = {number for number, _ in list_media_blocks(result)}
     if not blocks:
         return result
     content = [
@@ -207,19 +207,19 @@ def _without_bytes(result: Any) -> Any:
 def _all_media(parts: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the blobs and files among the parts and in tool results, each with the pointer to its part."""
     for number, part in enumerate(parts):
-        if data_of_part(part) is None:
+        if read_a2a_data(part) is None:
             yield from _media(part, f"/content/parts/{number}")
         response, pointer = part.get("functionResponse") or {}, f"/content/parts/{number}/functionResponse"
         response_parts = response.get("parts")
         for place, answer in enumerate(response_parts if isinstance(response_parts, list) else []):
             if isinstance(answer, dict):
                 yield from _media(answer, f"{pointer}/parts/{place}")
-        for place, block in blocks_of(response.get("response")):
+        for place, block in list_media_blocks(response.get("response")):
             yield from _media(block, f"{pointer}/response/content/{place}")
 
 
 def _media(part: Mapping[str, Any], pointer: str) -> Iterator[dict[str, Any]]:
-    if blob := blob_of(part):
+    if blob := find_blob(part):
         data = blob["data"] if isinstance(blob.get("data"), str) else ""
         size = (len(data) - data[-2:].count("=")) * 3 // 4
         yield {**_type_and_name(blob), "size": size, "pointer": pointer}
@@ -241,7 +241,7 @@ def _code(part: Mapping[str, Any]) -> dict[str, str] | None:
 
 def _other(part: Mapping[str, Any]) -> dict[str, str] | None:
     """Return a part of any other type: data of a remote agent, a tool built into the model, or an unknown type."""
-    if (data := data_of_part(part)) is not None:
+    if (data := read_a2a_data(part)) is not None:
         return {"name": "data", "value": shorten(data)}
     if any(part.get(name) is not None for name in RENDERED_FIELDS):
         return None

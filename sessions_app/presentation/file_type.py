@@ -67,13 +67,13 @@ def sniff(content: bytes) -> str:
     if start.startswith(_EBML):
         return "video/x-matroska" if b"matroska" in start[:64] else "video/webm"
     if start[4:8] == b"ftyp":
-        return _type_of_brands(start)
+        return _find_type_by_brand(start)
     if _BMP.match(start):
         return "image/bmp"
     return next((mime for magic, mime in _MAGIC if start.startswith(magic)), BINARY)
 
 
-def _type_of_brands(start: bytes) -> str:
+def _find_type_by_brand(start: bytes) -> str:
     """Return the type of an ISO media file by its brand, or by the compatible ones if that is any still image's."""
     size = int.from_bytes(start[:4])
     brands = [start[8:12], *(start[at : at + 4] for at in range(16, min(size, 64), 4))]

@@ -11,7 +11,7 @@ Json = Mapping[str, Any]
 
 
 class TurnPart(StrEnum):
-    """What an event adds to a turn; none for events that have only state or signals."""
+    """Role of an event in its turn. `NONE`: it has only state or signals."""
 
     STEP = "message, call or result"
     ANSWER = "text, file, code, speech or output of an agent"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sessions_app.events.content import blob_of, blocks_of, data_of_part
+from sessions_app.events.content import find_blob, list_media_blocks, read_a2a_data
 
 EXCERPT_LENGTH = 20_000
 """Characters of a text, code or output that are shown at first; the rest is loaded on request."""
@@ -107,7 +107,10 @@ class Part:
         """Blobs and files of a function response, and those in a result of an MCP server."""
         if self.type != "functionResponse":
             return []
-        parts, blocks = _numbered_parts(self.value.get("parts")), blocks_of(self.value.get("response"))
+        parts, blocks = (
+            _numbered_parts(self.value.get("parts")),
+            list_media_blocks(self.value.get("response")),
+        )
         media_list = [
             *(_media(part, f"{self.inner}/parts/{number}") for number, part in parts),
             *(_media(block, f"{self.inner}/response/content/{number}") for number, block in blocks),
@@ -140,7 +143,7 @@ def _numbered_parts(parts: object) -> Iterable[tuple[int, dict[str, Any]]]:
 
 
 def _part(body: dict[str, Any], pointer: str) -> Part:
-    if (data := data_of_part(body)) is not None:
+    if (data := read_a2a_data(body)) is not None:
         shown = {name: value for name, value in body.items() if name != "inlineData"}
         return Part(DATA, {**shown, DATA: data}, pointer, bool(body.get("thought")))
     kind = next((name for name in FIELDS if isinstance(body.get(name), dict)), "other")
@@ -154,7 +157,7 @@ def _excerpt(text: object, pointer: str) -> TextExcerpt:
 
 
 def _media(body: Mapping[str, Any], pointer: str) -> Media | None:
-    blob, file = blob_of(body), body.get("fileData")
+    blob, file = find_blob(body), body.get("fileData")
     if isinstance(blob, dict):
         return Media(
             _text_field(blob, "mimeType"),

@@ -12,7 +12,7 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
 from sessions_app.errors import NotFound
-from sessions_app.events.content import blob_of
+from sessions_app.events.content import find_blob
 from sessions_app.forms.query import QueryForm
 from sessions_app.lookup import load_event_body
 from sessions_app.presentation import file_type, json_tree, visible_text
@@ -44,7 +44,7 @@ def blob(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     """
     query = BlobQuery(request.GET).read()
     part = json_tree.resolve_pointer(json.loads(load_event_body(pk, seq)), query["pointer"])
-    inline = blob_of(part) if isinstance(part, dict) else None
+    inline = find_blob(part) if isinstance(part, dict) else None
     if inline is None:
         raise NotFound(
             f"Event {seq} holds no data at {query['pointer']!r}.", hint="The event's JSON shows its parts."

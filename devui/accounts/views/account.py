@@ -71,7 +71,7 @@ async def create_token(request: HttpRequest) -> HttpResponse:
                 values["name"],
                 values["role"],
                 values["days"],
-                guard.token_pk_of(request),
+                guard.read_token_pk(request),
             )
         except AlreadyExists as error:
             form.add_error("name", f"{error.message} {error.hint}")
