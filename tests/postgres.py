@@ -47,7 +47,7 @@ class Cluster:
     def pause(self, number: signal.Signals = signal.SIGSTOP) -> None:
         """Let it hang: connections stay open, and nobody answers. SIGCONT lets it go on."""
         postmaster = int((self._data / "postmaster.pid").read_text().split()[0])
-        for pid in (postmaster, *processes_of(postmaster)):
+        for pid in (postmaster, *list_child_processes(postmaster)):
             os.kill(pid, number)
 
     def start(self) -> None:
@@ -70,7 +70,7 @@ class Cluster:
         )
 
 
-def processes_of(parent: int) -> list[int]:
+def list_child_processes(parent: int) -> list[int]:
     """Return the ids of a process's children."""
     listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(parent)], capture_output=True, text=True)
     return [int(pid) for pid in listed.stdout.split()]

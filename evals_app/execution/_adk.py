@@ -100,7 +100,7 @@ class _RubricEvaluator(RubricBasedEvaluator):
     """
 
     def __init__(self, eval_metric: EvalMetric) -> None:
-        super().__init__(eval_metric=eval_metric)  # type: ignore[call-arg]
+        super().__init__(eval_metric=eval_metric)  # type: ignore[call-arg]  # of a subclass: each of them names its own criterion
         self._auto_rater_response_parser = _VerdictParser()
 
     async def _evaluate_single_sample(

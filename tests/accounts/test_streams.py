@@ -76,7 +76,7 @@ class WaitingRuntime(ForwardingRuntime):
             self.is_closed = True
 
 
-async def token_of(name: str = "runner") -> dict[str, str]:
+async def create_token_header(name: str = "runner") -> dict[str, str]:
     """Return the header of a new token of a user."""
     user = await sync_to_async(users.find_user)(name)
     secret, _ = await sync_to_async(personal_tokens.create_token)(user, "ci", Role.RUNNER, None)
@@ -118,7 +118,7 @@ ENDS = [revoke, disable, demote]
 
 @pytest.mark.parametrize("end", ENDS)
 async def test_silent_stream_and_its_run_end(web, end: Callable[[], None]):
-    async with working(web, "/run_sse", await token_of()) as (runtime, asking):
+    async with working(web, "/run_sse", await create_token_header()) as (runtime, asking):
         await sync_to_async(end)()
         first, last = frames(await asyncio.wait_for(asking, PATIENCE_S))
     assert (first, last["code"]) == ({"n": 1}, "forbidden")
@@ -128,7 +128,7 @@ async def test_silent_stream_and_its_run_end(web, end: Callable[[], None]):
 
 @pytest.mark.parametrize("end", ENDS)
 async def test_waiting_request_is_refused_and_its_run_ends(web, end: Callable[[], None]):
-    async with working(web, "/run", await token_of()) as (runtime, asking):
+    async with working(web, "/run", await create_token_header()) as (runtime, asking):
         await sync_to_async(end)()
         answer = await asyncio.wait_for(asking, PATIENCE_S)
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
@@ -145,7 +145,7 @@ async def test_role_in_the_app_of_the_request_counts(web):
         )
 
     await sync_to_async(limit_to)("weather")
-    async with working(web, "/run", await token_of()) as (_, asking):
+    async with working(web, "/run", await create_token_header()) as (_, asking):
         await sync_to_async(limit_to)("writer")
         assert (await asyncio.wait_for(asking, PATIENCE_S)).status_code == 403
 
@@ -160,7 +160,7 @@ async def test_request_goes_on_while_its_sender_may_send_it_or_the_store_is_away
             raise StoreUnavailable("The store does not answer.", hint="Wait.")
         return await find_sender(request)
 
-    async with working(web, path, await token_of()) as (runtime, asking):
+    async with working(web, path, await create_token_header()) as (runtime, asking):
         monkeypatch.setattr(guard, "_find_sender", find_or_fail)
         for _ in range(4):
             await asyncio.wait_for(checks.acquire(), PATIENCE_S)
@@ -172,7 +172,7 @@ async def test_request_goes_on_while_its_sender_may_send_it_or_the_store_is_away
 
 @pytest.mark.parametrize("made_by", [0, 1, 2])
 async def test_revoking_a_token_revokes_all_that_it_has_created(web, made_by: int):
-    headers = [await token_of()]
+    headers = [await create_token_header()]
     for number in range(3):
         made = await web.post(
             "/api/v1/tokens", json={"name": f"t{number}", "role": "reader"}, headers=headers[-1]

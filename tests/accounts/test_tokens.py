@@ -19,7 +19,7 @@ INSIDE = "/version"
 
 
 @sync_to_async
-def token_of(name: str, role: Role, days: int | None = 30) -> dict[str, str]:
+def create_token_header(name: str, role: Role, days: int | None = 30) -> dict[str, str]:
     return {
         "Authorization": f"Bearer {personal_tokens.create_token(users.find_user(name), 'ci', role, days)[0]}"
     }
@@ -48,17 +48,23 @@ async def test_token_is_created_shown_once_and_used(web):
     [("runner", Role.READER, 403), ("reader", Role.ADMIN, 403), ("runner", Role.ADMIN, 422)],
 )
 async def test_token_may_do_what_both_its_scope_and_its_user_may(web, user, scope, status):
-    assert (await web.post("/run", json={}, headers=await token_of(user, scope))).status_code == status
+    assert (
+        await web.post("/run", json={}, headers=await create_token_header(user, scope))
+    ).status_code == status
 
 
 async def test_refusal_names_the_limit_of_the_token(web):
-    refused = (await web.post("/run", json={}, headers=await token_of("runner", Role.READER))).json()
+    refused = (
+        await web.post("/run", json={}, headers=await create_token_header("runner", Role.READER))
+    ).json()
     assert refused["detail"] == "This needs the role runner; the token 'ci' is limited to reader."
     assert refused["hint"] == "Create a token with the role runner at /account/."
 
 
 async def test_refusal_names_the_role_of_the_user_if_no_token_would_help(web):
-    refused = (await web.post("/run", json={}, headers=await token_of("reader", Role.READER))).json()
+    refused = (
+        await web.post("/run", json={}, headers=await create_token_header("reader", Role.READER))
+    ).json()
     assert refused["detail"] == "This needs the role runner; reader has the role reader."
 
 
@@ -70,7 +76,7 @@ async def test_form_offers_no_scope_above_the_user(web):
 
 
 async def test_taken_name_is_shown_at_its_field(web):
-    await token_of("reader", Role.READER)
+    await create_token_header("reader", Role.READER)
     await sign_in(web, "reader")
     answer = await web.post("/account/tokens/", data={"name": "ci", "role": "1", "days": ""}, headers=BROWSER)
     assert answer.status_code == 422
@@ -79,7 +85,7 @@ async def test_taken_name_is_shown_at_its_field(web):
 
 @pytest.mark.parametrize("end", ["revoked", "expired", "disabled"])
 async def test_token_ends_at_once(web, end):
-    header = await token_of("reader", Role.READER)
+    header = await create_token_header("reader", Role.READER)
     if end == "revoked":
         await sign_in(web, "reader")
         pk = (await sync_to_async(Token.objects.get)()).pk
@@ -95,14 +101,14 @@ async def test_token_ends_at_once(web, end):
 
 
 async def test_nobody_revokes_the_token_of_another(web):
-    await token_of("reader", Role.READER)
+    await create_token_header("reader", Role.READER)
     await sign_in(web, "admin")
     pk = (await sync_to_async(Token.objects.get)()).pk
     assert (await web.post(f"/account/tokens/{pk}/revoke/", headers=BROWSER)).status_code == 404
 
 
 async def test_use_is_recorded_once_a_minute(web):
-    header = await token_of("reader", Role.READER)
+    header = await create_token_header("reader", Role.READER)
     await web.get(INSIDE, headers=header)
     first = (await sync_to_async(Token.objects.get)()).last_used_at
     await web.get(INSIDE, headers=header)
@@ -117,7 +123,7 @@ async def test_use_is_recorded_once_a_minute(web):
 
 
 async def test_api_creates_lists_and_revokes_tokens(web):
-    header = await token_of("runner", Role.READER)
+    header = await create_token_header("runner", Role.READER)
     made = await web.post(
         "/api/v1/tokens", json={"name": "nightly", "role": "reader", "days": None}, headers=header
     )

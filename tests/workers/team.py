@@ -165,6 +165,12 @@ class Web(Member):
             yield messages()
 
 
+def read_rows(database: str, statement: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a statement in a database, by its URL."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        return connection.execute(statement).fetchall()  # type: ignore[call-overload]  # psycopg wants literal SQL
+
+
 class Team:
     """The processes of a test. `environment`: further variables of all of them."""
 
@@ -202,8 +208,7 @@ class Team:
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Return rows of the database."""
-        with psycopg.connect(self.database, autocommit=True) as connection:
-            return connection.execute(statement).fetchall()  # type: ignore[call-overload]  # psycopg wants literal SQL
+        return read_rows(self.database, statement)
 
     def await_workers(self, number: int) -> None:
         """Wait until so many workers take jobs."""

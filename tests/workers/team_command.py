@@ -16,7 +16,7 @@ import psycopg
 
 from tests.runtime.web_command import ROOT
 from tests.workers.conftest import agents_of_team
-from tests.workers.team import PATIENCE_S, POSTGRES, Member, team_environment
+from tests.workers.team import PATIENCE_S, POSTGRES, Member, read_rows, team_environment
 
 PASSWORD = "correct horse battery"
 
@@ -79,8 +79,7 @@ class OwnTeam:
         raise AssertionError(f"no child {words!r}")
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        with psycopg.connect(self.database, autocommit=True) as connection:
-            return connection.execute(statement).fetchall()  # type: ignore[call-overload]  # psycopg wants literal SQL
+        return read_rows(self.database, statement)
 
     def drop(self) -> None:
         if self.member.process.poll() is None:
