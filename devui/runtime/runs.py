@@ -78,7 +78,7 @@ class Runs(RunQueue):
         """
         if not session.realm:
             await self.copy_session(session.app_name, session.user_id, session.session_id)
-            await units_of_work.read(
+            await retry.read(
                 lambda: storage_location.require_same_service(find_session(session.pk), self.place)
             )
 

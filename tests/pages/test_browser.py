@@ -384,7 +384,7 @@ def test_everything_works_without_scripts(open_window: OpenWindow, server: str):
     tab.get_by_role("button", name="Delete Green tea").click()
     expect(tab.get_by_text("No sessions yet")).to_be_visible()
     tab.get_by_text("Recently deleted").click()
-    tab.get_by_role("button", name="Undo").click()
+    tab.locator("#deleted").get_by_role("button", name="Undo").click()
     expect(tab.get_by_role("link", name="Green tea", exact=True)).to_be_visible()
 
 

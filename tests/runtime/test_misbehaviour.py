@@ -49,7 +49,7 @@ async def test_a_blocking_agent_holds_up_no_other_and_is_cancelled_alone(stage: 
 @pytest.mark.soak
 async def test_runs_crashed_by_a_cancellation_give_the_reason(stage: Stage):
     blocking, beside = await stage.session("napper"), await stage.session("napper")
-    talk = await stage.start(beside, "say " + " ".join(["word"] * 2_000_000), streaming=True)
+    talk = await stage.start(beside, "say " + " ".join(["word"] * 20_000), streaming=True)
     await until(lambda: read_run(talk), lambda row: row.status == Status.RUNNING)
     nap = await stage.block(blocking)
 

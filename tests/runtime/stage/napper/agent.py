@@ -11,4 +11,4 @@ def nap(seconds: float) -> str:
     return "awake"
 
 
-root_agent = LlmAgent(name="napper", model=Acting(), tools=[nap])
+root_agent = LlmAgent(name="napper", model=Acting(pause=0.01), tools=[nap])
