@@ -165,6 +165,12 @@ class SchemaTooNew(StoreFault):
     code = "schema_too_new"
 
 
+class SchemaTooOld(StoreFault):
+    """The store was written by a development version whose migrations this DevUI does not have."""
+
+    code = "schema_too_old"
+
+
 class StoreReplaced(StoreFault):
     """The store's file was removed or replaced while this process ran; nothing was written."""
 

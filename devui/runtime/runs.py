@@ -29,7 +29,7 @@ from sessions_app.runs import lifecycle
 from sessions_app.runs.agent_exit import AgentExited
 from sessions_app.sessions import storage_location
 from sessions_app.sessions.writes import AppendResult
-from sessions_app.store import retry, units_of_work
+from sessions_app.store import retry
 
 MAX_MESSAGE = 10_000
 

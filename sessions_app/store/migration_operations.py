@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
-from django.db.migrations.operations import AddField, AddIndex, CreateModel
+from django.db.migrations.operations import CreateModel
 from django.db.migrations.operations.base import Operation, OperationCategory
 from django.db.migrations.state import ProjectState
 
@@ -58,39 +58,3 @@ class CreateModels(Operation):
     def describe(self) -> str:
         """Return what `migrate --plan` shows."""
         return "Create models " + ", ".join(model.name for model in self.models)
-
-
-class AddColumn(AddField):
-    """Add a column without relations. Django's own operation rebuilds the classes of all related models."""
-
-    def state_forwards(self, app_label: str, state: ProjectState) -> None:
-        """Add the column to the state and to the model's class, if there is one."""
-        state.models[app_label, self.model_name_lower].fields[self.name] = self.field
-        if "apps" in state.__dict__:
-            model = state.apps.get_model(app_label, self.model_name)
-            self.field.clone().contribute_to_class(model, self.name)
-
-    def database_forwards(
-        self,
-        app_label: str,
-        schema_editor: BaseDatabaseSchemaEditor,
-        from_state: ProjectState,
-        to_state: ProjectState,
-    ) -> None:
-        """Add the column with one statement.
-
-        Django would copy the table on SQLite. Both states share the model's class, which has the column already, so the
-        copy would read it from the old table, where SQLite takes its quoted name for a text.
-        """
-        model = to_state.apps.get_model(app_label, self.model_name)
-        if self.allow_migrate_model(schema_editor.connection.alias, model):
-            BaseDatabaseSchemaEditor.add_field(schema_editor, model, model._meta.get_field(self.name))
-
-
-class AddIndexOnly(AddIndex):
-    """Add an index, without rebuilding classes as Django's own operation does."""
-
-    def state_forwards(self, app_label: str, state: ProjectState) -> None:
-        """Add the index to the state."""
-        options = state.models[app_label, self.model_name_lower].options
-        options["indexes"] = [*options.get("indexes", ()), self.index.clone()]

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from urllib.parse import unquote, urlsplit
 
 from django.conf import settings
@@ -19,7 +20,7 @@ from django.db import Error, connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
-from sessions_app.errors import SchemaTooNew, StoreUnavailable
+from sessions_app.errors import SchemaTooNew, SchemaTooOld, StoreUnavailable
 from sessions_app.store import db_errors
 
 APPS = (
@@ -42,6 +43,7 @@ def ensure_schema() -> None:
 
     Raises:
         SchemaTooNew: the store has migrations that this DevUI does not know.
+        SchemaTooOld: the store was written before the first release, and lacks migrations of that time.
         StoreFault: the store cannot be reached, read or written, is full or damaged.
     """
     try:
@@ -65,6 +67,7 @@ def require_current_schema() -> None:
 
     Raises:
         SchemaTooNew: the store has migrations that this DevUI does not know.
+        SchemaTooOld: the store was written before the first release, and lacks migrations of that time.
         StoreUnavailable: the store lacks migrations.
         StoreFault: the store cannot be reached or read.
     """
@@ -90,9 +93,10 @@ def _is_behind() -> bool:
 
     Raises:
         SchemaTooNew: the store has unknown migrations.
+        SchemaTooOld: the store was written before the first release, and lacks migrations of that time.
     """
     all_migrations = _names_of_migrations()
-    applied = single_migrations(MigrationRecorder(connection).applied_migrations())
+    applied = own_migrations(MigrationRecorder(connection).applied_migrations())
     if unknown := sorted(applied - all_migrations):
         raise SchemaTooNew(
             f"The store was written by a newer DevUI: it has the unknown migration {'.'.join(unknown[-1])}.",
@@ -101,24 +105,47 @@ def _is_behind() -> bool:
     return applied != all_migrations
 
 
-def single_migrations(names: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Return (app, name) of DevUI's own migrations among the names, without squashed ones.
+def own_migrations(names: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return (app, name) of DevUI's own migrations among the names that a store has.
 
-    A store has the names of all migrations that a squashed one replaces. The squashed ones that it has depend on the
-    version that created it, and a later version may have others in their place.
+    A store that has all migrations of the time before the first release has the tables of `0001_schema`, which replaces
+    them: it counts as one that has this. Django also records them for a new store.
+
+    Raises:
+        SchemaTooOld: the store lacks some of these.
     """
-    return {(app, name) for app, name in names if app in APPS and "_squashed_" not in name}
+    applied = {(app, name) for app, name in names if app in APPS and "_squashed_" not in name}
+    for app in APPS:
+        replaced = set(getattr(_package_of_migrations(app), "REPLACED", ()))
+        if not (present := replaced & applied):
+            continue
+        if present != replaced:
+            raise SchemaTooOld(
+                f"The store was written by an older development version of DevUI (its last migration of {app} is"
+                f" {max(present)[1]}), which this version cannot migrate.",
+                hint="Export its sessions with the version that wrote it (`devui export_sessions`), set DATABASE_URL to"
+                " a new store, and import them there (`devui import_sessions`).",
+            )
+        applied = applied - replaced | {(app, "0001_schema")}
+    return applied
 
 
 @cache
 def _names_of_migrations() -> set[tuple[str, str]]:
-    """Return (app, name) of every single migration of this process's code, without importing it, which takes long."""
+    """Return (app, name) of every migration of this process's code, without importing it, which takes long."""
     names = set()
     for app in APPS:
-        module, _ = MigrationLoader.migrations_module(app)
-        if module is not None:  # a project may disable migrations
-            names |= {(app, info.name) for info in pkgutil.iter_modules(import_module(module).__path__)}
-    return single_migrations(names)
+        package = _package_of_migrations(app)
+        if package is not None:
+            names |= {(app, info.name) for info in pkgutil.iter_modules(package.__path__)}
+    return names
+
+
+@cache
+def _package_of_migrations(app: str) -> ModuleType | None:
+    """Return the package of an app's migrations; None if a project disables them."""
+    module, _ = MigrationLoader.migrations_module(app)
+    return None if module is None else import_module(module)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Model
 
-from sessions_app.errors import BadInput
+from sessions_app.errors import BadInput, SchemaTooOld
 from sessions_app.models import (
     STATE_ROWS,
     AgentSession,
@@ -35,7 +35,7 @@ from sessions_app.models import (
     UntrackedKey,
     UserScope,
 )
-from sessions_app.store.schema import single_migrations
+from sessions_app.store.schema import own_migrations
 from sessions_app.transfer.readers.databases import SqliteDatabase
 
 BATCH = 500
@@ -75,7 +75,7 @@ class StoreFile:
             raise BadInput(
                 f"{str(path)!r} is no store of DevUI.", hint="Name the SQLite file that DATABASE_URL named."
             )
-        known_migrations = single_migrations(MigrationRecorder(connection).applied_migrations())
+        known_migrations = own_migrations(MigrationRecorder(connection).applied_migrations())
         if migrations - known_migrations:
             raise BadInput(f"{str(path)!r} was written by a newer version of DevUI.", hint="Update DevUI.")
         if migrations != known_migrations:
@@ -88,7 +88,13 @@ class StoreFile:
         if not self._database.columns("django_migrations"):
             return set()
         rows = self._database.rows("SELECT app, name FROM django_migrations")
-        return single_migrations((row["app"], row["name"]) for row in rows)
+        try:
+            return own_migrations((row["app"], row["name"]) for row in rows)
+        except SchemaTooOld as error:
+            raise BadInput(
+                f"{str(self.path)!r} was written by an older development version of DevUI.",
+                hint="Run its evals again with this version.",
+            ) from error
 
     def rows(self, table: type[Row], **values: Any) -> Iterator[tuple[Any, Row]]:
         """Yield (primary key there, unsaved row) of the rows with these values of columns, in their order."""

@@ -6,7 +6,6 @@ import asyncio
 import io
 import json
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from threading import Barrier
 from types import SimpleNamespace
 from typing import Any
@@ -14,13 +13,12 @@ from typing import Any
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
-from django.apps import apps
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import close_old_connections, connection, transaction
 
 from devui.accounts import quotas
-from devui.accounts.models import AuditEntry, Quota
+from devui.accounts.models import AuditEntry
 from evals_app.models import EvalRun
 from evals_app.runs.limits import EvalRunLimits, EvalSpending
 from sessions_app.api import live
@@ -185,19 +183,6 @@ def test_limits_a_user_has_not_set_are_those_of_everybody():
     assert quotas.find_limits("reader", "writer") == [QuotaLimits("", runs_at_once=3, tokens_a_day=100)]
     quotas.set_quota("runner", "writer", {"runs_a_day": None})
     assert [quota.app for quota in quotas.list_quotas() if quota.person] == [""]
-
-
-def test_migration_keeps_who_was_exempt():
-    migration = import_module("devui.accounts.migrations.0006_own_limits")
-    Quota.objects.create(runs_a_day=5)
-    Quota.objects.create(person="runner", tokens_a_day=7)
-    Quota.objects.create(person="admin", app="weather")
-    migration.keep_exemptions(apps, None)
-    general, exempt, own = Quota.objects.order_by("person", "app")
-    assert general.tokens_a_day is None
-    assert quotas.describe_limits(own) == "2,147,483,647 runs a day, 7 tokens a day"
-    assert (exempt.runs_at_once, exempt.tokens_a_day) == (2**31 - 1, 2**53)
-    quotas.set_quota("admin", "weather", {name: getattr(exempt, name) for name in quotas.LIMITS})
 
 
 async def test_simultaneous_requests_do_not_share_the_last_place(runner, runtime):

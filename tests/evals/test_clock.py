@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from importlib import import_module
 
 import pytest
-from django.db import connection
 
 from evals_app.execution.run_execution import execute_run
 from evals_app.files import library
@@ -145,23 +143,3 @@ def test_tokens_count_from_last_resume_despite_clock_changes(store, folder, cloc
     other = start_attempt(other.pk, run.started_at + 1)
     finish_attempt(other.pk, Outcome("passed", total_tokens=7), run.started_at + 2)
     assert spending_since(run, [], run.limits_from, limits, Prices()).tokens == 7
-
-
-@pytest.mark.parametrize(
-    ("columns", "seconds"),
-    [
-        ({"status": "pending", "resumed": 1, "spent_seconds": 90.0, "queued_at": 130.0}, 30.0),
-        ({"status": "running", "resumed": 1, "spent_seconds": 20.0, "queued_at": 130.0}, 20.0),
-        ({"status": "running", "resumed": 1, "spent_seconds": 20.0, "queued_at": 99.0}, 0.0),
-        ({"status": "running", "resumed": 0, "spent_seconds": 0.0, "queued_at": 130.0}, 0.0),
-        ({"status": "done", "resumed": 1, "spent_seconds": 20.0, "queued_at": 130.0}, 0.0),
-    ],
-)
-def test_migration_fills_seconds_that_count_for_limits(store, folder, clock, columns, seconds):
-    run, _ = interrupted_run(folder, clock, EvalRunLimits(seconds=600), 40.0, 0.0)
-    rows = EvalRun.objects.filter(pk=run.pk)
-    rows.update(limits_seconds=0.0, limits_from=100.0, **columns)
-    migration = import_module("evals_app.migrations.0007_run_time_by_the_clock_of_its_process")
-    with connection.cursor() as cursor:
-        cursor.execute(migration.LIMITS_SECONDS)
-    assert rows.get().limits_seconds == pytest.approx(seconds)

@@ -92,7 +92,7 @@ def spoil(file, kind):
 
 
 NEWER = "INSERT INTO django_migrations (app, name, applied) VALUES ('evals_app', '9999_next', '2999-01-01')"
-OLDER = "DELETE FROM django_migrations WHERE name LIKE '0008%' AND app = 'evals_app'"
+OLDER = "DELETE FROM django_migrations WHERE app = 'evals_app'"
 OTHER_EVALSET = "UPDATE evals_app_evalset SET evalset_id = 'three'"
 OTHER_APP = "UPDATE evals_app_evalset SET app_name = 'x';UPDATE evals_app_evalrun SET app_name = 'x'"
 LATER = "UPDATE evals_app_evalrun SET created_at = created_at + 1000000"

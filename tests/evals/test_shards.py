@@ -301,9 +301,7 @@ def test_files_that_are_no_stores_are_refused(store, copies, tmp_path):
         assert "There is no store" in refusal(path)
     shard_stores.change(tmp_path / "other", "CREATE TABLE t (a)")
     assert "is no store of DevUI" in refusal(tmp_path / "other")
-    shard_stores.change(
-        copies[0], "DELETE FROM django_migrations WHERE name LIKE '0008%' AND app = 'evals_app'"
-    )
+    shard_stores.change(copies[0], "DELETE FROM django_migrations WHERE app = 'evals_app'")
     error_text = refusal(*copies)
     assert "was written by another version of DevUI" in error_text
     assert "devui migrate" in error_text

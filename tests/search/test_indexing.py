@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import io
-from importlib import import_module
 
 import pytest
-from django.apps import apps
 from django.core.management import call_command
 from django.db import connection
 from django.test import TransactionTestCase
-from pytest_django import DjangoAssertNumQueries
 
 from sessions_app.events import build_record
 from sessions_app.models import (
     AgentSession,
-    Event,
     EventWords,
     MemoryEntry,
     NestedEvent,
     NestedRun,
     SessionTrait,
     SessionUsage,
-    SessionWords,
     StateValue,
 )
 from sessions_app.search import index_backlog, indexing
@@ -30,9 +25,9 @@ from sessions_app.search.event_index import find_sessions as sessions_with
 from sessions_app.search.execution import session_queries
 from sessions_app.search.query.parsing import parse
 from sessions_app.sessions import purge, writes
-from sessions_app.store import full_text, json_sql, tokens
+from sessions_app.store import full_text, tokens
 from sessions_app.traces.nested_records import TopCall, save_nested
-from tests.timeline.story import START, Story
+from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db
 
@@ -183,56 +178,6 @@ def test_command_indexes_backlog_reports_it_and_rebuilds():
     assert index_events("--rebuild") == "2 event(s) indexed.\n"
     assert matches("kind:agent") == ["s1"]
     assert story.session.indexed_seq == 2
-
-
-def test_previously_indexed_store_gets_owners_and_word_sessions():
-    migration = import_module("sessions_app.migrations.0016_sets_of_sessions")
-    story = Story("s1", {"k": 1, "user:u": 2})
-    story.says("sunny weather")
-    story.says("sunny rain")
-    Story("s2", user="ben")
-    indexing.index_all()
-    rows = StateValue.objects.filter(mark=json_sql.ANY)
-    owners = rows.values_list("scope", "key_id", "owner_id")
-    expected = set(owners)
-    assert ("session", "k", story.pk) in expected
-    rows.delete()
-    SessionWords.objects.all().delete()
-    with connection.cursor() as cursor:
-        cursor.execute(migration.ANY_VALUE)
-        if connection.vendor == "postgresql":
-            cursor.execute(migration.WORDS)
-    assert set(owners.all()) == expected
-    assert matches("k ever") == matches("user:u ever") == matches("rain") == matches("sunny") == ["s1"]
-    assert matches("-sunny") == matches("k never") == ["s2"]
-
-
-def test_previously_indexed_store_gets_sums_of_tokens_by_model_and_day():
-    migration = import_module("sessions_app.migrations.0027_usage_of_sessions")
-    story = Story()
-    counts = {"promptTokenCount": 10, "candidatesTokenCount": 4, "thoughtsTokenCount": 2}
-    story.says("a", modelVersion="m", usageMetadata={**counts, "totalTokenCount": 16})
-    story.says("b", modelVersion="m", usageMetadata={**counts, "totalTokenCount": 14})
-    story.says("c", modelVersion="n\x00", timestamp=1e300, usageMetadata={"totalTokenCount": 7})
-    story.says("damaged", modelVersion="m", usageMetadata={"totalTokenCount": 1})
-    Event.objects.filter(seq=4).update(summary="{")
-    indexing.index_all()
-    story.says("not indexed yet", modelVersion="m", usageMetadata={"totalTokenCount": 1})
-    SessionUsage.objects.all().delete()
-    migration.sum_indexed_events(apps, None)
-    columns = ("calls", "unclear", "prompt", "output", "thoughts", "cached", "total")
-    rows = SessionUsage.objects.filter(session=story.pk).values_list("model", "day", *columns)
-    day = int(START // 86_400)
-    assert set(rows) == {("m", day, 2, 0, 20, 10, 4, 0, 30), ("n\ufffd", 0, 1, 1, 0, 0, 0, 0, 7)}
-
-
-def test_idle_worker_needs_two_queries(
-    django_assert_num_queries: DjangoAssertNumQueries,
-):
-    Story().says("sunny")
-    indexing.index_all()
-    with django_assert_num_queries(2):
-        assert indexing.read_batches() == []
 
 
 def nest(

@@ -1,14 +1,15 @@
-"""Migration of older stores without loss of rows or values; newer stores are refused."""
+"""Creation of new stores by one of several programs; stores of other versions are opened or refused."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import os
+import sqlite3
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
@@ -56,107 +57,44 @@ def empty_store(empty_stores: Callable[[], str]) -> str:
 
 STORES = ROOT / "tests/data/stores"
 
-EARLIER = {
-    "first": ("0001_initial", "0001_initial"),
-    "partly squashed": ("0010_events_are_found_by_their_ids", "0001_initial"),
-    "before times of stopwatches": (
-        "0020_processes_have_an_identity",
-        "0006_attempts_say_what_they_wait_for",
-    ),
-    "before squashing": ("0018_failed_model_calls_are_found_at_once", "0005_runs_go_on_by_themselves"),
-    "of an earlier squash": ("0023_plain_help_texts", "0009_plain_help_texts", "0001_squashed_0020"),
-}
-"""Stores of earlier versions -> the last migrations of sessions_app and evals_app, and a squash that is no more."""
+STORE_BEFORE_RELEASE = "devui-0.1.0-bc53678"
+"""See tests/data/stores: DevUI created it at that commit, the last one before all migrations of an app became one."""
 
 
-@pytest.mark.parametrize(
-    "migrations",
-    [
-        pytest.param(EARLIER["first"], id="first"),
-        *(
-            pytest.param(EARLIER[store], id=store, marks=pytest.mark.soak)
-            for store in (
-                "before squashing",
-                "partly squashed",
-                "before times of stopwatches",
-                "of an earlier squash",
-            )
-        ),
-    ],
-)
-def test_an_earlier_store_is_migrated_without_losing_a_row_or_a_value(
-    empty_store: str, migrations: tuple[str, ...]
-):
-    sessions, evals, *squashes = migrations
-    targets = [f"sessions_app.{sessions}", f"evals_app.{evals}", *squashes]
-    report = told_by("tests.sessions.old_store", empty_store, *targets)
-    assert report["lost"] == []
-    assert report["without default"] == []
-    assert report["tables"] > 20
-    assert report["readable"] >= 2 * 20
+def test_migrations_are_reversible(empty_store: str):
+    remaining_tables = output_of("tests.sessions.removed_tables", empty_store)
+    assert set(remaining_tables) <= {"django_migrations"}
 
 
-def test_earlier_store_of_users_and_workers_is_migrated_and_its_audit_log_stays_append_only(empty_store: str):
-    targets = [
-        "sessions_app.0028_index_of_trends",
-        "evals_app.0009_plain_help_texts",
-        "accounts.0002_tokens_and_audit",
-    ]
-    environment = {"DEVUI_USERS": "1", "DEVUI_SECRET_KEY": "a secret of the tests"}
-    if connection.vendor == "postgresql":
-        targets.append("devui_workers.0001_initial")
-        environment["DEVUI_ENGINE"] = "procrastinate"
-    report = told_by("tests.sessions.old_store", empty_store, *targets, environment=environment)
-    assert report["lost"] == []
-    assert report["without default"] == []
-    assert report["protected"] == ["UPDATE", "DELETE"]
+@pytest.fixture
+def store_before_release(tmp_path: Path) -> Path:
+    """A store of the last version before the first release."""
+    file = tmp_path / "devui.sqlite3"
+    file.write_bytes(gzip.decompress((STORES / f"{STORE_BEFORE_RELEASE}.sqlite3.gz").read_bytes()))
+    return file
 
 
-@pytest.mark.soak
-def test_squashed_migrations_make_the_same_schema(empty_stores: Callable[[], str]):
-    one_by_one = told_by("tests.sessions.migrated_schema", empty_stores(), "one-by-one")
-    squashed = told_by("tests.sessions.migrated_schema", empty_stores(), "squashed")
-    assert squashed == one_by_one
-    assert {"event_touching", "memory_words", "sessions_app_agentsession"} <= {
-        name.partition(".")[0] for _, name, _ in squashed
-    }
+def test_store_of_the_last_version_before_release_opens_completely(store_before_release: Path):
+    recorded = json.loads((STORES / f"{STORE_BEFORE_RELEASE}.json").read_text())
+    responses = output_of("tests.sessions.recorded_store", f"sqlite:///{store_before_release}", *recorded)
+    assert responses == recorded
 
 
-def test_squashed_migrations_are_reversible(empty_store: str):
-    left = told_by("tests.sessions.migrated_schema", empty_store, "removed")
-    assert {name.partition(".")[0] for _, name, _ in left} <= {
-        "django_migrations",
-        "django_migrations_id_seq",
-        "django_migrations_pkey",
-    }
+def test_commands_refuse_store_of_an_older_development_version_in_one_line(store_before_release: Path):
+    with sqlite3.connect(store_before_release) as file:
+        file.execute("DELETE FROM django_migrations WHERE app = 'evals_app' AND name > '0013'")
+    command = [sys.executable, "manage.py", "purge_sessions", "--older-than", "30d"]
+    url = f"sqlite:///{store_before_release}"
+    done = forked_processes.run(command, cwd=ROOT, env={**os.environ, "DATABASE_URL": url})
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "older development version of DevUI" in done.stderr
+    assert "0012_rates_of_models" in done.stderr
+    assert "export_sessions" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "version",
-    [pytest.param("before-squashing-3e145a2", marks=pytest.mark.soak), "of-an-earlier-squash-39a1529"],
-)
-def test_recorded_store_of_older_version_opens_completely(tmp_path: Path, version: str):
-    """See tests/data/stores: DevUI created it at that commit."""
-    name = f"devui-0.1.0-{version.rpartition('-')[2]}"
-    store = tmp_path / "devui.sqlite3"
-    store.write_bytes(gzip.decompress((STORES / f"{name}.sqlite3.gz").read_bytes()))
-    recorded = json.loads((STORES / f"{name}.json").read_text())
-    report = told_by("tests.sessions.recorded_store", f"sqlite:///{store}", *recorded)
-    assert report["lost"] == []
-    assert all(
-        report["rows"][f"sessions_app_{name}"] for name in ("event", "sessionstate", "statechange", "run")
-    )
-    evals = "/api/v1/evals/runs"
-    assert [(run["id"], run["status"], run["counts"]) for run in report["told"].pop(evals)["runs"]] == [
-        (run["id"], run["status"], run["counts"]) for run in recorded.pop(evals)["runs"]
-    ]
-    assert report["told"] == recorded
-
-
-def told_by(module: str, *arguments: str, environment: Mapping[str, str] | None = None) -> Any:
-    """Return what a program says, as JSON. `environment`: further variables."""
-    variables = {**os.environ, **(environment or {})}
-    done = forked_processes.run([sys.executable, "-m", module, *arguments], cwd=ROOT, env=variables)
+def output_of(module: str, *arguments: str) -> Any:
+    """Return the JSON that a program prints."""
+    done = forked_processes.run([sys.executable, "-m", module, *arguments], cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -309,21 +247,6 @@ def test_commands_refuse_newer_store_in_one_line(newer_store):
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "9999_from_the_future" in done.stderr
-
-
-def test_rows_of_squashed_migrations_do_not_make_a_store_newer_or_older(store):
-    recorder = MigrationRecorder(connection)
-    squashed = {name for name in recorder.applied_migrations() if "_squashed_" in name[1]}
-    assert squashed
-    for name in squashed:
-        recorder.record_unapplied(*name)
-    recorder.record_applied("sessions_app", "0001_squashed_0020")
-    try:
-        assert not schema._is_behind()
-    finally:
-        recorder.record_unapplied("sessions_app", "0001_squashed_0020")
-        for name in squashed:
-            recorder.record_applied(*name)
 
 
 def test_the_models_need_no_migration_that_is_not_there(store):

@@ -2,7 +2,7 @@
 
 A store is created once, by the commit that it is named after, and not again by a later one:
 
-    git worktree add /tmp/devui 39a1529 && cd /tmp/devui && make install
+    git worktree add /tmp/devui bc53678 && cd /tmp/devui && make install
     .venv/bin/python .../tests/data/stores/make_devui.py
 """
 
