@@ -26,6 +26,9 @@ pytest_plugins = [
 TEAMS = "tests/workers/"
 """Tests that start teams of web processes and workers."""
 
+SECOND_TEAMS = f"{TEAMS}test_endp"
+"""First file of the second half: both halves take about the same time."""
+
 FIRST = (TEAMS, "tests/test_with_")
 """Tests that run one after the other and take longer than any file: begun last, they would leave two workers idle."""
 
@@ -101,10 +104,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give a worker whole files, whose tests share processes and browsers, and two folders as one.
+    """Give a worker whole files, whose tests share processes and browsers, and some folders in one piece.
 
-    The tests of `tests/e2e` share a server. Those of `tests/workers` start teams: each has half of the connections that
-    PostgreSQL allows by default.
+    The tests of `tests/e2e` share a server. Those of `tests/workers` start teams, whose ends are timed: at
+    most two teams run at once.
 
     xdist's own groups are not heard with pytest 9.2 (pytest-xdist issue 1386).
     """
@@ -112,8 +115,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            folder = next((folder for folder in ("tests/e2e/", TEAMS) if nodeid.startswith(folder)), None)
-            return folder or super()._split_scope(nodeid)
+            if nodeid.startswith("tests/e2e/"):
+                return "tests/e2e"
+            if nodeid.startswith(TEAMS):
+                return "first teams" if nodeid < SECOND_TEAMS else "second teams"
+            return super()._split_scope(nodeid)
 
     return Scheduling(config, log)
 

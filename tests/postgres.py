@@ -10,6 +10,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -86,8 +87,9 @@ def binaries() -> Path | None:
     return server.parent
 
 
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
+@contextmanager
+def private_cluster() -> Iterator[Cluster]:
+    """Create and start a server; remove it afterwards."""
     programs = binaries()
     if programs is None:
         missing("no PostgreSQL server programs (initdb, pg_ctl) are installed to start a private server")
@@ -95,6 +97,14 @@ def cluster() -> Iterator[Cluster]:
     if os.geteuid() == 0:
         shutil.chown(folder, "postgres")
     started = Cluster(programs, folder)
-    yield started
-    started.stop()
-    shutil.rmtree(folder)
+    try:
+        yield started
+    finally:
+        started.stop()
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with private_cluster() as started:
+        yield started

@@ -8,12 +8,24 @@ from pathlib import Path
 import pytest
 
 from tests.evals.builders import case, evalset, turn, write
+from tests.postgres import binaries, private_cluster
 from tests.runtime.conftest import copy_of_stage
 from tests.workers.team import Team, Web, own_database
 
 CASES = 40
 WORDS = " ".join(f"w{number}" for number in range(20))
 """A talker takes a second for these words."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def server_of_teams() -> Iterator[None]:
+    """A PostgreSQL server for the teams: two of them would need all connections that a server allows by default."""
+    if binaries() is None:
+        yield
+        return
+    with private_cluster() as cluster, pytest.MonkeyPatch.context() as environment:
+        environment.setenv("DEVUI_TEST_POSTGRES", cluster.url)
+        yield
 
 
 def agents_of_team(folder: Path) -> Path:

@@ -23,7 +23,6 @@ from tests import forked_processes
 from tests.required_programs import missing
 from tests.runtime.web_command import ROOT
 
-POSTGRES = os.environ.get("DEVUI_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/devui")
 PATIENCE_S = 120
 MAX_PAUSE_S = 0.5
 HTTP = httpx.Client(timeout=PATIENCE_S, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
@@ -31,10 +30,16 @@ HTTP = httpx.Client(timeout=PATIENCE_S, trust_env=False, limits=httpx.Limits(max
 ACTIVE = ("queued", "running", "pending")
 
 
+def postgres_server() -> str:
+    """Return the URL of the PostgreSQL server of teams, without a database."""
+    url = os.environ.get("DEVUI_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/devui")
+    return url.rpartition("/")[0]
+
+
 @contextmanager
 def own_database() -> Iterator[str]:
     """Create a database and drop it afterwards; yield its URL."""
-    server, name = POSTGRES.rpartition("/")[0], f"test_team_{uuid.uuid4().hex[:12]}"
+    server, name = postgres_server(), f"test_team_{uuid.uuid4().hex[:12]}"
     try:
         admin = psycopg.connect(f"{server}/postgres", autocommit=True, connect_timeout=3)
     except psycopg.Error as error:

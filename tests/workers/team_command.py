@@ -16,7 +16,7 @@ import psycopg
 
 from tests.runtime.web_command import ROOT
 from tests.workers.conftest import agents_of_team
-from tests.workers.team import PATIENCE_S, POSTGRES, Member, read_rows, team_environment
+from tests.workers.team import PATIENCE_S, Member, postgres_server, read_rows, team_environment
 
 PASSWORD = "correct horse battery"
 
@@ -35,7 +35,7 @@ class OwnTeam:
     ) -> None:
         self.name = name or f"test_team_{uuid.uuid4().hex[:12]}"
         self.port = port or free_port()
-        self.database = f"{POSTGRES.rpartition('/')[0]}/{self.name}"
+        self.database = f"{postgres_server()}/{self.name}"
         self.environment = {**team_environment(self.database, folder), **(environment or {})}
         log = folder / "team.log"
         with log.open("w") as output:
@@ -85,7 +85,7 @@ class OwnTeam:
         if self.member.process.poll() is None:
             self.member.end()
         print(self.member.log.read_text())
-        with psycopg.connect(f"{POSTGRES.rpartition('/')[0]}/postgres", autocommit=True) as admin:
+        with psycopg.connect(f"{postgres_server()}/postgres", autocommit=True) as admin:
             admin.execute(f'DROP DATABASE IF EXISTS "{self.name}" WITH (FORCE)')
 
 

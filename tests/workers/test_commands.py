@@ -12,7 +12,7 @@ import pytest
 from tests import forked_processes
 from tests.runtime.web_command import ROOT
 from tests.workers.conftest import agents_of_team
-from tests.workers.team import POSTGRES, own_database, team_environment
+from tests.workers.team import own_database, postgres_server, team_environment
 
 UNSET_UP = """
 import django, sys
@@ -140,9 +140,7 @@ def test_worker_refuses_a_store_that_a_newer_version_wrote(tmp_path):
 
 
 def test_worker_with_an_unknown_database_says_so_in_one_line(tmp_path):
-    ended = devui(
-        f"{POSTGRES.rpartition('/')[0]}/none_of_these", tmp_path, "worker", str(agents_of_team(tmp_path))
-    )
+    ended = devui(f"{postgres_server()}/none_of_these", tmp_path, "worker", str(agents_of_team(tmp_path)))
     assert ended.returncode == 2
     assert 'database "none_of_these" does not exist. Set DATABASE_URL to a store' in ended.stderr
     assert ended.stderr.count("\n") == 1
