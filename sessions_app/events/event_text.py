@@ -45,7 +45,15 @@ _TEXT_FIELDS = (
 _SKIPPED_FIELDS = frozenset(
     {"data", "thoughtSignature", "thought_signature", "mimeType", "role", "id", "willContinue"}
 )
-"""Nested fields that are not text: bytes and technical values."""
+"""Nested fields of ADK's own that are not text: bytes and technical values."""
+
+_FREE_FIELDS = frozenset({"args", "response", "output", "customMetadata"})
+"""Fields whose values agents choose: an `id` or `data` in them is text like any other."""
+
+_MIME_TYPE_KEYS = frozenset({"mimeType", "mime_type"})
+"""Keys of which one stands beside bytes in what tools return, such as images of MCP servers."""
+
+_BYTES_KEYS = frozenset({"data", "blob"})
 
 Trait = tuple[str, str]
 """Name and value."""
@@ -56,7 +64,8 @@ def text_of_data(data: str) -> str:
     wire = parse_object(data)
     data_parts = (read_a2a_data(part) for part in parts_of(wire))
     values = (data.get("data", data) if isinstance(data, Mapping) else data for data in data_parts)
-    return "\n".join(_iter_texts([*(wire.get(name) for name in _TEXT_FIELDS), *values]))
+    fields = {name: wire.get(name) for name in _TEXT_FIELDS}
+    return "\n".join(_iter_texts([fields, *values]))
 
 
 def text_of_summary(summary: str) -> str:
@@ -111,16 +120,27 @@ def _calls_and_results(summary_data: Mapping[str, Any]) -> Iterator[Mapping[str,
 
 
 def _iter_texts(values: Any) -> Iterator[str]:
-    """Yield all texts and numbers in JSON values, at any depth."""
-    stack = list(values)[::-1]
+    """Yield all texts and numbers in values of ADK's fields, at any depth."""
+    stack = [(value, False) for value in list(values)[::-1]]
     while stack:
-        value = stack.pop()
+        value, is_free = stack.pop()
         if isinstance(value, str):
             if value:
                 yield value
         elif isinstance(value, Mapping):
-            stack += [item for name, item in value.items() if name not in _SKIPPED_FIELDS][::-1]
+            stack += [
+                (item, is_free or name in _FREE_FIELDS)
+                for name, item in value.items()
+                if not _is_skipped(name, value, is_free)
+            ][::-1]
         elif isinstance(value, list):
-            stack += value[::-1]
+            stack += [(item, is_free) for item in value[::-1]]
         elif isinstance(value, int | float) and not isinstance(value, bool):
             yield str(value)
+
+
+def _is_skipped(name: str, fields: Mapping[str, Any], is_free: bool) -> bool:
+    """Tell whether a field is no text. `is_free`: it lies in a value that an agent chose."""
+    if not is_free:
+        return name in _SKIPPED_FIELDS
+    return name in _BYTES_KEYS and not _MIME_TYPE_KEYS.isdisjoint(fields)

@@ -196,6 +196,17 @@ def nest(
     save_nested(story.key, run, TopCall(call_id), event)
 
 
+def test_text_of_every_key_in_arguments_and_results_is_found_and_bytes_are_not():
+    story = Story()
+    story.calls("find_order", "c1", id="order4711", role="buyer12")
+    image = {"type": "image", "mimeType": "image/png", "data": "aW1hZ2U0Nw"}
+    story.answers("find_order", "c1", response={"data": {"id": "parcel99"}, "content": [image]})
+    indexing.index_all()
+    for text in ("order4711", "buyer12", "parcel99"):
+        assert matches(text) == ["s1"], text
+    assert matches("c1") == matches("aW1hZ2U0Nw") == []
+
+
 def test_text_of_a_nested_run_is_found_at_its_call():
     story = Story()
     story.says("hello")
