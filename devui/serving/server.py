@@ -18,6 +18,7 @@ from django.db import connection
 
 from devui.config import hosts
 from devui.http_server import HTTPServer
+from devui.runtime.heartbeat import force_exit_after
 from devui.serving.deferred_imports import import_after_first_page
 from devui.web.idle_connections import TimedHTTPProtocol
 from sessions_app.errors import BadInput
@@ -35,6 +36,10 @@ MESSAGE_BYTES = 16 * 1024 * 1024
 
 GRACE_S = 3
 """Seconds that open pages have to close their sockets when the server ends."""
+
+
+END_S = 20
+"""Seconds after which a server that is to end is killed: a store that hangs must not hold it."""
 
 
 class ServedRuntimes(RuntimeProvider, Protocol):
@@ -159,6 +164,7 @@ async def _serve(
             if first is not None:
                 runtimes.spawn(first())
             await server.serve(sockets=[listener])
+            force_exit_after(END_S)
     finally:
         runtime_client.register(None)
 

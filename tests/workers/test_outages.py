@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -67,3 +68,17 @@ def test_worker_ends_while_its_store_is_away(team, cluster, outage):
     finally:
         cluster.start() if outage == "stopped" else cluster.pause(signal.SIGCONT)
     assert processes.identity(worker.process.pid) is None
+
+
+def test_web_process_ends_while_its_store_hangs_and_a_request_waits_for_it(team, cluster):
+    web = team.start_web()
+    assert web.client.get(f"{web.url}/sessions/").status_code == 200
+    cluster.pause()
+    try:
+        with ThreadPoolExecutor() as pool:
+            pool.submit(web.client.get, f"{web.url}/sessions/")
+            time.sleep(1)
+            web.end()
+    finally:
+        cluster.pause(signal.SIGCONT)
+    assert processes.identity(web.process.pid) is None
