@@ -79,7 +79,8 @@ class SessionProblemList(Schema):
 
 
 @router.get(
-    "/sessions/{int:session}/problems", response={200: SessionProblemList, 404: Problem, 422: Problem}
+    "/sessions/{int:session}/problems",
+    response={200: SessionProblemList, 400: Problem, 404: Problem, 422: Problem},
 )
 async def list_problems(
     request: HttpRequest,

@@ -135,7 +135,7 @@ def test_every_event_in_the_stored_test_data_is_read_as_adk_reads_it(tmp_path):
         for text in texts_in(path, tmp_path)
         for body in bodies_in(json.loads(text))
     ]
-    assert len(bodies) > 100
+    assert len(bodies) > 80
     for body in bodies:
         assert_read_as_adk_reads(body)
 
