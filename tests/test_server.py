@@ -82,6 +82,8 @@ def test_a_signal_that_comes_before_it_serves_is_not_lost(monkeypatch):
     async def main_loop(serving: Any) -> None:
         served.append(serving)
 
+    limits: list[float] = []
+    monkeypatch.setattr(server, "force_exit_after", limits.append)  # it would end the tests' process
     monkeypatch.setattr(http_server.HTTPServer, "main_loop", main_loop)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -89,7 +91,7 @@ def test_a_signal_that_comes_before_it_serves_is_not_lost(monkeypatch):
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    assert not served
+    assert (served, limits) == ([], [server.END_S])
 
 
 class WatchedServer(http_server.HTTPServer):
