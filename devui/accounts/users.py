@@ -15,7 +15,7 @@ from devui.accounts.roles import Role
 from devui.web.login.password_strength import require_strong_password
 from sessions_app.errors import AlreadyExists, BadInput, NotFound
 from sessions_app.ids import check_id
-from sessions_app.presentation.name_lists import join_names
+from sessions_app.store.short_texts import join_names
 
 GENERATED_BYTES = 15
 

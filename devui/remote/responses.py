@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sessions_app.events.timestamps import parse_timestamp
-from sessions_app.presentation.truncation import truncate
+from sessions_app.store.short_texts import truncate
 from sessions_app.text_input import parse_json
 
 MAX_ERROR = 2_000

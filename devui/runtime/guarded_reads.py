@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from sessions_app.presentation import truncation
+from sessions_app.store import short_texts
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ def truncate(value: Any, limit: int) -> str:
     """Return at most `limit` characters of a text; empty if the value is not text."""
     if not isinstance(value, str):
         return ""
-    return truncation.truncate(value, limit)
+    return short_texts.truncate(value, limit)
 
 
 def callable_name(value: Any) -> str:

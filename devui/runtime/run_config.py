@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from devui.runtime._adk import StreamingMode
 from devui.runtime.config import RuntimeOptions
-from sessions_app.presentation.truncation import truncate
+from sessions_app.store.short_texts import truncate
 
 MAX_DEPTH = 4
 """Levels of nested objects in the schema; RunConfig has no more today."""

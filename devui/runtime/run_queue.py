@@ -17,7 +17,7 @@ from typing import Any, Unpack
 
 from sessions_app.errors import StoreFault
 from sessions_app.models import AgentSession, Run
-from sessions_app.runs import lifecycle
+from sessions_app.runs import lifecycle, session_runs
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.runs.frame_log import FrameLog
 from sessions_app.runs.lifecycle import RunError
@@ -164,10 +164,10 @@ class RunQueue:
     async def _finish(self, active: ActiveRun, status: str, error: RunError) -> None:
         if active.ended.is_set():
             return
-        ending: Collection[str] = lifecycle.ACTIVE
+        ending: Collection[str] = Run.ACTIVE
         if status == Status.CANCELLED and active.reason:
             error = {"error_type": "ServerStopped", "error": active.reason}
-            ending = lifecycle.ACTIVE if active.source == lifecycle.ADK_SOURCE else (Status.RUNNING,)
+            ending = Run.ACTIVE if active.source == lifecycle.ADK_SOURCE else (Status.RUNNING,)
         end = partial(
             lifecycle.finish,
             **error,
@@ -189,7 +189,7 @@ class RunQueue:
         faults = retry.PASSING if active.source == lifecycle.ADK_SOURCE else StoreFault
         while not active.abort.is_set():
             freed = self._freed
-            find_first = partial(units_of_work.read, lifecycle.active_run, active.session.pk)
+            find_first = partial(units_of_work.read, session_runs.active_run, active.session.pk)
             first = await retry.run(find_first, faults)
             if first is None or (
                 first.status == Status.QUEUED and (first.created_at, first.pk) > active.queue_position
@@ -219,12 +219,12 @@ class RunQueue:
         """Return the status of a run that ended without an error: cancelled, waiting for input, or done."""
         if active.abort.is_set():
             return Status.CANCELLED
-        waiting = await retry.read(lifecycle.open_calls, active.session.pk, active.invocation_id)
+        waiting = await retry.read(session_runs.open_call_ids, active.session.pk, active.invocation_id)
         return Status.WAITING if waiting else Status.DONE
 
     async def _leave(self, active: ActiveRun) -> None:
         status = await retry.read(lifecycle.get_status, active.id) or Status.CANCELLED
-        if status not in lifecycle.ACTIVE:
+        if status not in Run.ACTIVE:
             active.frames.publish("status", status=status)
         active.frames.publish("end", status=status)
         self.active.pop(active.id, None)

@@ -154,7 +154,7 @@ class Deliveries:
             status = await units_of_work.read(lifecycle.get_status, run_id)
             if status == Status.QUEUED:
                 return child
-            if status in lifecycle.ACTIVE:
+            if status in Run.ACTIVE:
                 return None
         if child.is_suspect:
             return child

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from devui.supervisor import http_calls
 from sessions_app.errors import DevUIError, RuntimeUnavailable
 from sessions_app.models import Run
-from sessions_app.runs import lifecycle, processes
+from sessions_app.runs import processes
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.runs.frame_log import FrameLog
 from sessions_app.runs.runtime_client import Frame
@@ -74,7 +74,7 @@ class FrameFeeds:
             async with subscribe() as changes:
                 while not frames.has_ended:
                     run = await retry.read(_read_run, run_id)
-                    if run is None or run.status not in lifecycle.ACTIVE:
+                    if run is None or run.status not in Run.ACTIVE:
                         _publish_end(frames, run.status if run else Run.Status.CANCELLED)
                     elif peer := self._find_peer(run):
                         await self._read(peer, run_id, frames)
@@ -99,7 +99,7 @@ class FrameFeeds:
         """Read frames until the end, or until the process releases the run or is silent; its row has the status."""
         try:
             async for frame in http_calls.stream_frames(peer, run_id, after=frames.last):
-                if frame["type"] == "end" and frame["status"] in lifecycle.ACTIVE:
+                if frame["type"] == "end" and frame["status"] in Run.ACTIVE:
                     return
                 frames.add(frame)
         except DevUIError:

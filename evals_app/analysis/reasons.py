@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from evals_app.analysis.baselines import Reference
 from evals_app.analysis.case_verdicts import CaseChange
 from evals_app.analysis.ci_gate import GateResult
-from sessions_app.presentation.name_lists import join_names
+from sessions_app.store.short_texts import join_names
 
 
 def group_cases(cases: Sequence[CaseChange]) -> list[tuple[list[str], str]]:

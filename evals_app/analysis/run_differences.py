@@ -9,7 +9,7 @@ from evals_app.analysis.comparability import digest_json, read_judging
 from evals_app.analysis.comparison import RunDifference
 from evals_app.models import EvalRun
 from sessions_app import prices
-from sessions_app.presentation.name_lists import join_names
+from sessions_app.store.short_texts import join_names
 
 Fact = tuple[str, str]
 """Subject, and its value as text."""

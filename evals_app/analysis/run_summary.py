@@ -16,6 +16,7 @@ from evals_app.runs.attempt_status import LOST_REASONS
 from evals_app.runs.progress import elapsed_seconds
 from sessions_app import prices
 from sessions_app.errors import NotFound
+from sessions_app.events.call_usage import add_tokens
 from sessions_app.models import AgentSession
 
 Status = EvalAttempt.Status
@@ -197,7 +198,7 @@ def _judges(run: EvalRun) -> dict[str, dict[str, int]]:
     judges: dict[str, dict[str, int]] = {}
     for text in run.attempts.exclude(judge="{}").values_list("judge", flat=True):
         for model, used in json.loads(text).items():
-            prices.add_tokens(judges.setdefault(model, {}), used)
+            add_tokens(judges.setdefault(model, {}), used)
     return judges
 
 

@@ -18,8 +18,9 @@ from evals_app.execution import _adk
 from evals_app.execution.judge_verdicts import quote_judge
 from evals_app.execution.model_retry import RetriedCall, Retries
 from evals_app.runs.writes.outcomes import Failure
+from sessions_app.events.call_usage import add_tokens, split_tokens
 from sessions_app.events.token_counts import count_tokens
-from sessions_app.prices import KINDS, add_tokens, call_tokens
+from sessions_app.prices import KINDS
 
 Tokens = dict[str, int]
 """Numbers of `prompt`, `output`, `thoughts` (part of output) and `cached` (part of prompt) tokens, and of `calls`."""
@@ -77,7 +78,7 @@ class ModelLog:
         if usage is not None:
             counts = count_tokens(lambda name: getattr(usage, name, None))
             kinds = ("prompt", "output", "thoughts", "cached", "total")
-            add_tokens(tokens, call_tokens(*(counts.get(kind) for kind in kinds)))
+            add_tokens(tokens, split_tokens(*(counts.get(kind) for kind in kinds)))
 
 
 class ModelExited(RuntimeError):

@@ -30,8 +30,7 @@ from evals_app.metrics.own import BadOutcome, MetricInput, MetricOutcome, OwnMet
 from evals_app.models import EvalAttempt, MetricResult
 from evals_app.runs.writes.outcomes import Failure, Score
 from sessions_app.events.call_pairing import name_occurrences
-from sessions_app.presentation.name_lists import join_names
-from sessions_app.presentation.truncation import truncate
+from sessions_app.store.short_texts import join_names, truncate
 
 WHOLE_CONVERSATION = frozenset({"rubric_based_multi_turn_trajectory_quality_v1"})
 """Metrics that judge only the last turn and leave earlier turns without a verdict on purpose."""

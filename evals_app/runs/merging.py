@@ -19,8 +19,8 @@ from evals_app.models import CONFIRMATION, RETRY, EvalRun
 from evals_app.runs.shards import Shard
 from evals_app.runs.writes.copied_runs import StoredRun, copy_run, merge_shards, read_runs
 from sessions_app.errors import BadInput
-from sessions_app.presentation.name_lists import join_names
 from sessions_app.store.db_errors import translate_db_errors
+from sessions_app.store.short_texts import join_names
 from sessions_app.transfer.realm_copy import StoreFile
 
 MERGEABLE = {EvalRun.Status.DONE, EvalRun.Status.STOPPED, EvalRun.Status.CANCELLED}

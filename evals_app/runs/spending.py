@@ -11,8 +11,9 @@ from django.db.models import Sum
 
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.limits import EvalRunLimits, EvalSpending
+from sessions_app.events.call_usage import CALL_COLUMNS, add_tokens, split_tokens
 from sessions_app.models import AgentSession, ModelCall
-from sessions_app.prices import CALL_COLUMNS, Prices, add_tokens, call_tokens
+from sessions_app.prices import Prices
 
 UNPRICED_SAMPLE = 20
 """Attempts of unknown cost whose models are named: the run stops at the first."""
@@ -60,5 +61,5 @@ def _usage_in(realms: Sequence[str]) -> dict[str, dict[str, int]]:
     calls = ModelCall.objects.filter(session__realm__in=realms, by_callback=False)
     used: dict[str, dict[str, int]] = {}
     for model, *counts in calls.filter(finished_at__isnull=False).values_list("model", *CALL_COLUMNS):
-        add_tokens(used.setdefault(model, {}), call_tokens(*counts))
+        add_tokens(used.setdefault(model, {}), split_tokens(*counts))
     return used

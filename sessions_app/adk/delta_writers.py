@@ -21,9 +21,8 @@ from sessions_app import scopes
 from sessions_app.adk.partial_answers import StreamedAnswers
 from sessions_app.events.attribution import Writer, join_alternatives
 from sessions_app.events.call_pairing import CallPairing
-from sessions_app.presentation.name_lists import join_names
-from sessions_app.presentation.truncation import truncate
 from sessions_app.store.bounded_dict import BoundedDict
+from sessions_app.store.short_texts import join_names, truncate
 
 EXPLICIT = Writer("delta", inferred=False)
 """Writer of an event that was created with its delta, outside hooks and tools."""

@@ -1,49 +1,49 @@
-"""Cause of an exception by its type and HTTP status, or those of the exceptions that it wraps."""
+"""ErrorCause of an exception by its type and HTTP status, or those of the exceptions that it wraps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sessions_app.problems.failures import Cause
+from sessions_app.events.error_causes import ErrorCause
 
 MAX_WRAPPED = 16
 """Exceptions of a chain or group that are examined."""
 
 _BY_STATUS = {
-    401: Cause.AUTHENTICATION,
-    403: Cause.AUTHENTICATION,
-    407: Cause.AUTHENTICATION,
-    408: Cause.TIMEOUT,
-    429: Cause.QUOTA,
-    504: Cause.TIMEOUT,
+    401: ErrorCause.AUTHENTICATION,
+    403: ErrorCause.AUTHENTICATION,
+    407: ErrorCause.AUTHENTICATION,
+    408: ErrorCause.TIMEOUT,
+    429: ErrorCause.QUOTA,
+    504: ErrorCause.TIMEOUT,
 }
 """HTTP statuses; MCP's SDK reports a time-out of its own as 408."""
 
 _BY_TYPE = {
-    "AuthenticationError": Cause.AUTHENTICATION,
-    "DefaultCredentialsError": Cause.AUTHENTICATION,
-    "NoCredentialsError": Cause.AUTHENTICATION,
-    "PermissionDenied": Cause.AUTHENTICATION,
-    "PermissionDeniedError": Cause.AUTHENTICATION,
-    "RefreshError": Cause.AUTHENTICATION,
-    "Unauthenticated": Cause.AUTHENTICATION,
-    "RateLimitError": Cause.QUOTA,
-    "ResourceExhausted": Cause.QUOTA,
-    "TooManyRequests": Cause.QUOTA,
-    "APITimeoutError": Cause.TIMEOUT,
-    "DeadlineExceeded": Cause.TIMEOUT,
-    "ReadTimeoutError": Cause.TIMEOUT,
-    "Timeout": Cause.TIMEOUT,
-    "TimeoutError": Cause.TIMEOUT,
-    "TimeoutException": Cause.TIMEOUT,
+    "AuthenticationError": ErrorCause.AUTHENTICATION,
+    "DefaultCredentialsError": ErrorCause.AUTHENTICATION,
+    "NoCredentialsError": ErrorCause.AUTHENTICATION,
+    "PermissionDenied": ErrorCause.AUTHENTICATION,
+    "PermissionDeniedError": ErrorCause.AUTHENTICATION,
+    "RefreshError": ErrorCause.AUTHENTICATION,
+    "Unauthenticated": ErrorCause.AUTHENTICATION,
+    "RateLimitError": ErrorCause.QUOTA,
+    "ResourceExhausted": ErrorCause.QUOTA,
+    "TooManyRequests": ErrorCause.QUOTA,
+    "APITimeoutError": ErrorCause.TIMEOUT,
+    "DeadlineExceeded": ErrorCause.TIMEOUT,
+    "ReadTimeoutError": ErrorCause.TIMEOUT,
+    "Timeout": ErrorCause.TIMEOUT,
+    "TimeoutError": ErrorCause.TIMEOUT,
+    "TimeoutException": ErrorCause.TIMEOUT,
 }
 """Classes of Python, httpx, requests, urllib3, google-auth, Google's API clients, OpenAI, Anthropic and LiteLLM."""
 
 
-def cause_of_exception(error: BaseException) -> Cause:
+def cause_of_exception(error: BaseException) -> ErrorCause:
     """Return the first known cause of an exception or of those that it wraps; `OTHER` if all are unknown."""
     causes = (_own_cause(each) for each, _ in zip(_exceptions_in(error), range(MAX_WRAPPED), strict=False))
-    return next((cause for cause in causes if cause is not Cause.OTHER), Cause.OTHER)
+    return next((cause for cause in causes if cause is not ErrorCause.OTHER), ErrorCause.OTHER)
 
 
 def _exceptions_in(error: BaseException) -> Iterator[BaseException]:
@@ -56,12 +56,12 @@ def _exceptions_in(error: BaseException) -> Iterator[BaseException]:
         yield from _exceptions_in(error.__cause__)
 
 
-def _own_cause(error: BaseException) -> Cause:
+def _own_cause(error: BaseException) -> ErrorCause:
     status = _status_of(error)
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     names = (each.__name__ for each in type(error).__mro__)
-    return next((_BY_TYPE[name] for name in names if name in _BY_TYPE), Cause.OTHER)
+    return next((_BY_TYPE[name] for name in names if name in _BY_TYPE), ErrorCause.OTHER)
 
 
 def _status_of(error: BaseException) -> int:

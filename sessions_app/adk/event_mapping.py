@@ -14,7 +14,7 @@ from sessions_app import events, scopes
 from sessions_app.adk.event_reader import read_event
 from sessions_app.events import EventRecord
 from sessions_app.events.attribution import Writer
-from sessions_app.transfer.readers.normalization import UNKNOWN
+from sessions_app.events.records import UNKNOWN_FIELDS
 
 MOST_MISFITS = 100
 """Maximum number of invalid values of an event that are set aside."""
@@ -94,7 +94,7 @@ def _set_misfits_aside(body: dict[str, Any]) -> Event:
                 raise
         else:
             if aside:
-                event.custom_metadata = {**(event.custom_metadata or {}), UNKNOWN: aside}
+                event.custom_metadata = {**(event.custom_metadata or {}), UNKNOWN_FIELDS: aside}
             return event
     return Event.model_validate(body)
 

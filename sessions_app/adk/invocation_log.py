@@ -31,9 +31,9 @@ from sessions_app.adk.model_calls import OpenCall
 from sessions_app.adk.nested_runs import NestedRuns
 from sessions_app.adk.run_log import RunLog
 from sessions_app.adk.service import DjangoSessionService
+from sessions_app.events.error_causes import ErrorCause
 from sessions_app.ids import SessionKey
 from sessions_app.models import Trace
-from sessions_app.problems.failures import Cause
 from sessions_app.store.stopwatch import Stopwatch
 from sessions_app.traces.outbox import outbox
 from sessions_app.traces.records import Stage, save_stages
@@ -149,7 +149,7 @@ class InvocationLog:
     def note_error_cause(self, error: BaseException) -> None:
         """Note the cause of an exception, if its type or status shows one, once: it may end tool, model and run."""
         cause = cause_of_exception(error)
-        if cause is not Cause.OTHER and error is not self._last_error:
+        if cause is not ErrorCause.OTHER and error is not self._last_error:
             self._last_error = error
             text = f"{type(error).__name__}: {error}"[:CAUSE_MOST]
             self.note_stage(Trace.ERROR_CAUSE, f"{cause}: {text}")

@@ -21,11 +21,10 @@ from google.genai import types
 
 from sessions_app import scopes
 from sessions_app.adk import event_mapping
+from sessions_app.events.call_usage import add_tokens, parse_call_usage
 from sessions_app.events.summary import shorten
 from sessions_app.ids import SessionKey
 from sessions_app.models import NestedEvent, NestedRun
-from sessions_app.prices import add_tokens
-from sessions_app.prices.costs import call_of_json
 from sessions_app.traces.nested_records import CUT_OFF, TopCall, save_nested
 from sessions_app.traces.outbox import Unit, outbox
 from sessions_app.traces.records import MAX_ERROR
@@ -115,7 +114,7 @@ class _OpenRun:
         self.budget.size -= size
         self.stored += 1
         self.tokens += record.total_tokens
-        if call := call_of_json(record.summary, record.timestamp):
+        if call := parse_call_usage(record.summary, record.timestamp):
             add_tokens(self.usage.setdefault(call.model, {}), call.tokens)
         row = NestedEvent(
             ref=self.ref,

@@ -44,7 +44,7 @@ from sessions_app.adk.service import DjangoSessionService
 from sessions_app.adk.untracked_state import StateCopy
 from sessions_app.events.attribution import Writer, join_alternatives
 from sessions_app.models import Trace
-from sessions_app.presentation.name_lists import join_names
+from sessions_app.store.short_texts import join_names
 
 P = ParamSpec("P")
 

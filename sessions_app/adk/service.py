@@ -26,7 +26,7 @@ from sessions_app.adk import _adk, adk_errors, event_mapping, provenance, sessio
 from sessions_app.adk.prefetch import ReadAhead
 from sessions_app.events import EventRecord
 from sessions_app.ids import SessionKey, check_event_ids, is_storable
-from sessions_app.runs import lifecycle
+from sessions_app.runs import session_runs
 from sessions_app.sessions import active_session, append_groups, writes
 from sessions_app.sessions.writes import AppendResult, ExpectedSession, UntrackedChange
 from sessions_app.store import retry, units_of_work
@@ -228,9 +228,9 @@ async def _end_waiting_runs(event: Event, appended: AppendResult) -> None:
     pk, rewound = appended.session_pk, event.actions.rewind_before_invocation_id
     try:
         if rewound:
-            await units_of_work.write(lifecycle.record_rewind, pk, rewound)
+            await units_of_work.write(session_runs.record_rewind, pk, rewound)
         elif event.author == "user" and event.get_function_responses():
-            await units_of_work.write(lifecycle.finish_answered, pk)
+            await units_of_work.write(session_runs.finish_answered, pk)
     except Exception:
         log.exception("The waiting runs of session %s could not be ended", pk)
 

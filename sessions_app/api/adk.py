@@ -23,7 +23,7 @@ from sessions_app.errors import BadInput, SessionMissing
 from sessions_app.http import json_text, note_object, person_name
 from sessions_app.ids import SessionKey
 from sessions_app.paths import upstream_path
-from sessions_app.runs import lifecycle
+from sessions_app.runs import session_runs
 from sessions_app.runs.runtime_client import provider
 from sessions_app.sessions import deletion, state_edits, storage_location, writes
 from sessions_app.store import retry, units_of_work
@@ -261,7 +261,7 @@ def _refuse_busy(app_name: str, user_id: str, session_id: str) -> None:
     """Refuse to change a session of an external service while a run is active on it."""
     with suppress(SessionMissing):
         session = snapshots.find_session(app_name, user_id, session_id)
-        lifecycle.require_idle(session.pk, session_id)
+        session_runs.require_idle(session.pk, session_id)
 
 
 def _has_realm(app_name: str, user_id: str, session_id: str) -> bool:

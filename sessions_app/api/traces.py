@@ -12,10 +12,11 @@ from pydantic import Field
 
 from sessions_app.api.schemas import COST, CostOut, Older, PageSize, Problem, RowSchema
 from sessions_app.errors import EventMissing
+from sessions_app.events.call_usage import recorded_call_usage
 from sessions_app.lookup import find_event, find_session
 from sessions_app.models import LOG_LEVELS, ModelCall, Span, Trace
 from sessions_app.prices import current_prices
-from sessions_app.prices.costs import cost_of, usage_of_call
+from sessions_app.prices.costs import cost_of
 from sessions_app.store import pagination, units_of_work
 from sessions_app.traces import log_records, model_calls, waterfall
 
@@ -53,7 +54,7 @@ class CallOut(RowSchema):
         """Return the schema of a row."""
         kinds = ("prompt", "output", "thought", "cached", "total")
         tokens = {kind: getattr(row, f"{kind}_tokens") for kind in kinds}
-        cost = CostOut.of(cost_of([usage_of_call(row)], current_prices()))
+        cost = CostOut.of(cost_of([recorded_call_usage(row)], current_prices()))
         return cls.from_row(row, event_ids=json.loads(row.event_ids), tokens=tokens, cost=cost, **others)
 
 

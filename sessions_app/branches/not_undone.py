@@ -20,8 +20,8 @@ from sessions_app.models import (
     StateChange,
     UserState,
 )
-from sessions_app.presentation.truncation import truncate
 from sessions_app.state import history
+from sessions_app.store.short_texts import truncate
 
 MAX_LISTED = 50
 """Maximum number of entries per list of a plan; the count covers all."""

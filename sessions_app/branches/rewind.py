@@ -42,12 +42,12 @@ from sessions_app.models import (
     Scope,
     StateChange,
 )
-from sessions_app.presentation.truncation import truncate
 from sessions_app.realms import refuse_read_only
-from sessions_app.runs.lifecycle import finish_rewound, require_idle
+from sessions_app.runs.session_runs import finish_rewound, require_idle
 from sessions_app.sessions import storage_location, writes
 from sessions_app.sessions.writes import AppendResult
 from sessions_app.state import history
+from sessions_app.store.short_texts import truncate
 
 _UNTYPED = "application/octet-stream"
 _TOMBSTONE = {"inlineData": {"mimeType": _UNTYPED}}

@@ -21,6 +21,9 @@ from sessions_app.events.summary import CUT_OFF, summarize, tokens_of
 from sessions_app.models import Scope
 from sessions_app.redaction import redact, redact_error_texts
 
+UNKNOWN_FIELDS = "devui_unknown"
+"""Key of `customMetadata` for values of imported events without a field in ADK's models, by path."""
+
 MAX_TOKENS = 2**31 - 1
 """Largest value of the token column."""
 

@@ -21,7 +21,7 @@ def count_tokens(read_field: Callable[[str], object]) -> dict[str, int]:
     """Return the counts above zero. Results of the model's own tools are part of the prompt.
 
     A model that reports no total, but parts of one, used their sum: then thoughts count beside the output, as in
-    `prices.call_tokens`.
+    `call_usage.split_tokens`.
 
     Args:
         read_field: function that returns the value of a field of the usage metadata, by its name in Python.

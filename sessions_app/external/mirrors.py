@@ -30,7 +30,7 @@ from sessions_app.models import (
     SessionState,
     UserState,
 )
-from sessions_app.search import indexing
+from sessions_app.search import index_entries
 from sessions_app.sessions import writes
 from sessions_app.sessions.ledger import Provenance, take_owners, write_keys
 from sessions_app.sessions.writes import AppendResult
@@ -177,7 +177,7 @@ def _correct(key: SessionKey, record: EventRecord, refused: list[str]) -> bool:
     stored.save()
     has_other_tokens = json.loads(record.summary).get("tokens") != summary_before["tokens"]
     if has_other_tokens or event_text.text_of_data(record.data) != text_before:
-        indexing.reset_session(session.pk)
+        index_entries.reset_session(session.pk)
     return True
 
 

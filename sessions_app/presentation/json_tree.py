@@ -19,7 +19,7 @@ from sessions_app import scopes
 from sessions_app.errors import NotFound
 from sessions_app.presentation import visible_text
 from sessions_app.presentation.json_pointer import escape, unescape
-from sessions_app.presentation.truncation import truncate
+from sessions_app.store.short_texts import truncate
 
 BUDGET = 400
 """Most values in one response."""

@@ -2,20 +2,16 @@
 
 from sessions_app.prices.price_files import NAME, current_prices, find_prices, price_folders, read_prices
 from sessions_app.prices.price_table import (
-    CALL_COLUMNS,
     DEFAULT_CURRENCY,
     KINDS,
     NO_PRICES,
     Price,
     Prices,
     Usage,
-    add_tokens,
-    call_tokens,
     prices_from_json,
 )
 
 __all__ = [
-    "CALL_COLUMNS",
     "DEFAULT_CURRENCY",
     "KINDS",
     "NAME",
@@ -23,8 +19,6 @@ __all__ = [
     "Price",
     "Prices",
     "Usage",
-    "add_tokens",
-    "call_tokens",
     "current_prices",
     "find_prices",
     "price_folders",

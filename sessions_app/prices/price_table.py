@@ -136,32 +136,6 @@ NO_PRICES = Prices()
 
 KINDS = ("prompt", "output", "thoughts", "cached", "calls")
 
-CALL_COLUMNS = ("prompt_tokens", "output_tokens", "thought_tokens", "cached_tokens", "total_tokens")
-"""Columns of a `ModelCall` that `call_tokens` takes."""
-
-
-def call_tokens(
-    prompt: int | None, output: int | None, thoughts: int | None, cached: int | None, total: int | None
-) -> dict[str, int]:
-    """Return the tokens that a model reports for a call as `Usage` counts them.
-
-    ADK keeps each provider's counts: Gemini and Anthropic report thoughts beside the output, LiteLLM and OpenAI as a
-    part of it, so that the sum exceeds the total. The rest of the total is input, such as the results of Gemini's own
-    tools.
-    """
-    prompt, output, thoughts, total = prompt or 0, output or 0, thoughts or 0, total or 0
-    if not total or prompt + output + thoughts <= total:
-        output += thoughts
-    if prompt or output:
-        prompt = max(prompt, total - output)
-    return {"prompt": prompt, "output": output, "thoughts": min(thoughts, output), "cached": cached or 0}
-
-
-def add_tokens(sums: dict[str, int], tokens: Mapping[str, int]) -> None:
-    """Add tokens to sums of the same kinds."""
-    for kind, count in tokens.items():
-        sums[kind] = sums.get(kind, 0) + count
-
 
 def _rank(price: Price) -> tuple[bool, int, date]:
     return *price.precedence, price.since or date.min

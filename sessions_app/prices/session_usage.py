@@ -14,19 +14,17 @@ from operator import or_
 
 from django.db.models import F, Q, Sum
 
-from sessions_app.models import UNINDEXED, AgentSession, Event, NestedRun, SessionUsage
-from sessions_app.prices.costs import (
+from sessions_app.events.call_usage import (
     DAY_S,
     USAGE_COLUMNS,
     CallUsage,
-    Cost,
-    Spending,
-    call_of_json,
+    add_tokens,
     call_without_usage,
-    cost_of,
+    parse_call_usage,
 )
+from sessions_app.models import UNINDEXED, AgentSession, Event, NestedRun, SessionUsage
+from sessions_app.prices.costs import Cost, Spending, cost_of
 from sessions_app.prices.price_files import current_prices
-from sessions_app.prices.price_table import add_tokens
 
 MAX_UNINDEXED_SESSIONS = 50
 """Maximum number of sessions whose unindexed events a sum over all sessions adds."""
@@ -134,6 +132,6 @@ def _unindexed_calls(sessions: Iterable[AgentSession]) -> list[tuple[int, CallUs
     rows = Event.objects.filter(reduce(or_, conditions), total_tokens__gt=0)
     calls = []
     for pk, summary, at in rows.values_list("session_id", "summary", "timestamp")[:MAX_UNINDEXED_EVENTS]:
-        if call := call_of_json(summary, at):
+        if call := parse_call_usage(summary, at):
             calls.append((pk, call))
     return calls

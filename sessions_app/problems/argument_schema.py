@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sessions_app.presentation.name_lists import join_names
+from sessions_app.store.short_texts import join_names
 
 MAX_DEPTH = 8
 MAX_ITEMS = 10_000

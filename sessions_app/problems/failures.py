@@ -9,6 +9,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from sessions_app.events.content import ABORTED
+from sessions_app.events.error_causes import ErrorCause
 from sessions_app.models import Trace
 from sessions_app.problems.evidence import Evidence, LoggedError, ResultForm
 from sessions_app.problems.registry import CALL_LABEL, Link, Problem
@@ -22,18 +23,6 @@ class Source(StrEnum):
     RUN = "run"
 
 
-class Cause(StrEnum):
-    """Cause of an error; `OTHER` if it is none of these."""
-
-    AUTHENTICATION = "authentication"
-    QUOTA = "quota"
-    TIMEOUT = "timeout"
-    CALL_LIMIT = "call limit"
-    MISSING_KEY = "missing key"
-    UNKNOWN_TOOL = "unknown tool"
-    OTHER = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Failure:
     """An error of a tool, model or run. `name` is the tool or model, `form` the form of a tool's result."""
@@ -43,7 +32,7 @@ class Failure:
     agent: str
     name: str
     message: str
-    cause: Cause = Cause.OTHER
+    cause: ErrorCause = ErrorCause.OTHER
     form: ResultForm | None = None
     links: tuple[Link, ...] = ()
 
@@ -79,16 +68,16 @@ FINISH_REASONS = BLOCK_REASONS | OTHER_REASONS | {LENGTH_LIMIT}
 
 _HTTP = r"(?:http|status|code|error|client|server)\W{0,12}(?:status|code|error)?\W{0,4}"
 _CAUSES = (
-    (Cause.CALL_LIMIT, re.compile(r"LlmCallsLimitExceededError|Max number of llm calls limit")),
-    (Cause.MISSING_KEY, re.compile(r"Context variable not found: `|KeyError: ['\"]+(?:temp|user|app):")),
+    (ErrorCause.CALL_LIMIT, re.compile(r"LlmCallsLimitExceededError|Max number of llm calls limit")),
+    (ErrorCause.MISSING_KEY, re.compile(r"Context variable not found: `|KeyError: ['\"]+(?:temp|user|app):")),
     (
-        Cause.UNKNOWN_TOOL,
+        ErrorCause.UNKNOWN_TOOL,
         re.compile(
             r"Tool '[^']*' not found|is not found in the tools_dict|failed as no tool with that name is available"
         ),
     ),
     (
-        Cause.QUOTA,
+        ErrorCause.QUOTA,
         re.compile(
             rf"RESOURCE_EXHAUSTED|RateLimitError|Too Many Requests|insufficient_quota|quota exceeded"
             rf"|exceeded your current quota|{_HTTP}429\b",
@@ -96,7 +85,7 @@ _CAUSES = (
         ),
     ),
     (
-        Cause.AUTHENTICATION,
+        ErrorCause.AUTHENTICATION,
         re.compile(
             rf"UNAUTHENTICATED|PERMISSION_DENIED|AuthenticationError|PermissionDenied|Unauthorized|\bForbidden\b"
             rf"|invalid[_ ]api[_ ]key|API key not valid|incorrect api key|No API key was provided|API_KEY_INVALID"
@@ -106,7 +95,7 @@ _CAUSES = (
         ),
     ),
     (
-        Cause.TIMEOUT,
+        ErrorCause.TIMEOUT,
         re.compile(
             rf"TimeoutError|DEADLINE_EXCEEDED|DeadlineExceeded|timed out|ReadTimeout|ConnectTimeout|TimeoutException"
             rf"|Gateway Time-?out|{_HTTP}504\b",
@@ -116,19 +105,19 @@ _CAUSES = (
 )
 
 
-def _cause_of(message: str, evidence: Evidence) -> Cause:
+def _cause_of(message: str, evidence: Evidence) -> ErrorCause:
     """Return the cause of an error: from the exception if the recorder saw it, else from the text."""
     for stage in evidence.stages:
         if stage.name == Trace.ERROR_CAUSE:
             cause, _, text = stage.of.partition(": ")
-            if _is_same_text(message, text) and cause in set(Cause):
-                return Cause(cause)
+            if _is_same_text(message, text) and cause in set(ErrorCause):
+                return ErrorCause(cause)
     return cause_of(message)
 
 
-def cause_of(message: str) -> Cause:
+def cause_of(message: str) -> ErrorCause:
     """Return the cause that an error text states."""
-    return next((cause for cause, pattern in _CAUSES if pattern.search(message)), Cause.OTHER)
+    return next((cause for cause, pattern in _CAUSES if pattern.search(message)), ErrorCause.OTHER)
 
 
 @lru_cache(maxsize=4)

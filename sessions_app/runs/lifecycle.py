@@ -19,15 +19,14 @@ from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, T
 from django.db.models.functions import Coalesce, Greatest
 
 from sessions_app import realms
-from sessions_app.errors import InvocationFinished, SessionBusy
-from sessions_app.events.superseded_events import find_superseded_ranges
+from sessions_app.errors import InvocationFinished
 from sessions_app.lookup import session_missing
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.redaction import REQUEST_CREDENTIAL, redact
 from sessions_app.runs import job_queue, processes, quota_enforcement
-from sessions_app.runs.open_calls import WAITING_IN_SUMMARY, find_open_calls
 from sessions_app.runs.quota_limits import QuotaLimits
 from sessions_app.runs.run_usage import spending_of_run
+from sessions_app.runs.session_runs import finish_answered, update_runs
 from sessions_app.scopes import clean_error, clean_text
 from sessions_app.search import index_backlog
 from sessions_app.store import change_notification
@@ -35,7 +34,6 @@ from sessions_app.store.stopwatch import ChangeTimer
 from sessions_app.traces import records as traces
 
 Status = Run.Status
-ACTIVE = Run.ACTIVE
 
 UNSUCCESSFUL = (Status.FAILED, Status.CRASHED, Status.CANCELLED)
 """Final statuses of runs that did not complete their work."""
@@ -100,7 +98,7 @@ def create_run(
 
 def _next_created_at(session_pk: int) -> float:
     """Return the creation time of a new run: after all active runs, even if the clock was set back."""
-    active = Run.objects.filter(session=session_pk, status__in=ACTIVE)
+    active = Run.objects.filter(session=session_pk, status__in=Run.ACTIVE)
     newest = active.order_by("-created_at").values_list("created_at", flat=True).first()
     return time.time() if newest is None else max(time.time(), newest + ORDER_S)
 
@@ -127,7 +125,7 @@ def is_unused_id(run_id: str) -> bool:
 
 def assign(run_id: str, runtime_id: str) -> bool:
     """Assign a queued run to a process. Return False if the run is not queued any more."""
-    return _update(Run.objects.filter(pk=run_id, status=Status.QUEUED), runtime_id=runtime_id)
+    return update_runs(Run.objects.filter(pk=run_id, status=Status.QUEUED), runtime_id=runtime_id)
 
 
 def claim(
@@ -143,13 +141,13 @@ def claim(
     to wait or to give up.
     """
     began = time.time() if at is None else at
-    earlier = Run.objects.filter(session=OuterRef("session"), status__in=ACTIVE).filter(
+    earlier = Run.objects.filter(session=OuterRef("session"), status__in=Run.ACTIVE).filter(
         Q(status=Status.RUNNING)
         | Q(created_at__lt=OuterRef("created_at"))
         | Q(created_at=OuterRef("created_at"), pk__lt=OuterRef("pk"))
     )
     own = Q(runtime_id=runtime_id) | Q(runtime_id__isnull=True)
-    claimed = _update(
+    claimed = update_runs(
         Run.objects.filter(~Exists(earlier), own, pk=run_id, status=Status.QUEUED),
         status=Status.RUNNING,
         runtime_id=runtime_id,
@@ -170,7 +168,7 @@ def claim(
 
 def record_invocation(run_id: str, invocation_id: str) -> None:
     """Store the invocation id of an active run."""
-    _update(Run.objects.filter(pk=run_id, status__in=ACTIVE), invocation_id=invocation_id)
+    update_runs(Run.objects.filter(pk=run_id, status__in=Run.ACTIVE), invocation_id=invocation_id)
 
 
 class RunError(TypedDict, total=False):
@@ -186,7 +184,7 @@ def finish(
     status: str,
     *,
     invocation_id: str = "",
-    from_status: Collection[str] = ACTIVE,
+    from_status: Collection[str] = Run.ACTIVE,
     finished_at: float | None = None,
     **error: Unpack[RunError],
 ) -> bool:
@@ -198,7 +196,7 @@ def finish(
     """
     now = Value(time.time() if finished_at is None else finished_at)
     with transaction.atomic():
-        ended = _update(
+        ended = update_runs(
             Run.objects.filter(pk=run_id, status__in=from_status),
             status=status,
             finished_at=Greatest(now, Coalesce("started_at", now)),
@@ -231,7 +229,7 @@ def _charge(run: Run) -> None:
 def end_queued(run_id: str, status: str, error_type: str = "", error: str = "") -> bool:
     """End a queued run. Return False if it is not queued."""
     with transaction.atomic():
-        ended = _update(
+        ended = update_runs(
             Run.objects.filter(pk=run_id, status=Status.QUEUED),
             status=status,
             finished_at=time.time(),
@@ -246,25 +244,19 @@ def end_queued(run_id: str, status: str, error_type: str = "", error: str = "") 
 
 def request_cancel(run_id: str) -> bool:
     """Request the cancellation of a run. Return False if it is not active."""
-    return _update(Run.objects.filter(pk=run_id, status__in=ACTIVE), cancel_requested_at=time.time())
+    return update_runs(Run.objects.filter(pk=run_id, status__in=Run.ACTIVE), cancel_requested_at=time.time())
 
 
 def cancel_requests(runtime_id: str) -> list[str]:
     """Return the ids of a process's active runs for which cancellation was requested."""
-    runs = Run.objects.filter(runtime_id=runtime_id, status__in=ACTIVE, cancel_requested_at__isnull=False)
+    runs = Run.objects.filter(runtime_id=runtime_id, status__in=Run.ACTIVE, cancel_requested_at__isnull=False)
     return list(runs.values_list("pk", flat=True))
-
-
-def active_run(session_pk: int) -> Run | None:
-    """Return the active run of a session: the running one, else the next in the queue."""
-    runs = Run.objects.filter(session_id=session_pk, status__in=ACTIVE)
-    return runs.order_by(Case(When(status=Status.RUNNING, then=0), default=1), "created_at", "pk").first()
 
 
 def find_unresumable_run(session_pk: int, invocation_id: str) -> Run | None:
     """Return the newest run of an invocation if that cannot be resumed, because the run is active, waiting or done."""
     requested = json.dumps({"invocation_id": invocation_id})[1:-1]
-    resumes = Q(invocation_id="", status__in=ACTIVE, request__contains=requested)
+    resumes = Q(invocation_id="", status__in=Run.ACTIVE, request__contains=requested)
     is_of_invocation = Q(invocation_id=invocation_id) | resumes
     newest = (
         Run.objects.filter(is_of_invocation, session_id=session_pk).order_by("-created_at", "-pk").first()
@@ -286,37 +278,9 @@ def require_resumable(session_pk: int, invocation_id: str) -> None:
         )
 
 
-def require_idle(session_pk: int, session_id: str) -> None:
-    """Refuse to change a session while a run is active on it.
-
-    Raises:
-        SessionBusy: a run is active.
-    """
-    active = active_run(session_pk)
-    if active is not None:
-        raise SessionBusy(
-            f"Run {active.id} is active on session {session_id!r}.",
-            hint=f"Cancel the run first (POST /api/v1/runs/{active.id}/cancel), or wait until it ends.",
-        )
-
-
 def get_status(run_id: str) -> str | None:
     """Return a run's status; None if it was deleted with its session."""
     return Run.objects.filter(pk=run_id).values_list("status", flat=True).first()
-
-
-def open_calls(session_pk: int, invocation_id: str) -> list[str]:
-    """Return the ids of an invocation's unanswered long-running calls, oldest first.
-
-    An answer belongs to the same invocation, as in ADK for Python, or starts a new one, as in other languages.
-    """
-    asking = Event.objects.filter(session_id=session_pk, invocation_id=invocation_id)
-    asking = asking.filter(summary__contains=WAITING_IN_SUMMARY).order_by("seq")
-    first_seq = asking.values_list("seq", flat=True).first()
-    if first_seq is None:
-        return []
-    calls = find_open_calls(session_pk, first_seq, find_superseded_ranges(session_pk, first_seq))
-    return [call.call_id for call in calls if call.invocation_id == invocation_id]
 
 
 def unstarted_runs_of(runtime_id: str) -> list[str]:
@@ -366,32 +330,6 @@ def _abandoned_runs(unassigned_s: float = UNASSIGNED_S) -> QuerySet[Run]:
     return queued.filter(server_gone | own_server_gone | never_taken)
 
 
-def finish_rewound(session_pk: int, seq: int) -> None:
-    """End the waiting runs of a session that began at or after an event: the rewind took back their questions."""
-    waiting = Run.objects.filter(session_id=session_pk, status=Status.WAITING, first_seq__gte=seq - 1)
-    _update(waiting, status=Status.DONE)
-
-
-def finish_answered(session_pk: int, spared: str = "") -> None:
-    """End the waiting runs of a session whose questions are all answered, except the run `spared`."""
-    with transaction.atomic():
-        waiting = Run.objects.filter(session_id=session_pk, status=Status.WAITING).exclude(invocation_id="")
-        answered = [
-            pk
-            for pk, invocation_id in waiting.exclude(pk=spared).values_list("pk", "invocation_id")
-            if not open_calls(session_pk, invocation_id)
-        ]
-        _update(Run.objects.filter(pk__in=answered), status=Status.DONE)
-
-
-def record_rewind(session_pk: int, invocation_id: str) -> None:
-    """End the waiting runs of a session that an external program rewound to before an invocation."""
-    first = Event.objects.filter(session_id=session_pk, invocation_id=invocation_id).order_by("seq")
-    seq = first.values_list("seq", flat=True).first()
-    if seq is not None:
-        finish_rewound(session_pk, seq)
-
-
 def _strip_request(request: str) -> str:
     """Return a request without credentials and file content, as it is stored once a process has it.
 
@@ -410,15 +348,9 @@ def _strip_request(request: str) -> str:
 
 def _crash_runs(runs: QuerySet[Run], why: str) -> list[str]:
     end = partial(finish, status=Status.CRASHED, error_type="RuntimeCrashed", error=why)
-    return [run_id for run_id in runs.filter(status__in=ACTIVE).values_list("pk", flat=True) if end(run_id)]
-
-
-def _update(runs: QuerySet[Run], **values: Any) -> bool:
-    with transaction.atomic():
-        changed = bool(runs.update(**values))
-        if changed:
-            change_notification.notify_after_commit()
-    return changed
+    return [
+        run_id for run_id in runs.filter(status__in=Run.ACTIVE).values_list("pk", flat=True) if end(run_id)
+    ]
 
 
 def _invocation() -> Case:

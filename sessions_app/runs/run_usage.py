@@ -9,9 +9,10 @@ from operator import or_
 
 from django.db.models import Q
 
+from sessions_app.events.call_usage import CallUsage, parse_call_usage
 from sessions_app.models import Event, NestedRun, Run
 from sessions_app.prices import current_prices
-from sessions_app.prices.costs import CallUsage, Spending, call_of_json, cost_of
+from sessions_app.prices.costs import Spending, cost_of
 from sessions_app.prices.session_usage import calls_of_nested_run
 
 
@@ -37,7 +38,7 @@ def spending_of_runs(runs: Sequence[Run]) -> dict[str, Spending]:
     for pk, seq, tokens, summary, at in events.values_list(
         "session_id", "seq", "total_tokens", "summary", "timestamp"
     ).iterator():
-        calls[pk].append((seq, tokens, [call_of_json(summary, at)]))
+        calls[pk].append((seq, tokens, [parse_call_usage(summary, at)]))
     for nested in NestedRun.objects.filter(is_of_runs, total_tokens__gt=0).defer("state"):
         calls[nested.session_id].append((nested.seq or 0, nested.total_tokens, calls_of_nested_run(nested)))
     prices = current_prices()

@@ -10,29 +10,27 @@ session have no gaps.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import accumulate, islice
+from itertools import accumulate
 
 from django.db import transaction
 from django.db.models import F
 
 from sessions_app.events import event_text
+from sessions_app.events.call_usage import CallUsage, parse_call_usage
 from sessions_app.models import (
     UNINDEXED_NESTED,
     AgentSession,
     Event,
     NestedRun,
-    Scope,
     SessionTrait,
-    SessionUsage,
     StateChange,
     StateValue,
 )
 from sessions_app.prices import session_usage
-from sessions_app.prices.costs import CallUsage, call_of_json
-from sessions_app.search import event_index, index_backlog, nested_content
-from sessions_app.store import json_sql, tokens
+from sessions_app.search import event_index, index_backlog, index_entries, nested_content
+from sessions_app.store import tokens
 
 BATCH_EVENTS = 64
 """Events indexed in one transaction, which holds SQLite's only write lock."""
@@ -45,9 +43,6 @@ BATCH_SESSIONS = 16
 
 BATCH_NESTED = 16
 """Maximum number of nested runs in one batch."""
-
-CHUNK = 500
-"""Rows deleted in one transaction."""
 
 
 @dataclass(slots=True)
@@ -97,45 +92,10 @@ def index_all(progress: Callable[[int], None] = lambda events: None) -> int:
     return events
 
 
-def forget_session(session_pk: int) -> None:
-    """Delete the index entries of a session to be deleted, in small transactions. Its traits go with its row.
-
-    Values that it wrote to user and app state stay indexed.
-    """
-    shared = StateChange.objects.filter(index_backlog.BEHIND_CURSOR, session=session_pk, removed=False)
-    put_values(shared.exclude(scope=Scope.SESSION).only("scope", "key_id", "owner_id", "value").iterator())
-    AgentSession.objects.filter(pk=session_pk).update(indexed_seq=F("last_seq"))
-    while _delete_chunk(session_pk):
-        pass
-
-
 def reset() -> None:
     """Delete all index entries, so that everything is indexed again."""
     for pk in AgentSession.objects.filter(indexed_seq__gte=0).order_by("pk").values_list("pk", flat=True):
-        reset_session(pk)
-
-
-def reset_session(session_pk: int) -> None:
-    """Delete the index entries of a session, so that it is indexed again."""
-    forget_session(session_pk)
-    with transaction.atomic():
-        SessionTrait.objects.filter(session=session_pk).delete()
-        SessionUsage.objects.filter(session=session_pk).delete()
-        AgentSession.objects.filter(pk=session_pk).update(
-            indexed_seq=-1, problems_seq=-1, problems_version=F("problems_version") + 1
-        )
-
-
-def forget_owner(scope: Scope, owner_id: int) -> None:
-    """Delete the indexed values of an owner of shared state."""
-    StateValue.objects.filter(scope=scope, owner_id=owner_id).delete()
-
-
-def put_values(changes: Iterable[StateChange]) -> None:
-    """Index values that were written without an event, such as by an import."""
-    values = (value for change in changes for value in _state_values(change))
-    while batch := list(islice(values, CHUNK)):
-        StateValue.objects.bulk_create(batch, ignore_conflicts=True)
+        index_entries.reset_session(pk)
 
 
 def _backlog_rows() -> list[tuple[int, int, int]]:
@@ -157,11 +117,11 @@ def _read_batch(pk: int, start: int, last: int, limit: int) -> IndexBatch:
             batch.traits.update(dict.fromkeys(content.traits, event.seq))
         traits = event_text.traits_of(event.kind, event.author, event.branch, event.summary)
         batch.traits.update(dict.fromkeys(traits, event.seq))
-        if call := call_of_json(event.summary, event.timestamp):
+        if call := parse_call_usage(event.summary, event.timestamp):
             batch.calls.append(call)
     changes = StateChange.objects.filter(session=pk, seq__gt=start, seq__lte=batch.end, removed=False)
     columns = changes.only("scope", "key_id", "owner_id", "value")
-    values = (value for change in columns.iterator() for value in _state_values(change))
+    values = (value for change in columns.iterator() for value in index_entries.state_values(change))
     batch.values = list(
         {(value.scope, value.key_id, value.mark, value.owner_id): value for value in values}.values()
     )
@@ -209,13 +169,6 @@ def _entries(
     return entries
 
 
-def _state_values(change: StateChange) -> Iterator[StateValue]:
-    """Yield the index rows of a changed value: one for any value, one for this value's mark."""
-    if change.value is not None:
-        for mark in (json_sql.ANY, json_sql.mark(change.value)):
-            yield StateValue(scope=change.scope, key_id=change.key_id, mark=mark, owner_id=change.owner_id)
-
-
 def _store_batch(batch: IndexBatch) -> None:
     """Write one batch. The session's row is updated last, so that an append to it hardly waits."""
     with transaction.atomic():
@@ -242,13 +195,3 @@ def _store_batch(batch: IndexBatch) -> None:
         )
         if not is_current:
             transaction.set_rollback(True)
-
-
-def _delete_chunk(session_pk: int) -> bool:
-    """Delete a chunk of a session's index entries; return whether there may be more."""
-    with transaction.atomic():
-        entries = event_index.delete_entries(session_pk, CHUNK)
-        values = StateValue.objects.filter(scope=Scope.SESSION, owner_id=session_pk)
-        pks = list(values.values_list("pk", flat=True)[:CHUNK])
-        StateValue.objects.filter(pk__in=pks).delete()
-    return entries == CHUNK or len(pks) == CHUNK

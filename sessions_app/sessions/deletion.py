@@ -19,7 +19,7 @@ from sessions_app import realms
 from sessions_app.errors import AlreadyExists, NotFound
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Artifact, DeletedSession, Run
-from sessions_app.runs import lifecycle as runs
+from sessions_app.runs import session_runs
 from sessions_app.sessions import storage_location, writes
 from sessions_app.store import change_notification
 
@@ -67,9 +67,9 @@ def delete(pks: Collection[int], *, now: float | None = None) -> DeletionResult:
         )
         for session in rows:
             storage_location.refuse_deletion(session)
-            (busy if runs.active_run(session.pk) else batch.sessions).append(session)
+            (busy if session_runs.active_run(session.pk) else batch.sessions).append(session)
         if busy and not batch.sessions:
-            runs.require_idle(busy[0].pk, busy[0].session_id)
+            session_runs.require_idle(busy[0].pk, busy[0].session_id)
         for session in batch.sessions:
             DeletedSession.objects.create(
                 session=session, batch=batch.id, realm=session.realm, deleted_at=batch.deleted_at
@@ -88,7 +88,7 @@ def delete_for_good(session_pk: int) -> None:
     with transaction.atomic():
         session = AgentSession.objects.select_for_update().filter(pk=session_pk).first()
         if session is not None:
-            runs.require_idle(session.pk, session.session_id)
+            session_runs.require_idle(session.pk, session.session_id)
             key = SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
             writes.delete_session(key)
 

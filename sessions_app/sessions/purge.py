@@ -32,8 +32,8 @@ from sessions_app.models import (
     StateChange,
     UserScope,
 )
-from sessions_app.runs import lifecycle as runs
-from sessions_app.search import indexing
+from sessions_app.runs import session_runs
+from sessions_app.search import index_entries
 from sessions_app.sessions import deletion, storage_location
 from sessions_app.store import change_notification, full_text
 from sessions_app.store.stopwatch import ChangeTimer
@@ -205,7 +205,7 @@ def _purge_one(
         return
     is_copy = storage_location.mirror_of(session) is not None
     name = f"{session.app_name} / {session.user_id} / {session.session_id}"
-    if run := runs.active_run(pk):
+    if run := session_runs.active_run(pk):
         report.skipped.append(f"{name}: run {run.pk} is {run.status}")
         return
     if not report.dry_run:
@@ -225,7 +225,7 @@ def _set_aside(pk: int, criteria: PurgeFilter, now: float) -> bool:
     """Hide a session that still matches the criteria. Return whether it did."""
     with transaction.atomic():
         session = criteria.due(now).select_for_update().filter(pk=pk).first()
-        if session is None or runs.active_run(pk):
+        if session is None or session_runs.active_run(pk):
             return False
         deletion.move_to_realm(session, f"{realms.PURGED}{pk}")
         change_notification.notify_after_commit()
@@ -248,7 +248,7 @@ def _remove_rows(pk: int, report: PurgeReport) -> None:
     if session.realm.startswith(realms.PURGED):
         _remove_artifacts(Artifact.objects.filter(realm=session.realm), report)
     _delete(StateChange.objects.filter(scope=Scope.SESSION, owner_id=pk))
-    indexing.forget_session(pk)
+    index_entries.forget_session(pk)
     for relation in AgentSession._meta.related_objects:
         column = relation.field.name
         rows: QuerySet[Any] = relation.related_model._base_manager.filter(**{column: pk})
@@ -275,7 +275,7 @@ def _remove_shared(realm: str) -> None:
         _delete(owner.state_rows.all())
         with _short_transaction():
             ImportedScope.objects.filter(scope=scope, owner_id=owner.pk).delete()
-            indexing.forget_owner(scope, owner.pk)
+            index_entries.forget_owner(scope, owner.pk)
             owner.delete()
 
 

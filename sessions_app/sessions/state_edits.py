@@ -16,7 +16,7 @@ from sessions_app.ids import SessionKey
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, AppScope, Scope, StateChange, UserScope
 from sessions_app.realms import refuse_read_only
-from sessions_app.runs import lifecycle
+from sessions_app.runs import session_runs
 from sessions_app.sessions import storage_location, writes
 from sessions_app.sessions.writes import AppendResult
 from sessions_app.state import history
@@ -168,7 +168,7 @@ def _lock_editable_session(session_pk: int) -> AgentSession:
     session = find_session(session_pk, locked=True)
     refuse_read_only(session)
     storage_location.refuse_copy(session)
-    lifecycle.require_idle(session.pk, session.session_id)
+    session_runs.require_idle(session.pk, session.session_id)
     return session
 
 

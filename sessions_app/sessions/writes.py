@@ -21,7 +21,7 @@ from sessions_app.events import EventRecord, KeyWrite
 from sessions_app.events.attribution import Writer
 from sessions_app.ids import SessionKey, check_event_ids, check_ids, is_storable
 from sessions_app.models import AgentSession, ChangeCause, Scope, StateChange, UntrackedKey
-from sessions_app.search import indexing
+from sessions_app.search import index_entries
 from sessions_app.sessions.event_rows import ADVANCE_SESSION, INSERT_EVENT, advance, event_row
 from sessions_app.sessions.ledger import Provenance, insert_temp, take_owners, write_keys
 from sessions_app.store import change_notification, statements
@@ -213,7 +213,7 @@ def delete_session(key: SessionKey) -> bool:
         if session is None:
             return False
         StateChange.objects.filter(scope=Scope.SESSION, owner_id=session.pk).delete()
-        indexing.forget_session(session.pk)
+        index_entries.forget_session(session.pk)
         session.delete()
         change_notification.notify_after_commit()
     return True

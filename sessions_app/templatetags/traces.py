@@ -7,9 +7,10 @@ from typing import Any
 
 from django import template
 
+from sessions_app.events.call_usage import recorded_call_usage
 from sessions_app.models import ModelCall
 from sessions_app.prices import current_prices
-from sessions_app.prices.costs import Cost, cost_of, usage_of_call
+from sessions_app.prices.costs import Cost, cost_of
 from sessions_app.traces import log_records, waterfall
 
 register = template.Library()
@@ -33,7 +34,7 @@ def first_seconds(call: ModelCall) -> float | None:
 @register.filter
 def call_cost(call: ModelCall) -> Cost | None:
     """Cost of a model call; None without tokens or without a price list."""
-    return cost_of([usage_of_call(call)], current_prices())
+    return cost_of([recorded_call_usage(call)], current_prices())
 
 
 @register.filter

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
+from sessions_app.events.call_usage import CallUsage, parse_call_usage, read_call_usage
 from sessions_app.models import AgentSession, Event
 from sessions_app.prices import current_prices
-from sessions_app.prices.costs import CallUsage, Cost, call_of_json, call_of_summary, cost_of
+from sessions_app.prices.costs import Cost, cost_of
 
 
 def costs_of_invocations(
@@ -30,7 +31,7 @@ def costs_of_invocations(
         others = Event.objects.filter(session=session, invocation_id__in=continued, total_tokens__gt=0)
         rows = others.filter(seq__range=(low, high)).exclude(seq__range=window)
         for name, summary, at in rows.values_list("invocation_id", "summary", "timestamp"):
-            calls[name].append(call_of_json(summary, at))
+            calls[name].append(parse_call_usage(summary, at))
     return {name: cost_of(usages, prices) for name, usages in calls.items()}
 
 
@@ -43,4 +44,4 @@ def costs_of_events(events: Iterable[Event]) -> dict[int, Cost | None]:
 
 
 def _call_of(event: Event) -> CallUsage | None:
-    return call_of_summary(event.decoded_summary, event.timestamp)
+    return read_call_usage(event.decoded_summary, event.timestamp)

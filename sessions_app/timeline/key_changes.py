@@ -13,9 +13,9 @@ from django.db.models.functions import RowNumber, Substr
 from sessions_app import scopes
 from sessions_app.events.attribution import Writer
 from sessions_app.models import AgentSession, ChangeCause, Event, Scope, StateChange, TempWrite
-from sessions_app.presentation import truncation
 from sessions_app.sessions.lineage import ancestors
 from sessions_app.state import history
+from sessions_app.store import short_texts
 
 BRIEF_LENGTH = 160
 """Characters of a value's JSON in a timeline row."""
@@ -200,7 +200,7 @@ def writer_of_change(row: StateChange) -> Writer:
 
 def truncate(text: str | None, length: int) -> str | None:
     """Return a text truncated to `length` characters, with an ellipsis; 0 means no limit."""
-    return truncation.truncate(text, length) if text and length else text
+    return short_texts.truncate(text, length) if text and length else text
 
 
 def scope_prefix(scope: Scope | str) -> str:

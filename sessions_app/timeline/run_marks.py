@@ -11,8 +11,8 @@ from django.db.models import Case, F, Q, TextField, Value, When
 from django.db.models.functions import Coalesce
 
 from sessions_app.models import AgentSession, Event, Run
-from sessions_app.presentation.truncation import truncate
 from sessions_app.runs import job_queue
+from sessions_app.store.short_texts import truncate
 
 RUNS_SCANNED = 20
 """Number of newest runs that are read; a longer queue is truncated."""

@@ -14,9 +14,10 @@ from typing import Any
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery, Sum
 
 from sessions_app.errors import NotFound
+from sessions_app.events.call_usage import CALL_COLUMNS, CallUsage, recorded_call_usage
 from sessions_app.models import AgentSession, Event, ModelCall, Run, Span, Trace
-from sessions_app.prices import CALL_COLUMNS, current_prices
-from sessions_app.prices.costs import CallUsage, Cost, cost_of, usage_of_call
+from sessions_app.prices import current_prices
+from sessions_app.prices.costs import Cost, cost_of
 from sessions_app.search.execution.column_terms import id_starts_with
 from sessions_app.traces.pauses import Pauses
 
@@ -154,7 +155,7 @@ def costs_of_traces(rows: Sequence[Trace]) -> dict[int, Cost | None]:
     calls: dict[int, list[CallUsage | None]] = defaultdict(list)
     of_traces = ModelCall.objects.filter(reduce(or_, conditions))
     for call in of_traces.only("session_id", "invocation_id", "model", "started_at", *CALL_COLUMNS):
-        calls[pk_by_invocation[call.session_id, call.invocation_id]].append(usage_of_call(call))
+        calls[pk_by_invocation[call.session_id, call.invocation_id]].append(recorded_call_usage(call))
     return {pk: cost_of(usages, prices) for pk, usages in calls.items()}
 
 

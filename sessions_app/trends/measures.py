@@ -6,8 +6,9 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from sessions_app.errors import BadInput
+from sessions_app.events.call_usage import add_tokens
 from sessions_app.models import TrendBucket
-from sessions_app.prices import Prices, add_tokens
+from sessions_app.prices import Prices
 from sessions_app.trends import histogram
 from sessions_app.trends.rollup import Totals
 

@@ -20,9 +20,8 @@ from django.db import connection, transaction
 from django.db.models import Exists, F, OuterRef, QuerySet, Subquery
 
 from sessions_app import realms, scopes
+from sessions_app.events.call_usage import END_OF_TIME_S, add_tokens, split_tokens
 from sessions_app.models import UNCOUNTED, Event, ModelCall, Run, SessionProblem, Span, Trace, TrendBucket
-from sessions_app.prices import add_tokens, call_tokens
-from sessions_app.prices.costs import END_OF_TIME_S
 from sessions_app.problems import Severity
 from sessions_app.traces.waterfall import ENDS
 from sessions_app.trends import histogram
@@ -73,7 +72,7 @@ class BucketKey(NamedTuple):
 
 @dataclass(slots=True)
 class Totals:
-    """Totals of observations. `tokens` are those of `prices.call_tokens`."""
+    """Totals of observations. `tokens` are those of `split_tokens`."""
 
     first_at: float = float("inf")
     count: int = 0
@@ -294,7 +293,7 @@ def _model_call(call: ModelCall) -> Observation:
     totals = _totals(call.started_at, call.finished_at, has_failed=bool(call.error_type))
     if call.first_at is not None:
         totals.first_token[histogram.cell_of(call.first_at - call.started_at)] = 1
-    totals.tokens = call_tokens(
+    totals.tokens = split_tokens(
         call.prompt_tokens, call.output_tokens, call.thought_tokens, call.cached_tokens, call.total_tokens
     )
     return Observation(Measure.MODEL, call.agent, totals, call.model)

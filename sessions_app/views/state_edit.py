@@ -19,7 +19,7 @@ from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Scope, StateChange
 from sessions_app.paths import session_url
 from sessions_app.presentation import value_diff, visible_text
-from sessions_app.runs import lifecycle
+from sessions_app.runs import session_runs
 from sessions_app.sessions import state_edits, storage_location
 from sessions_app.sessions.state_edits import Condition
 from sessions_app.state import history
@@ -157,7 +157,7 @@ def _key_context(session: AgentSession, scope: Scope, current: StateChange | Non
         "scope": str(scope),
         "current": current,
         "reach": state_edits.count_readers(session, scope),
-        "run": lifecycle.active_run(session.pk),
+        "run": session_runs.active_run(session.pk),
         "back": session_url(session),
     }
 

@@ -11,7 +11,6 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from sessions_app.models import Run
-from sessions_app.runs import lifecycle
 from sessions_app.store import units_of_work
 
 LIVE_AGENTS = Path(__file__).parent / "live_agents"
@@ -49,6 +48,6 @@ async def ended_run() -> Run:
     async with asyncio.timeout(PATIENCE_S):
         while True:
             run = await units_of_work.read(Run.objects.first)
-            if run is not None and run.status not in lifecycle.ACTIVE:
+            if run is not None and run.status not in Run.ACTIVE:
                 return run
             await asyncio.sleep(0.05)

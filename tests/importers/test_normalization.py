@@ -8,9 +8,10 @@ import pytest
 from google.adk.events.event import Event
 
 from sessions_app.adk import event_mapping
+from sessions_app.events.records import UNKNOWN_FIELDS
 from sessions_app.events.timestamps import is_in_milliseconds, parse_timestamp
 from sessions_app.transfer.readers import event_schema
-from sessions_app.transfer.readers.normalization import UNKNOWN, normalize_event, removed_keys
+from sessions_app.transfer.readers.normalization import normalize_event, removed_keys
 from tests.sessions.full_event import full_event
 
 
@@ -60,7 +61,7 @@ def test_fields_that_adk_refuses_move_to_metadata():
     wire, changes = normalize_event(raw)
 
     assert wire["customMetadata"]["mine"] == 1
-    assert wire["customMetadata"][UNKNOWN] == {
+    assert wire["customMetadata"][UNKNOWN_FIELDS] == {
         "actions.deletedArtifactIds": ["x"],
         "content.parts[0].mood": "good",
         "content.parts[1].inline_data": "no object",
@@ -83,7 +84,7 @@ def test_bytes_of_either_alphabet_and_lists_of_numbers_are_the_same_bytes(data):
 def test_javas_metadata_list_is_stored_under_a_name():
     wire, _ = normalize_event({"customMetadata": [{"key": "a"}], "errorCode": 429})
 
-    assert wire["customMetadata"] == {UNKNOWN: {"customMetadata": [{"key": "a"}]}}
+    assert wire["customMetadata"] == {UNKNOWN_FIELDS: {"customMetadata": [{"key": "a"}]}}
     assert wire["errorCode"] == "429"
 
 

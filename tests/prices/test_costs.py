@@ -9,9 +9,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from sessions_app.events.call_usage import USAGE_COLUMNS
 from sessions_app.models import AgentSession, Run
 from sessions_app.prices import current_prices
-from sessions_app.prices.costs import USAGE_COLUMNS
 from sessions_app.prices.session_usage import costs_of_sessions, spending_of
 from sessions_app.runs.run_list import spending_of_listed
 from sessions_app.search import indexing

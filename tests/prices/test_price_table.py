@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app import prices
+from sessions_app.events.call_usage import read_call_usage, split_tokens
 from sessions_app.events.token_counts import count_tokens
-from sessions_app.prices import Price, Prices, call_tokens
-from sessions_app.prices.costs import call_of_summary, cost_of
+from sessions_app.prices import Price, Prices
+from sessions_app.prices.costs import cost_of
 from sessions_app.prices.file_problems import BadFile
 
 FILE = """
@@ -93,7 +94,7 @@ def test_a_price_of_0_is_a_price(table):
     ],
 )
 def test_tokens_of_a_call_are_counted_once_whoever_reports_them(reported, output, thoughts, prompt):
-    tokens = call_tokens(*reported)
+    tokens = split_tokens(*reported)
     assert (tokens["output"], tokens["thoughts"], tokens["prompt"]) == (output, thoughts, prompt)
 
 
@@ -118,7 +119,7 @@ PER_MILLION = Prices((Price(model="m", input=1, cached=0.1, output=10, thoughts=
 )
 def test_a_call_costs_the_same_in_every_shape_of_usage(usage, cost):
     counts = count_tokens(lambda name: usage.get(name.removesuffix("_token_count")))
-    call = call_of_summary({"tokens": counts, "model": "m"}, 0.0)
+    call = read_call_usage({"tokens": counts, "model": "m"}, 0.0)
     assert cost_of([call], PER_MILLION).amount == pytest.approx(cost)
 
 
@@ -131,7 +132,7 @@ def test_cost_is_the_sum_of_the_price_of_every_token(fresh, cached, answer, thou
     """Oracle: every token is paid once, by its own kind."""
     price = Price(model="m", input=3, output=5, cached=cheap, thoughts=thought)
     reported_output = answer + thoughts if within else answer
-    tokens = call_tokens(
+    tokens = split_tokens(
         fresh + cached, reported_output, thoughts, cached, fresh + cached + answer + thoughts
     )
     cheap, thought = 3 if cheap is None else cheap, 5 if thought is None else thought

@@ -17,7 +17,6 @@ from devui.remote import RemoteAddress, Runtimes
 from devui.supervisor import Supervisor
 from sessions_app.agents import remotes
 from sessions_app.models import AgentSession, Run
-from sessions_app.runs import lifecycle
 from sessions_app.runs import runtime_client as runs
 from sessions_app.store import units_of_work
 from tests.web import over, serve
@@ -86,7 +85,7 @@ async def wait_for_end(run_id: str) -> Run:
     async with asyncio.timeout(PATIENCE_S):
         while True:
             run: Run = await units_of_work.read(Run.objects.select_related("session").get, pk=run_id)
-            if run.status not in lifecycle.ACTIVE:
+            if run.status not in Run.ACTIVE:
                 return run
             await asyncio.sleep(0.02)
 

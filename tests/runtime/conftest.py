@@ -97,7 +97,7 @@ class Stage:
 
     async def end_of(self, run: Run) -> Run:
         """Wait until a run has ended and return the row."""
-        return await until(lambda: read_run(run), lambda row: row.status not in lifecycle.ACTIVE)
+        return await until(lambda: read_run(run), lambda row: row.status not in Run.ACTIVE)
 
     async def frames(self, run: Run, app: str, after: int = 0) -> list[dict[str, Any]]:
         """Return all frames of a run."""

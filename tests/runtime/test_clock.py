@@ -17,7 +17,7 @@ from devui.supervisor import process_cleanup
 from sessions_app.agents import cards
 from sessions_app.errors import RuntimeUnavailable
 from sessions_app.models import AgentCard, ModelCall, Run, RuntimeProcess, Trace
-from sessions_app.runs import lifecycle, processes
+from sessions_app.runs import lifecycle, processes, session_runs
 from sessions_app.store import units_of_work
 from sessions_app.store.stopwatch import Stopwatch
 from tests import settable_clock as clocks
@@ -176,9 +176,9 @@ def test_queue_order_survives_a_clock_set_back(session, clock):
     assert lifecycle.claim(second.pk, runtime.pk, "v1") is None
     lifecycle.claim(first.pk, runtime.pk, "v1")
     assert lifecycle.claim(second.pk, runtime.pk, "v1") is None
-    assert lifecycle.active_run(session.pk) == first
+    assert session_runs.active_run(session.pk) == first
     lifecycle.finish(first.pk, Status.DONE)
-    assert lifecycle.active_run(session.pk) == second
+    assert session_runs.active_run(session.pk) == second
     assert lifecycle.claim(third.pk, runtime.pk, "v1") is None
     assert lifecycle.claim(second.pk, runtime.pk, "v1")
 
@@ -189,7 +189,7 @@ def test_runs_stay_sequential_despite_clock_changes(session):
     lifecycle.claim(running.pk, runtime.pk, "v1")
     Run.objects.filter(pk=queued.pk).update(created_at=running.created_at - 60)
     assert lifecycle.claim(queued.pk, runtime.pk, "v1") is None
-    assert lifecycle.active_run(session.pk) == running
+    assert session_runs.active_run(session.pk) == running
 
 
 def test_a_run_never_ends_before_it_began(session, clock):

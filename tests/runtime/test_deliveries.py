@@ -268,4 +268,4 @@ async def test_a_run_of_adks_path_ends_with_the_process_its_caller_waits_for(own
 
     with pytest.raises(RuntimeUnavailable):
         await asking
-    assert await units_of_work.read(Run.objects.filter(status__in=lifecycle.ACTIVE).count) == 0
+    assert await units_of_work.read(Run.objects.filter(status__in=Run.ACTIVE).count) == 0

@@ -13,7 +13,7 @@ import pytest
 from sessions_app.errors import SessionMissing
 from sessions_app.events import build_record
 from sessions_app.models import AgentSession, Run, RuntimeProcess
-from sessions_app.runs import lifecycle, processes
+from sessions_app.runs import lifecycle, processes, session_runs
 from sessions_app.sessions import writes
 from sessions_app.sessions.writes import SessionKey
 from tests.runtime.run_rows import new_process, new_run, new_session
@@ -42,7 +42,7 @@ def test_run_is_queued_with_its_request(session):
     stored = Run.objects.get(pk=run.pk)
     assert stored.status == Status.QUEUED
     assert json.loads(stored.request)["new_message"]["parts"][0]["text"].startswith("wie geht's?")
-    assert lifecycle.active_run(session.pk) == stored
+    assert session_runs.active_run(session.pk) == stored
 
 
 def test_a_run_on_a_session_that_does_not_exist_is_refused(db):
@@ -90,16 +90,16 @@ def test_first_outcome_of_a_run_is_final(session, runtime):
     ended = Run.objects.get(pk=run.pk)
     assert (ended.status, ended.error_type, ended.last_seq) == (Status.FAILED, "ValueError", 1)
     assert ended.error == "no \N{REPLACEMENT CHARACTER}"
-    assert lifecycle.active_run(session.pk) is None
+    assert session_runs.active_run(session.pk) is None
 
 
 def test_active_run_of_a_session_is_the_started_one(session, runtime):
     first, second = new_run(session), new_run(session)
     lifecycle.claim(first.pk, runtime.pk, "v1")
 
-    assert lifecycle.active_run(session.pk) == first
+    assert session_runs.active_run(session.pk) == first
     lifecycle.finish(first.pk, Status.WAITING)
-    assert lifecycle.active_run(session.pk) == second
+    assert session_runs.active_run(session.pk) == second
 
 
 def test_cancellation_reaches_the_process_of_the_run(session, runtime):
@@ -126,12 +126,12 @@ def test_a_long_running_call_is_open_until_the_user_answers_it(session):
     writes.append_event(key, build_record({**call, "longRunningToolIds": ["c1"]}))
     pending = {"id": "c1", "name": "pay", "response": {"status": "pending"}}
     writes.append_event(key, build_record(event("e2", "weather", functionResponse=pending)))
-    assert lifecycle.open_calls(session.pk, "i1") == ["c1"]
-    assert lifecycle.open_calls(session.pk, "another") == []
+    assert session_runs.open_call_ids(session.pk, "i1") == ["c1"]
+    assert session_runs.open_call_ids(session.pk, "another") == []
 
     answer = {"id": "c1", "name": "pay", "response": {"status": "approved"}}
     writes.append_event(key, build_record(event("e3", "user", functionResponse=answer)))
-    assert lifecycle.open_calls(session.pk, "i1") == []
+    assert session_runs.open_call_ids(session.pk, "i1") == []
 
 
 def test_runs_crash_with_their_process_with_reason(session, runtime):

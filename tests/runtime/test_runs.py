@@ -12,7 +12,7 @@ from sessions_app import events
 from sessions_app.agents import cards
 from sessions_app.errors import NotFound, RuntimeUnavailable
 from sessions_app.models import AgentCard, AgentSession, Run
-from sessions_app.runs import lifecycle
+from sessions_app.runs import lifecycle, session_runs
 from sessions_app.store import units_of_work
 from tests.runtime.conftest import JSON, Stage, adk_body, opened_stage, read_events, read_run, until
 
@@ -184,7 +184,7 @@ async def test_a_long_running_call_leaves_the_run_waiting(stage: Stage):
     run = await stage.run(session, 'call ask_boss {"what": "leave"}')
 
     assert run.status == Status.WAITING
-    call_id = (await units_of_work.read(lifecycle.open_calls, session.pk, run.invocation_id))[0]
+    call_id = (await units_of_work.read(session_runs.open_call_ids, session.pk, run.invocation_id))[0]
     answer = {"id": call_id, "name": "ask_boss", "response": {"status": "yes"}}
     message = {"role": "user", "parts": [{"functionResponse": answer}]}
     answered = await units_of_work.write(lifecycle.create_run, session.pk, {"new_message": message})

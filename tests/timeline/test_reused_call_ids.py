@@ -10,7 +10,7 @@ from sessions_app.events.attribution import Writer
 from sessions_app.events.call_pairing import CallPairing, name_occurrences, pair_starts
 from sessions_app.lookup import find_event
 from sessions_app.problems.evidence_queries import read_batch
-from sessions_app.runs import lifecycle
+from sessions_app.runs import session_runs
 from sessions_app.runs.questions import INPUT, find_question, open_questions
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.inspector import inspect_event
@@ -93,13 +93,13 @@ def test_question_asked_again_under_its_id_is_open_again(story):
     story.calls(INPUT, "x", waiting=True)
     assert asked(story) == [(3, 0)]
     assert find_question(story.session, "x").seq == 3
-    assert lifecycle.open_calls(story.pk, "i1") == ["x"]
+    assert session_runs.open_call_ids(story.pk, "i1") == ["x"]
     story.answers(INPUT, "x", author="user", response={"result": "approve"})
     assert (asked(story), find_question(story.session, "x")) == ([], None)
     story.invocation = "i2"
     story.calls(INPUT, "x", waiting=True)
     assert asked(story) == [(5, 0)]
-    assert [lifecycle.open_calls(story.pk, name) for name in ("i1", "i2")] == [[], ["x"]]
+    assert [session_runs.open_call_ids(story.pk, name) for name in ("i1", "i2")] == [[], ["x"]]
 
 
 def test_question_that_a_later_one_of_its_id_replaces_takes_no_answer(story):
@@ -107,7 +107,7 @@ def test_question_that_a_later_one_of_its_id_replaces_takes_no_answer(story):
     story.invocation = "i2"
     story.calls("job", "x", waiting=True)
     assert asked(story) == [(2, 0)]
-    assert [lifecycle.open_calls(story.pk, name) for name in ("i1", "i2")] == [[], ["x"]]
+    assert [session_runs.open_call_ids(story.pk, name) for name in ("i1", "i2")] == [[], ["x"]]
 
 
 def test_other_tools_call_of_its_id_does_not_take_the_answer(story):
@@ -146,7 +146,7 @@ def test_interim_answer_leaves_the_question_open(client, story):
     story.calls("job", "x", waiting=True)
     story.answers("job", "x", author="user", response={"status": "in-progress"})
     assert asked(story) == [(1, 0)]
-    assert lifecycle.open_calls(story.pk, "i1") == ["x"]
+    assert session_runs.open_call_ids(story.pk, "i1") == ["x"]
     page = parse(client.get(session_path(story)).content.decode())
     assert not [element for element in page.all("article") if "data-by-user" in element.attrs]
     story.answers("job", "x", author="user", response={"status": "done"})

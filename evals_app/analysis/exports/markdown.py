@@ -27,8 +27,8 @@ from evals_app.analysis.reasons import group_cases, name_runs
 from evals_app.analysis.run_differences import read_currency
 from evals_app.analysis.slices import read_slices
 from evals_app.models import EvalAttempt, EvalRun
-from sessions_app.presentation.name_lists import join_names
 from sessions_app.presentation.visible_text import escape_text
+from sessions_app.store.short_texts import join_names
 
 MARKS = {
     GateStatus.COULD_NOT_RUN: "❌",

@@ -7,7 +7,7 @@ from typing import Any
 
 from evals_app.execution.replay.recording import ToolResult
 from evals_app.metrics.expected_state import json_equal
-from sessions_app.presentation.name_lists import join_names
+from sessions_app.store.short_texts import join_names
 
 MAX_LISTED_CALLS = 5
 MAX_ARGS_LENGTH = 200

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from evals_app.models import EvalAttempt
 from evals_app.runs.writes.outcomes import Failure, Outcome
 from sessions_app import prices
+from sessions_app.events.call_usage import CALL_COLUMNS, add_tokens, split_tokens
 from sessions_app.models import AgentSession, ModelCall
 
 VERSION_CALLS = 200
@@ -43,8 +44,8 @@ def usage_of(session_pk: int) -> Usage:
     spans = []
     tokens = 0
     for call in rows.defer("request", "response"):
-        counts = prices.call_tokens(*(getattr(call, name) for name in prices.CALL_COLUMNS))
-        prices.add_tokens(by_model.setdefault(call.model, {}), counts | {"calls": 1})
+        counts = split_tokens(*(getattr(call, name) for name in CALL_COLUMNS))
+        add_tokens(by_model.setdefault(call.model, {}), counts | {"calls": 1})
         tokens += call.total_tokens
         if call.finished_at is not None:
             spans.append((call.started_at, call.finished_at))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from sessions_app.events.error_causes import ErrorCause
 from sessions_app.models import Run
 from sessions_app.problems.evidence import EventEvidence, Evidence, ModelRequest, TurnPart
 from sessions_app.problems.failures import (
@@ -12,7 +13,6 @@ from sessions_app.problems.failures import (
     ENDED,
     LENGTH_LIMIT,
     OTHER_REASONS,
-    Cause,
     Source,
     failures_of,
 )
@@ -29,7 +29,7 @@ from sessions_app.problems.registry import Link, Problem, Severity, detector, qu
 )
 def auth_error(evidence: Evidence) -> Iterator[Problem]:
     """Find errors whose text states missing, wrong or insufficient credentials."""
-    return _failures(evidence, Cause.AUTHENTICATION)
+    return _failures(evidence, ErrorCause.AUTHENTICATION)
 
 
 @detector(
@@ -42,7 +42,7 @@ def auth_error(evidence: Evidence) -> Iterator[Problem]:
 )
 def quota_error(evidence: Evidence) -> Iterator[Problem]:
     """Find errors whose text states an exceeded quota or rate limit."""
-    return _failures(evidence, Cause.QUOTA)
+    return _failures(evidence, ErrorCause.QUOTA)
 
 
 @detector(
@@ -54,7 +54,7 @@ def quota_error(evidence: Evidence) -> Iterator[Problem]:
 )
 def timeout(evidence: Evidence) -> Iterator[Problem]:
     """Find errors whose text states a time-out."""
-    return _failures(evidence, Cause.TIMEOUT)
+    return _failures(evidence, ErrorCause.TIMEOUT)
 
 
 @detector(
@@ -67,7 +67,7 @@ def timeout(evidence: Evidence) -> Iterator[Problem]:
 def model_error(evidence: Evidence) -> Iterator[Problem]:
     """Find errors of models with another cause."""
     for failure in failures_of(evidence):
-        if failure.source is Source.MODEL and failure.cause is Cause.OTHER:
+        if failure.source is Source.MODEL and failure.cause is ErrorCause.OTHER:
             yield failure.problem(quote(failure.message, 360))
 
 
@@ -176,7 +176,7 @@ def _reason_problem(evidence: Evidence, event: EventEvidence, text: str) -> Prob
     return Problem(text + message, event.seq, event.agent, links)
 
 
-def _failures(evidence: Evidence, cause: Cause) -> Iterator[Problem]:
+def _failures(evidence: Evidence, cause: ErrorCause) -> Iterator[Problem]:
     for failure in failures_of(evidence):
         if failure.cause is cause:
             prefix = f"{quote(failure.name)}: " if failure.name else ""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sessions_app.events.error_causes import ErrorCause
 from sessions_app.models import Run, Trace
 from sessions_app.problems.evidence import Evidence
-from sessions_app.problems.failures import Cause, Source, failures_of
+from sessions_app.problems.failures import Source, failures_of
 from sessions_app.problems.registry import Link, Problem, Severity, detector, quote
 
 
@@ -21,7 +22,7 @@ from sessions_app.problems.registry import Link, Problem, Severity, detector, qu
 def call_limit(evidence: Evidence) -> Iterator[Problem]:
     """Find runs that reached the limit of model calls."""
     for failure in failures_of(evidence):
-        if failure.cause is Cause.CALL_LIMIT:
+        if failure.cause is ErrorCause.CALL_LIMIT:
             yield failure.problem(quote(failure.message, 300))
 
 
@@ -35,7 +36,7 @@ def call_limit(evidence: Evidence) -> Iterator[Problem]:
 def run_failed(evidence: Evidence) -> Iterator[Problem]:
     """Find errors that ended a run and belong neither to a tool nor to a model."""
     for failure in failures_of(evidence):
-        if failure.source is Source.RUN and failure.cause is Cause.OTHER:
+        if failure.source is Source.RUN and failure.cause is ErrorCause.OTHER:
             yield failure.problem(quote(failure.message, 360))
 
 

@@ -7,11 +7,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from sessions_app import scopes
+from sessions_app.events.error_causes import ErrorCause
 from sessions_app.models import Trace
-from sessions_app.presentation.name_lists import join_names
 from sessions_app.problems.evidence import Evidence, KeyWrite, TempKey
-from sessions_app.problems.failures import Cause, Failure, failures_of
+from sessions_app.problems.failures import Failure, failures_of
 from sessions_app.problems.registry import Link, Problem, Severity, detector, quote
+from sessions_app.store.short_texts import join_names
 
 
 @detector(
@@ -162,7 +163,7 @@ _KEY = re.compile(r"Context variable not found: `([^`]+)`|KeyError: ['\"]+((?:te
 
 def _missing_keys(evidence: Evidence) -> Iterator[tuple[Failure, str]]:
     for failure in failures_of(evidence):
-        if failure.cause is Cause.MISSING_KEY and (match := _KEY.search(failure.message)):
+        if failure.cause is ErrorCause.MISSING_KEY and (match := _KEY.search(failure.message)):
             yield failure, match[1] or match[2]
 
 

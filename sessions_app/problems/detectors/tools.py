@@ -7,12 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from sessions_app import scopes
+from sessions_app.events.error_causes import ErrorCause
 from sessions_app.models import Trace
-from sessions_app.presentation.name_lists import join_names
 from sessions_app.problems.argument_schema import refusal_of
 from sessions_app.problems.evidence import Evidence, ResultForm, SummarizedCall, ToolCall, ToolResult
-from sessions_app.problems.failures import Cause, Source, failures_of
+from sessions_app.problems.failures import Source, failures_of
 from sessions_app.problems.registry import CALL_LABEL, Link, Problem, Severity, detector, quote
+from sessions_app.store.short_texts import join_names
 
 REPEATED_CALLS = 3
 """Number of equal calls in an invocation from which they are reported."""
@@ -72,7 +73,7 @@ def undeclared_tool(evidence: Evidence) -> Iterator[Problem]:
                 [_call_link(call), Link("request", request.pk, f"model request {request.number}")],
             )
     for failure in failures_of(evidence):
-        if failure.cause is Cause.UNKNOWN_TOOL and not any(name in failure.message for name in reported):
+        if failure.cause is ErrorCause.UNKNOWN_TOOL and not any(name in failure.message for name in reported):
             yield failure.problem(quote(failure.message))
 
 
@@ -109,7 +110,7 @@ def tool_error(evidence: Evidence) -> Iterator[Problem]:
     """Find results that report a failure, and exceptions of tools."""
     for failure in failures_of(evidence):
         is_of_tool = failure.source is Source.TOOL and failure.form not in CAUGHT
-        if is_of_tool and failure.cause is Cause.OTHER:
+        if is_of_tool and failure.cause is ErrorCause.OTHER:
             action = f"answered with {failure.form}" if failure.form else "raised an exception"
             yield failure.problem(f"{quote(failure.name)} {action}: {quote(failure.message, 300)}")
 
@@ -124,7 +125,7 @@ def tool_error(evidence: Evidence) -> Iterator[Problem]:
 def swallowed_exception(evidence: Evidence) -> Iterator[Problem]:
     """Find exceptions of tools that ADK's retry plug-in or a callback turned into results."""
     for failure in failures_of(evidence):
-        if failure.form in CAUGHT and failure.cause is Cause.OTHER:
+        if failure.form in CAUGHT and failure.cause is ErrorCause.OTHER:
             yield failure.problem(f"{quote(failure.name)} raised {quote(failure.message)}")
 
 

@@ -12,11 +12,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from sessions_app.events.records import UNKNOWN_FIELDS
 from sessions_app.events.timestamps import parse_timestamp
 from sessions_app.transfer.readers.event_schema import LENIENT, fields_of, fold_name
-
-UNKNOWN = "devui_unknown"
-"""Key of `customMetadata` for values without a field in ADK's models, by path."""
 
 REMOVED = "__ADK_SENTINEL_REMOVED__"
 """Value with which ADK for Java marks a removed key."""
@@ -44,8 +42,8 @@ def normalize_event(raw: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, 
     if not strange:
         return wire, ()
     metadata = wire.get("customMetadata") or {}
-    wire["customMetadata"] = {**metadata, UNKNOWN: strange}
-    return wire, tuple(f"{path}: moved to customMetadata.{UNKNOWN}" for path in strange)
+    wire["customMetadata"] = {**metadata, UNKNOWN_FIELDS: strange}
+    return wire, tuple(f"{path}: moved to customMetadata.{UNKNOWN_FIELDS}" for path in strange)
 
 
 def removed_keys(wire: dict[str, Any]) -> frozenset[str]:

@@ -23,7 +23,7 @@ from sessions_app.models import (
     StateChange,
     UserScope,
 )
-from sessions_app.search import indexing
+from sessions_app.search import index_entries
 from sessions_app.sessions import event_rows
 from sessions_app.sessions.ledger import (
     INSERT_CHANGE,
@@ -167,7 +167,7 @@ def store_writes(writes: Sequence[KeyWrite]) -> None:
             newer_keys = _newer_keys(scope, [write for write in newest.values() if write.owner.is_kept])
             stored = [write.change for place, write in newest.items() if place not in newer_keys]
             _store_state(cursor, scope, stored)
-    indexing.put_values(write.change for write in writes if write.change.session_id is None)
+    index_entries.put_values(write.change for write in writes if write.change.session_id is None)
 
 
 def _newer_keys(scope: Scope, writes: Iterable[KeyWrite]) -> set[tuple[int, str]]:

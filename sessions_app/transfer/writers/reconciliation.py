@@ -24,10 +24,10 @@ from sessions_app.models import (
     Scope,
     StateChange,
 )
-from sessions_app.presentation.name_lists import join_names
 from sessions_app.sessions.ledger import Provenance
 from sessions_app.store import change_notification
 from sessions_app.store.batched_transactions import BatchedTransactions
+from sessions_app.store.short_texts import join_names
 from sessions_app.transfer.readers.records import Owner, SharedState, StoredState
 from sessions_app.transfer.report import ImportReport
 from sessions_app.transfer.writers import import_rows

@@ -9,7 +9,7 @@ from sessions_app import scopes
 from sessions_app.errors import BadInput
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, ImportedSession, ImportSource
-from sessions_app.runs.lifecycle import active_run
+from sessions_app.runs.session_runs import active_run
 from sessions_app.sessions import labels
 from sessions_app.transfer.readers.records import StoredSession
 

@@ -22,7 +22,7 @@ from sessions_app.adk import DjangoSessionService
 from sessions_app.errors import AlreadyExists, StoreBusy, StoreFull, StoreUnavailable
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Run, RuntimeProcess
-from sessions_app.runs import background, lifecycle, processes
+from sessions_app.runs import background, lifecycle, processes, session_runs
 from sessions_app.sessions import append_groups, writes
 from sessions_app.store import retry, units_of_work
 from sessions_app.traces.outbox import Outbox
@@ -57,12 +57,12 @@ async def create_queued_run(turns: RunQueue) -> Run:
     return await units_of_work.read(Run.objects.select_related("session").get, pk=run.pk)
 
 
-@pytest.mark.parametrize("lost", ["active_run", "claim", "open_calls", "finish", "get_status"])
+@pytest.mark.parametrize("lost", ["active_run", "claim", "open_call_ids", "finish", "get_status"])
 async def test_a_run_is_claimed_and_ended_once_though_the_store_fails(store, lose, lost):
     left = []
     turns = RunQueue("r1", on_left=lambda: left.append(True))
     live = turns.add_run(await create_queued_run(turns))
-    lose(lifecycle, lost)
+    lose(lifecycle if hasattr(lifecycle, lost) else session_runs, lost)
 
     assert await turns.take_turn(live)
     await turns.finish(live, await turns.final_status(live))
@@ -183,7 +183,7 @@ async def test_run_with_possibly_written_row_is_cancelled(store, lose):
         return Run.objects.filter(status__in=Run.ACTIVE).exists()
 
     await until(partial(units_of_work.read, queued), lambda result: not result)
-    assert await units_of_work.read(lifecycle.active_run, session.pk) is None
+    assert await units_of_work.read(session_runs.active_run, session.pk) is None
 
 
 async def test_only_faults_of_the_store_are_retried(store):
