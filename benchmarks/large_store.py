@@ -22,9 +22,9 @@ from django.core.management.color import no_style
 from django.db import connection, transaction
 
 from benchmarks.stores import ON_POSTGRES
-from sessions_app.models import AgentSession, EventWords, SessionWords, UserScope
-from sessions_app.search import event_index
-from sessions_app.store import json_sql, tokens
+from sessions_app.store.database import json_sql, tokens
+from sessions_app.store.index import event_index
+from sessions_app.store.models import AgentSession, EventWords, SessionWords, UserScope
 
 EVENTS = 20
 """Events per session."""

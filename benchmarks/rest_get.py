@@ -22,7 +22,7 @@ from benchmarks.stores import (
     session_of,
 )
 from sessions_app.api import snapshots
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 
 EVENTS = 10_000
 

@@ -25,7 +25,7 @@ from benchmarks.chromium import chromium, new_page
 from benchmarks.figures import Figure
 from benchmarks.serving import OURS, ROOT, server
 from benchmarks.stores import FOLDER, USER, long_session, ours
-from sessions_app.models import AgentSession
+from sessions_app.store.models import AgentSession
 
 ADK_API = (sys.executable, "-m", "google.adk.cli", "api_server", "--session_service_uri", "memory://")
 APP = "runner"

@@ -21,7 +21,7 @@ from google.adk.sessions.base_session_service import BaseSessionService
 from benchmarks.figures import Figure
 from benchmarks.large_store import fill
 from benchmarks.stores import APP, FOLDER, FULL, ON_POSTGRES, USER, peers, session_of
-from sessions_app.models import AgentSession
+from sessions_app.store.models import AgentSession
 
 SESSIONS = 100_000 if FULL else 2_000
 TIMES = 10

@@ -29,7 +29,7 @@ NEW_STORE_S = 0.3
 PREPARE = """
 import sys, time, devui
 devui.setup(sys.argv[1], migrate=False)
-from sessions_app.store.schema import ensure_schema
+from sessions_app.store.database.schema import ensure_schema
 start = time.perf_counter()
 ensure_schema()
 print(time.perf_counter() - start)

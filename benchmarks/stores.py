@@ -29,11 +29,11 @@ from google.adk.sessions.session import Session
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.genai import types
 
-from sessions_app import models as store
 from sessions_app.adk import DjangoSessionService, event_mapping
-from sessions_app.events import EventKind, EventRecord
-from sessions_app.ids import SessionKey
-from sessions_app.sessions import writes
+from sessions_app.store import models as store
+from sessions_app.store.events import EventKind, EventRecord
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.sessions import writes
 
 FOLDER = Path(os.environ.get("BENCH_FOLDER", "."))
 FULL = bool(os.environ.get("BENCH_FULL"))

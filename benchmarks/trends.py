@@ -20,7 +20,7 @@ from django.test import Client
 from benchmarks.figures import Figure
 from benchmarks.large_store import APPS, EVENTS, TURNS, USERS
 from benchmarks.stores import FULL
-from sessions_app.models import AgentSession, ModelCall, Run, Span, Trace
+from sessions_app.store.models import AgentSession, ModelCall, Run, Span, Trace
 from sessions_app.trends import rollup
 
 SESSIONS = 100_000 if FULL else 2_000

@@ -44,8 +44,8 @@ def setup(database_url: str | None = None, *, migrate: bool = True) -> None:
 
         django.setup()
     if migrate:
-        from sessions_app.store.schema import ensure_schema
-        from sessions_app.store.store_guard import guard_store
+        from sessions_app.store.database.schema import ensure_schema
+        from sessions_app.store.database.store_guard import guard_store
 
         ensure_schema()
         guard_store(checks_schema=False)  # the program may migrate it

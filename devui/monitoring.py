@@ -15,11 +15,11 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
 from evals_app.models import EvalAttempt, EvalRun
-from sessions_app.errors import DevUIError, NotFound
 from sessions_app.http import access_of
-from sessions_app.models import Run, RuntimeProcess
-from sessions_app.search import index_backlog
-from sessions_app.store.schema import require_current_schema
+from sessions_app.store.database.schema import require_current_schema
+from sessions_app.store.errors import DevUIError, NotFound
+from sessions_app.store.index import index_backlog
+from sessions_app.store.models import Run, RuntimeProcess
 
 try:
     import prometheus_client

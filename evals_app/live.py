@@ -19,7 +19,7 @@ from sessions_app.agents.folder import configured_folder
 from sessions_app.live.broadcast import Broadcast
 from sessions_app.live.page_socket import Close, PageSocket, to_json
 from sessions_app.lookup import parse_number
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 
 PAUSE_S = 0.15
 """Minimum time between two messages: a fast run changes many rows at once."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db import models
 
-from sessions_app.models import AgentSession, RuntimeProcess
+from sessions_app.store.models import AgentSession, RuntimeProcess
 
 CONFIRMATION = "confirm"
 """Source of a run that confirms or refutes that cases of the run it `repeats` became worse."""

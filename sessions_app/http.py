@@ -16,7 +16,7 @@ from django.urls.resolvers import RoutePattern
 from django.utils.module_loading import import_string
 from django_htmx.middleware import HtmxDetails
 
-from sessions_app.errors import DevUIError
+from sessions_app.store.errors import DevUIError
 
 __all__ = [
     "EVENT_STREAM",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sessions_app import realms
-from sessions_app.errors import EventMissing, NotFound, SessionMissing
-from sessions_app.models import AgentSession, Event, Run
 from sessions_app.paths import session_url
-from sessions_app.store.skip_scan import distinct_values
+from sessions_app.store import realms
+from sessions_app.store.database.skip_scan import distinct_values
+from sessions_app.store.errors import EventMissing, NotFound, SessionMissing
+from sessions_app.store.models import AgentSession, Event, Run
 
 
 def find_session(pk: int, *, locked: bool = False) -> AgentSession:

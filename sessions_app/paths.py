@@ -14,10 +14,10 @@ from urllib.parse import quote, unquote
 
 from django.urls import get_script_prefix, get_urlconf, register_converter, reverse
 
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 
 if TYPE_CHECKING:  # servers load this module before Django is set up
-    from sessions_app.models import AgentSession
+    from sessions_app.store.models import AgentSession
 
 AsgiScope = dict[str, Any]
 UNQUOTED = "!$&'()*+,;=~:@"

@@ -166,7 +166,7 @@ def files_of_the_store(request: pytest.FixtureRequest, data_dir: None) -> None:
     """Start each test of the store without the content that others left in files, as without their rows."""
     if request.node.get_closest_marker("store"):
         request.getfixturevalue("django_db_setup")  # from here on the store is the tests', not a developer's
-        from sessions_app.artifacts import content_files
+        from sessions_app.store.artifacts import content_files
 
         shutil.rmtree(content_files.folder(), ignore_errors=True)
 
@@ -247,7 +247,7 @@ def module_store(django_db_setup: None, django_db_blocker: Any) -> Iterator[None
     """The tests' store, emptied after the module's last test."""
     from django.test import TransactionTestCase
 
-    from sessions_app.store import units_of_work
+    from sessions_app.store.database import units_of_work
 
     with django_db_blocker.unblock():
         yield

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from sessions_app.errors import RuntimeUnavailable
 from sessions_app.runs import runtime_client
+from sessions_app.store.errors import RuntimeUnavailable
 
 
 class NoProcess:

@@ -7,7 +7,7 @@ from threading import Barrier
 
 from django.db import connection
 
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 
 PATIENCE_S = 60
 

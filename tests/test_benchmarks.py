@@ -12,10 +12,10 @@ from benchmarks import figures
 from benchmarks.__main__ import ALL
 from benchmarks.figures import Figure, table
 from benchmarks.serving import NeverServed, server
-from sessions_app.models import AgentSession
-from sessions_app.search import index_backlog
 from sessions_app.search.execution import session_queries
 from sessions_app.search.query.parsing import parse
+from sessions_app.store.index import index_backlog
+from sessions_app.store.models import AgentSession
 
 
 def test_a_time_is_met_from_the_budget_down_and_compared_with_the_peer():

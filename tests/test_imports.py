@@ -19,6 +19,12 @@ APPS = ("sessions_app", "evals_app", "devui")
 
 RUNTIME_PACKAGES = ("sessions_app/adk/", "evals_app/execution/", "devui/runtime/")
 
+STORE = "sessions_app.store"
+"""The package behind the wall: it imports nothing of the app beside it, and has a table of its own."""
+
+ADK_SERVICES = "sessions_app.adk"
+"""What programs with a `Runner` of their own import; it imports only the store."""
+
 ENTRY_POINTS_THAT_MEET = {
     ("urls", "views"),  # what a table of addresses is for
     ("management", "execution"),  # the command line runs evals in its own process
@@ -88,8 +94,8 @@ def order() -> dict[str, int]:
     """Return the position of each package and root module in the tables of docs/architecture.md, the lowest first."""
     positions, app = {}, ""
     for line in (ROOT / "docs/architecture.md").read_text().splitlines():
-        if heading := re.match(r"### Packages of `(\w+)`", line):
-            app = heading[1]
+        if heading := re.match(r"### Packages of `([\w/]+)`", line):
+            app = heading[1].replace("/", ".")
         elif app and (row := re.match(r"\| `(\w+)/?`", line)):
             positions[f"{app}.{row[1]}"] = len(positions)
         elif line.startswith("## "):
@@ -110,8 +116,9 @@ def dotted_name(path: str) -> str:
 
 
 def package_of(name: str) -> str:
-    """Return the package or root module of an app that a dotted name lies in."""
-    return ".".join(name.split(".")[:2])
+    """Return the package or root module of an app, or of the store, that a dotted name lies in."""
+    depth = 3 if name.startswith(f"{STORE}.") else 2
+    return ".".join(name.split(".")[:depth])
 
 
 def up_the_order(path: str, name: str) -> bool:
@@ -120,6 +127,16 @@ def up_the_order(path: str, name: str) -> bool:
     if importer == imported or importer not in order() or imported not in order():
         return False
     return order()[imported] > order()[importer] and importer.split(".")[0] == imported.split(".")[0]
+
+
+def through_the_wall(path: str, name: str) -> bool:
+    """The store imports nothing of ours outside of itself; ADK's services import only the store."""
+    if not is_under(name, *APPS):
+        return False
+    importer = dotted_name(path)
+    if is_under(importer, STORE):
+        return not is_under(name, STORE)
+    return is_under(importer, ADK_SERVICES) and not is_under(name, STORE, ADK_SERVICES)
 
 
 def up_the_apps(path: str, name: str) -> bool:
@@ -186,6 +203,10 @@ def test_packages_import_only_those_above_them_in_the_table():
     assert not offenders(up_the_order)
 
 
+def test_the_store_and_adks_services_import_nothing_of_the_app_beside_them():
+    assert not offenders(through_the_wall)
+
+
 def test_entry_points_never_import_each_other():
     assert not offenders(between_entry_points)
 
@@ -198,13 +219,13 @@ def test_imports_have_no_cycles():
     "planted",
     [
         {
-            "sessions_app/state/drift.py": "from sessions_app.state import history",
-            "sessions_app/state/history.py": "from . import drift",
+            "sessions_app/state/drift.py": "from sessions_app.state import shared_state",
+            "sessions_app/state/shared_state.py": "from . import drift",
         },
         {
             "sessions_app/state/drift.py": "from sessions_app.search import tokens",
-            "sessions_app/search/tokens.py": "import sessions_app.state.history",
-            "sessions_app/state/history.py": "",
+            "sessions_app/search/tokens.py": "import sessions_app.state.shared_state",
+            "sessions_app/state/shared_state.py": "",
         },
         {
             "sessions_app/runs/lifecycle.py": "def f(): from evals_app.models import EvalRun",
@@ -287,12 +308,19 @@ def test_every_package_that_imports_adk_has_a_guarded_module():
 @pytest.mark.parametrize(
     ("rule", "path", "line"),
     [
-        (up_the_order, "sessions_app/models/state.py", "from sessions_app.sessions import writes"),
-        (up_the_order, "sessions_app/events/records.py", "import sessions_app.runs.lifecycle"),
-        (up_the_order, "sessions_app/redaction.py", "from .models import Event"),
         (
             up_the_order,
-            "sessions_app/sessions/writes.py",
+            "sessions_app/store/models/state.py",
+            "from sessions_app.store.sessions import writes",
+        ),
+        (through_the_wall, "sessions_app/store/models/state.py", "from sessions_app.sessions import labels"),
+        (through_the_wall, "sessions_app/adk/service.py", "def f(): import sessions_app.prices.costs"),
+        (through_the_wall, "sessions_app/store/mirrors.py", "from evals_app.models import EvalRun"),
+        (up_the_order, "sessions_app/store/events/records.py", "import sessions_app.store.runs.open_calls"),
+        (up_the_order, "sessions_app/store/redaction.py", "from .models import Event"),
+        (
+            up_the_order,
+            "sessions_app/sessions/labels.py",
             "from sessions_app.live import session_tail as tail",
         ),
         (up_the_order, "sessions_app/runs/lifecycle.py", "from ..timeline.runs import runs_of"),
@@ -308,7 +336,7 @@ def test_every_package_that_imports_adk_has_a_guarded_module():
         (between_entry_points, "sessions_app/management/commands/x.py", "from sessions_app import views"),
         (between_entry_points, "evals_app/views/run_actions.py", "from sessions_app.api import v1"),
         (up_the_apps, "sessions_app/sessions/overview.py", "from evals_app.models import EvalRun"),
-        (up_the_apps, "sessions_app/store/units_of_work.py", "from devui import settings"),
+        (up_the_apps, "sessions_app/store/database/units_of_work.py", "from devui import settings"),
         (up_the_apps, "evals_app/api/results.py", "from devui.web.error_responses import answer"),
         (of_the_agent_runtime, "sessions_app/views/session.py", "def f(): import google.adk"),
         (of_the_agent_runtime, "devui/asgi.py", "from google.genai import types"),
@@ -351,3 +379,37 @@ def test_the_web_process_starts_without_the_agent_runtime(module, tmp_path):
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
     assert result.returncode == 0, result.stderr
+
+
+LOADED_WITH_SERVICES = (
+    "devui",
+    "evals_app.apps",
+    "evals_app.management",
+    "evals_app.migrations",
+    "evals_app.models",
+    "sessions_app.adk",
+    "sessions_app.apps",
+    "sessions_app.management",
+    "sessions_app.migrations",
+    "sessions_app.models",
+    "sessions_app.runs.active_runs",
+    "sessions_app.store",
+    "sessions_app.transfer.folder_importer",
+)
+"""What a program with a `Runner` of its own may load: settings, tables, the store, ADK's services, and two registries
+that `evals_app` adds to when Django starts."""
+
+
+def test_a_foreign_runner_loads_only_the_store_and_adks_services(tmp_path):
+    script = (
+        f"import sys, devui; devui.setup('sqlite:///{tmp_path}/s.sqlite3')\n"
+        "from sessions_app.adk import DjangoSessionService\n"
+        f"print(*(name for name in sys.modules if name.split('.')[0] in {APPS}))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    loaded = result.stdout.split()
+    assert "sessions_app.adk.service" in loaded
+    packages = {"sessions_app", "sessions_app.runs", "sessions_app.transfer", "evals_app"}
+    assert not [name for name in loaded if name not in packages and not is_under(name, *LOADED_WITH_SERVICES)]

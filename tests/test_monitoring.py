@@ -12,10 +12,10 @@ from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 
 from devui import monitoring
-from sessions_app.ids import SessionKey
-from sessions_app.models import Run, RuntimeProcess
 from sessions_app.runs import lifecycle
-from sessions_app.sessions import writes
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import Run, RuntimeProcess
+from sessions_app.store.sessions import writes
 
 QUERIES = 6
 

@@ -18,7 +18,7 @@ from devui import http_server
 from devui.remote import Runtimes
 from devui.serving import server
 from devui.supervisor import Supervisor
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 from tests import forked_processes
 
 ROOT = Path(__file__).resolve().parent.parent

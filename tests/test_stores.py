@@ -19,7 +19,7 @@ devui.setup(sys.argv[1])
 devui.setup(sys.argv[1])
 from django.db import connection
 from sessions_app.sessions import storage_location as keeping, writes
-from sessions_app.ids import SessionKey
+from sessions_app.store.ids import SessionKey
 writes.create_session(SessionKey("", "app", "user", "s1"))
 place = keeping.store_location()
 assert (place.kind, place.survives_restart) == ("a temporary file", False), place
@@ -27,7 +27,7 @@ child = '''
 import devui
 devui.setup()
 from sessions_app.sessions import storage_location as keeping
-from sessions_app.models import AgentSession
+from sessions_app.store.models import AgentSession
 assert AgentSession.objects.count() == 1
 assert not keeping.store_location().survives_restart
 '''

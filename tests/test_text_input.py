@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app import text_input
 from sessions_app.prices.file_problems import read_toml
 from sessions_app.prices.price_table import PriceFile
+from sessions_app.store import text_input
 
 ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-32")
 """What editors write, and PowerShell's `>` and `Out-File`."""

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from sessions_app.store import schema
+from sessions_app.store.database import schema
 
 ROOT = Path(__file__).resolve().parent.parent
 

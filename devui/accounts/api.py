@@ -12,11 +12,11 @@ from pydantic import ConfigDict, Field
 from devui.accounts import guard, personal_tokens, quotas
 from devui.accounts.models import Quota, Token
 from devui.accounts.roles import Role
-from sessions_app.errors import BadInput
 from sessions_app.http import note_object, person_name
-from sessions_app.ids import StorableText
 from sessions_app.runs.quota_enforcement import QuotaUse
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput
+from sessions_app.store.ids import StorableText
 
 router = Router(tags=["tokens"])
 quota_router = Router(tags=["quotas"])

@@ -17,7 +17,7 @@ from django.db.models import QuerySet
 from devui.accounts import targets
 from devui.accounts.models import AuditEntry
 from devui.accounts.roles import SIGN_IN, AccessRule
-from sessions_app import scopes
+from sessions_app.store import scopes
 
 REFUSED_STATUSES = frozenset({401, 403, 429})
 WRONG_PASSWORD = 422

@@ -44,11 +44,11 @@ from devui.web.login.sockets import GuardedSockets
 from devui.web.middleware import GetResponse, Middleware
 from devui.web.origins import AsgiApp, AsgiScope
 from devui.web.proxies import header_of_trusted_proxy
-from sessions_app import scopes
-from sessions_app.errors import DevUIError, Forbidden, StoreFault
 from sessions_app.http import Access, access_of, set_access
 from sessions_app.http import HttpRequest as DevUIRequest
-from sessions_app.store import units_of_work
+from sessions_app.store import scopes
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import DevUIError, Forbidden, StoreFault
 
 log = logging.getLogger(__name__)
 

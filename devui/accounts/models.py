@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.db import models
 
 from devui.accounts.roles import Role
-from sessions_app.errors import Forbidden
+from sessions_app.store.errors import Forbidden
 
 
 class Membership(models.Model):

@@ -12,8 +12,8 @@ from devui.accounts.models import Token
 from devui.accounts.roles import Role
 from devui.web.login.credentials_file import TOKEN_PREFIX
 from devui.web.login.digests import digest
-from sessions_app.errors import AlreadyExists, NotFound
-from sessions_app.events.call_usage import DAY_S
+from sessions_app.store.errors import AlreadyExists, NotFound
+from sessions_app.store.events.call_usage import DAY_S
 
 RECORD_USE_S = 60.0
 """Seconds after which the use of a token is recorded again."""

@@ -13,12 +13,12 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from devui.accounts.models import Quota
-from sessions_app.errors import AlreadyExists, BadInput, NotFound
-from sessions_app.ids import check_id, is_storable
 from sessions_app.runs import quota_enforcement
 from sessions_app.runs.active_runs import find_active_apps_by_person
 from sessions_app.runs.quota_enforcement import QuotaUse
 from sessions_app.runs.quota_limits import QuotaLimits
+from sessions_app.store.errors import AlreadyExists, BadInput, NotFound
+from sessions_app.store.ids import check_id, is_storable
 
 LIMITS = ("runs_at_once", "runs_a_day", "tokens_a_day", "cost_a_day")
 MAX_RUNS = 2**31 - 1

@@ -10,10 +10,10 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from evals_app.models import EvalAttempt, EvalRun
-from sessions_app import text_input
-from sessions_app.ids import is_storable
-from sessions_app.models import AgentSession, Run
 from sessions_app.runs.sign_in_cookies import PendingSignIn
+from sessions_app.store import text_input
+from sessions_app.store.ids import is_storable
+from sessions_app.store.models import AgentSession, Run
 
 JSON_ROUTES = ("api/", "run")
 """Prefixes of the routes that take JSON. `run` is also the prefix of `runs/`, whose forms name no app."""

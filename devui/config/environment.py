@@ -15,8 +15,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-from sessions_app.redaction import without_password
-from sessions_app.text_input import decode_text
+from sessions_app.store.redaction import without_password
+from sessions_app.store.text_input import decode_text
 
 SQLITE_PRAGMAS = (
     "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;"

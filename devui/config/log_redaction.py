@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from sessions_app.redaction import redact_text
+from sessions_app.store.redaction import redact_text
 
 
 class RedactingFormatter(logging.Formatter):

@@ -10,8 +10,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from devui.config.single_sign_on import ROLES
 from devui.management.passwords import read_password
 from devui.web.login.credentials_file import MIN_PASSWORD
-from sessions_app.errors import DevUIError
-from sessions_app.store.schema import ensure_schema
+from sessions_app.store.database.schema import ensure_schema
+from sessions_app.store.errors import DevUIError
 
 CHANGES = ("role", "password", "unlink", "disable", "enable")
 """Options that change a user."""

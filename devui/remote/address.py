@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from devui.config import hosts
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 HINT = "Write --runtime NAME=URL, such as --runtime go=http://127.0.0.1:8080/api."

@@ -23,17 +23,23 @@ from devui.remote.responses import RemoteEvent, error_text
 from devui.remote.runs import RemoteRuns
 from devui.remote.session_copies import SessionCopies, is_session_missing
 from devui.runtime.run_queue import ActiveRun
-from sessions_app import events, redaction, scopes
 from sessions_app.agents.remotes import upstream_app_name
 from sessions_app.api import snapshots
-from sessions_app.errors import AlreadyExists, BadInput, DevUIError, SessionMissing, UpstreamFailed
-from sessions_app.ids import SessionKey, check_ids
-from sessions_app.models import AgentSession, Run
 from sessions_app.paths import upstream_path
 from sessions_app.runs import background, lifecycle
 from sessions_app.runs.runtime_client import Sender
-from sessions_app.store import units_of_work
-from sessions_app.text_input import parse_json
+from sessions_app.store import events, redaction, scopes
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import (
+    AlreadyExists,
+    BadInput,
+    DevUIError,
+    SessionMissing,
+    UpstreamFailed,
+)
+from sessions_app.store.ids import SessionKey, check_ids
+from sessions_app.store.models import AgentSession, Run
+from sessions_app.store.text_input import parse_json
 
 SESSION_PARTS = 6
 """Segments of `/apps/{app}/users/{user}/sessions/{session}`."""

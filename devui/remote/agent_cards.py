@@ -10,7 +10,7 @@ from devui.remote.dialects import Dialect
 from devui.remote.http_client import RemoteHttpClient
 from devui.remote.responses import error_text
 from sessions_app.agents.remotes import Remote
-from sessions_app.text_input import parse_json
+from sessions_app.store.text_input import parse_json
 
 MAX_AGENTS = 300
 """Most agents of a description; agents that others refer to by name could repeat without end."""

@@ -11,11 +11,11 @@ import httpx
 from devui.remote.dialects import Dialect
 from devui.remote.server import RemoteServer
 from devui.supervisor.frame_feeds import FrameFeeds
-from sessions_app.errors import BadInput
-from sessions_app.models import Run
 from sessions_app.runs import lifecycle
 from sessions_app.runs.runtime_client import Frame, RuntimeSocket, Sender
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput
+from sessions_app.store.models import Run
 
 HEALTHY = {"state": "ready"}
 

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 
 from devui.remote.address import RemoteAddress
-from sessions_app.errors import RuntimeUnavailable
+from sessions_app.store.errors import RuntimeUnavailable
 
 CONNECT_TIMEOUT_S = 5.0
 RESPONSE_TIMEOUT_S = 60.0

@@ -41,11 +41,11 @@ from devui.remote.runs import (
 from devui.remote.session_copies import SessionCopies
 from devui.runtime.run_queue import ActiveRun
 from sessions_app.agents.remotes import upstream_app_name
-from sessions_app.errors import BadInput, DevUIError
-from sessions_app.ids import SessionKey
-from sessions_app.models import Event, Run
-from sessions_app.store import units_of_work
-from sessions_app.text_input import parse_json
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput, DevUIError
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import Event, Run
+from sessions_app.store.text_input import parse_json
 
 REREAD_S = 1.0
 """Seconds between two reads of a session during its run; each reads the whole session."""

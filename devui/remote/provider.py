@@ -11,8 +11,8 @@ from devui.supervisor import Supervisor
 from devui.supervisor.frame_feeds import FrameFeeds
 from devui.supervisor.supervisor import STOPPED
 from sessions_app.agents import remotes
-from sessions_app.errors import NotFound, RuntimeUnavailable
 from sessions_app.runs.runtime_client import RuntimeClient
+from sessions_app.store.errors import NotFound, RuntimeUnavailable
 
 if TYPE_CHECKING:
     from devui.remote.server import RemoteServer

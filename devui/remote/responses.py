@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sessions_app.events.timestamps import parse_timestamp
+from sessions_app.store.events.timestamps import parse_timestamp
 from sessions_app.store.short_texts import truncate
-from sessions_app.text_input import parse_json
+from sessions_app.store.text_input import parse_json
 
 MAX_ERROR = 2_000
 """Most characters of a server's error message."""

@@ -18,13 +18,13 @@ from devui.remote.http_client import RemoteHttpClient
 from devui.remote.responses import RemoteEvent, ReportedFailure
 from devui.remote.session_copies import SessionCopies
 from devui.runtime.run_queue import ActiveRun, RunQueue, Status
-from sessions_app import events
 from sessions_app.agents.remotes import upstream_app_name
-from sessions_app.errors import BadInput, DevUIError, DuplicateEvent
-from sessions_app.ids import SessionKey
-from sessions_app.models import Event, Run
-from sessions_app.realms import refuse_read_only
-from sessions_app.store import units_of_work
+from sessions_app.store import events
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput, DevUIError, DuplicateEvent
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import Event, Run
+from sessions_app.store.realms import refuse_read_only
 
 CATCH_UP_S = 60.0
 """Seconds that reading a session may take after its run; missing events follow with the next read."""

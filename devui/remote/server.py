@@ -25,12 +25,12 @@ from devui.remote.session_copies import SessionCopies
 from devui.supervisor import process_cleanup
 from sessions_app.agents import cards, remotes
 from sessions_app.agents.remotes import Remote
-from sessions_app.errors import BadInput, DevUIError, NotFound, StoreFault
-from sessions_app.models import AgentSession, Run
 from sessions_app.runs import lifecycle, processes
 from sessions_app.runs.background import BackgroundTasks
-from sessions_app.store import retry, units_of_work
-from sessions_app.text_input import parse_json
+from sessions_app.store.database import retry, units_of_work
+from sessions_app.store.errors import BadInput, DevUIError, NotFound, StoreFault
+from sessions_app.store.models import AgentSession, Run
+from sessions_app.store.text_input import parse_json
 
 CHECK_S = 15.0
 """Seconds between two checks of a server that answers."""

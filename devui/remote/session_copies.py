@@ -14,18 +14,17 @@ from devui.remote import responses
 from devui.remote.dialects import Dialect
 from devui.remote.http_client import MAX_SESSION, NotReached, RemoteHttpClient, RemoteResponse
 from devui.remote.responses import RemoteEvent, RemoteSession
-from sessions_app import events, scopes
 from sessions_app.agents.remotes import upstream_app_name
-from sessions_app.errors import BadInput, NotFound, SessionMissing, UpstreamFailed
-from sessions_app.external import mirrors
-from sessions_app.external.mirrors import MirrorState, SourceEvent, SourceSession
-from sessions_app.ids import SessionKey, check_ids
-from sessions_app.models import ChangeCause
 from sessions_app.paths import upstream_path
 from sessions_app.runs.background import BackgroundTasks
-from sessions_app.sessions.writes import AppendResult
-from sessions_app.store import units_of_work
-from sessions_app.text_input import MAX_FILE_VALUES, TooManyValues, parse_json
+from sessions_app.store import events, mirrors, scopes
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput, NotFound, SessionMissing, UpstreamFailed
+from sessions_app.store.ids import SessionKey, check_ids
+from sessions_app.store.mirrors import MirrorState, SourceEvent, SourceSession
+from sessions_app.store.models import ChangeCause
+from sessions_app.store.sessions.writes import AppendResult
+from sessions_app.store.text_input import MAX_FILE_VALUES, TooManyValues, parse_json
 
 MAX_FOLLOWED = 500
 """Most sessions of one list that are copied at once; the others are copied when they are read."""

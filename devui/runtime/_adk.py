@@ -30,7 +30,7 @@ from typing_extensions import override
 
 from devui.runtime.exception_text import message_of
 from sessions_app.agents.folder import explain_unloadable_name
-from sessions_app.errors import AgentNotLoaded
+from sessions_app.store.errors import AgentNotLoaded
 
 __all__ = [
     "TEMPLATE_KEY",

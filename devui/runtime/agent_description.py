@@ -31,7 +31,7 @@ from devui.runtime import _adk
 from devui.runtime.code_locations import CodeLocation, CodeLocator
 from devui.runtime.guarded_reads import call_or, callable_name, truncate
 from sessions_app.adk.lost_toolsets import mcp_server_of
-from sessions_app.redaction import redact_texts
+from sessions_app.store.redaction import redact_texts
 
 AGENT_CALLBACKS = ("before_agent_callback", "after_agent_callback")
 LLM_CALLBACKS = (

@@ -13,9 +13,9 @@ from yaml import MarkedYAMLError
 
 from devui.runtime._adk import AgentLoadError, Node, OneAppLoader
 from devui.runtime.exception_text import message_of
-from sessions_app import scopes
 from sessions_app.agents.folder import open_folder
-from sessions_app.errors import NotFound
+from sessions_app.store import scopes
+from sessions_app.store.errors import NotFound
 
 MAX_TRACEBACK = 50_000
 

@@ -15,9 +15,9 @@ from pydantic import ValidationError
 from starlette.datastructures import Headers
 
 from devui.runtime.config import TOKEN_HEADER
-from sessions_app.errors import DevUIError
 from sessions_app.runs.runtime_client import NOBODY, Sender, close_reason
-from sessions_app.text_input import TooManyValues, check_value_count
+from sessions_app.store.errors import DevUIError
+from sessions_app.store.text_input import TooManyValues, check_value_count
 
 LIVE_PATH = "/run_live"
 STREAM_PATH = "/run_sse"

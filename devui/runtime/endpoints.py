@@ -21,11 +21,11 @@ from devui.runtime.exception_text import message_of
 from devui.runtime.host import RuntimeHost
 from devui.runtime.model_preview import PreviewRequest, preview_model
 from devui.runtime.runs import MAX_MESSAGE
-from sessions_app import scopes
-from sessions_app.errors import DevUIError, NotFound, StoreFault
 from sessions_app.runs import lifecycle
 from sessions_app.runs.frame_log import FrameLog
-from sessions_app.store import units_of_work
+from sessions_app.store import scopes
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import DevUIError, NotFound, StoreFault
 
 UNKNOWN_CALL = "Function call not found for function response ids"
 """Beginning of ADK's error about a response to a call that the session does not have (`google/adk/runners.py`)."""

@@ -14,9 +14,9 @@ from google.adk.sessions.base_session_service import BaseSessionService
 
 from devui.runtime.agent_loading import AgentCode
 from evals_app.runs.writes import runs
-from sessions_app.errors import SessionMissing
 from sessions_app.runs.background import BackgroundTasks
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import SessionMissing
 
 if TYPE_CHECKING:
     from evals_app.execution.process_attempts import ProcessAttempts

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from sessions_app import scopes
+from sessions_app.store import scopes
 
 ERROR_LOGGERS = ("google_adk.google.adk.runners", "google_adk.google.adk.workflow._node_runner")
 """ADK's loggers that log errors of an agent's code, each with the whole traceback."""

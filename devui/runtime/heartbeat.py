@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 from django.db import Error, connections
 
-from sessions_app.errors import StoreFault
 from sessions_app.runs import lifecycle, processes
+from sessions_app.store.errors import StoreFault
 
 EXIT_GRACE_S = 3.0
 """Seconds to end in order once the parent is gone; then the process is killed."""

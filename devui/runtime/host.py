@@ -37,14 +37,14 @@ from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, Mirrore
 from sessions_app.adk.spans import SpanKeeper
 from sessions_app.agents import cards
 from sessions_app.agents.revisions import git_revision
-from sessions_app.errors import BadInput, NotFound, RuntimeUnavailable
-from sessions_app.models import Run
-from sessions_app.realms import refuse_read_only
-from sessions_app.redaction import without_password
 from sessions_app.runs.agent_exit import AgentExited
 from sessions_app.runs.background import BackgroundTasks
-from sessions_app.store import retry, units_of_work
-from sessions_app.store.gc_tuning import collect_less_often
+from sessions_app.store.database import retry, units_of_work
+from sessions_app.store.database.gc_tuning import collect_less_often
+from sessions_app.store.errors import BadInput, NotFound, RuntimeUnavailable
+from sessions_app.store.models import Run
+from sessions_app.store.realms import refuse_read_only
+from sessions_app.store.redaction import without_password
 
 FRONT_END = Path(cli.__file__).parent / "browser"
 

@@ -23,11 +23,11 @@ from devui.runtime.endpoints import add_endpoints
 from devui.runtime.exception_text import shorten_agent_errors
 from devui.runtime.heartbeat import EXIT_GRACE_S, Heartbeat, Lifeline, force_exit_after, kill_process_group
 from devui.runtime.host import RuntimeHost
-from sessions_app.errors import StoreFault
 from sessions_app.runs import processes
-from sessions_app.store import db_errors, units_of_work
-from sessions_app.store.store_guard import guard_store
-from sessions_app.traces import outbox
+from sessions_app.store.database import db_errors, units_of_work
+from sessions_app.store.database.store_guard import guard_store
+from sessions_app.store.errors import StoreFault
+from sessions_app.store.traces import outbox
 
 log = logging.getLogger(__name__)
 

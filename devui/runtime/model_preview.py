@@ -27,9 +27,9 @@ from pydantic import BaseModel
 from devui.runtime import _adk
 from devui.runtime.agent_description import text_of_content
 from devui.runtime.historical_artifacts import HistoricalArtifactService
-from sessions_app import scopes
-from sessions_app.errors import BadInput, NotFound
-from sessions_app.redaction import redact
+from sessions_app.store import scopes
+from sessions_app.store.errors import BadInput, NotFound
+from sessions_app.store.redaction import redact
 
 PROVIDER_TIMEOUT_S = 10.0
 """Seconds that an instruction provider or a toolset has to answer."""

@@ -15,15 +15,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Unpack
 
-from sessions_app.errors import StoreFault
-from sessions_app.models import AgentSession, Run
-from sessions_app.runs import lifecycle, session_runs
+from sessions_app.runs import lifecycle
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.runs.frame_log import FrameLog
 from sessions_app.runs.lifecycle import RunError
-from sessions_app.store import retry, units_of_work
-from sessions_app.store.bounded_dict import BoundedDict
-from sessions_app.store.stopwatch import Stopwatch
+from sessions_app.store.database import retry, units_of_work
+from sessions_app.store.database.bounded_dict import BoundedDict
+from sessions_app.store.database.stopwatch import Stopwatch
+from sessions_app.store.errors import StoreFault
+from sessions_app.store.models import AgentSession, Run
+from sessions_app.store.runs import session_runs
 
 END_S = 5.0
 """Seconds for which the response to a run waits until the store has its end."""

@@ -21,13 +21,13 @@ from devui.runtime.asgi_middleware import NORMAL_CLOSURE, hang_up, held_response
 from devui.runtime.run_queue import ActiveRun
 from devui.runtime.runs import Runs
 from devui.runtime.sendable_events import to_sendable
-from sessions_app.errors import DevUIError
-from sessions_app.ids import is_storable
-from sessions_app.models import AgentSession, Run
 from sessions_app.runs import background, lifecycle
 from sessions_app.runs.quota_limits import QuotaUsedUp
 from sessions_app.runs.runtime_client import TRY_AGAIN_LATER, Sender
 from sessions_app.sessions import storage_location
+from sessions_app.store.errors import DevUIError
+from sessions_app.store.ids import is_storable
+from sessions_app.store.models import AgentSession, Run
 
 RUN_CANCELLED = "The run was cancelled."
 """Reason with which a live socket is closed."""

@@ -22,14 +22,14 @@ from devui.runtime.exception_text import message_of, without_credentials
 from devui.runtime.run_queue import ActiveRun, RunQueue, Status
 from sessions_app.adk import DjangoSessionService, MirroredSessionService
 from sessions_app.adk.prefetch import ReadAhead
-from sessions_app.errors import StoreFault
 from sessions_app.lookup import find_session
-from sessions_app.models import AgentSession
 from sessions_app.runs import lifecycle
 from sessions_app.runs.agent_exit import AgentExited
 from sessions_app.sessions import storage_location
-from sessions_app.sessions.writes import AppendResult
-from sessions_app.store import retry
+from sessions_app.store.database import retry
+from sessions_app.store.errors import StoreFault
+from sessions_app.store.models import AgentSession
+from sessions_app.store.sessions.writes import AppendResult
 
 MAX_MESSAGE = 10_000
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from google.adk.events.event import Event
 from pydantic import ValidationError
 
-from sessions_app import scopes
 from sessions_app.adk import event_mapping
-from sessions_app.events import is_failed_result
+from sessions_app.store import scopes
+from sessions_app.store.events import is_failed_result
 
 
 def to_sendable(event: Event) -> Event:

@@ -20,8 +20,8 @@ from google.adk.sessions.base_session_service import BaseSessionService
 
 from devui.runtime.config import RuntimeOptions
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService
-from sessions_app.errors import RuntimeUnavailable
-from sessions_app.redaction import without_password
+from sessions_app.store.errors import RuntimeUnavailable
+from sessions_app.store.redaction import without_password
 
 
 def session_service(options: RuntimeOptions, agents_root: Path) -> BaseSessionService | None:

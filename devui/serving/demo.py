@@ -10,11 +10,11 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from sessions_app.errors import BadInput, DevUIError
-from sessions_app.models import AgentSession
 from sessions_app.runs import lifecycle
 from sessions_app.runs.runtime_client import RuntimeClient, RuntimeProvider
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput, DevUIError
+from sessions_app.store.models import AgentSession
 
 log = logging.getLogger(__name__)
 

@@ -21,13 +21,13 @@ from devui.http_server import HTTPServer
 from devui.runtime.heartbeat import force_exit_after
 from devui.serving.deferred_imports import import_after_first_page
 from devui.web.idle_connections import TimedHTTPProtocol
-from sessions_app.errors import BadInput
 from sessions_app.live import indexer
 from sessions_app.runs import runtime_client
 from sessions_app.runs.runtime_client import RuntimeProvider
 from sessions_app.sessions.housekeeping import run_housekeeping
-from sessions_app.store import gc_tuning, units_of_work
-from sessions_app.store.store_guard import guard_store
+from sessions_app.store.database import gc_tuning, units_of_work
+from sessions_app.store.database.store_guard import guard_store
+from sessions_app.store.errors import BadInput
 
 MAX_PORT = 65535
 
@@ -102,7 +102,7 @@ def prepare_store() -> None:
         StoreFault: the store cannot be used.
         SchemaTooNew: the store was written by a newer DevUI.
     """
-    from sessions_app.store.schema import ensure_schema
+    from sessions_app.store.database.schema import ensure_schema
 
     try:
         ensure_schema()

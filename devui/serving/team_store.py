@@ -6,8 +6,8 @@ import os
 import secrets
 from urllib.parse import urlsplit, urlunsplit
 
-from sessions_app.errors import StoreUnavailable
-from sessions_app.redaction import without_password
+from sessions_app.store.errors import StoreUnavailable
+from sessions_app.store.redaction import without_password
 
 DEFAULT_DATABASE = "postgresql://postgres@127.0.0.1:5432/devui_team"
 

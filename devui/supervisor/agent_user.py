@@ -14,8 +14,9 @@ from django.apps import apps
 from django.conf import settings
 from django.db import connection
 
-from sessions_app.artifacts import content_files
-from sessions_app.errors import BadInput
+from sessions_app.store.artifacts import content_files
+from sessions_app.store.database.store_kind import is_file_store
+from sessions_app.store.errors import BadInput
 
 AGENT_APPS = ("sessions_app", "evals_app")
 """Labels of the Django apps whose tables agents read and write."""
@@ -61,7 +62,7 @@ class AgentUser:
         url = getattr(settings, "DEVUI_AGENT_DATABASE_URL", "")
         if not name and not url:
             return None
-        if not (name and url) or connection.vendor != "postgresql":
+        if not (name and url) or is_file_store():
             raise BadInput(
                 "Agents can run as another user only with DEVUI_AGENT_USER, DEVUI_AGENT_DATABASE_URL and PostgreSQL.",
                 hint="Set both and DATABASE_URL=postgresql://…, or unset both.",

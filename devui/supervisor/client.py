@@ -16,11 +16,11 @@ from devui.supervisor.deliveries import Deliveries
 from devui.supervisor.frame_feeds import FrameFeeds
 from devui.supervisor.limits import SupervisorLimits
 from devui.supervisor.runtime_process import Child
-from sessions_app.errors import DevUIError
-from sessions_app.models import Run
 from sessions_app.runs import lifecycle
 from sessions_app.runs.runtime_client import Frame, RuntimeSocket
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import DevUIError
+from sessions_app.store.models import Run
 
 if TYPE_CHECKING:
     import httpx

@@ -17,10 +17,10 @@ from django.db import DatabaseError
 
 from devui.supervisor import http_calls
 from devui.supervisor.runtime_process import Child
-from sessions_app.errors import DevUIError, RuntimeUnavailable, ServerStopping, StoreFault
-from sessions_app.models import Run
 from sessions_app.runs import lifecycle
-from sessions_app.store import retry, units_of_work
+from sessions_app.store.database import retry, units_of_work
+from sessions_app.store.errors import DevUIError, RuntimeUnavailable, ServerStopping, StoreFault
+from sessions_app.store.models import Run
 
 MAX_PROCESSES = 3
 """Number of processes that may end before they have started a run; then the run has crashed."""

@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 
 from devui.supervisor import http_calls
-from sessions_app.errors import DevUIError, RuntimeUnavailable
-from sessions_app.models import Run
 from sessions_app.runs import processes
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.runs.frame_log import FrameLog
 from sessions_app.runs.runtime_client import Frame
-from sessions_app.store import retry
-from sessions_app.store.change_listener import subscribe
+from sessions_app.store.database import retry
+from sessions_app.store.database.change_listener import subscribe
+from sessions_app.store.errors import DevUIError, RuntimeUnavailable
+from sessions_app.store.models import Run
 
 PAUSE_S = 0.05
 """Minimum seconds between two reads of the row of a run that nothing streams, however many changes there are."""

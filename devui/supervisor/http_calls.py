@@ -16,8 +16,8 @@ from urllib.parse import quote
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from sessions_app.errors import BadInput, DevUIError, RuntimeUnavailable
 from sessions_app.runs.runtime_client import Frame
+from sessions_app.store.errors import BadInput, DevUIError, RuntimeUnavailable
 
 if TYPE_CHECKING:
     import httpx

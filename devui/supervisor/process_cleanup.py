@@ -6,10 +6,10 @@ import logging
 
 from devui.supervisor.runtime_process import Child
 from sessions_app.agents import cards
-from sessions_app.errors import StoreFault
-from sessions_app.models import Run
 from sessions_app.runs import lifecycle, processes
-from sessions_app.store import retry, units_of_work
+from sessions_app.store.database import retry, units_of_work
+from sessions_app.store.errors import StoreFault
+from sessions_app.store.models import Run
 
 log = logging.getLogger(__name__)
 

@@ -28,10 +28,16 @@ from devui.supervisor.output import LineSink, ProcessOutput
 from devui.supervisor.runtime_process import Child
 from sessions_app.agents import cards, remotes
 from sessions_app.agents import folder as agents
-from sessions_app.errors import DevUIError, NotFound, RuntimeUnavailable, ServerStopping, StoreFault
 from sessions_app.runs import lifecycle, processes
 from sessions_app.runs.background import BackgroundTasks
-from sessions_app.store import retry, units_of_work
+from sessions_app.store.database import retry, units_of_work
+from sessions_app.store.errors import (
+    DevUIError,
+    NotFound,
+    RuntimeUnavailable,
+    ServerStopping,
+    StoreFault,
+)
 
 STOPPED = "The server was stopped."
 

@@ -69,7 +69,7 @@ def _reply_to(request: Mapping[str, Any], shared: SharedReply) -> Mapping[str, A
     """Return the reply; None if the suite ended before its run."""
     from evals_app.execution.child_processes import StoppedBySignal
     from evals_app.execution.local_runner import quiet_logging
-    from sessions_app.errors import DevUIError
+    from sessions_app.store.errors import DevUIError
 
     try:
         with quiet_logging():
@@ -126,7 +126,7 @@ def _run_evalset(request: Mapping[str, Any], shared: SharedReply) -> Mapping[str
     from evals_app.execution.child_processes import StoppedBySignal, execute_in_children
     from evals_app.execution.local_runner import cancel_runs, own_new_runs
     from sessions_app.agents.agent_module import AgentModule
-    from sessions_app.store.schema import ensure_schema
+    from sessions_app.store.database.schema import ensure_schema
 
     ensure_schema()
     agents = _find_agent(request)

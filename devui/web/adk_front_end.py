@@ -16,7 +16,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonRes
 from django.urls import path, reverse
 from django.views.decorators.http import require_safe
 
-from sessions_app.errors import NotFound
+from sessions_app.store.errors import NotFound
 
 INDEX = "index.html"
 HASHED = re.compile(r"-[A-Z0-9]{8}\.\w+$")

@@ -9,7 +9,7 @@ from typing import Any
 
 from devui.web import error_responses
 from devui.web.error_responses import Problem
-from sessions_app.text_input import MAX_VALUES, ValueCounter
+from sessions_app.store.text_input import MAX_VALUES, ValueCounter
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -20,8 +20,8 @@ from django.shortcuts import render
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from devui.web.mount_path import path_below_mount
-from sessions_app.errors import DevUIError
-from sessions_app.store import db_errors
+from sessions_app.store.database import db_errors
+from sessions_app.store.errors import DevUIError
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 from devui.web import error_responses, origins
 from devui.web.mount_path import is_below_mount
 from sessions_app.api import request_bodies
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 
 GetResponse = Callable[[HttpRequest], Any]
 LARGE_BYTES = 128 * 1024

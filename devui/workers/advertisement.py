@@ -13,9 +13,9 @@ from django.db import transaction
 from devui.workers.models import Worker
 from devui.workers.queues import keep_queue_alive
 from sessions_app.agents.folder import AgentsFolder
-from sessions_app.errors import NotFound
 from sessions_app.runs import processes
-from sessions_app.store import change_notification
+from sessions_app.store.database import change_notification
+from sessions_app.store.errors import NotFound
 
 
 class Instruction(Enum):

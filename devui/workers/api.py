@@ -13,7 +13,7 @@ from devui.workers import worker_control
 from devui.workers.overview import ListedWorker, WorkerRun, read_overview
 from devui.workers.waiting import WaitingRuns
 from sessions_app.api.schemas import Problem
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 
 router = Router(tags=["workers"])
 

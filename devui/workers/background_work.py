@@ -10,7 +10,7 @@ from devui.workers.worker_facts import living_workers
 from sessions_app.live.indexer import keep_indexed
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.sessions.housekeeping import run_housekeeping
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 
 
 class BackgroundWork:

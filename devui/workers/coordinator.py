@@ -20,10 +20,10 @@ from evals_app.models import EvalRun
 from evals_app.runs.run_control import POLL_S, RunControl, RunEnding, RunSnapshot
 from evals_app.runs.writes import crashes, offers, runs
 from evals_app.runs.writes.outcomes import Failure
-from sessions_app.errors import DevUIError, RuntimeUnavailable, ServerStopping, StoreFault
-from sessions_app.store import retry, units_of_work
-from sessions_app.store.change_listener import subscribe
-from sessions_app.store.stopwatch import Stopwatch
+from sessions_app.store.database import retry, units_of_work
+from sessions_app.store.database.change_listener import subscribe
+from sessions_app.store.database.stopwatch import Stopwatch
+from sessions_app.store.errors import DevUIError, RuntimeUnavailable, ServerStopping, StoreFault
 
 PAUSE_S = 0.2
 """Minimum seconds between two checks of the rows of a run, however many changes there are."""

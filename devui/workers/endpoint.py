@@ -15,7 +15,7 @@ from websockets.asyncio.client import connect
 from devui.runtime.config import TOKEN_HEADER
 from devui.supervisor.http_calls import NO_CERTIFICATES, SOCKET_OPTIONS
 from devui.workers.worker_facts import WorkerFacts
-from sessions_app.errors import RuntimeUnavailable
+from sessions_app.store.errors import RuntimeUnavailable
 
 if TYPE_CHECKING:
     import httpx

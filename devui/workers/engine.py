@@ -33,12 +33,12 @@ from devui.workers.run_watch import WorkerRunWatch
 from devui.workers.store_connector import StoreConnector, new_pool
 from devui.workers.supervisor import WorkerSupervisor
 from evals_app.runs.writes import offers, runs
-from sessions_app.errors import DevUIError, RuntimeUnavailable, ServerStopping, StoreFault
-from sessions_app.models import Run
 from sessions_app.runs import processes
 from sessions_app.runs.background import BackgroundTasks
-from sessions_app.store import retry, units_of_work
-from sessions_app.store.stopwatch import ChangeTimer
+from sessions_app.store.database import retry, units_of_work
+from sessions_app.store.database.stopwatch import ChangeTimer
+from sessions_app.store.errors import DevUIError, RuntimeUnavailable, ServerStopping, StoreFault
+from sessions_app.store.models import Run
 
 POLL_S = 0.5
 """Seconds between two checks for jobs, should a notification be lost or a queue be new."""

@@ -18,7 +18,7 @@ from typing_extensions import override
 from devui.workers.models import AgentImport
 from devui.workers.queues import CONVERSATIONS, IMPORT_TASK, queue_name
 from sessions_app.agents.folder import AgentsFolder
-from sessions_app.errors import NotFound
+from sessions_app.store.errors import NotFound
 from sessions_app.transfer.report import ImportReport
 from sessions_app.transfer.writers.jobs import ImportJob
 

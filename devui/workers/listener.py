@@ -15,8 +15,8 @@ from devui.supervisor import Supervisor, http_calls
 from devui.supervisor.runtime_process import Child
 from devui.workers.endpoint import APPS, END, PROCESSES, token_of
 from sessions_app.api.live import relay_socket
-from sessions_app.errors import DevUIError, Forbidden, NotFound
 from sessions_app.runs.runtime_client import RuntimeSocket, Sender
+from sessions_app.store.errors import DevUIError, Forbidden, NotFound
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]

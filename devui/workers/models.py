@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from django.db import models
 
-from sessions_app.models import RuntimeProcess
+from sessions_app.store.models import RuntimeProcess
 
 
 class Worker(models.Model):

@@ -19,14 +19,14 @@ from devui.workers.endpoint import END, WorkerEndpoint, accepts_connections
 from devui.workers.imports import WorkerImports
 from devui.workers.queues import ProcrastinateQueue, keep_queue_alive
 from devui.workers.worker_facts import WorkerFacts, living_workers
-from sessions_app.errors import DevUIError, RuntimeUnavailable
-from sessions_app.models import Run, RuntimeProcess
 from sessions_app.runs import job_queue, lifecycle, processes
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.runs.job_queue import QUEUE_ID
 from sessions_app.runs.runtime_client import Frame
-from sessions_app.store import units_of_work
-from sessions_app.store.change_listener import subscribe
+from sessions_app.store.database import units_of_work
+from sessions_app.store.database.change_listener import subscribe
+from sessions_app.store.errors import DevUIError, RuntimeUnavailable
+from sessions_app.store.models import Run, RuntimeProcess
 from sessions_app.transfer.writers import jobs
 
 PAUSE_S = 0.5

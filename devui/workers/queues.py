@@ -9,9 +9,9 @@ from hashlib import sha256
 from procrastinate.contrib.django import app as procrastinate_app
 from procrastinate.types import JSONDict
 
-from sessions_app.models import RuntimeProcess
 from sessions_app.runs import processes
 from sessions_app.runs.job_queue import QUEUE_ID
+from sessions_app.store.models import RuntimeProcess
 
 RUN_TASK = "devui:run"
 EVAL_RUN_TASK = "devui:eval_run"

@@ -17,10 +17,10 @@ from devui.workers.queues import ProcrastinateQueue, attempt_queue
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.writes import crashes, offers
 from evals_app.runs.writes import runs as eval_runs
-from sessions_app.models import Run
 from sessions_app.runs import lifecycle, processes
 from sessions_app.runs.job_queue import QUEUE_ID
-from sessions_app.store.stopwatch import ChangeTimer
+from sessions_app.store.database.stopwatch import ChangeTimer
+from sessions_app.store.models import Run
 
 WITHOUT_JOB_S = 30.0
 """Age of a run in a queue from which a missing job counts as lost."""

@@ -10,11 +10,11 @@ from typing import TypeVar
 from django.db.models import Q
 
 from evals_app.models import EvalAttempt
-from sessions_app.errors import DevUIError, StoreFault
-from sessions_app.models import Run
 from sessions_app.runs.background import BackgroundTasks
-from sessions_app.store import units_of_work
-from sessions_app.store.change_listener import subscribe
+from sessions_app.store.database import units_of_work
+from sessions_app.store.database.change_listener import subscribe
+from sessions_app.store.errors import DevUIError, StoreFault
+from sessions_app.store.models import Run
 
 PAUSE_S = 0.05
 """Minimum seconds between two reads while a conversation run waits for its end, however many changes there are."""

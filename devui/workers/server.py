@@ -29,11 +29,11 @@ from devui.workers.listener import WorkerListener
 from devui.workers.run_watch import WorkerRunWatch
 from devui.workers.supervisor import WorkerSupervisor
 from sessions_app.agents.folder import AgentsFolder
-from sessions_app.errors import SchemaTooNew, StoreFault
 from sessions_app.runs import processes
-from sessions_app.store import gc_tuning, units_of_work
-from sessions_app.store.change_listener import subscribe
-from sessions_app.store.schema import require_current_schema
+from sessions_app.store.database import gc_tuning, units_of_work
+from sessions_app.store.database.change_listener import subscribe
+from sessions_app.store.database.schema import require_current_schema
+from sessions_app.store.errors import SchemaTooNew, StoreFault
 
 MESSAGE_BYTES = 16 * 1024 * 1024
 """Maximum bytes of a socket message."""

@@ -14,8 +14,8 @@ from procrastinate.exceptions import ConnectorException
 from psycopg_pool import AsyncConnectionPool, PoolClosed
 from typing_extensions import override
 
-from sessions_app.errors import StoreUnavailable
-from sessions_app.store import retry
+from sessions_app.store.database import retry
+from sessions_app.store.errors import StoreUnavailable
 
 WAIT_S = 2.0
 """Seconds that a query waits for a connection before it asks again, which starts an attempt to connect."""

@@ -7,7 +7,7 @@ from typing_extensions import override
 from devui.supervisor import Supervisor
 from devui.supervisor.runtime_process import Child
 from devui.workers import redelivery
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 
 
 class WorkerSupervisor(Supervisor):

@@ -14,8 +14,8 @@ from devui.workers.queues import ATTEMPTS, CONVERSATIONS, EVALS
 from devui.workers.worker_facts import WorkerFacts, living_workers
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.writes import offers
-from sessions_app.models import Run
 from sessions_app.runs.job_queue import QUEUE_ID
+from sessions_app.store.models import Run
 
 CODE_LENGTH = 7
 """Characters of a code hash in texts, as on pages."""

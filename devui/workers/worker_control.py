@@ -12,9 +12,9 @@ from django.db import transaction
 from django.db.models import Q
 
 from devui.workers.models import Worker
-from sessions_app.errors import NotFound
-from sessions_app.models import RuntimeProcess
-from sessions_app.store import change_notification
+from sessions_app.store.database import change_notification
+from sessions_app.store.errors import NotFound
+from sessions_app.store.models import RuntimeProcess
 
 
 def find_worker(worker_id: str) -> Worker:

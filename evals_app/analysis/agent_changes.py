@@ -18,9 +18,9 @@ from django.db.models import Min
 from evals_app.analysis.comparison import Comparison
 from evals_app.runs.replay.comparison import RequestDifference, describe_difference
 from evals_app.runs.replay.request_diff import RUN_SETTINGS, compare_requests
-from sessions_app import scopes
-from sessions_app.models import ModelCall
-from sessions_app.redaction import Redact, no_redaction
+from sessions_app.store import scopes
+from sessions_app.store.models import ModelCall
+from sessions_app.store.redaction import Redact, no_redaction
 from sessions_app.traces import model_calls
 
 MAX_CASES = 10

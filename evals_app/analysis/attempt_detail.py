@@ -20,14 +20,15 @@ from evals_app.metrics.causes import TRAJECTORY
 from evals_app.metrics.metric import label_of
 from evals_app.models import EvalAttempt, MetricResult
 from evals_app.runs.replay.comparison import ReplayComparison, compare_with_recording
-from sessions_app import prices, scopes
-from sessions_app.events.call_pairing import name_occurrences
-from sessions_app.events.conditions import HAS_CALLS
-from sessions_app.models import Event, Trace
+from sessions_app import prices
 from sessions_app.presentation import text_diff, value_diff
 from sessions_app.presentation.text_diff import DiffPiece
 from sessions_app.presentation.value_diff import DiffLine
-from sessions_app.state import history
+from sessions_app.store import scopes
+from sessions_app.store import state_history as history
+from sessions_app.store.events.call_pairing import name_occurrences
+from sessions_app.store.events.conditions import HAS_CALLS
+from sessions_app.store.models import Event, Trace
 
 MODEL_CALLS = "inference_call_count_v1"
 REPORTED_AS = {

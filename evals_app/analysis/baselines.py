@@ -26,7 +26,7 @@ from evals_app.analysis.stored_outcomes import (
 from evals_app.analysis.whole_run import DEFAULT_LEVEL
 from evals_app.models import CONFIRMATION, REPEAT_SOURCES, RETRY, EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.attempt_status import HAS_OUTCOME
-from sessions_app.errors import BadInput, NotFound
+from sessions_app.store.errors import BadInput, NotFound
 
 MAX_EARLIER_RUNS = 40
 """Number of earlier runs that are looked at. With so many, one repetition can prove that a solid case fell."""

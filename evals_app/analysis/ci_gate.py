@@ -17,8 +17,8 @@ from evals_app.analysis.comparison import Comparison, count_cases
 from evals_app.analysis.gate_settings import GateSettings, describe_exceeded_limits, describe_score_falls
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from evals_app.runs.attempt_status import NO_OUTCOME_TYPES
-from sessions_app.errors import NotFound
 from sessions_app.presentation.visible_text import escape_name
+from sessions_app.store.errors import NotFound
 from sessions_app.store.short_texts import join_names
 
 REGRESSION, SCORES, ANY = "regression", "scores", "any"

@@ -23,7 +23,7 @@ from evals_app.analysis.change_tests import (
 from evals_app.analysis.dependence import OutcomeCounts, effective_total
 from evals_app.analysis.outcomes import CaseKey
 from evals_app.analysis.whole_run import DEFAULT_LEVEL
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 
 DEFAULT_DROP = 0.5
 REPETITIONS = (1, 2, 3, 5, 10)

@@ -15,9 +15,9 @@ from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.attempt_status import LOST_REASONS
 from evals_app.runs.progress import elapsed_seconds
 from sessions_app import prices
-from sessions_app.errors import NotFound
-from sessions_app.events.call_usage import add_tokens
-from sessions_app.models import AgentSession
+from sessions_app.store.errors import NotFound
+from sessions_app.store.events.call_usage import add_tokens
+from sessions_app.store.models import AgentSession
 
 Status = EvalAttempt.Status
 REASONS = 5

@@ -23,13 +23,13 @@ from evals_app.cases import version_contents
 from evals_app.metrics import invocations
 from evals_app.metrics.alignment import CallPair, align
 from evals_app.models import EvalAttempt, EvalRun
-from sessions_app import scopes
 from sessions_app.branches import session_comparison
 from sessions_app.branches.session_comparison import KeyPair
 from sessions_app.presentation import text_diff, value_diff
 from sessions_app.presentation.text_diff import DiffPiece
 from sessions_app.presentation.value_diff import DiffLine
-from sessions_app.redaction import Redact, no_redaction
+from sessions_app.store import scopes
+from sessions_app.store.redaction import Redact, no_redaction
 
 MAX_KEYS = 50
 """State keys that are shown of those that differ."""

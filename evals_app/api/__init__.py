@@ -22,8 +22,8 @@ from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import deletion, dispatch, run_form, run_orders
 from sessions_app.api.schemas import REFUSALS, Problem
 from sessions_app.http import json_text, note_object, person_name
-from sessions_app.ids import StorableText
-from sessions_app.store import pagination, units_of_work
+from sessions_app.store.database import pagination, units_of_work
+from sessions_app.store.ids import StorableText
 
 router = Router(tags=["evals"])
 """Mounted by `devui` at /api/v1/evals."""

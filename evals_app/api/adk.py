@@ -27,15 +27,15 @@ from evals_app.metrics.catalog import ADK_METRICS, missing_requirement
 from evals_app.metrics.metric import Metric
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import dispatch, run_form, run_orders
-from sessions_app import redaction, scopes
 from sessions_app.api import request_bodies
-from sessions_app.errors import BadInput, SessionMissing
 from sessions_app.http import json_text, note_object, person_name
-from sessions_app.ids import is_storable
-from sessions_app.models import AgentSession
-from sessions_app.state import history
-from sessions_app.store import retry, units_of_work
-from sessions_app.store.change_listener import subscribe
+from sessions_app.store import redaction, scopes
+from sessions_app.store import state_history as history
+from sessions_app.store.database import retry, units_of_work
+from sessions_app.store.database.change_listener import subscribe
+from sessions_app.store.errors import BadInput, SessionMissing
+from sessions_app.store.ids import is_storable
+from sessions_app.store.models import AgentSession
 
 DEV = "/dev/apps/{seg:app_name}"
 OLD_SET, NEW_SET = DEV + "/eval_sets/{seg:evalset_id}", DEV + "/eval-sets/{seg:evalset_id}"

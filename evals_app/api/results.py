@@ -18,8 +18,8 @@ from evals_app.runs.writes import notes
 from sessions_app import prices
 from sessions_app.api.schemas import REFUSALS
 from sessions_app.http import download_page, person_name
-from sessions_app.ids import StorableText
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.ids import StorableText
 
 router = Router(tags=["evals"])
 """Mounted by the package."""

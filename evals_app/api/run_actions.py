@@ -21,7 +21,7 @@ from evals_app.runs.writes.attempts import request_cancel_attempt
 from sessions_app.api.schemas import REFUSALS
 from sessions_app.http import note_object, person_name
 from sessions_app.lookup import find_session
-from sessions_app.store import retry, units_of_work
+from sessions_app.store.database import retry, units_of_work
 
 router = Router(tags=["evals"])
 """Mounted by the package."""

@@ -11,7 +11,7 @@ from evals_app.cases import edits
 from evals_app.files.file_changes import edit_file, read_cases
 from evals_app.files.schema import EvalCase
 from evals_app.models import EvalSet
-from sessions_app.errors import BadInput, InvalidBody, NotFound
+from sessions_app.store.errors import BadInput, InvalidBody, NotFound
 
 Json = dict[str, Any]
 

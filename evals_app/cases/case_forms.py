@@ -17,7 +17,7 @@ from evals_app.files.content import FINAL_STATE, TURN_STATES
 from evals_app.files.scenario_plan import ConversationPlan
 from evals_app.files.schema import DEFAULT_USER
 from evals_app.files.tags import MAX_TAG_LENGTH, TAGS, read_tags, require_tag, split_tags
-from sessions_app import text_input
+from sessions_app.store import text_input
 
 Json = dict[str, Any]
 

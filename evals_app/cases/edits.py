@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sessions_app.errors import AlreadyExists, BadInput, NotFound
+from sessions_app.store.errors import AlreadyExists, BadInput, NotFound
 
 Json = dict[str, Any]
 

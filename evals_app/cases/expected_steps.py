@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sessions_app.events.call_pairing import CallPairing
+from sessions_app.store.events.call_pairing import CallPairing
 
 Json = dict[str, Any]
 

@@ -23,9 +23,9 @@ from evals_app.files.file_changes import EvalsetChange
 from evals_app.files.pairing import is_same_json
 from evals_app.files.parsing import parse_case
 from evals_app.models import EvalSet
-from sessions_app.errors import NotFound
 from sessions_app.lookup import parse_number
 from sessions_app.presentation import value_diff
+from sessions_app.store.errors import NotFound
 
 Json = dict[str, Any]
 

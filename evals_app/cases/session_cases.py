@@ -14,13 +14,13 @@ from typing import Any
 from django.db.models import Max, Min
 
 from evals_app.files.content import FINAL_STATE, TURN_STATES
-from sessions_app import scopes
-from sessions_app.errors import BadInput
-from sessions_app.events.superseded_events import find_superseded_ranges
-from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.runs.runtime_client import provider
-from sessions_app.scopes import EVALUATION_KEY
-from sessions_app.state import history
+from sessions_app.store import scopes
+from sessions_app.store import state_history as history
+from sessions_app.store.errors import BadInput
+from sessions_app.store.events.superseded_events import find_superseded_ranges
+from sessions_app.store.models import AgentSession, Event, Scope, StateChange
+from sessions_app.store.scopes import EVALUATION_KEY
 
 Json = dict[str, Any]
 

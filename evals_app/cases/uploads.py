@@ -21,7 +21,7 @@ from evals_app.files.parsing import (
 from evals_app.files.schema import ConversationScenario, Strict
 from evals_app.metrics import config
 from evals_app.models import EvalSet
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 
 MAX_BYTES = 16_000_000
 CONFIG_NAME = "test_config.json"

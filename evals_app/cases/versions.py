@@ -10,9 +10,9 @@ from django.db.models import Count
 
 from evals_app.files.pairing import is_same_json
 from evals_app.models import EvalSet, EvalSetVersion
-from sessions_app import scopes
-from sessions_app.errors import NotFound
 from sessions_app.presentation import value_diff
+from sessions_app.store import scopes
+from sessions_app.store.errors import NotFound
 
 Parts = dict[str, dict[str, Any]]
 """Cases of a version by id, and its name and description as the case ""."""

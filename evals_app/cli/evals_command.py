@@ -18,8 +18,8 @@ from evals_app.execution.local_runner import execute_runs, quiet_logging, run_in
 from evals_app.models import EvalRun
 from evals_app.runs import rerun
 from sessions_app.agents.folder import AgentsFolder
-from sessions_app.errors import DevUIError
-from sessions_app.store import db_errors, units_of_work
+from sessions_app.store.database import db_errors, units_of_work
+from sessions_app.store.errors import DevUIError
 
 INTERRUPTED = 130
 

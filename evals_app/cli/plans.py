@@ -11,7 +11,7 @@ from evals_app.cli.terminal import MAX_NAME_LENGTH
 from evals_app.cli.terminal_text import LineWriter, Output, as_single_line, shorten
 from evals_app.metrics.gate_config import GateConfig
 from evals_app.runs.writes.runs import NewRun
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 
 HEADS = ("repetitions", "in one case", f"in {power.MANY_CASES} cases", "false alarm")
 OTHER_OPTIONS = (

@@ -28,7 +28,7 @@ from evals_app.cli.terminal import Console
 from evals_app.metrics.gate_config import GATE, GateConfig, option_name
 from evals_app.models import EvalRun
 from evals_app.runs.rerun import check_confirming_repetitions
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 
 FILES = {"junit": "JUnit XML", "json": "JSON", "csv": "CSV", "html": "HTML"}
 """Formats of result files, by the options that name a file."""

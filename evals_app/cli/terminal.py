@@ -19,7 +19,7 @@ from evals_app.metrics.score_text import describe_score, format_score
 from evals_app.models import RETRY, EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.progress import elapsed_seconds, format_estimate, time_left
 from evals_app.runs.writes.outcomes import Outcome
-from sessions_app.store.stopwatch import Stopwatch
+from sessions_app.store.database.stopwatch import Stopwatch
 
 Status = EvalAttempt.Status
 

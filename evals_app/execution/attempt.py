@@ -44,13 +44,13 @@ from evals_app.runs.writes import attempts, model_usage
 from evals_app.runs.writes.outcomes import Failure, Outcome, Score
 from sessions_app.adk.recorder import Recorder
 from sessions_app.adk.service import DjangoSessionService
-from sessions_app.errors import BadInput, DevUIError, StoreFault
-from sessions_app.models import AgentSession
 from sessions_app.runs.agent_exit import AgentExited
-from sessions_app.scopes import EVALUATION_KEY
-from sessions_app.sessions.writes import UntrackedChange
-from sessions_app.store import retry, units_of_work
-from sessions_app.traces.outbox import outbox
+from sessions_app.store.database import retry, units_of_work
+from sessions_app.store.errors import BadInput, DevUIError, StoreFault
+from sessions_app.store.models import AgentSession
+from sessions_app.store.scopes import EVALUATION_KEY
+from sessions_app.store.sessions.writes import UntrackedChange
+from sessions_app.store.traces.outbox import outbox
 
 SESSION_PREFIX = "adk-eval-session-"
 """Prefix of ADK's eval sessions, which its front end omits from its list."""

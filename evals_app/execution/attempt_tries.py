@@ -14,8 +14,8 @@ from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.writes import attempts, crashes
 from evals_app.runs.writes.outcomes import Failure, Outcome
 from sessions_app import prices
-from sessions_app.store import retry
-from sessions_app.store.stopwatch import Stopwatch
+from sessions_app.store.database import retry
+from sessions_app.store.database.stopwatch import Stopwatch
 
 MAX_LOST_TRIES = 5
 """Maximum tries of an attempt during which the store fails: the attempt itself may fill the disk."""

@@ -35,7 +35,7 @@ from sessions_app.agents.folder import AgentsFolder
 from sessions_app.runs import processes
 from sessions_app.runs.process_limits import apply_limits
 from sessions_app.runs.process_output import OutputLimit, OutputReader
-from sessions_app.store import retry, units_of_work
+from sessions_app.store.database import retry, units_of_work
 
 STOP_GRACE_S = 8
 """Seconds that a child has to stop its run (agents get 5 of them, see `executor`) before it is killed."""

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from evals_app.execution.rouge_import import import_rouge_score
 from evals_app.metrics import catalog
 from evals_app.metrics.catalog import NEEDS_VERTEX, missing_requirement
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 
 _PACKAGE = "google.adk.evaluation"
 _EVALUATORS = {

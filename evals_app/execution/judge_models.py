@@ -18,9 +18,9 @@ from evals_app.execution import _adk
 from evals_app.execution.judge_verdicts import quote_judge
 from evals_app.execution.model_retry import RetriedCall, Retries
 from evals_app.runs.writes.outcomes import Failure
-from sessions_app.events.call_usage import add_tokens, split_tokens
-from sessions_app.events.token_counts import count_tokens
 from sessions_app.prices import KINDS
+from sessions_app.store.events.call_usage import add_tokens, split_tokens
+from sessions_app.store.events.token_counts import count_tokens
 
 Tokens = dict[str, int]
 """Numbers of `prompt`, `output`, `thoughts` (part of output) and `cached` (part of prompt) tokens, and of `calls`."""

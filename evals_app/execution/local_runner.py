@@ -24,9 +24,9 @@ from evals_app.runs.writes.crashes import ProcessDeath
 from evals_app.runs.writes.outcomes import Failure, Outcome
 from evals_app.runs.writes.runs import PROCESS_STOPPED, assign_runs, finish_run
 from sessions_app.agents.folder import AgentsFolder
-from sessions_app.errors import StoreFault
 from sessions_app.runs import processes
-from sessions_app.store import gc_tuning, retry, units_of_work
+from sessions_app.store.database import gc_tuning, retry, units_of_work
+from sessions_app.store.errors import StoreFault
 
 GC_THRESHOLDS = (50_000, 20, 50)
 """Thresholds of the garbage collector for young and older objects (`gc.set_threshold`)."""

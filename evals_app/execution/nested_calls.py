@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from evals_app.metrics.invocations import NestedCalls
-from sessions_app.events.call_pairing import name_occurrences, pair_starts
-from sessions_app.events.conditions import HAS_CALLS
-from sessions_app.events.content import function_calls
-from sessions_app.events.summary import CALLS_IN_SUMMARY
-from sessions_app.models import Event, NestedEvent, NestedRun
+from sessions_app.store.events.call_pairing import name_occurrences, pair_starts
+from sessions_app.store.events.conditions import HAS_CALLS
+from sessions_app.store.events.content import function_calls
+from sessions_app.store.events.summary import CALLS_IN_SUMMARY
+from sessions_app.store.models import Event, NestedEvent, NestedRun
 
 Json = Mapping[str, Any]
 T = TypeVar("T")

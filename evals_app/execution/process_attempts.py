@@ -20,11 +20,11 @@ from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.attempt_status import must_run_alone
 from evals_app.runs.writes import offers, runs
 from evals_app.runs.writes.outcomes import Outcome
-from sessions_app.errors import StoreFault
 from sessions_app.runs.agent_exit import AgentExited
 from sessions_app.runs.job_queue import QUEUE_ID
-from sessions_app.store import retry, units_of_work
-from sessions_app.store.stopwatch import Stopwatch
+from sessions_app.store.database import retry, units_of_work
+from sessions_app.store.database.stopwatch import Stopwatch
+from sessions_app.store.errors import StoreFault
 
 POLL_S = 0.5
 """Seconds between two checks whether a person has cancelled an attempt, or another process has taken it."""

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from types import FrameType
 
-from sessions_app.redaction import is_credential_name
+from sessions_app.store.redaction import is_credential_name
 
 OWN_PACKAGES = ("devui", "sessions_app", "evals_app")
 """Packages whose reads of the environment are not the agent's."""

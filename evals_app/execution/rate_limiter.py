@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import time
 
-from django.db import connection
-
 from evals_app.rates import model_rates
 from evals_app.rates.model_rates import Hold, Reservation
 from evals_app.rates.rate_limits import NO_LIMITS, RateLimits
-from sessions_app.store import retry
+from sessions_app.store.database import retry
+from sessions_app.store.database.store_kind import is_file_store
 
 _back_off_ends: dict[str, float] = {}
 """Back-offs that this process has noted: model → end by the monotonic clock."""
@@ -30,7 +29,7 @@ class RateLimiter:
         """Count a request; return the reason if it must wait, and None for a model without a limit."""
         if limit := self._limits.limit_of(model):
             return await retry.write(model_rates.reserve, model, limit)
-        if connection.vendor == "postgresql" or _back_off_ends.get(model, 0.0) > time.monotonic():
+        if not is_file_store() or _back_off_ends.get(model, 0.0) > time.monotonic():
             return await retry.read(model_rates.find_back_off, model)
         return None
 

@@ -24,8 +24,8 @@ from evals_app.runs.replay.policy import ReplayPolicy
 from evals_app.runs.rerun import HasChanged
 from evals_app.runs.writes import model_usage, runs
 from evals_app.runs.writes.outcomes import ProcessFacts, RunFacts
-from sessions_app.store import retry
-from sessions_app.store.stopwatch import Stopwatch
+from sessions_app.store.database import retry
+from sessions_app.store.database.stopwatch import Stopwatch
 
 END_WRITE_S = 5.0
 """Seconds that a process which is stopped waits for the end of its run to be stored."""

@@ -13,9 +13,9 @@ from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status
 from evals_app.runs.run_control import RunControl, RunEnding, RunSnapshot
 from evals_app.runs.writes.outcomes import Outcome
-from sessions_app.store import retry
-from sessions_app.store.stopwatch import Stopwatch
-from sessions_app.traces.outbox import outbox
+from sessions_app.store.database import retry
+from sessions_app.store.database.stopwatch import Stopwatch
+from sessions_app.store.traces.outbox import outbox
 
 Status = EvalAttempt.Status
 

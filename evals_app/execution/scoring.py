@@ -29,7 +29,7 @@ from evals_app.metrics.metric import MetricKind
 from evals_app.metrics.own import BadOutcome, MetricInput, MetricOutcome, OwnMetric, ReachedStates
 from evals_app.models import EvalAttempt, MetricResult
 from evals_app.runs.writes.outcomes import Failure, Score
-from sessions_app.events.call_pairing import name_occurrences
+from sessions_app.store.events.call_pairing import name_occurrences
 from sessions_app.store.short_texts import join_names, truncate
 
 WHOLE_CONVERSATION = frozenset({"rubric_based_multi_turn_trajectory_quality_v1"})

@@ -16,8 +16,8 @@ from pydantic.alias_generators import to_camel
 
 from evals_app.files.content import Metadata
 from evals_app.files.schema import Invocation
-from sessions_app import text_input
-from sessions_app.errors import BadInput
+from sessions_app.store import text_input
+from sessions_app.store.errors import BadInput
 
 HISTORY = Path(".adk", "eval_history")
 SUFFIX = ".evalset_result.json"

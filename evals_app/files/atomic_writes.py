@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from evals_app.files.parsing import read_text
-from sessions_app.errors import DevUIError
+from sessions_app.store.errors import DevUIError
 
 _write_lock = threading.Lock()
 

@@ -16,7 +16,7 @@ from evals_app.files.parsing import EvalsetFile, parse_file, read_text
 from evals_app.files.schema import EvalCase
 from evals_app.models import EvalSet
 from sessions_app.agents.folder import AgentsFolder, configured_folder
-from sessions_app.errors import AlreadyExists, BadInput, NotFound
+from sessions_app.store.errors import AlreadyExists, BadInput, NotFound
 
 Json = dict[str, Any]
 

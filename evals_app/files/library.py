@@ -17,10 +17,10 @@ from evals_app.files.atomic_writes import digest_of
 from evals_app.files.parsing import YAML_SUFFIXES, EvalsetFile
 from evals_app.files.schema import EvalCase
 from evals_app.models import EvalSet, EvalSetVersion, KnownMetric
-from sessions_app import scopes
 from sessions_app.agents.folder import AgentsFolder, configured_folder
-from sessions_app.errors import NotFound
-from sessions_app.store import change_notification
+from sessions_app.store import scopes
+from sessions_app.store.database import change_notification
+from sessions_app.store.errors import NotFound
 
 EVALSET_SUFFIXES = (".evalset.json", ".evalset.yaml", ".evalset.yml")
 TEST_INFIX = ".test"

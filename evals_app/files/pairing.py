@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from sessions_app import scopes
+from sessions_app.store import scopes
 
 ID_FIELDS = ("eval_id", "evalId", "rubric_id", "rubricId", "invocation_id", "invocationId", "name")
 

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field
 
 from evals_app.files.content import BOTH_SPELLINGS, Content, FunctionCall, FunctionResponse, Metadata, Part
 from evals_app.files.tags import require_distinct_tags, require_tag
-from sessions_app import scopes
+from sessions_app.store import scopes
 
 CALLS, EVENTS = "intermediate-data", "invocation-events"
 UNION_TAGS = frozenset({CALLS, EVENTS, "persona-id", "persona"})

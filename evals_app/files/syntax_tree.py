@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import yaml
 
 from evals_app.files.plain_yaml import PlainLoader
-from sessions_app.store.gc_tuning import pause_collector
+from sessions_app.store.database.gc_tuning import pause_collector
 
 PathKey = str | int
 NodeKind = Literal["object", "array", "scalar"]

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 
 Json = dict[str, Any]
 Criterion = float | Mapping[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sessions_app.events.call_pairing import name_occurrences
+from sessions_app.store.events.call_pairing import name_occurrences
 
 Json = Mapping[str, Any]
 

@@ -4,7 +4,7 @@ import django.db.models.deletion
 from django.db import migrations, models
 
 from evals_app.migrations import REPLACED
-from sessions_app.store.migration_operations import CreateModels
+from sessions_app.store.database.migration_operations import CreateModels
 
 
 class Migration(migrations.Migration):

@@ -12,8 +12,8 @@ from django.db import transaction
 from evals_app.models import ModelRate
 from evals_app.rates.rate_limits import RateLimit, describe_limit
 from evals_app.rates.sliding_minute import SlidingMinute
-from sessions_app import scopes
-from sessions_app.store import database_clock
+from sessions_app.store import scopes
+from sessions_app.store.database import database_clock
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,11 @@ from evals_app.files.schema import DEFAULT_USER
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.writes import imported_runs, runs
 from evals_app.runs.writes.outcomes import Outcome, Score
-from sessions_app import events as wire
-from sessions_app.errors import BadInput
-from sessions_app.ids import SessionKey
-from sessions_app.models import ChangeCause
-from sessions_app.sessions.writes import append_event, create_session
+from sessions_app.store import events as wire
+from sessions_app.store.errors import BadInput
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import ChangeCause
+from sessions_app.store.sessions.writes import append_event, create_session
 from sessions_app.transfer.readers.documents import session_events
 from sessions_app.transfer.readers.records import UnreadableRow
 from sessions_app.transfer.writers import ImportReport

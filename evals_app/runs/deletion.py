@@ -9,9 +9,9 @@ from django.db import transaction
 
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.rerun import EvalRunActive
-from sessions_app.errors import NotFound
 from sessions_app.sessions import purge
-from sessions_app.store import change_notification
+from sessions_app.store.database import change_notification
+from sessions_app.store.errors import NotFound
 
 
 def delete_run(run_id: str) -> None:

@@ -13,11 +13,11 @@ from typing import Any
 from evals_app.models import EvalRun
 from evals_app.runs.writes import runs
 from evals_app.runs.writes.outcomes import Failure
-from sessions_app.errors import DevUIError, RuntimeUnavailable, ServerStopping, StoreFault
 from sessions_app.runs import background, job_queue, processes
 from sessions_app.runs.runtime_client import RuntimeProvider, provider
-from sessions_app.store import retry, units_of_work
-from sessions_app.store.change_listener import subscribe
+from sessions_app.store.database import retry, units_of_work
+from sessions_app.store.database.change_listener import subscribe
+from sessions_app.store.errors import DevUIError, RuntimeUnavailable, ServerStopping, StoreFault
 
 PAGE_WAIT_S = 2.0
 """Seconds that a page waits for a run to be taken; delivery continues in the background."""

@@ -19,8 +19,8 @@ from evals_app.runs.run_orders import DEFAULT_PARALLELISM, RunOrder
 from evals_app.runs.shards import Shard
 from evals_app.runs.writes import runs
 from sessions_app.agents.folder import AGENT_HINT, AgentsFolder, is_agent, open_folder
-from sessions_app.errors import BadInput, NotFound
 from sessions_app.prices import find_prices, price_folders
+from sessions_app.store.errors import BadInput, NotFound
 
 
 @dataclass(frozen=True)

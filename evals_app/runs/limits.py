@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 
 MAX_PARALLELISM = 64
 """Maximum number of attempts that a run may execute at once."""

@@ -18,8 +18,9 @@ from django.db import DataError, IntegrityError, connection, transaction
 from evals_app.models import CONFIRMATION, RETRY, EvalRun
 from evals_app.runs.shards import Shard
 from evals_app.runs.writes.copied_runs import StoredRun, copy_run, merge_shards, read_runs
-from sessions_app.errors import BadInput
-from sessions_app.store.db_errors import translate_db_errors
+from sessions_app.store.database.db_errors import translate_db_errors
+from sessions_app.store.database.store_kind import is_file_store
+from sessions_app.store.errors import BadInput
 from sessions_app.store.short_texts import join_names
 from sessions_app.transfer.realm_copy import StoreFile
 
@@ -165,7 +166,7 @@ def _join_evalsets(names: Iterable[tuple[str, str]]) -> str:
 
 def _open(path: Path) -> StoreFile:
     store, target = StoreFile(path), Path(connection.settings_dict["NAME"])
-    if connection.vendor == "sqlite" and target.exists() and path.samefile(target):
+    if is_file_store() and target.exists() and path.samefile(target):
         store.close()
         raise BadInput(
             f"{str(path)!r} is the store to merge into.", hint="Set DATABASE_URL to another store."

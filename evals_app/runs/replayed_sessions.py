@@ -14,9 +14,10 @@ from evals_app.metrics import config as configs
 from evals_app.models import EvalRun, EvalSetVersion
 from evals_app.runs.replay.policy import ReplayPolicy
 from evals_app.runs.writes import runs
-from sessions_app import prices, scopes
-from sessions_app.errors import BadInput
-from sessions_app.models import AgentSession
+from sessions_app import prices
+from sessions_app.store import scopes
+from sessions_app.store.errors import BadInput
+from sessions_app.store.models import AgentSession
 
 REPLAY_EVALSET_ID = "replays of sessions"
 """Id of each app's evalset of replayed sessions. It has no file."""

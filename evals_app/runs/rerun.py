@@ -17,7 +17,7 @@ from evals_app.runs import attempt_status
 from evals_app.runs.limits import QUOTAS, EvalRunLimits
 from evals_app.runs.writes import resumption, runs
 from sessions_app.agents.folder import AgentsFolder, configured_folder
-from sessions_app.errors import BadInput, DevUIError, NotFound
+from sessions_app.store.errors import BadInput, DevUIError, NotFound
 
 WAS_IN_FLIGHT = "Its run ended while it was in flight."
 WAS_RETRIED = "It was tried again."

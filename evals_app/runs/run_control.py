@@ -12,10 +12,10 @@ from evals_app.runs.limits import STEP_S, EvalRunLimits, EvalSpending
 from evals_app.runs.spending import spending_since
 from evals_app.runs.writes import runs
 from sessions_app import prices
-from sessions_app.errors import StoreFault
 from sessions_app.prices import Prices
-from sessions_app.store import units_of_work
-from sessions_app.store.stopwatch import Stopwatch
+from sessions_app.store.database import units_of_work
+from sessions_app.store.database.stopwatch import Stopwatch
+from sessions_app.store.errors import StoreFault
 
 POLL_S = 1.0
 """Seconds between two checks of requests and limits."""

@@ -23,7 +23,7 @@ from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.replay.policy import LIVE, MODEL_CHOICES, TOOL_CHOICES, ReplayPolicy
 from evals_app.runs.run_orders import DEFAULT_PARALLELISM, RunOrder
 from sessions_app.agents.folder import configured_folder
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 
 Json = Mapping[str, Any]
 

@@ -15,8 +15,8 @@ from evals_app.runs.replay import recorded_runs
 from evals_app.runs.shards import Shard
 from evals_app.runs.writes import runs
 from sessions_app import prices
-from sessions_app.errors import BadInput, NotFound
 from sessions_app.prices import Prices
+from sessions_app.store.errors import BadInput, NotFound
 
 MAX_ATTEMPTS = 20_000
 MAX_LISTED = 10

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 
 MAX_SHARDS = 1_000
 

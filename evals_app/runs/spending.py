@@ -11,9 +11,9 @@ from django.db.models import Sum
 
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.limits import EvalRunLimits, EvalSpending
-from sessions_app.events.call_usage import CALL_COLUMNS, add_tokens, split_tokens
-from sessions_app.models import AgentSession, ModelCall
 from sessions_app.prices import Prices
+from sessions_app.store.events.call_usage import CALL_COLUMNS, add_tokens, split_tokens
+from sessions_app.store.models import AgentSession, ModelCall
 
 UNPRICED_SAMPLE = 20
 """Attempts of unknown cost whose models are named: the run stops at the first."""

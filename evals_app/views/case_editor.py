@@ -29,11 +29,11 @@ from evals_app.cases.versions import find_version
 from evals_app.files import BadFile, library
 from evals_app.files.file_changes import EvalsetChange
 from evals_app.models import EvalSet
-from sessions_app.errors import DevUIError
 from sessions_app.http import render_partial
 from sessions_app.lookup import parse_number
 from sessions_app.paths import seg_reverse
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import DevUIError
 
 FORM = "devui/evals/case_form.html"
 PERSONAS_OFFERED = [

@@ -19,8 +19,8 @@ from evals_app.files.editing import Edit
 from evals_app.files.file_changes import EvalsetChange
 from evals_app.models import EvalSet
 from evals_app.views.case_editor import change_context, evalset_url
-from sessions_app.errors import BadInput, DevUIError, NotFound
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput, DevUIError, NotFound
 
 CHANGE = "devui/evals/change.html"
 DELETE = "devui/evals/evalset_delete.html"

@@ -17,11 +17,11 @@ from evals_app.files.file_changes import EvalsetChange
 from evals_app.models import EvalSet
 from evals_app.views.case_editor import change_context, evalset_url
 from evals_app.views.evalsets import runnable_apps
-from sessions_app.errors import BadInput, DevUIError
 from sessions_app.http import note_object
 from sessions_app.lookup import find_session
-from sessions_app.models import AgentSession
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput, DevUIError
+from sessions_app.store.models import AgentSession
 
 NEW = "devui/evals/evalset_new.html"
 UPLOAD = "devui/evals/evalset_upload.html"

@@ -20,11 +20,11 @@ from evals_app.runs import dispatch, progress, run_form, run_orders
 from evals_app.runs.replay.recorded_runs import recorded_runs
 from evals_app.runs.run_orders import RunOrder
 from sessions_app.agents.folder import configured_folder
-from sessions_app.errors import BadInput, DevUIError
 from sessions_app.http import person_name, render_partial, wants_partial
 from sessions_app.lookup import parse_number
 from sessions_app.sessions import overview
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput, DevUIError
 
 RUNS_SHOWN = 20
 FILE = "evalset-file"

@@ -11,10 +11,10 @@ from evals_app.analysis import baselines, run_summary
 from evals_app.models import EvalRun
 from evals_app.runs import dispatch, rerun, run_orders
 from evals_app.runs.writes import attempts, notes, runs
-from sessions_app.errors import BadInput
 from sessions_app.http import person_name
 from sessions_app.lookup import parse_number
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput
 
 
 @require_POST

@@ -18,8 +18,8 @@ from evals_app.analysis.run_differences import read_currency, read_differences
 from evals_app.analysis.side_by_side import ChosenAttempts, SideBySide
 from evals_app.analysis.slices import read_slices
 from evals_app.models import CONFIRMATION
-from sessions_app.errors import NotFound
 from sessions_app.http import download_page, render_partial
+from sessions_app.store.errors import NotFound
 
 PAGE = 100
 

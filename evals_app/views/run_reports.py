@@ -16,9 +16,9 @@ from evals_app.analysis.slices import read_slices
 from evals_app.models import EvalRun
 from evals_app.runs import rerun
 from sessions_app import prices
-from sessions_app.errors import NotFound
 from sessions_app.http import download_page, render_partial, wants_partial
 from sessions_app.lookup import parse_number
+from sessions_app.store.errors import NotFound
 
 KEPT = ("status", "cause", "mixed", "order")
 """Filters of the query string that are kept when the filter form is submitted."""

@@ -12,11 +12,11 @@ from evals_app.cases import session_cases
 from evals_app.runs import dispatch
 from evals_app.runs.replay.policy import MODEL_CHOICES, RECORDED, TOOL_CHOICES, ReplayPolicy
 from evals_app.runs.replayed_sessions import order_replay
-from sessions_app.errors import DevUIError
 from sessions_app.http import person_name, render_partial
 from sessions_app.lookup import find_session
 from sessions_app.paths import session_url
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import DevUIError
 
 REPLAY = "devui/evals/replay.html"
 DIALOG = "dialog-content"

@@ -9,8 +9,8 @@ from django.views.decorators.http import require_safe
 from evals_app.cases import versions
 from evals_app.files import library
 from evals_app.models import EvalSet, EvalSetVersion
-from sessions_app.errors import BadInput
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput
 
 VERSIONS = "devui/evals/versions.html"
 

@@ -1,4 +1,4 @@
-"""DevUI's services and plug-in for ADK's `Runner`. Importing this package imports `google.adk`.
+"""DevUI's services and plug-in for ADK's `Runner`. Using a name of this package imports `google.adk`.
 
 import devui
 
@@ -7,11 +7,17 @@ devui.setup("sqlite:///sessions.sqlite3")
 from sessions_app.adk import DjangoSessionService, Recorder
 """
 
-from sessions_app.adk.artifacts import DjangoArtifactService
-from sessions_app.adk.memory import DjangoMemoryService
-from sessions_app.adk.mirror import MirroredSessionService
-from sessions_app.adk.recorder import Recorder
-from sessions_app.adk.service import DjangoSessionService
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sessions_app.adk.artifacts import DjangoArtifactService
+    from sessions_app.adk.memory import DjangoMemoryService
+    from sessions_app.adk.mirror import MirroredSessionService
+    from sessions_app.adk.recorder import Recorder
+    from sessions_app.adk.service import DjangoSessionService
 
 __all__ = [
     "DjangoArtifactService",
@@ -20,3 +26,18 @@ __all__ = [
     "MirroredSessionService",
     "Recorder",
 ]
+
+_MODULES = {
+    "DjangoArtifactService": "artifacts",
+    "DjangoMemoryService": "memory",
+    "DjangoSessionService": "service",
+    "MirroredSessionService": "mirror",
+    "Recorder": "recorder",
+}
+"""Module of each public name, imported with the first use: a session service alone needs half of ADK."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -10,7 +10,13 @@ from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.errors.input_validation_error import InputValidationError
 from google.adk.errors.session_not_found_error import SessionNotFoundError
 
-from sessions_app.errors import AlreadyExists, DevUIError, SessionMissing, StaleSession, StoreFault
+from sessions_app.store.errors import (
+    AlreadyExists,
+    DevUIError,
+    SessionMissing,
+    StaleSession,
+    StoreFault,
+)
 
 
 @contextmanager

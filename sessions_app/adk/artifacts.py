@@ -19,12 +19,12 @@ from google.adk.errors.input_validation_error import InputValidationError
 from google.genai import types
 from typing_extensions import override
 
-from sessions_app import scopes
 from sessions_app.adk import _adk, adk_errors
-from sessions_app.artifacts import artifact_versions, content_files
-from sessions_app.artifacts.artifact_versions import FileKey, VersionMetadata
-from sessions_app.models import Artifact
-from sessions_app.store import units_of_work
+from sessions_app.store import scopes
+from sessions_app.store.artifacts import artifact_versions, content_files
+from sessions_app.store.artifacts.artifact_versions import FileKey, VersionMetadata
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import Artifact
 
 Holding = Artifact.Holding
 

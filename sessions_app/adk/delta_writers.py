@@ -17,11 +17,11 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.events.event_actions import EventActions
 from google.adk.plugins.base_plugin import BasePlugin
 
-from sessions_app import scopes
 from sessions_app.adk.partial_answers import StreamedAnswers
-from sessions_app.events.attribution import Writer, join_alternatives
-from sessions_app.events.call_pairing import CallPairing
-from sessions_app.store.bounded_dict import BoundedDict
+from sessions_app.store import scopes
+from sessions_app.store.database.bounded_dict import BoundedDict
+from sessions_app.store.events.attribution import Writer, join_alternatives
+from sessions_app.store.events.call_pairing import CallPairing
 from sessions_app.store.short_texts import join_names, truncate
 
 EXPLICIT = Writer("delta", inferred=False)

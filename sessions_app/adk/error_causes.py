@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sessions_app.events.error_causes import ErrorCause
+from sessions_app.store.events.error_causes import ErrorCause
 
 MAX_WRAPPED = 16
 """Exceptions of a chain or group that are examined."""

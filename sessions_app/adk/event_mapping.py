@@ -10,11 +10,11 @@ from typing import Any
 from google.adk.events.event import Event
 from pydantic import BaseModel, ValidationError
 
-from sessions_app import events, scopes
 from sessions_app.adk.event_reader import read_event
-from sessions_app.events import EventRecord
-from sessions_app.events.attribution import Writer
-from sessions_app.events.records import UNKNOWN_FIELDS
+from sessions_app.store import events, scopes
+from sessions_app.store.events import EventRecord
+from sessions_app.store.events.attribution import Writer
+from sessions_app.store.events.records import UNKNOWN_FIELDS
 
 MOST_MISFITS = 100
 """Maximum number of invalid values of an event that are set aside."""

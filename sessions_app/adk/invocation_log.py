@@ -31,12 +31,12 @@ from sessions_app.adk.model_calls import OpenCall
 from sessions_app.adk.nested_runs import NestedRuns
 from sessions_app.adk.run_log import RunLog
 from sessions_app.adk.service import DjangoSessionService
-from sessions_app.events.error_causes import ErrorCause
-from sessions_app.ids import SessionKey
-from sessions_app.models import Trace
-from sessions_app.store.stopwatch import Stopwatch
-from sessions_app.traces.outbox import outbox
-from sessions_app.traces.records import Stage, save_stages
+from sessions_app.store.database.stopwatch import Stopwatch
+from sessions_app.store.events.error_causes import ErrorCause
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import Trace
+from sessions_app.store.traces.outbox import outbox
+from sessions_app.store.traces.records import Stage, save_stages
 
 OPEN_S = 0.5
 """Seconds after which a request without response is stored."""

@@ -12,7 +12,7 @@ from traceback import walk_tb
 
 from google.adk.tools.base_toolset import BaseToolset
 
-from sessions_app.redaction import without_password
+from sessions_app.store.redaction import without_password
 
 LOGGER = "google_adk.google.adk.agents.llm_agent"
 

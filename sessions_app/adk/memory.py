@@ -15,13 +15,12 @@ from google.adk.sessions.session import Session
 from google.genai import types
 from typing_extensions import override
 
-from sessions_app import models as store
-from sessions_app import scopes
 from sessions_app.adk import adk_errors, event_mapping
-from sessions_app.memory import memory_entries
-from sessions_app.memory.memory_entries import MemoryOwner, NewEntry
-from sessions_app.models import MemoryEntry as Row
-from sessions_app.store import units_of_work
+from sessions_app.store import memory_entries, scopes
+from sessions_app.store import models as store
+from sessions_app.store.database import units_of_work
+from sessions_app.store.memory_entries import MemoryOwner, NewEntry
+from sessions_app.store.models import MemoryEntry as Row
 
 BATCH = 200
 """Events added per transaction: limits how long adding a long session blocks appends."""

@@ -19,14 +19,13 @@ from google.adk.sessions.base_session_service import (
 from google.adk.sessions.session import Session
 from typing_extensions import override
 
-from sessions_app import scopes
 from sessions_app.adk import event_mapping, provenance, session_loading
 from sessions_app.adk.service import DjangoSessionService, cause_of, event_record
-from sessions_app.external import mirrors
-from sessions_app.external.mirrors import MirrorState, SourceEvent, SourceSession
-from sessions_app.ids import SessionKey, check_ids
-from sessions_app.sessions.writes import UntrackedChange
-from sessions_app.store import units_of_work
+from sessions_app.store import mirrors, scopes
+from sessions_app.store.database import units_of_work
+from sessions_app.store.ids import SessionKey, check_ids
+from sessions_app.store.mirrors import MirrorState, SourceEvent, SourceSession
+from sessions_app.store.sessions.writes import UntrackedChange
 
 log = logging.getLogger(__name__)
 

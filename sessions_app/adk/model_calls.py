@@ -16,15 +16,15 @@ from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 from pydantic import BaseModel
 
-from sessions_app import scopes
-from sessions_app.events.token_counts import count_tokens
-from sessions_app.ids import SessionKey
-from sessions_app.models import ModelCall
-from sessions_app.store.bounded_dict import BoundedDict
-from sessions_app.traces import content_store
-from sessions_app.traces.content_store import Piece
-from sessions_app.traces.outbox import Make, Unit
-from sessions_app.traces.records import MAX_ERROR, save_call
+from sessions_app.store import scopes
+from sessions_app.store.database.bounded_dict import BoundedDict
+from sessions_app.store.events.token_counts import count_tokens
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import ModelCall
+from sessions_app.store.traces import content_store
+from sessions_app.store.traces.content_store import Piece
+from sessions_app.store.traces.outbox import Make, Unit
+from sessions_app.store.traces.records import MAX_ERROR, save_call
 
 KNOWN_CONTENTS_MOST = 100_000
 """Maximum number of remembered fingerprints."""

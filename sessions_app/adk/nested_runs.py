@@ -19,15 +19,15 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.genai import types
 
-from sessions_app import scopes
 from sessions_app.adk import event_mapping
-from sessions_app.events.call_usage import add_tokens, parse_call_usage
-from sessions_app.events.summary import shorten
-from sessions_app.ids import SessionKey
-from sessions_app.models import NestedEvent, NestedRun
-from sessions_app.traces.nested_records import CUT_OFF, TopCall, save_nested
-from sessions_app.traces.outbox import Unit, outbox
-from sessions_app.traces.records import MAX_ERROR
+from sessions_app.store import scopes
+from sessions_app.store.events.call_usage import add_tokens, parse_call_usage
+from sessions_app.store.events.summary import shorten
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import NestedEvent, NestedRun
+from sessions_app.store.traces.nested_records import CUT_OFF, TopCall, save_nested
+from sessions_app.store.traces.outbox import Unit, outbox
+from sessions_app.store.traces.records import MAX_ERROR
 
 MAX_EVENTS = 2_000
 """Maximum events stored for a call of the session, at all depths: hours of an agent's work, read in seconds."""

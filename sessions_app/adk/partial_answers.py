@@ -6,7 +6,7 @@ from typing import Any
 
 from google.adk.events.event import Event
 
-from sessions_app import events
+from sessions_app.store import events
 
 
 class StreamedAnswers:

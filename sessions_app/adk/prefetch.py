@@ -16,9 +16,9 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from sessions_app.adk.session_loading import EventPrefix
-from sessions_app.ids import SessionKey
-from sessions_app.store import units_of_work
-from sessions_app.store.gc_tuning import pause_collector
+from sessions_app.store.database import units_of_work
+from sessions_app.store.database.gc_tuning import pause_collector
+from sessions_app.store.ids import SessionKey
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sessions_app.adk.untracked_state import StateCopy
-from sessions_app.events import KeyWrite
-from sessions_app.events.attribution import Writer
-from sessions_app.store.bounded_dict import BoundedDict
+from sessions_app.store.database.bounded_dict import BoundedDict
+from sessions_app.store.events import KeyWrite
+from sessions_app.store.events.attribution import Writer
 
 MAX_PENDING = 1000
 

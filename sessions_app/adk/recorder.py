@@ -42,8 +42,8 @@ from sessions_app.adk.mirror import MirroredSessionService
 from sessions_app.adk.provenance import EventNotes
 from sessions_app.adk.service import DjangoSessionService
 from sessions_app.adk.untracked_state import StateCopy
-from sessions_app.events.attribution import Writer, join_alternatives
-from sessions_app.models import Trace
+from sessions_app.store.events.attribution import Writer, join_alternatives
+from sessions_app.store.models import Trace
 from sessions_app.store.short_texts import join_names
 
 P = ParamSpec("P")

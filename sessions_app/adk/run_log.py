@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TextIO
 
-from sessions_app import scopes
-from sessions_app.ids import SessionKey
-from sessions_app.models import LogRecord
-from sessions_app.traces.log_records import NewLogRecord, save_log_records
-from sessions_app.traces.outbox import Unit, outbox
+from sessions_app.store import scopes
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import LogRecord
+from sessions_app.store.traces.log_records import NewLogRecord, save_log_records
+from sessions_app.store.traces.outbox import Unit, outbox
 
 MAX_RECORDS = 5_000
 """Maximum records stored for an invocation: as many as a person can still read, by level and page."""

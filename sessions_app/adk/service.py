@@ -20,16 +20,16 @@ from google.adk.sessions.base_session_service import (
 from google.adk.sessions.session import Session
 from typing_extensions import override
 
-from sessions_app import models as store
-from sessions_app import realms, scopes
 from sessions_app.adk import _adk, adk_errors, event_mapping, provenance, session_loading
 from sessions_app.adk.prefetch import ReadAhead
-from sessions_app.events import EventRecord
-from sessions_app.ids import SessionKey, check_event_ids, is_storable
-from sessions_app.runs import session_runs
-from sessions_app.sessions import active_session, append_groups, writes
-from sessions_app.sessions.writes import AppendResult, ExpectedSession, UntrackedChange
-from sessions_app.store import retry, units_of_work
+from sessions_app.store import models as store
+from sessions_app.store import realms, scopes
+from sessions_app.store.database import retry, units_of_work
+from sessions_app.store.events import EventRecord
+from sessions_app.store.ids import SessionKey, check_event_ids, is_storable
+from sessions_app.store.runs import session_runs
+from sessions_app.store.sessions import active_session, append_groups, writes
+from sessions_app.store.sessions.writes import AppendResult, ExpectedSession, UntrackedChange
 
 R = TypeVar("R")
 

@@ -16,11 +16,11 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session
 from pydantic_core import from_json
 
-from sessions_app import models as store
-from sessions_app import scopes as state
 from sessions_app.adk import _adk, event_mapping
-from sessions_app.ids import SessionKey, is_storable
-from sessions_app.store.gc_tuning import pause_collector
+from sessions_app.store import models as store
+from sessions_app.store import scopes as state
+from sessions_app.store.database.gc_tuning import pause_collector
+from sessions_app.store.ids import SessionKey, is_storable
 
 READ_ATTEMPTS = 5
 

@@ -17,14 +17,14 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import StatusCode
 from typing_extensions import override
 
-from sessions_app import scopes
-from sessions_app.ids import SessionKey
-from sessions_app.models import Span as Row
-from sessions_app.redaction import redact
-from sessions_app.store.bounded_dict import BoundedDict
-from sessions_app.store.stopwatch import Stopwatch
-from sessions_app.traces.outbox import outbox
-from sessions_app.traces.records import MAX_ERROR, save_span
+from sessions_app.store import scopes
+from sessions_app.store.database.bounded_dict import BoundedDict
+from sessions_app.store.database.stopwatch import Stopwatch
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import Span as Row
+from sessions_app.store.redaction import redact
+from sessions_app.store.traces.outbox import outbox
+from sessions_app.store.traces.records import MAX_ERROR, save_span
 
 STEP_S = 0.1
 """Minimum clock error, in seconds, that counts as a clock change; smaller ones are read latency."""

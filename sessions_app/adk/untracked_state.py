@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sessions_app import scopes
-from sessions_app.events import KeyWrite
-from sessions_app.scopes import CanonicalValue
-from sessions_app.sessions.writes import UntrackedChange
+from sessions_app.store import scopes
+from sessions_app.store.events import KeyWrite
+from sessions_app.store.scopes import CanonicalValue
+from sessions_app.store.sessions.writes import UntrackedChange
 
 
 @dataclass(slots=True)

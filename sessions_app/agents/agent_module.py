@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from sessions_app.agents.folder import MAX_DEPTH, AgentsFolder, code_below, hash_files
-from sessions_app.errors import BadInput, NotFound
+from sessions_app.store.errors import BadInput, NotFound
 
 REFERENCE = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<attribute>[^\W\d]\w*(?:\.[^\W\d]\w*)*)")
 """`pkg.module:attribute`."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from django.db import transaction
 
-from sessions_app.models import AgentCard
-from sessions_app.store import change_notification
+from sessions_app.store.database import change_notification
+from sessions_app.store.models import AgentCard
 
 
 def save_loaded(app_name: str, code_version: str, description: Mapping[str, Any]) -> None:

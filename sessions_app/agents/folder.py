@@ -22,9 +22,9 @@ from typing import Any
 
 from django.conf import settings
 
-from sessions_app import text_input
 from sessions_app.agents import remotes
-from sessions_app.errors import BadInput, DevUIError, NotFound
+from sessions_app.store import text_input
+from sessions_app.store.errors import BadInput, DevUIError, NotFound
 
 log = logging.getLogger(__name__)
 

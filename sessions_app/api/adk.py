@@ -16,17 +16,18 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Router
 
-from sessions_app import scopes
 from sessions_app.agents.folder import initial_state_of
 from sessions_app.api import app_details, proxy, quota_check, request_bodies, snapshots
-from sessions_app.errors import BadInput, SessionMissing
 from sessions_app.http import json_text, note_object, person_name
-from sessions_app.ids import SessionKey
 from sessions_app.paths import upstream_path
-from sessions_app.runs import session_runs
 from sessions_app.runs.runtime_client import provider
-from sessions_app.sessions import deletion, state_edits, storage_location, writes
-from sessions_app.store import retry, units_of_work
+from sessions_app.sessions import deletion, state_edits, storage_location
+from sessions_app.store import scopes
+from sessions_app.store.database import retry, units_of_work
+from sessions_app.store.errors import BadInput, SessionMissing
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.runs import session_runs
+from sessions_app.store.sessions import writes
 from sessions_app.transfer.session_restore import restore_session
 
 SESSIONS = "/apps/{seg:app_name}/users/{seg:user_id}/sessions"

@@ -8,11 +8,11 @@ from typing import Any
 
 from sessions_app.agents import remotes
 from sessions_app.agents.folder import configured_folder
-from sessions_app.errors import DevUIError
-from sessions_app.models import AgentCard
 from sessions_app.runs import agent_loading
 from sessions_app.runs.runtime_client import provider
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import DevUIError
+from sessions_app.store.models import AgentCard
 
 log = logging.getLogger(__name__)
 

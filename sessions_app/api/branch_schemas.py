@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from sessions_app.api.schemas import RowSchema, SessionOut
 from sessions_app.branches.rewind_plan import RewindPlan, StoredValue
-from sessions_app.ids import StorableText
+from sessions_app.store.ids import StorableText
 
 
 class RewindBody(Schema):

@@ -13,7 +13,7 @@ from sessions_app.branches.rewind import plan_rewind, rewind
 from sessions_app.http import person_name
 from sessions_app.lookup import find_session
 from sessions_app.sessions import lineage
-from sessions_app.store import retry, units_of_work
+from sessions_app.store.database import retry, units_of_work
 
 router = Router(tags=["branches"])
 

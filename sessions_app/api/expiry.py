@@ -9,13 +9,13 @@ from ninja import Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field, Strict
 
-from sessions_app import expiry
 from sessions_app.api.schemas import Problem, SessionOut
-from sessions_app.errors import NotFound
 from sessions_app.http import note_object
-from sessions_app.presentation import durations
-from sessions_app.sessions import active_session, app_settings, overview
-from sessions_app.store import retry, units_of_work
+from sessions_app.sessions import app_settings, overview
+from sessions_app.store import durations, expiry
+from sessions_app.store.database import retry, units_of_work
+from sessions_app.store.errors import NotFound
+from sessions_app.store.sessions import active_session
 
 router = Router()
 

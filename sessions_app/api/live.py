@@ -14,9 +14,9 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from sessions_app.api import quota_check
-from sessions_app.errors import BadInput, DevUIError, NotFound, SessionMissing
 from sessions_app.runs.quota_limits import QuotaUsedUp
 from sessions_app.runs.runtime_client import TRY_AGAIN_LATER, RuntimeSocket, close_reason, provider
+from sessions_app.store.errors import BadInput, DevUIError, NotFound, SessionMissing
 
 PROTOCOL_ERROR = 1002
 """Close code of ADK's server for a missing session."""

@@ -11,8 +11,8 @@ from pydantic import Field
 
 from sessions_app.api.schemas import COST, CostOut, Older, PageSize, Problem, RowSchema
 from sessions_app.lookup import find_session
-from sessions_app.models import NestedRun
-from sessions_app.store import pagination, units_of_work
+from sessions_app.store.database import pagination, units_of_work
+from sessions_app.store.models import NestedRun
 from sessions_app.timeline.nested_runs import cost_of_run, events_of, find_nested_run
 
 router = Router(tags=["sessions"])

@@ -12,7 +12,7 @@ from sessions_app.api.schemas import Problem
 from sessions_app.lookup import find_session
 from sessions_app.problems import Severity, problem_queries
 from sessions_app.problems.problem_queries import SessionProblems, ShownProblem
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 
 router = Router(tags=["sessions"])
 

@@ -14,10 +14,10 @@ import httpx
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
-from sessions_app import scopes
-from sessions_app.errors import DevUIError, RuntimeUnavailable
 from sessions_app.http import EVENT_STREAM, error_frame, json_text
 from sessions_app.runs.runtime_client import NOBODY, Sender, provider
+from sessions_app.store import scopes
+from sessions_app.store.errors import DevUIError, RuntimeUnavailable
 
 FORWARDED_HEADERS = ("Content-Type", "Accept", "Traceparent", "Tracestate")
 STREAMS = (EVENT_STREAM, "text/plain")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sessions_app.runs import quota_enforcement
 from sessions_app.runs.runtime_client import NOBODY, Sender
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 
 
 async def require_quota_left(person: str, app_name: str) -> Sender:

@@ -17,9 +17,9 @@ from django.http import HttpRequest
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
-from sessions_app import text_input
-from sessions_app.errors import BadInput, InvalidBody
-from sessions_app.store.gc_tuning import pause_collector
+from sessions_app.store import text_input
+from sessions_app.store.database.gc_tuning import pause_collector
+from sessions_app.store.errors import BadInput, InvalidBody
 
 
 class Body(BaseModel):

@@ -13,11 +13,11 @@ from django.http.response import HttpResponseBase
 from ninja import Path, Router, Schema
 
 from sessions_app.api import proxy
-from sessions_app.errors import NotFound
 from sessions_app.http import json_text
 from sessions_app.paths import quote_upstream, upstream_artifact_path
 from sessions_app.runs.runtime_client import provider
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import NotFound
 from sessions_app.traces import adk_spans
 
 APP = "/apps/{seg:app_name}"

@@ -11,10 +11,10 @@ from typing import Any, Self
 from ninja import P, QueryEx, Schema
 from pydantic import ConfigDict, Field
 
-from sessions_app.models import AgentSession, Run
 from sessions_app.paths import session_url
 from sessions_app.prices.costs import Cost, Spending
 from sessions_app.sessions import lineage, listing, storage_location
+from sessions_app.store.models import AgentSession, Run
 
 PageSize = QueryEx[int, P(ge=1, le=200, description="Maximum number of rows.")]
 Older = QueryEx[str, P(description="`next` of the page before.")]

@@ -11,10 +11,10 @@ from pydantic import ConfigDict, Field
 from sessions_app.api.schemas import REFUSALS, Problem
 from sessions_app.forms.lists import MAX_SESSIONS_PER_ACTION
 from sessions_app.http import download, download_page, note_object
-from sessions_app.ids import RowKey
 from sessions_app.lookup import find_session
 from sessions_app.sessions import deletion
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.ids import RowKey
 from sessions_app.transfer import exports, html_page
 
 router = Router()

@@ -15,11 +15,11 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from sessions_app import realms, scopes
-from sessions_app.errors import SessionMissing
-from sessions_app.ids import SessionKey, check_ids
-from sessions_app.models import AgentSession, AppState, Event, Scope, SessionState, UserState
-from sessions_app.store import units_of_work
+from sessions_app.store import realms, scopes
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import SessionMissing
+from sessions_app.store.ids import SessionKey, check_ids
+from sessions_app.store.models import AgentSession, AppState, Event, Scope, SessionState, UserState
 
 BATCH = 2000
 """Events read and sent at a time."""

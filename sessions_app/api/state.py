@@ -18,7 +18,6 @@ from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
 import sessions_app.paths  # noqa: F401 - registers the `seg` converter
-from sessions_app import scopes as state
 from sessions_app.api.schemas import Problem
 from sessions_app.api.state_schemas import (
     ChangeOut,
@@ -32,16 +31,18 @@ from sessions_app.api.state_schemas import (
     OwnerState,
     StateOut,
 )
-from sessions_app.errors import BadInput, NotFound
 from sessions_app.http import person_name
 from sessions_app.lookup import find_event, find_session
-from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.presentation import json_tree
 from sessions_app.sessions import state_edits
 from sessions_app.sessions.state_edits import Condition
-from sessions_app.state import drift, history, lint
+from sessions_app.state import drift, lint
 from sessions_app.state.diff import differences
-from sessions_app.store import units_of_work
+from sessions_app.store import scopes as state
+from sessions_app.store import state_history as history
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput, NotFound
+from sessions_app.store.models import AgentSession, Event, Scope, StateChange
 
 router = Router(tags=["state"])
 

@@ -9,12 +9,12 @@ from ninja import Schema
 from pydantic import Field
 
 from sessions_app.api.schemas import RowSchema
-from sessions_app.models import AgentSession, Event, Scope, StateChange
-from sessions_app.scopes import PREFIX
 from sessions_app.sessions.state_edits import StateEdit
 from sessions_app.state import lint
 from sessions_app.state.diff.differences import KeyDiff
 from sessions_app.state.drift import Drift, DriftReport
+from sessions_app.store.models import AgentSession, Event, Scope, StateChange
+from sessions_app.store.scopes import PREFIX
 
 
 class StateOut(Schema):

@@ -11,14 +11,15 @@ from ninja import P, QueryEx, Router, Schema
 from pydantic import Field
 
 from sessions_app.api.schemas import COST, CostOut, Older, PageSize, Problem, RowSchema
-from sessions_app.errors import EventMissing
-from sessions_app.events.call_usage import recorded_call_usage
 from sessions_app.lookup import find_event, find_session
-from sessions_app.models import LOG_LEVELS, ModelCall, Span, Trace
 from sessions_app.prices import current_prices
 from sessions_app.prices.costs import cost_of
-from sessions_app.store import pagination, units_of_work
-from sessions_app.traces import log_records, model_calls, waterfall
+from sessions_app.store.database import pagination, units_of_work
+from sessions_app.store.errors import EventMissing
+from sessions_app.store.events.call_usage import recorded_call_usage
+from sessions_app.store.models import LOG_LEVELS, ModelCall, Span, Trace
+from sessions_app.store.traces import log_records
+from sessions_app.traces import model_calls, waterfall
 
 router = Router(tags=["traces"])
 

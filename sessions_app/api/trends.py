@@ -9,8 +9,8 @@ from ninja import P, QueryEx, Router, Schema
 from pydantic import Field
 
 from sessions_app.api.schemas import Problem
-from sessions_app.errors import BadInput
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput
 from sessions_app.trends import code_changes
 from sessions_app.trends.measures import MEASURES, find_grouping
 from sessions_app.trends.trend_queries import DAYS, DEFAULT_DAYS, Group, Trend, TrendFilter, read_trend

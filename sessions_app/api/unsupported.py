@@ -7,7 +7,7 @@ from ninja import Router
 from pydantic import BaseModel
 
 from sessions_app.api import request_bodies
-from sessions_app.errors import BadInput, Forbidden
+from sessions_app.store.errors import BadInput, Forbidden
 
 DEV = "/dev/apps/{seg:app_name}"
 CONSENT_HEADER = "X-ADK-Telemetry-Request"

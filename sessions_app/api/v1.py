@@ -15,7 +15,6 @@ from ninja import P, Query, QueryEx, Router, Schema
 from ninja.responses import Status
 from pydantic import Field
 
-from sessions_app import realms
 from sessions_app.api import branches, nested_runs, problems, session_actions, state, traces, trends
 from sessions_app.api.schemas import (
     EventPage,
@@ -30,14 +29,15 @@ from sessions_app.api.schemas import (
 )
 from sessions_app.http import json_text, note_object, person_name
 from sessions_app.lookup import find_run, find_session
-from sessions_app.models import AgentSession, Event, Run
 from sessions_app.runs import dispatch, lifecycle
 from sessions_app.runs.run_list import spending_of_listed
 from sessions_app.runs.runtime_client import provider
 from sessions_app.search.execution import session_queries
 from sessions_app.search.query import parsing, terms
 from sessions_app.sessions import labels, listing
-from sessions_app.store import pagination, retry, units_of_work
+from sessions_app.store import realms
+from sessions_app.store.database import pagination, retry, units_of_work
+from sessions_app.store.models import AgentSession, Event, Run
 from sessions_app.traces.lost_toolsets import lost_toolsets_of_sessions
 
 ERRORS = {404: Problem, 422: Problem}

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from sessions_app import realms
-from sessions_app.ids import SessionKey
-from sessions_app.models import AgentSession, Artifact, Event
 from sessions_app.presentation import file_type
 from sessions_app.search.execution.column_terms import column_contains
+from sessions_app.store import realms
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import AgentSession, Artifact, Event
 
 MAX_EVENTS = 1_000
 """Events with artifacts that are scanned for the one that saved a version."""

@@ -1,4 +1,4 @@
 """Branches of a session: `rewind`, `fork`, editing a message, and the comparison of two sessions.
 
-Rewinds and forks append or create rows with `sessions_app.sessions.writes`; nothing is rewritten.
+Rewinds and forks append or create rows with `sessions_app.store.sessions.writes`; nothing is rewritten.
 """

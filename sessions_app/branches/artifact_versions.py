@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 
 from django.db.models import QuerySet
 
-from sessions_app.models import AgentSession, Artifact, Event
+from sessions_app.store.models import AgentSession, Artifact, Event
 
 CHUNK = 500
 

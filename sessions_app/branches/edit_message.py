@@ -8,15 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sessions_app import events, scopes
 from sessions_app.branches import fork
-from sessions_app.errors import BadInput
-from sessions_app.events.conditions import is_user_message
-from sessions_app.ids import SessionKey
 from sessions_app.lookup import find_event, find_session
-from sessions_app.models import AgentSession, Event, Scope
-from sessions_app.sessions import storage_location, writes
-from sessions_app.state import history
+from sessions_app.sessions import storage_location
+from sessions_app.store import events, scopes
+from sessions_app.store import state_history as history
+from sessions_app.store.errors import BadInput
+from sessions_app.store.events.conditions import is_user_message
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import AgentSession, Event, Scope
+from sessions_app.store.sessions import writes
 
 FORK_ORIGIN = "fork"
 

@@ -24,18 +24,19 @@ from typing import Any
 from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import Sum
 
-from sessions_app import realms, scopes
 from sessions_app.branches.session_copy import SessionCopy
-from sessions_app.errors import AlreadyExists, BadInput
-from sessions_app.ids import SessionKey
 from sessions_app.lookup import find_event, find_session, session_missing
-from sessions_app.models import AgentSession, AppScope, Artifact, Event, Scope, UserScope
-from sessions_app.sessions import lineage, purge, storage_location, writes
-from sessions_app.sessions.event_rows import PREVIEW_LIMIT
+from sessions_app.sessions import lineage, purge, storage_location
 from sessions_app.sessions.lineage import Origin
-from sessions_app.state import history
-from sessions_app.store import change_notification
-from sessions_app.store.json_sql import COUNTS_AS_ERROR
+from sessions_app.store import realms, scopes
+from sessions_app.store import state_history as history
+from sessions_app.store.database import change_notification
+from sessions_app.store.database.json_sql import COUNTS_AS_ERROR
+from sessions_app.store.errors import AlreadyExists, BadInput
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import AgentSession, AppScope, Artifact, Event, Scope, UserScope
+from sessions_app.store.sessions import writes
+from sessions_app.store.sessions.event_rows import PREVIEW_LIMIT
 
 ORIGIN = "fork"
 

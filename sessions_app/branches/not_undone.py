@@ -8,10 +8,11 @@ from itertools import islice
 
 from django.db.models import Min, Q, QuerySet, Subquery
 
-from sessions_app import scopes
 from sessions_app.branches.rewind_plan import CountedList, RecallableEntry, SharedKey, StoredValue, ToolEffect
-from sessions_app.events.conditions import HAS_CALLS
-from sessions_app.models import (
+from sessions_app.store import scopes
+from sessions_app.store import state_history as history
+from sessions_app.store.events.conditions import HAS_CALLS
+from sessions_app.store.models import (
     AgentSession,
     AppState,
     Event,
@@ -20,7 +21,6 @@ from sessions_app.models import (
     StateChange,
     UserState,
 )
-from sessions_app.state import history
 from sessions_app.store.short_texts import truncate
 
 MAX_LISTED = 50

@@ -16,10 +16,6 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Count, QuerySet
 
-from sessions_app import events, scopes
-from sessions_app.artifacts import artifact_versions as artifacts
-from sessions_app.artifacts.artifact_versions import USER_PREFIX, VersionMetadata
-from sessions_app.artifacts.content_files import Payload
 from sessions_app.branches import artifact_versions, not_undone
 from sessions_app.branches.rewind_plan import (
     FileOutcome,
@@ -28,25 +24,23 @@ from sessions_app.branches.rewind_plan import (
     RewindPlan,
     StoredValue,
 )
-from sessions_app.errors import BadInput, InvocationMissing, StaleSession
-from sessions_app.events import EventRecord
-from sessions_app.events.attribution import Writer
-from sessions_app.events.conditions import IS_USER_MESSAGE
-from sessions_app.ids import SessionKey
 from sessions_app.lookup import find_event, find_session
-from sessions_app.models import (
-    AgentSession,
-    Artifact,
-    ChangeCause,
-    Event,
-    Scope,
-    StateChange,
-)
-from sessions_app.realms import refuse_read_only
-from sessions_app.runs.session_runs import finish_rewound, require_idle
-from sessions_app.sessions import storage_location, writes
-from sessions_app.sessions.writes import AppendResult
-from sessions_app.state import history
+from sessions_app.sessions import storage_location
+from sessions_app.store import events, scopes
+from sessions_app.store import state_history as history
+from sessions_app.store.artifacts import artifact_versions as artifacts
+from sessions_app.store.artifacts.artifact_versions import USER_PREFIX, VersionMetadata
+from sessions_app.store.artifacts.content_files import Payload
+from sessions_app.store.errors import BadInput, InvocationMissing, StaleSession
+from sessions_app.store.events import EventRecord
+from sessions_app.store.events.attribution import Writer
+from sessions_app.store.events.conditions import IS_USER_MESSAGE
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import AgentSession, Artifact, ChangeCause, Event, Scope, StateChange
+from sessions_app.store.realms import refuse_read_only
+from sessions_app.store.runs.session_runs import finish_rewound, require_idle
+from sessions_app.store.sessions import writes
+from sessions_app.store.sessions.writes import AppendResult
 from sessions_app.store.short_texts import truncate
 
 _UNTYPED = "application/octet-stream"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
 
-from sessions_app.models import Event, StateChange
+from sessions_app.store.models import Event, StateChange
 
 T = TypeVar("T")
 

@@ -14,8 +14,11 @@ from django.db import connection
 from django.db.models import Model, QuerySet
 
 from sessions_app.branches import artifact_versions
-from sessions_app.errors import StaleSession
-from sessions_app.models import (
+from sessions_app.sessions.lineage import Ancestor
+from sessions_app.store import state_history as history
+from sessions_app.store.database.batched_transactions import BatchedTransactions
+from sessions_app.store.errors import StaleSession
+from sessions_app.store.models import (
     AgentSession,
     AppScope,
     AppState,
@@ -31,9 +34,6 @@ from sessions_app.models import (
     UserScope,
     UserState,
 )
-from sessions_app.sessions.lineage import Ancestor
-from sessions_app.state import history
-from sessions_app.store.batched_transactions import BatchedTransactions
 
 CHUNK = 2_000
 """Row keys fetched at a time."""

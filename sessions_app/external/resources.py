@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sessions_app import redaction
-from sessions_app.errors import BadInput, NotFound
-from sessions_app.events.timestamps import parse_timestamp
 from sessions_app.paths import upstream_artifact_path, upstream_path
 from sessions_app.runs.runtime_client import provider
+from sessions_app.store import redaction
+from sessions_app.store.errors import BadInput, NotFound
+from sessions_app.store.events.timestamps import parse_timestamp
 
 MOST_FILES = 100
 MOST_VERSIONS = 50

@@ -14,12 +14,13 @@ from typing import Any
 from asgiref.sync import async_to_sync
 
 from sessions_app.agents.folder import initial_state_of
-from sessions_app.errors import AlreadyExists, BadInput, UpstreamFailed
-from sessions_app.ids import SessionKey
-from sessions_app.models import AgentSession
 from sessions_app.paths import upstream_path
 from sessions_app.runs.runtime_client import provider
-from sessions_app.sessions import active_session, storage_location, writes
+from sessions_app.sessions import storage_location
+from sessions_app.store.errors import AlreadyExists, BadInput, UpstreamFailed
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import AgentSession
+from sessions_app.store.sessions import active_session, writes
 
 
 def open_session(

@@ -9,7 +9,7 @@ from django import forms
 from sessions_app.branches import fork
 from sessions_app.forms.query import QueryForm
 from sessions_app.forms.state import state_object
-from sessions_app.ids import ID_BYTES
+from sessions_app.store.ids import ID_BYTES
 
 
 class EditMessageForm(forms.Form):

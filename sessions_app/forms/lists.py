@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from django import forms
 
-from sessions_app.errors import BadInput
 from sessions_app.forms.query import MAX_QUERY_CHARACTERS, ListWatch, OwnerQuery, PageQuery
-from sessions_app.ids import ID_BYTES
-from sessions_app.models import Run
 from sessions_app.search.query.parsing import parse
 from sessions_app.sessions import saved_views
 from sessions_app.sessions.listing import ScanProgress, SessionFilter
-from sessions_app.store.pagination import PAGE_SIZE, integer_key
+from sessions_app.store.database.pagination import PAGE_SIZE, integer_key
+from sessions_app.store.errors import BadInput
+from sessions_app.store.ids import ID_BYTES
+from sessions_app.store.models import Run
 
 MAX_SESSIONS_PER_ACTION = 500
 """Maximum number of sessions per action."""

@@ -6,8 +6,8 @@ from typing import Any
 
 from django import forms
 
-from sessions_app.errors import BadInput
-from sessions_app.ids import ID_BYTES
+from sessions_app.store.errors import BadInput
+from sessions_app.store.ids import ID_BYTES
 
 MAX_QUERY_CHARACTERS = 8_000
 """Maximum length of a query in the search box. Above the limit of the query language, so that too long a query gets the

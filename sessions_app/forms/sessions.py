@@ -6,11 +6,11 @@ from typing import Any
 
 from django import forms
 
-from sessions_app.errors import BadInput
 from sessions_app.forms.state import state_object
-from sessions_app.ids import ID_BYTES
-from sessions_app.presentation import durations
 from sessions_app.sessions import labels
+from sessions_app.store import durations
+from sessions_app.store.errors import BadInput
+from sessions_app.store.ids import ID_BYTES
 
 
 class NewSessionForm(forms.Form):

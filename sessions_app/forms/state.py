@@ -6,11 +6,11 @@ from typing import Any
 
 from django import forms
 
-from sessions_app import scopes
 from sessions_app.forms.query import QueryForm
-from sessions_app.ids import ID_BYTES
-from sessions_app.models import Scope
 from sessions_app.presentation.schema_form import parse_json_input
+from sessions_app.store import scopes
+from sessions_app.store.ids import ID_BYTES
+from sessions_app.store.models import Scope
 
 
 class StateQuery(QueryForm):

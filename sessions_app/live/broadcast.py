@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from typing import Any, Generic, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
-from sessions_app.store import units_of_work
-from sessions_app.store.change_listener import Subscription, subscribe
+from sessions_app.store.database import units_of_work
+from sessions_app.store.database.change_listener import Subscription, subscribe
 
 WAKE_BATCH = 10
 """Listeners woken per turn of the event loop, so that other tasks run in between."""

@@ -6,10 +6,10 @@ import asyncio
 import logging
 import time
 
-from sessions_app.errors import DevUIError
 from sessions_app.problems import session_checks
 from sessions_app.search import indexing
-from sessions_app.store import change_listener, units_of_work
+from sessions_app.store.database import change_listener, units_of_work
+from sessions_app.store.errors import DevUIError
 from sessions_app.trends import rollup
 
 PAUSE_S = 0.5

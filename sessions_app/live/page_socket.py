@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 
-from sessions_app.errors import StoreFault
+from sessions_app.store.errors import StoreFault
 
 log = logging.getLogger(__name__)
 

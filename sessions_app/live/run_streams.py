@@ -7,10 +7,10 @@ import logging
 from collections.abc import Iterable
 from contextlib import suppress
 
-from sessions_app.errors import DevUIError
 from sessions_app.live.streaming_text import StreamingText, TextStream
-from sessions_app.models import Event, Run
 from sessions_app.runs.runtime_client import provider
+from sessions_app.store.errors import DevUIError
+from sessions_app.store.models import Event, Run
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from sessions_app.live import snapshot as snapshots
 from sessions_app.live.broadcast import Broadcast
 from sessions_app.live.run_streams import RunStreams
 from sessions_app.live.snapshot import EventBatch, Snapshot
-from sessions_app.models import Event
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import Event
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.run_marks import RunMark, changed_marks
 

@@ -1,6 +1,6 @@
 """Queries that a live page makes after a change notification: a session's snapshot, and its new events as HTML.
 
-Each function is one unit of work for `sessions_app.store.units_of_work.read`.
+Each function is one unit of work for `sessions_app.store.database.units_of_work.read`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from typing import Any
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.template.loader import render_to_string
 
-from sessions_app import realms
-from sessions_app.events.conditions import IS_ERROR
 from sessions_app.live.streaming_text import TextStream
-from sessions_app.models import (
+from sessions_app.presentation import visible_text
+from sessions_app.store import realms
+from sessions_app.store.database.compiled_query import CompiledQuery
+from sessions_app.store.events.conditions import IS_ERROR
+from sessions_app.store.models import (
     AgentSession,
     AppScope,
     Event,
@@ -25,15 +27,13 @@ from sessions_app.models import (
     UntrackedKey,
     UserScope,
 )
-from sessions_app.presentation import visible_text
-from sessions_app.store.compiled_query import CompiledQuery
+from sessions_app.store.traces.log_records import log_counts_after
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.nested_runs import runs_changed_after
 from sessions_app.timeline.run_marks import RunMark, SessionRuns, read_session_runs
 from sessions_app.timeline.siblings import list_mark
 from sessions_app.timeline.state_board import state_mark
 from sessions_app.timeline.timeline_reader import BROKEN, read_timeline
-from sessions_app.traces.log_records import log_counts_after
 
 TIMELINE = "devui/sessions/timeline/timeline.html"
 NESTED = "devui/sessions/timeline/nested_changes.html"

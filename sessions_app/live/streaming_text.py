@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sessions_app.models import Event
 from sessions_app.runs.runtime_client import Frame
+from sessions_app.store.models import Event
 
 
 @dataclass(slots=True)

@@ -9,11 +9,11 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from sessions_app import realms, redaction
 from sessions_app.artifacts import artifact_list
-from sessions_app.errors import BadInput, NotFound
-from sessions_app.ids import SessionKey
-from sessions_app.models import AgentSession, Event, MemoryEntry
+from sessions_app.store import realms, redaction
+from sessions_app.store.errors import BadInput, NotFound
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import AgentSession, Event, MemoryEntry
 
 MAX_TEXT = 2_000
 """Characters of an entry that a page shows."""

@@ -3,10 +3,10 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
-import sessions_app.store.full_text
-import sessions_app.store.json_sql
+import sessions_app.store.database.full_text
+import sessions_app.store.database.json_sql
 from sessions_app.migrations import REPLACED
-from sessions_app.store.migration_operations import CreateModels
+from sessions_app.store.database.migration_operations import CreateModels
 
 
 class Migration(migrations.Migration):
@@ -162,7 +162,7 @@ class Migration(migrations.Migration):
                     ('private', models.TextField(help_text='JSON: the whole event if `data` omits parts.', null=True)),
                 ],
                 options={
-                    'indexes': [models.Index(fields=['session', 'invocation_id', 'seq'], name='event_invocation'), models.Index(fields=['session', 'kind', 'seq'], name='event_of_kind'), models.Index(condition=models.Q(sessions_app.store.json_sql.IsRewindOrCompaction('kind', 'summary')), fields=['session', 'seq'], name='event_touching'), models.Index(condition=models.Q(sessions_app.store.json_sql.CountsAsError('kind', 'summary')), fields=['session', 'seq'], name='event_error')],
+                    'indexes': [models.Index(fields=['session', 'invocation_id', 'seq'], name='event_invocation'), models.Index(fields=['session', 'kind', 'seq'], name='event_of_kind'), models.Index(condition=models.Q(sessions_app.store.database.json_sql.IsRewindOrCompaction('kind', 'summary')), fields=['session', 'seq'], name='event_touching'), models.Index(condition=models.Q(sessions_app.store.database.json_sql.CountsAsError('kind', 'summary')), fields=['session', 'seq'], name='event_error')],
                     'constraints': [models.UniqueConstraint(fields=('session', 'seq'), name='event_seq'), models.UniqueConstraint(fields=('session', 'event_id'), name='event_identity')],
                 },
             ),
@@ -170,10 +170,10 @@ class Migration(migrations.Migration):
                 name='EventWords',
                 fields=[
                     ('id', models.BigIntegerField(help_text='Made of session and seq. See `event_index.place`.', primary_key=True, serialize=False)),
-                    ('words', sessions_app.store.full_text.WordsField(null=True)),
+                    ('words', sessions_app.store.database.full_text.WordsField(null=True)),
                 ],
                 options={
-                    'indexes': [sessions_app.store.full_text.WordIndex(fields=['words'], name='event_words')],
+                    'indexes': [sessions_app.store.database.full_text.WordIndex(fields=['words'], name='event_words')],
                 },
             ),
             migrations.CreateModel(
@@ -248,10 +248,10 @@ class Migration(migrations.Migration):
                     ('content', models.TextField(help_text="JSON: ADK's Content, credentials left out.")),
                     ('private', models.TextField(help_text='JSON: the whole content if `content` omits parts.', null=True)),
                     ('custom_metadata', models.TextField(default='{}', help_text='JSON of the agent; not redacted.')),
-                    ('words', sessions_app.store.full_text.WordsField(help_text='Words for search. Written by `full_text` only.', null=True)),
+                    ('words', sessions_app.store.database.full_text.WordsField(help_text='Words for search. Written by `full_text` only.', null=True)),
                 ],
                 options={
-                    'indexes': [sessions_app.store.full_text.WordIndex(fields=['words'], name='memory_words'), models.Index(condition=models.Q(('removed', True)), fields=['realm', 'app_name', 'user_id'], name='memory_removed'), models.Index(condition=models.Q(('removed', False)), fields=['realm', '-timestamp', '-id'], name='memory_newest'), models.Index(condition=models.Q(('removed', False)), fields=['realm', 'app_name', 'user_id', '-timestamp', '-id'], name='memory_newest_of_user')],
+                    'indexes': [sessions_app.store.database.full_text.WordIndex(fields=['words'], name='memory_words'), models.Index(condition=models.Q(('removed', True)), fields=['realm', 'app_name', 'user_id'], name='memory_removed'), models.Index(condition=models.Q(('removed', False)), fields=['realm', '-timestamp', '-id'], name='memory_newest'), models.Index(condition=models.Q(('removed', False)), fields=['realm', 'app_name', 'user_id', '-timestamp', '-id'], name='memory_newest_of_user')],
                     'constraints': [models.UniqueConstraint(fields=('realm', 'app_name', 'user_id', 'session_id', 'entry_id'), name='memory_identity')],
                 },
             ),
@@ -511,10 +511,10 @@ class Migration(migrations.Migration):
                 name='SessionWords',
                 fields=[
                     ('id', models.BigIntegerField(help_text='Made of session and seq of the first event.', primary_key=True, serialize=False)),
-                    ('words', sessions_app.store.full_text.WordsField(help_text='The words without positions.', null=True)),
+                    ('words', sessions_app.store.database.full_text.WordsField(help_text='The words without positions.', null=True)),
                 ],
                 options={
-                    'indexes': [sessions_app.store.full_text.WordSetIndex(fields=['words'], name='session_words')],
+                    'indexes': [sessions_app.store.database.full_text.WordSetIndex(fields=['words'], name='session_words')],
                 },
             ),
             migrations.CreateModel(
@@ -576,7 +576,7 @@ class Migration(migrations.Migration):
                     ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                     ('scope', models.CharField(choices=[('session', 'Session'), ('user', 'User'), ('app', 'App')], max_length=8)),
                     ('key_id', models.CharField(max_length=255)),
-                    ('mark', sessions_app.store.json_sql.MarkField(help_text='Type and start of the value, sortable. See `json_sql.mark`.')),
+                    ('mark', sessions_app.store.database.json_sql.MarkField(help_text='Type and start of the value, sortable. See `json_sql.mark`.')),
                     ('owner_id', models.BigIntegerField(help_text='Primary key of the AgentSession, UserScope or AppScope.')),
                 ],
                 options={

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from sessions_app.presentation import file_type
-from sessions_app.text_input import decode_start
+from sessions_app.store.text_input import decode_start
 
 PREVIEW_BYTES = 1_000_000
 """Bytes that are read. Longer JSON is shown as text."""

@@ -15,10 +15,10 @@ from urllib.parse import urlencode
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from sessions_app import scopes
-from sessions_app.errors import NotFound
 from sessions_app.presentation import visible_text
 from sessions_app.presentation.json_pointer import escape, unescape
+from sessions_app.store import scopes
+from sessions_app.store.errors import NotFound
 from sessions_app.store.short_texts import truncate
 
 BUDGET = 400

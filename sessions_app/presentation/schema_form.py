@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from django.http import QueryDict
 
-from sessions_app import scopes, text_input
+from sessions_app.store import scopes, text_input
 
 ControlKind = Literal["text", "integer", "number", "boolean", "choice", "choices", "list", "group", "json"]
 Schema = Mapping[str, Any]

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sessions_app.events.call_usage import DAY_S, CallUsage
 from sessions_app.prices.price_table import Prices
+from sessions_app.store.events.call_usage import DAY_S, CallUsage
 
 
 @dataclass(frozen=True, slots=True)

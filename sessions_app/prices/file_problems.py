@@ -11,8 +11,8 @@ from typing import Any, ClassVar, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from sessions_app.errors import BadInput
-from sessions_app.text_input import decode_text
+from sessions_app.store.errors import BadInput
+from sessions_app.store.text_input import decode_text
 
 MAX_SHOWN = 5
 """Most problems that a message lists; the rest is counted."""

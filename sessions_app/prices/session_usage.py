@@ -14,7 +14,9 @@ from operator import or_
 
 from django.db.models import F, Q, Sum
 
-from sessions_app.events.call_usage import (
+from sessions_app.prices.costs import Cost, Spending, cost_of
+from sessions_app.prices.price_files import current_prices
+from sessions_app.store.events.call_usage import (
     DAY_S,
     USAGE_COLUMNS,
     CallUsage,
@@ -22,9 +24,7 @@ from sessions_app.events.call_usage import (
     call_without_usage,
     parse_call_usage,
 )
-from sessions_app.models import UNINDEXED, AgentSession, Event, NestedRun, SessionUsage
-from sessions_app.prices.costs import Cost, Spending, cost_of
-from sessions_app.prices.price_files import current_prices
+from sessions_app.store.models import UNINDEXED, AgentSession, Event, NestedRun, SessionUsage
 
 MAX_UNINDEXED_SESSIONS = 50
 """Maximum number of sessions whose unindexed events a sum over all sessions adds."""

@@ -12,28 +12,7 @@ from typing import Any
 from django.db.models import Max
 from django.db.models.functions import Greatest, Length, Substr
 
-from sessions_app import scopes
 from sessions_app.agents.folder import initial_state_fault
-from sessions_app.events.call_pairing import CallPairing
-from sessions_app.events.content import RETRIED_ERROR, function_calls, function_responses
-from sessions_app.events.summary import CANCELLED, CUT_OFF, FAILURE_IN_SUMMARY
-from sessions_app.events.superseded_events import find_superseded_ranges
-from sessions_app.models import (
-    AgentSession,
-    Event,
-    LogRecord,
-    ModelCall,
-    ModelPiece,
-    NestedEvent,
-    NestedRun,
-    Run,
-    Scope,
-    SessionTrait,
-    StateChange,
-    TempWrite,
-    Trace,
-    UntrackedKey,
-)
 from sessions_app.problems.evidence import (
     DeclaredTool,
     EventEvidence,
@@ -52,7 +31,28 @@ from sessions_app.problems.evidence import (
     UntrackedChange,
 )
 from sessions_app.problems.failures import FINISH_REASONS
-from sessions_app.traces.content_store import members_of
+from sessions_app.store import scopes
+from sessions_app.store.events.call_pairing import CallPairing
+from sessions_app.store.events.content import RETRIED_ERROR, function_calls, function_responses
+from sessions_app.store.events.summary import CANCELLED, CUT_OFF, FAILURE_IN_SUMMARY
+from sessions_app.store.events.superseded_events import find_superseded_ranges
+from sessions_app.store.models import (
+    AgentSession,
+    Event,
+    LogRecord,
+    ModelCall,
+    ModelPiece,
+    NestedEvent,
+    NestedRun,
+    Run,
+    Scope,
+    SessionTrait,
+    StateChange,
+    TempWrite,
+    Trace,
+    UntrackedKey,
+)
+from sessions_app.store.traces.content_store import members_of
 from sessions_app.traces.model_calls import leaf_names
 
 EARLIER_EVENTS = 500

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
-from sessions_app.events.content import ABORTED
-from sessions_app.events.error_causes import ErrorCause
-from sessions_app.models import Trace
 from sessions_app.problems.evidence import Evidence, LoggedError, ResultForm
 from sessions_app.problems.registry import CALL_LABEL, Link, Problem
+from sessions_app.store.events.content import ABORTED
+from sessions_app.store.events.error_causes import ErrorCause
+from sessions_app.store.models import Trace
 
 
 class Source(StrEnum):

@@ -10,10 +10,10 @@ from typing import Any
 
 from django.db.models import Case, Count, IntegerField, Sum, Value, When
 
-from sessions_app.models import AgentSession, SessionProblem
 from sessions_app.problems import session_checks
 from sessions_app.problems.registry import CALL_LABEL, Detector, Link, Severity, detector_of
-from sessions_app.traces.log_records import traces_with_log
+from sessions_app.store.models import AgentSession, SessionProblem
+from sessions_app.store.traces.log_records import traces_with_log
 
 MAX_LISTED = 200
 """Problems of a session that a page lists."""

@@ -12,7 +12,7 @@ from itertools import islice
 
 from sessions_app.plugins import FAILURES, PROBLEMS, import_modules, load_plugins, objects_in, require_texts
 from sessions_app.problems.evidence import Evidence
-from sessions_app.scopes import clean_error
+from sessions_app.store.scopes import clean_error
 from sessions_app.store.short_texts import truncate
 
 log = logging.getLogger(__name__)

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from django.db import DatabaseError, transaction
 from django.db.models import Count, Max, Q, QuerySet, Sum
 
-from sessions_app.errors import DevUIError
-from sessions_app.models import AgentSession, SessionProblem, SessionTrait
 from sessions_app.plugins import FAILURES
 from sessions_app.problems.evidence_queries import EvidenceBatch, read_batch
 from sessions_app.problems.registry import MAX_LINKS, MAX_TEXT, Detector, Problem, Severity, detect, quote
-from sessions_app.search import index_backlog
-from sessions_app.store import change_notification
+from sessions_app.store.database import change_notification
+from sessions_app.store.errors import DevUIError
+from sessions_app.store.index import index_backlog
+from sessions_app.store.models import AgentSession, SessionProblem, SessionTrait
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ active_run_finders: list[FindActiveRuns] = []
 
 
 def _active_runs() -> QuerySet[Any]:
-    from sessions_app.models import Run
+    from sessions_app.store.models import Run
 
     runs = Run.objects.filter(status__in=Run.ACTIVE)
     return runs.order_by().values_list("person", "session__app_name")

@@ -7,10 +7,10 @@ import weakref
 
 from django.db.models import Case, When
 
-from sessions_app.errors import DevUIError, RuntimeUnavailable
-from sessions_app.models import AgentCard, RuntimeProcess
 from sessions_app.runs.runtime_client import RuntimeClient, provider
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import DevUIError, RuntimeUnavailable
+from sessions_app.store.models import AgentCard, RuntimeProcess
 
 POLL_S = 0.1
 LOAD_S = 60.0

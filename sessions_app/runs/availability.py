@@ -6,11 +6,11 @@ import json
 
 from sessions_app.agents import remotes
 from sessions_app.agents.folder import configured_folder
-from sessions_app.errors import AgentNotLoaded, DevUIError, NotFound
-from sessions_app.models import AgentCard
 from sessions_app.runs import agent_loading
 from sessions_app.runs.runtime_client import provider
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import AgentNotLoaded, DevUIError, NotFound
+from sessions_app.store.models import AgentCard
 
 
 def find_problem(app_name: str) -> DevUIError | None:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from sessions_app.errors import StoreFault
-from sessions_app.models import Run
 from sessions_app.runs import lifecycle
-from sessions_app.store import retry, units_of_work
+from sessions_app.store.database import retry, units_of_work
+from sessions_app.store.errors import StoreFault
+from sessions_app.store.models import Run
 
 R = TypeVar("R")
 Row = TypeVar("Row", bound=Run | None)

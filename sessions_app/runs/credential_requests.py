@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import SplitResult, parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
 
-from sessions_app.errors import BadInput
 from sessions_app.presentation import schema_form
+from sessions_app.store.errors import BadInput
 
 CredentialKind = Literal["api_key", "basic", "bearer", "oauth2", "other"]
 

@@ -13,15 +13,15 @@ from typing import Any
 
 from django.db import transaction
 
-from sessions_app.errors import DevUIError, NotFound, ServerStopping
 from sessions_app.lookup import find_session
-from sessions_app.models import AgentSession, Run
-from sessions_app.realms import refuse_read_only
 from sessions_app.runs import availability, background, job_queue, lifecycle
 from sessions_app.runs.message_draft import MessageDraft
 from sessions_app.runs.questions import answered_call_ids, find_question
 from sessions_app.runs.runtime_client import RuntimeClient, provider
-from sessions_app.store import retry, units_of_work
+from sessions_app.store.database import retry, units_of_work
+from sessions_app.store.errors import DevUIError, NotFound, ServerStopping
+from sessions_app.store.models import AgentSession, Run
+from sessions_app.store.realms import refuse_read_only
 
 log = logging.getLogger(__name__)
 

@@ -18,20 +18,20 @@ from django.db import transaction
 from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, TextField, Value, When
 from django.db.models.functions import Coalesce, Greatest
 
-from sessions_app import realms
-from sessions_app.errors import InvocationFinished
 from sessions_app.lookup import session_missing
-from sessions_app.models import AgentSession, Event, Run
-from sessions_app.redaction import REQUEST_CREDENTIAL, redact
 from sessions_app.runs import job_queue, processes, quota_enforcement
 from sessions_app.runs.quota_limits import QuotaLimits
 from sessions_app.runs.run_usage import spending_of_run
-from sessions_app.runs.session_runs import finish_answered, update_runs
-from sessions_app.scopes import clean_error, clean_text
-from sessions_app.search import index_backlog
-from sessions_app.store import change_notification
-from sessions_app.store.stopwatch import ChangeTimer
-from sessions_app.traces import records as traces
+from sessions_app.store import realms
+from sessions_app.store.database import change_notification
+from sessions_app.store.database.stopwatch import ChangeTimer
+from sessions_app.store.errors import InvocationFinished
+from sessions_app.store.index import index_backlog
+from sessions_app.store.models import AgentSession, Event, Run
+from sessions_app.store.redaction import REQUEST_CREDENTIAL, redact
+from sessions_app.store.runs.session_runs import finish_answered, update_runs
+from sessions_app.store.scopes import clean_error, clean_text
+from sessions_app.store.traces import records as traces
 
 Status = Run.Status
 

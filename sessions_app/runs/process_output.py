@@ -21,7 +21,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from sessions_app.scopes import clean_error
+from sessions_app.store.scopes import clean_error
 
 LIMIT_BYTES = 1_000_000
 """Bytes of a process's output that are passed on per time window."""

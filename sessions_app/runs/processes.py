@@ -16,11 +16,12 @@ import time
 from pathlib import Path
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Exists, OuterRef
 
-from sessions_app.models import Run, RuntimeProcess
-from sessions_app.store.stopwatch import ChangeTimer
+from sessions_app.store.database.stopwatch import ChangeTimer
+from sessions_app.store.database.store_kind import is_file_store
+from sessions_app.store.models import Run, RuntimeProcess
 
 HEARTBEAT_S = 5.0
 """Seconds between two heartbeats."""
@@ -88,7 +89,7 @@ def record_heartbeat(*runtime_ids: str) -> None:
     may have been paused. Otherwise pids decide, and each commit would wake the subscribers of all processes.
     """
     rows = RuntimeProcess.objects.filter(pk__in=runtime_ids)
-    if connection.vendor == "sqlite":
+    if is_file_store():
         rows = rows.filter(Exists(RuntimeProcess.objects.exclude(host=socket.gethostname())))
     rows.update(heartbeat_at=time.time())
 

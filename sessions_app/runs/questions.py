@@ -9,15 +9,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sessions_app import events as wire
-from sessions_app import scopes
-from sessions_app.events.conditions import HAS_CALLS
-from sessions_app.events.superseded_events import SupersededRanges, find_superseded_ranges
-from sessions_app.models import AgentSession, Event, Run
 from sessions_app.presentation import schema_form
-from sessions_app.redaction import REQUEST_CREDENTIAL
 from sessions_app.runs import credential_requests
-from sessions_app.runs.open_calls import WAITING_IN_SUMMARY, find_open_calls
+from sessions_app.store import events as wire
+from sessions_app.store import scopes
+from sessions_app.store.events.conditions import HAS_CALLS
+from sessions_app.store.events.superseded_events import SupersededRanges, find_superseded_ranges
+from sessions_app.store.models import AgentSession, Event, Run
+from sessions_app.store.redaction import REQUEST_CREDENTIAL
+from sessions_app.store.runs.open_calls import WAITING_IN_SUMMARY, find_open_calls
 
 CONFIRMATION = "adk_request_confirmation"
 INPUT = "adk_request_input"

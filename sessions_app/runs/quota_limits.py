@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sessions_app.errors import DevUIError
+from sessions_app.store.errors import DevUIError
 
 
 class QuotaUsedUp(DevUIError):

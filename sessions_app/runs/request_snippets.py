@@ -15,9 +15,9 @@ from urllib.parse import urljoin
 
 from django.urls import NoReverseMatch, reverse
 
-from sessions_app.models import AgentSession
 from sessions_app.presentation import file_type
 from sessions_app.runs.message_draft import MessageDraft
+from sessions_app.store.models import AgentSession
 
 FILE_PLACEHOLDER = "\ufffefile:{}\uffff"
 """Placeholder for a file's content in the JSON. Typed text cannot contain these characters."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from django.db.models import Q
 
-from sessions_app.errors import BadInput
-from sessions_app.models import Event, Run
+from sessions_app.store.errors import BadInput
+from sessions_app.store.models import Event, Run
 
 REPEATABLE = Q(request__contains='"parts"') & ~Q(request__contains='"functionResponse"')
 """Condition in SQL of `can_repeat`."""

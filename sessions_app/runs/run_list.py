@@ -8,10 +8,10 @@ from typing import Any
 
 from django.db.models import BooleanField, ExpressionWrapper, OuterRef, QuerySet, Subquery
 
-from sessions_app.models import Event, Run
 from sessions_app.prices.costs import Spending
 from sessions_app.runs import rerun
 from sessions_app.runs.run_usage import spending_of_runs
+from sessions_app.store.models import Event, Run
 
 MAX_ERROR_TYPES = 50
 

@@ -9,11 +9,11 @@ from operator import or_
 
 from django.db.models import Q
 
-from sessions_app.events.call_usage import CallUsage, parse_call_usage
-from sessions_app.models import Event, NestedRun, Run
 from sessions_app.prices import current_prices
 from sessions_app.prices.costs import Spending, cost_of
 from sessions_app.prices.session_usage import calls_of_nested_run
+from sessions_app.store.events.call_usage import CallUsage, parse_call_usage
+from sessions_app.store.models import Event, NestedRun, Run
 
 
 def spending_of_run(run: Run) -> Spending:

@@ -17,9 +17,13 @@ from itertools import accumulate
 from django.db import transaction
 from django.db.models import F
 
-from sessions_app.events import event_text
-from sessions_app.events.call_usage import CallUsage, parse_call_usage
-from sessions_app.models import (
+from sessions_app.prices import session_usage
+from sessions_app.search import nested_content
+from sessions_app.store.database import tokens
+from sessions_app.store.events import event_text
+from sessions_app.store.events.call_usage import CallUsage, parse_call_usage
+from sessions_app.store.index import event_index, index_backlog, index_entries
+from sessions_app.store.models import (
     UNINDEXED_NESTED,
     AgentSession,
     Event,
@@ -28,9 +32,6 @@ from sessions_app.models import (
     StateChange,
     StateValue,
 )
-from sessions_app.prices import session_usage
-from sessions_app.search import event_index, index_backlog, index_entries, nested_content
-from sessions_app.store import tokens
 
 BATCH_EVENTS = 64
 """Events indexed in one transaction, which holds SQLite's only write lock."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from django.db.models import Exists, OuterRef, Q
 
-from sessions_app.events import event_text
-from sessions_app.events.summary import CALLS_IN_SUMMARY
-from sessions_app.models import AgentSession, Event, NestedEvent, NestedRun
+from sessions_app.store.events import event_text
+from sessions_app.store.events.summary import CALLS_IN_SUMMARY
+from sessions_app.store.models import AgentSession, Event, NestedEvent, NestedRun
 
 MAX_TEXT = 2_000_000
 """Characters of nested text that are indexed at an event."""

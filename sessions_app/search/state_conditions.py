@@ -19,16 +19,10 @@ from django.db.models.lookups import (
     LessThanOrEqual,
 )
 
-from sessions_app import scopes
 from sessions_app.search.query.terms import StateTerm
-from sessions_app.store import json_sql
-from sessions_app.store.json_sql import (
-    ANY,
-    PREFIX_LENGTH,
-    JsonAt,
-    JsonNumber,
-    JsonPrefix,
-)
+from sessions_app.store import scopes
+from sessions_app.store.database import json_sql
+from sessions_app.store.database.json_sql import ANY, PREFIX_LENGTH, JsonAt, JsonNumber, JsonPrefix
 
 EXACT_INTEGER = 2**53
 """Numbers from here on may have the mark of others."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from sessions_app import scopes
 from sessions_app.lookup import list_apps_with_sessions
-from sessions_app.models import AgentSession, Scope, SessionTag, SessionTrait, StateValue
 from sessions_app.search.query.completion import Vocabulary
 from sessions_app.search.query.correction import Name
-from sessions_app.store.skip_scan import distinct_values
+from sessions_app.store import scopes
+from sessions_app.store.database.skip_scan import distinct_values
+from sessions_app.store.models import AgentSession, Scope, SessionTag, SessionTrait, StateValue
 
 MOST_NAMES = 300
 """Maximum names of a kind, in sorted order."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from sessions_app.ids import check_id
-from sessions_app.models import AppSettings
-from sessions_app.presentation import durations
-from sessions_app.store import change_notification
+from sessions_app.store import durations
+from sessions_app.store.database import change_notification
+from sessions_app.store.ids import check_id
+from sessions_app.store.models import AppSettings
 
 
 def set_session_ttl(app_name: str, ttl_s: float | None) -> None:

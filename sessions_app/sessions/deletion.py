@@ -15,13 +15,14 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
-from sessions_app import realms
-from sessions_app.errors import AlreadyExists, NotFound
-from sessions_app.ids import SessionKey
-from sessions_app.models import AgentSession, Artifact, DeletedSession, Run
-from sessions_app.runs import session_runs
-from sessions_app.sessions import storage_location, writes
-from sessions_app.store import change_notification
+from sessions_app.sessions import storage_location
+from sessions_app.store import realms
+from sessions_app.store.database import change_notification
+from sessions_app.store.errors import AlreadyExists, NotFound
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import AgentSession, Artifact, DeletedSession, Run
+from sessions_app.store.runs import session_runs
+from sessions_app.store.sessions import writes
 
 UNDO_S = 86_400.0
 """Seconds for which a deletion can be undone."""

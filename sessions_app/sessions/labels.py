@@ -11,13 +11,13 @@ from collections.abc import Collection
 from django.db import transaction
 from django.db.models import Count
 
-from sessions_app import realms, scopes
-from sessions_app.errors import BadInput
 from sessions_app.lookup import find_session
-from sessions_app.models import AgentSession, SessionTag
 from sessions_app.search.query.terms import tag_name as spelled_tag
-from sessions_app.sessions.writes import rename_session
-from sessions_app.store import change_notification
+from sessions_app.store import realms, scopes
+from sessions_app.store.database import change_notification
+from sessions_app.store.errors import BadInput
+from sessions_app.store.models import AgentSession, SessionTag
+from sessions_app.store.sessions.writes import rename_session
 
 MAX_TAGS_LISTED = 100
 

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 
 from django.db.models import QuerySet
 
-from sessions_app import realms
-from sessions_app.models import AgentSession, Event, ImportedSession
+from sessions_app.store import realms
+from sessions_app.store.models import AgentSession, Event, ImportedSession
 
 DEEPEST = 50
 """Maximum number of ancestors that are followed."""

@@ -12,8 +12,8 @@ from zlib import crc32
 
 from django.db.models import Model, QuerySet
 
-from sessions_app.errors import BadInput
-from sessions_app.store.pagination import PAGE_SIZE
+from sessions_app.store.database.pagination import PAGE_SIZE
+from sessions_app.store.errors import BadInput
 
 MOST_NEW = 99
 """Maximum rows counted as new."""

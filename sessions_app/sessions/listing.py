@@ -20,16 +20,16 @@ from django.db.models import (
     When,
 )
 
-from sessions_app import expiry, realms
-from sessions_app.models import AgentSession, Run, SessionTag
 from sessions_app.prices.costs import Cost
 from sessions_app.prices.session_usage import costs_of_sessions
 from sessions_app.search.execution import session_queries, windowed_scan
 from sessions_app.search.execution.hits import Hit
 from sessions_app.search.query.terms import Query
 from sessions_app.sessions.list_updates import MOST_NEW
-from sessions_app.store import pagination
-from sessions_app.store.skip_scan import distinct_rows
+from sessions_app.store import expiry, realms
+from sessions_app.store.database import pagination
+from sessions_app.store.database.skip_scan import distinct_rows
+from sessions_app.store.models import AgentSession, Run, SessionTag
 
 NEWEST_PER_APP = 3
 MOST_PINNED = 20

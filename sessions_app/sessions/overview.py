@@ -12,10 +12,10 @@ from django.db.models import Count, QuerySet
 
 from sessions_app.agents import folder, remotes
 from sessions_app.agents.remotes import Remote
-from sessions_app.errors import NotFound
 from sessions_app.lookup import list_apps_with_sessions
-from sessions_app.models import AgentCard, AgentSession, Run
 from sessions_app.sessions import listing
+from sessions_app.store.errors import NotFound
+from sessions_app.store.models import AgentCard, AgentSession, Run
 
 CACHE_S = 2.0
 """Seconds for which the app names of an unchanged folder are cached, because reading the folder is slow."""

@@ -11,17 +11,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import CASCADE, QuerySet
 
-from sessions_app import expiry, realms
-from sessions_app.artifacts import artifact_versions as artifacts
-from sessions_app.errors import BadInput
-from sessions_app.models import (
+from sessions_app.sessions import deletion, storage_location
+from sessions_app.store import expiry, realms
+from sessions_app.store.artifacts import artifact_versions as artifacts
+from sessions_app.store.database import change_notification, full_text
+from sessions_app.store.database.batched_transactions import short_transaction
+from sessions_app.store.database.stopwatch import ChangeTimer
+from sessions_app.store.errors import BadInput
+from sessions_app.store.index import index_entries
+from sessions_app.store.models import (
     AgentSession,
     AppScope,
     Artifact,
@@ -32,11 +36,7 @@ from sessions_app.models import (
     StateChange,
     UserScope,
 )
-from sessions_app.runs import session_runs
-from sessions_app.search import index_entries
-from sessions_app.sessions import deletion, storage_location
-from sessions_app.store import change_notification, full_text
-from sessions_app.store.stopwatch import ChangeTimer
+from sessions_app.store.runs import session_runs
 
 BATCH = 500
 """Rows deleted in one transaction."""
@@ -187,7 +187,7 @@ def delete_realm(realm: str) -> PurgeReport:
     _remove_shared(realm)
     _remove_artifacts(Artifact.objects.filter(realm=realm), report)
     for pks in _pk_batches(MemoryEntry.objects.filter(realm=realm)):
-        with _short_transaction():
+        with short_transaction():
             full_text.unindex_rows(MemoryEntry, pks)
             MemoryEntry.objects.filter(pk__in=pks).delete()
     return report
@@ -256,9 +256,9 @@ def _remove_rows(pk: int, report: PurgeReport) -> None:
             _delete(rows)
         else:
             for pks in _pk_batches(rows):
-                with _short_transaction():
+                with short_transaction():
                     rows.model._base_manager.filter(pk__in=pks).update(**{column: None})
-    with _short_transaction():
+    with short_transaction():
         session.delete()
         change_notification.notify_after_commit()
 
@@ -273,7 +273,7 @@ def _remove_shared(realm: str) -> None:
         scope = Scope.USER if isinstance(owner, UserScope) else Scope.APP
         _delete(StateChange.objects.filter(scope=scope, owner_id=owner.pk))
         _delete(owner.state_rows.all())
-        with _short_transaction():
+        with short_transaction():
             ImportedScope.objects.filter(scope=scope, owner_id=owner.pk).delete()
             index_entries.forget_owner(scope, owner.pk)
             owner.delete()
@@ -283,7 +283,7 @@ def _remove_artifacts(rows: QuerySet[Artifact], report: PurgeReport) -> None:
     """Delete artifacts, and after the commit the files that no row uses; a crash in between leaves files."""
     for pks in _pk_batches(rows):
         batch = Artifact.objects.filter(pk__in=pks)
-        with _short_transaction():
+        with short_transaction():
             beside = batch.filter(content=None).exclude(sha256="")
             hashes = set(beside.values_list("sha256", flat=True))
             batch.delete()
@@ -294,7 +294,7 @@ def _remove_artifacts(rows: QuerySet[Artifact], report: PurgeReport) -> None:
 
 def _delete(rows: QuerySet[Any]) -> None:
     for pks in _pk_batches(rows):
-        with _short_transaction():
+        with short_transaction():
             rows.model._base_manager.filter(pk__in=pks).delete()
 
 
@@ -302,13 +302,3 @@ def _pk_batches(rows: QuerySet[Any]) -> Iterator[list[Any]]:
     """Yield batches of primary keys until no row is left."""
     while pks := list(rows.order_by().values_list("pk", flat=True)[:BATCH]):
         yield pks
-
-
-@contextmanager
-def _short_transaction() -> Iterator[None]:
-    """Run one transaction, then leave SQLite's only write lock to others for as long as it was held."""
-    began = time.monotonic()
-    with transaction.atomic():
-        yield
-    if connection.vendor == "sqlite":
-        time.sleep(time.monotonic() - began)

@@ -7,11 +7,11 @@ from urllib.parse import parse_qsl, urlencode
 
 from django.db import IntegrityError, transaction
 
-from sessions_app import scopes
-from sessions_app.errors import AlreadyExists, BadInput, NotFound
-from sessions_app.models import SavedView
 from sessions_app.search.query.parsing import parse
 from sessions_app.search.query.scanner import QueryError
+from sessions_app.store import scopes
+from sessions_app.store.errors import AlreadyExists, BadInput, NotFound
+from sessions_app.store.models import SavedView
 
 NAME_LENGTH = 64
 MOST_VIEWS = 100

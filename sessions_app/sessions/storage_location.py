@@ -8,9 +8,10 @@ from django.conf import settings
 from django.db import connection
 
 from sessions_app.agents import remotes
-from sessions_app.errors import BadInput
-from sessions_app.models import AgentSession, MirroredSession
-from sessions_app.store import db_errors
+from sessions_app.store.database import db_errors
+from sessions_app.store.database.store_kind import is_file_store
+from sessions_app.store.errors import BadInput
+from sessions_app.store.models import AgentSession, MirroredSession
 
 OUR_STORE = "DevUI's own store"
 
@@ -42,11 +43,10 @@ class StorageLocation:
 
 def store_location() -> StorageLocation:
     """Return the location of this store. No query is made."""
-    database = connection.settings_dict
-    where = db_errors.store_name(database, connection.vendor)
-    if connection.vendor == "postgresql":
+    where = db_errors.current_store_name()
+    if not is_file_store():
         return StorageLocation("PostgreSQL", where, survives_restart=True)
-    file = str(database["NAME"])
+    file = str(connection.settings_dict["NAME"])
     if file == getattr(settings, "DEVUI_TEMPORARY_STORE", ""):
         return StorageLocation("a temporary file", "", survives_restart=False)
     if ":memory:" in file or "mode=memory" in file:

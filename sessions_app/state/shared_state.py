@@ -8,9 +8,17 @@ from django.db import connection
 from django.db.models import Count
 
 from sessions_app.lookup import list_apps_with_sessions
-from sessions_app.models import AgentSession, AppScope, AppState, Scope, StateChange, UserScope, UserState
-from sessions_app.state import history
 from sessions_app.state.diff.points import FEW_KEYS
+from sessions_app.store import state_history as history
+from sessions_app.store.models import (
+    AgentSession,
+    AppScope,
+    AppState,
+    Scope,
+    StateChange,
+    UserScope,
+    UserState,
+)
 
 PAGE_SIZE = 100
 MOST_USERS, MOST_REMOVED = 200, 20

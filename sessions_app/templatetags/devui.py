@@ -17,15 +17,16 @@ from django.templatetags.static import static
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from sessions_app import expiry, paths, scopes
+from sessions_app import paths
 from sessions_app.agents.page.drawing import truncate_to_cells
-from sessions_app.events.kinds import kind_properties
-from sessions_app.models import AgentSession, ChangeCause, Scope, StateChange
 from sessions_app.presentation import json_tree as jsontree
 from sessions_app.presentation import markdown_html, visible_text
 from sessions_app.presentation.text_diff import DiffPiece
 from sessions_app.prices.costs import Cost
 from sessions_app.sessions import storage_location
+from sessions_app.store import expiry, scopes
+from sessions_app.store.events.kinds import kind_properties
+from sessions_app.store.models import AgentSession, ChangeCause, Scope, StateChange
 
 register = template.Library()
 

@@ -14,12 +14,13 @@ from django.template.loader import render_to_string
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from sessions_app import expiry, paths
-from sessions_app.models import AgentSession, Run
+from sessions_app import paths
 from sessions_app.presentation import visible_text
 from sessions_app.search.execution.hits import Hit
 from sessions_app.search.query.terms import Field
 from sessions_app.sessions import listing
+from sessions_app.store import expiry
+from sessions_app.store.models import AgentSession, Run
 from sessions_app.templatetags import devui
 
 register = template.Library()

@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 from django import template
 from django.utils.safestring import SafeString
 
-from sessions_app import events
-from sessions_app.models import StateChange
 from sessions_app.presentation import json_tree
-from sessions_app.redaction import REDACTED, is_credential_name
+from sessions_app.store import events
+from sessions_app.store.models import StateChange
+from sessions_app.store.redaction import REDACTED, is_credential_name
 from sessions_app.timeline import key_changes, run_marks
 
 register = template.Library()

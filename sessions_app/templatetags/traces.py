@@ -7,11 +7,12 @@ from typing import Any
 
 from django import template
 
-from sessions_app.events.call_usage import recorded_call_usage
-from sessions_app.models import ModelCall
 from sessions_app.prices import current_prices
 from sessions_app.prices.costs import Cost, cost_of
-from sessions_app.traces import log_records, waterfall
+from sessions_app.store.events.call_usage import recorded_call_usage
+from sessions_app.store.models import ModelCall
+from sessions_app.store.traces import log_records
+from sessions_app.traces import waterfall
 
 register = template.Library()
 

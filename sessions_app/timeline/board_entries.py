@@ -9,11 +9,11 @@ from typing import Any
 from django.db.models import CharField
 from django.db.models.functions import Substr
 
-from sessions_app.events.attribution import UNKNOWN, Writer
-from sessions_app.models import AgentSession, ChangeCause, StateChange
-from sessions_app.state import history
 from sessions_app.state.diff.keys import KeyAt
-from sessions_app.state.history import WRITES_COUNTED
+from sessions_app.store import state_history as history
+from sessions_app.store.events.attribution import UNKNOWN, Writer
+from sessions_app.store.models import AgentSession, ChangeCause, StateChange
+from sessions_app.store.state_history import WRITES_COUNTED
 from sessions_app.timeline.key_changes import (
     BRIEF_LENGTH,
     TEMP,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sessions_app.events.content import find_blob, list_media_blocks, read_a2a_data
+from sessions_app.store.events.content import find_blob, list_media_blocks, read_a2a_data
 
 EXCERPT_LENGTH = 20_000
 """Characters of a text, code or output that are shown at first; the rest is loaded on request."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
-from sessions_app.events.call_usage import CallUsage, parse_call_usage, read_call_usage
-from sessions_app.models import AgentSession, Event
 from sessions_app.prices import current_prices
 from sessions_app.prices.costs import Cost, cost_of
+from sessions_app.store.events.call_usage import CallUsage, parse_call_usage, read_call_usage
+from sessions_app.store.models import AgentSession, Event
 
 
 def costs_of_invocations(

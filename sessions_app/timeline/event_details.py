@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sessions_app import scopes
 from sessions_app.presentation.json_pointer import pointer_of
+from sessions_app.store import scopes
 from sessions_app.timeline.event_fields import EMPTY, object_field, other_fields
 
 SHOWN_SEPARATELY = frozenset(

@@ -9,10 +9,10 @@ from typing import Any
 
 from django.db.models import Count, Max, Min, QuerySet, Sum
 
-from sessions_app.events.conditions import MAY_NAME_TOOLS
-from sessions_app.models import AgentSession, Event, Run
 from sessions_app.prices.costs import Cost
-from sessions_app.store.json_sql import COUNTS_AS_ERROR
+from sessions_app.store.database.json_sql import COUNTS_AS_ERROR
+from sessions_app.store.events.conditions import MAY_NAME_TOOLS
+from sessions_app.store.models import AgentSession, Event, Run
 from sessions_app.timeline.costs import costs_of_invocations
 from sessions_app.timeline.lanes import MAX_LANES, Speaker
 from sessions_app.traces.pauses import Interval, Pauses

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from sessions_app.models import Run
 from sessions_app.problems.problem_queries import ShownProblem
+from sessions_app.store.models import Run
 from sessions_app.timeline.event_window import InvocationTotals
 from sessions_app.timeline.items import TimelineItem
 from sessions_app.timeline.lanes import lanes_at

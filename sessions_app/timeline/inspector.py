@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sessions_app import events
-from sessions_app.events.call_pairing import pair_events
-from sessions_app.models import AgentSession, Event
 from sessions_app.presentation import value_diff
 from sessions_app.presentation.value_diff import DiffLine
+from sessions_app.store import events
+from sessions_app.store.events.call_pairing import pair_events
+from sessions_app.store.models import AgentSession, Event
 from sessions_app.timeline import content_parts, event_actions, event_details
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.content_parts import Part

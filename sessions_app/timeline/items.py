@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from sessions_app import events, scopes
 from sessions_app.agents.page.invocation_path import workflow_node
-from sessions_app.events.call_pairing import PairedCalls, PlacedCall
-from sessions_app.events.conditions import can_end_turn, is_error
-from sessions_app.events.superseded_events import SupersededRanges
-from sessions_app.models import AgentSession, Event, EventSummary, Run
 from sessions_app.prices.costs import Cost
 from sessions_app.problems.failures import BLOCK_REASONS, LENGTH_LIMIT
 from sessions_app.runs.questions import INPUT, SCHEMA_ARGUMENTS, Question
+from sessions_app.store import events, scopes
+from sessions_app.store.events.call_pairing import PairedCalls, PlacedCall
+from sessions_app.store.events.conditions import can_end_turn, is_error
+from sessions_app.store.events.superseded_events import SupersededRanges
+from sessions_app.store.models import AgentSession, Event, EventSummary, Run
+from sessions_app.store.traces.log_records import LogCount
 from sessions_app.timeline.event_window import InvocationTotals
 from sessions_app.timeline.key_changes import KeyChange
 from sessions_app.timeline.lanes import Lanes
 from sessions_app.timeline.nested_runs import HeadsByCall
-from sessions_app.traces.log_records import LogCount
 
 MAX_CHANGES = 8
 """State keys shown in a row; the inspector shows all."""

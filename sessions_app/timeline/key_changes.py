@@ -10,12 +10,18 @@ from typing import Any
 from django.db.models import CharField, F, Q, Subquery, Window
 from django.db.models.functions import RowNumber, Substr
 
-from sessions_app import scopes
-from sessions_app.events.attribution import Writer
-from sessions_app.models import AgentSession, ChangeCause, Event, Scope, StateChange, TempWrite
 from sessions_app.sessions.lineage import ancestors
-from sessions_app.state import history
-from sessions_app.store import short_texts
+from sessions_app.store import scopes, short_texts
+from sessions_app.store import state_history as history
+from sessions_app.store.events.attribution import Writer
+from sessions_app.store.models import (
+    AgentSession,
+    ChangeCause,
+    Event,
+    Scope,
+    StateChange,
+    TempWrite,
+)
 
 BRIEF_LENGTH = 160
 """Characters of a value's JSON in a timeline row."""

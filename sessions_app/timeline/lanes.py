@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sessions_app.models import Event
+from sessions_app.store.models import Event
 
 MAX_LANES = 8
 """Maximum number of lanes; further agents share the last one."""

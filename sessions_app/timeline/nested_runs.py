@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
-from sessions_app.errors import NotFound
-from sessions_app.events.call_pairing import pair_starts, place_calls
-from sessions_app.models import AgentSession, Event, NestedEvent, NestedRun
 from sessions_app.prices import current_prices
 from sessions_app.prices.costs import Cost, Spending, cost_of, sum_costs
 from sessions_app.prices.session_usage import calls_of_nested_run
+from sessions_app.store.errors import NotFound
+from sessions_app.store.events.call_pairing import pair_starts, place_calls
+from sessions_app.store.models import AgentSession, Event, NestedEvent, NestedRun
 
 RUNS_READ = 2_000
 """Maximum nested runs that are read at once: as many as there can be events of a call."""

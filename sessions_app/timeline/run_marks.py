@@ -10,8 +10,8 @@ from typing import Any
 from django.db.models import Case, F, Q, TextField, Value, When
 from django.db.models.functions import Coalesce
 
-from sessions_app.models import AgentSession, Event, Run
 from sessions_app.runs import job_queue
+from sessions_app.store.models import AgentSession, Event, Run
 from sessions_app.store.short_texts import truncate
 
 RUNS_SCANNED = 20

@@ -6,9 +6,9 @@ from zlib import crc32
 
 from django.db.models import QuerySet
 
-from sessions_app.models import AgentSession, Run
 from sessions_app.sessions import listing
-from sessions_app.store.compiled_query import CompiledQuery
+from sessions_app.store.database.compiled_query import CompiledQuery
+from sessions_app.store.models import AgentSession, Run
 
 MAX_SIBLINGS = 50
 

@@ -10,14 +10,14 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from sessions_app import scopes
-from sessions_app.models import AgentSession, Event, Run, Scope, StateChange, UntrackedKey
-from sessions_app.state import history
 from sessions_app.state.diff import counts
 from sessions_app.state.diff.counts import Counts
 from sessions_app.state.diff.keys import KeyAt, first_keys, keys_by_id
 from sessions_app.state.diff.points import KeyRef, PointPair
-from sessions_app.state.history import Owners
+from sessions_app.store import scopes
+from sessions_app.store import state_history as history
+from sessions_app.store.models import AgentSession, Event, Run, Scope, StateChange, UntrackedKey
+from sessions_app.store.state_history import Owners
 from sessions_app.timeline.board_entries import BoardEntry, entries_of, is_written_by, unchanged_entry
 from sessions_app.timeline.ephemeral_keys import UntrackedEntry, read_ghosts, read_untracked
 from sessions_app.timeline.key_changes import TEMP, scope_prefix

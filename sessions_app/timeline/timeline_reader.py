@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from sessions_app.events.call_pairing import PairedCalls, pair_events
-from sessions_app.events.superseded_events import CompactedSpan, find_compacted_range, find_superseded_ranges
-from sessions_app.models import AgentSession, Event, Run
 from sessions_app.problems.problem_queries import problems_by_invocation
 from sessions_app.runs.questions import open_questions
 from sessions_app.sessions.lineage import forks_at
+from sessions_app.store.events.call_pairing import PairedCalls, pair_events
+from sessions_app.store.events.superseded_events import (
+    CompactedSpan,
+    find_compacted_range,
+    find_superseded_ranges,
+)
+from sessions_app.store.models import AgentSession, Event, Run
+from sessions_app.store.traces.log_records import count_by_event
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.costs import costs_of_events
 from sessions_app.timeline.event_window import EventWindow, InvocationTotals
@@ -27,7 +32,6 @@ from sessions_app.timeline.run_marks import (
     read_window_runs,
 )
 from sessions_app.timeline.turn_titles import name_turns
-from sessions_app.traces.log_records import count_by_event
 
 BROKEN = (Run.Status.FAILED, Run.Status.CRASHED)
 

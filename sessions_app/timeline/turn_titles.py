@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
-from sessions_app.events.conditions import IS_USER_MESSAGE, is_user_message
-from sessions_app.models import AgentSession, Event
+from sessions_app.store.events.conditions import IS_USER_MESSAGE, is_user_message
+from sessions_app.store.models import AgentSession, Event
 from sessions_app.store.short_texts import truncate
 from sessions_app.timeline.groups import InvocationGroup
 from sessions_app.timeline.items import TimelineItem

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sessions_app.models import AgentSession, ModelCall, Span
+from sessions_app.store.models import AgentSession, ModelCall, Span
 from sessions_app.traces import model_calls
 
 MAX_SPANS = 5_000

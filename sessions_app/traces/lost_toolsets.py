@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sessions_app.models import Trace
+from sessions_app.store.models import Trace
 
 
 def lost_toolsets_of_sessions(invocations: Collection[tuple[int, str]]) -> dict[tuple[int, str], list[str]]:

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sessions_app.errors import NotFound
-from sessions_app.models import AgentSession, Event, ModelCall, ModelPiece
 from sessions_app.presentation import value_diff
 from sessions_app.presentation.value_diff import DiffLine
-from sessions_app.traces.content_store import members_of
+from sessions_app.store.errors import NotFound
+from sessions_app.store.models import AgentSession, Event, ModelCall, ModelPiece
+from sessions_app.store.traces.content_store import members_of
 
 PIECES_PER_QUERY = 400
 """Pieces read per query."""

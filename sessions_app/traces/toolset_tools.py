@@ -13,7 +13,7 @@ from typing import Any
 from django.db.models import OuterRef, Subquery
 
 from sessions_app.agents.page.description import Node
-from sessions_app.models import AgentSession, ModelCall
+from sessions_app.store.models import AgentSession, ModelCall
 from sessions_app.traces.lost_toolsets import lost_toolsets_of_sessions
 from sessions_app.traces.model_calls import read_request
 

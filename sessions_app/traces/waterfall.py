@@ -13,12 +13,12 @@ from typing import Any
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery, Sum
 
-from sessions_app.errors import NotFound
-from sessions_app.events.call_usage import CALL_COLUMNS, CallUsage, recorded_call_usage
-from sessions_app.models import AgentSession, Event, ModelCall, Run, Span, Trace
 from sessions_app.prices import current_prices
 from sessions_app.prices.costs import Cost, cost_of
 from sessions_app.search.execution.column_terms import id_starts_with
+from sessions_app.store.errors import NotFound
+from sessions_app.store.events.call_usage import CALL_COLUMNS, CallUsage, recorded_call_usage
+from sessions_app.store.models import AgentSession, Event, ModelCall, Run, Span, Trace
 from sessions_app.traces.pauses import Pauses
 
 SCALE = 1000

@@ -19,9 +19,9 @@ from typing import IO, Any, TextIO
 
 from django.db.models import QuerySet
 
-from sessions_app import scopes
-from sessions_app.errors import BadInput, NotFound
-from sessions_app.models import (
+from sessions_app.store import scopes
+from sessions_app.store.errors import BadInput, NotFound
+from sessions_app.store.models import (
     AgentSession,
     AppScope,
     AppState,

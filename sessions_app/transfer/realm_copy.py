@@ -15,8 +15,9 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Model
 
-from sessions_app.errors import BadInput, SchemaTooOld
-from sessions_app.models import (
+from sessions_app.store.database.schema import own_migrations
+from sessions_app.store.errors import BadInput, SchemaTooOld
+from sessions_app.store.models import (
     STATE_ROWS,
     AgentSession,
     AppScope,
@@ -35,7 +36,6 @@ from sessions_app.models import (
     UntrackedKey,
     UserScope,
 )
-from sessions_app.store.schema import own_migrations
 from sessions_app.transfer.readers.databases import SqliteDatabase
 
 BATCH = 500

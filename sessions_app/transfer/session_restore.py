@@ -10,10 +10,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from sessions_app.errors import AlreadyExists, BadInput
-from sessions_app.ids import SessionKey, check_ids
-from sessions_app.models import AgentSession
-from sessions_app.sessions import writes
+from sessions_app.store.errors import AlreadyExists, BadInput
+from sessions_app.store.ids import SessionKey, check_ids
+from sessions_app.store.models import AgentSession
+from sessions_app.store.sessions import writes
 from sessions_app.transfer.readers.documents import SessionDocument
 from sessions_app.transfer.writers import import_sessions
 

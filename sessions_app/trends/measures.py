@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from sessions_app.errors import BadInput
-from sessions_app.events.call_usage import add_tokens
-from sessions_app.models import TrendBucket
 from sessions_app.prices import Prices
+from sessions_app.store.errors import BadInput
+from sessions_app.store.events.call_usage import add_tokens
+from sessions_app.store.models import TrendBucket
 from sessions_app.trends import histogram
 from sessions_app.trends.rollup import Totals
 

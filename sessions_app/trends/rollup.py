@@ -19,10 +19,20 @@ from typing import Any, NamedTuple, TypeVar
 from django.db import connection, transaction
 from django.db.models import Exists, F, OuterRef, QuerySet, Subquery
 
-from sessions_app import realms, scopes
-from sessions_app.events.call_usage import END_OF_TIME_S, add_tokens, split_tokens
-from sessions_app.models import UNCOUNTED, Event, ModelCall, Run, SessionProblem, Span, Trace, TrendBucket
 from sessions_app.problems import Severity
+from sessions_app.store import realms, scopes
+from sessions_app.store.database import named_locks
+from sessions_app.store.events.call_usage import END_OF_TIME_S, add_tokens, split_tokens
+from sessions_app.store.models import (
+    UNCOUNTED,
+    Event,
+    ModelCall,
+    Run,
+    SessionProblem,
+    Span,
+    Trace,
+    TrendBucket,
+)
 from sessions_app.traces.waterfall import ENDS
 from sessions_app.trends import histogram
 from sessions_app.trends.histogram import Histogram
@@ -181,7 +191,7 @@ def read_batch() -> Batch | None:
 def store(batch: Batch) -> bool:
     """Add a batch to the buckets. Return False and change nothing if one of its invocations has changed since."""
     with transaction.atomic():
-        _lock_buckets()
+        named_locks.take_lock(_LOCK_NAME)
         is_current = all(_move_cursor(trace) for trace in batch.traces)
         if is_current:
             add_to_buckets(batch.totals)
@@ -327,13 +337,6 @@ def _run_at(runs: list[Run], at: float) -> Run | None:
     """Return the run of an invocation at a time; None if DevUI did not run it."""
     started = [run for run in runs if run.created_at <= at]
     return started[-1] if started else next(iter(runs), None)
-
-
-def _lock_buckets() -> None:
-    """Allow one process at a time to change buckets. On SQLite the transaction already holds the only write lock."""
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [_LOCK_NAME])
 
 
 def _move_cursor(trace: Trace) -> bool:

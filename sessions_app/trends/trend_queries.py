@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 
 from django.db.models import Min, QuerySet, Sum
 
-from sessions_app.models import TrendBucket
 from sessions_app.prices import Prices, current_prices
 from sessions_app.search.query.terms import Field, Query
-from sessions_app.store.skip_scan import distinct_values
+from sessions_app.store.database.skip_scan import distinct_values
+from sessions_app.store.models import TrendBucket
 from sessions_app.trends.measures import Dimension, Figures, Grouping, PricedTotals, TrendMeasure
 from sessions_app.trends.rollup import DAY, HOUR, Totals
 

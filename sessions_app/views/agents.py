@@ -9,22 +9,21 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from sessions_app import expiry
 from sessions_app.agents.folder import configured_folder
 from sessions_app.agents.page import invocation_path
 from sessions_app.agents.page.description import prepare_description
 from sessions_app.agents.page.drawing import draw
-from sessions_app.errors import DevUIError
 from sessions_app.forms.query import QueryForm
 from sessions_app.forms.sessions import SessionTtlForm
 from sessions_app.http import render_partial, wants_partial
-from sessions_app.models import AgentSession
 from sessions_app.paths import seg_reverse
-from sessions_app.presentation import durations
 from sessions_app.problems.problem_queries import problems_by_code
 from sessions_app.runs import agent_loading
 from sessions_app.sessions import listing, overview
-from sessions_app.store import units_of_work
+from sessions_app.store import durations, expiry
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import DevUIError
+from sessions_app.store.models import AgentSession
 from sessions_app.traces.toolset_tools import add_seen_tools
 
 PAGE = "devui/agents/agent.html"

@@ -6,11 +6,11 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.http import require_POST
 
-from sessions_app.errors import BadInput
 from sessions_app.forms.sessions import SessionTtlForm
 from sessions_app.http import wants_partial
 from sessions_app.paths import seg_reverse
 from sessions_app.sessions import app_settings, overview
+from sessions_app.store.errors import BadInput
 
 FORM = "devui/components/session_ttl.html"
 

@@ -9,12 +9,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.http import require_POST, require_safe
 
-from sessions_app.errors import AgentNotLoaded, NotFound, RuntimeUnavailable, SessionMissing
 from sessions_app.http import access_of, person_name, render_partial
 from sessions_app.lookup import find_run, find_session
-from sessions_app.models import AgentSession
 from sessions_app.paths import session_url
-from sessions_app.realms import refuse_read_only
 from sessions_app.runs import (
     agent_loading,
     answers,
@@ -29,7 +26,10 @@ from sessions_app.runs.credential_requests import InvalidAnswer
 from sessions_app.runs.message_draft import MessageDraft
 from sessions_app.runs.questions import find_question
 from sessions_app.runs.quota_limits import QuotaUsedUp
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import AgentNotLoaded, NotFound, RuntimeUnavailable, SessionMissing
+from sessions_app.store.models import AgentSession
+from sessions_app.store.realms import refuse_read_only
 
 PAGE = "devui/sessions/console/message.html"
 PROBLEMS = "devui/sessions/console/question_errors.html"

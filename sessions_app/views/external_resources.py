@@ -9,13 +9,13 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from sessions_app.errors import DevUIError
 from sessions_app.external import resources
 from sessions_app.forms.query import QueryForm, SessionIdsForm
 from sessions_app.http import render_partial
-from sessions_app.ids import ID_BYTES
 from sessions_app.presentation import file_type
 from sessions_app.sessions import storage_location
+from sessions_app.store.errors import DevUIError
+from sessions_app.store.ids import ID_BYTES
 from sessions_app.views.files import content_headers
 
 ARTIFACTS = "devui/artifacts/external.html"

@@ -11,11 +11,11 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
-from sessions_app.errors import NotFound
-from sessions_app.events.content import find_blob
 from sessions_app.forms.query import QueryForm
 from sessions_app.lookup import load_event_body
 from sessions_app.presentation import file_type, json_tree, visible_text
+from sessions_app.store.errors import NotFound
+from sessions_app.store.events.content import find_blob
 
 SANDBOX = "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'self'"
 """Forbids scripts and forms, isolates the origin, and loads nothing from other hosts."""

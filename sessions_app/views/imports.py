@@ -7,9 +7,9 @@ from django.shortcuts import render
 from django.views.decorators.http import require_POST, require_safe
 
 from sessions_app.agents.folder import configured_folder
-from sessions_app.errors import NotFound
 from sessions_app.http import note_object
-from sessions_app.models import ImportSource
+from sessions_app.store.errors import NotFound
+from sessions_app.store.models import ImportSource
 from sessions_app.transfer.writers import jobs
 from sessions_app.transfer.writers.discovery import AgentData, find_all_agent_data
 

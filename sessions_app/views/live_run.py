@@ -9,13 +9,13 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from sessions_app.agents import remotes
-from sessions_app.errors import BadInput, DevUIError
 from sessions_app.lookup import find_session
-from sessions_app.models import AgentSession
 from sessions_app.paths import session_url
-from sessions_app.realms import refuse_read_only
 from sessions_app.runs import agent_loading
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput, DevUIError
+from sessions_app.store.models import AgentSession
+from sessions_app.store.realms import refuse_read_only
 
 PAGE = "devui/agents/live.html"
 

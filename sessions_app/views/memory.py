@@ -12,14 +12,15 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from sessions_app.errors import BadInput, DevUIError
 from sessions_app.external import resources
 from sessions_app.forms.query import OwnerQuery, SessionIdsForm
 from sessions_app.http import note_object, render_partial
-from sessions_app.ids import ID_BYTES
-from sessions_app.memory import memory_entries, memory_list
+from sessions_app.memory import memory_list
 from sessions_app.sessions import overview, storage_location
-from sessions_app.store import pagination, retry, units_of_work
+from sessions_app.store import memory_entries
+from sessions_app.store.database import pagination, retry, units_of_work
+from sessions_app.store.errors import BadInput, DevUIError
+from sessions_app.store.ids import ID_BYTES
 
 LIST = "devui/memory/list.html"
 DELETE = "devui/memory/delete.html"

@@ -7,14 +7,14 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods
 
-from sessions_app.errors import DevUIError
 from sessions_app.http import render_partial
 from sessions_app.lookup import find_event, find_session
-from sessions_app.models import AgentSession
-from sessions_app.realms import is_read_only
 from sessions_app.runs.runtime_client import provider
 from sessions_app.sessions.storage_location import mirror_of
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import DevUIError
+from sessions_app.store.models import AgentSession
+from sessions_app.store.realms import is_read_only
 from sessions_app.traces.model_calls import tool_names
 from sessions_app.traces.preview_point import PreviewPoint, find_preview_point
 from sessions_app.traces.request_contents import describe_content

@@ -9,14 +9,15 @@ from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
 from sessions_app.agents.folder import initial_state_fault, initial_state_of
-from sessions_app.errors import AlreadyExists, BadInput, RuntimeUnavailable
 from sessions_app.external import session_creation
 from sessions_app.forms.sessions import NewSessionForm
 from sessions_app.http import note_object, redirect_to, render_partial, wants_partial
-from sessions_app.ids import is_storable
-from sessions_app.models import AgentSession
 from sessions_app.paths import session_url
-from sessions_app.sessions import active_session, overview
+from sessions_app.sessions import overview
+from sessions_app.store.errors import AlreadyExists, BadInput, RuntimeUnavailable
+from sessions_app.store.ids import is_storable
+from sessions_app.store.models import AgentSession
+from sessions_app.store.sessions import active_session
 
 PAGE = "devui/sessions/new.html"
 FACTS = "session-facts"

@@ -10,15 +10,15 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods
 
 from sessions_app.branches import edit_message, fork
-from sessions_app.errors import BadInput
 from sessions_app.forms.branches import EditMessageForm
 from sessions_app.http import person_name, redirect_to, render_partial
 from sessions_app.lookup import find_run
-from sessions_app.models import Event, Run
 from sessions_app.paths import session_url
-from sessions_app.realms import refuse_read_only
 from sessions_app.runs import availability, dispatch, lifecycle
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput
+from sessions_app.store.models import Event, Run
+from sessions_app.store.realms import refuse_read_only
 
 EDIT = "devui/sessions/console/message_edit.html"
 RESUME = "devui/runs/resume.html"

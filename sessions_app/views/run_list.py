@@ -12,11 +12,11 @@ from django.views.decorators.http import require_safe
 
 from sessions_app.forms.lists import RunQuery, RunWatch
 from sessions_app.http import render_partial
-from sessions_app.models import Run
 from sessions_app.problems.problem_queries import problems_of_runs
 from sessions_app.runs import run_list
 from sessions_app.sessions import list_updates, overview
-from sessions_app.store import pagination
+from sessions_app.store.database import pagination
+from sessions_app.store.models import Run
 
 LIST = "devui/runs/list.html"
 

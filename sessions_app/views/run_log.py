@@ -11,9 +11,10 @@ from django.views.decorators.http import require_safe
 
 from sessions_app.forms.query import QueryForm
 from sessions_app.lookup import find_event, find_session
-from sessions_app.models import LOG_LEVELS, Run, Trace
 from sessions_app.runs.process_output import read_output
-from sessions_app.traces import log_records, waterfall
+from sessions_app.store.models import LOG_LEVELS, Run, Trace
+from sessions_app.store.traces import log_records
+from sessions_app.traces import waterfall
 
 PAGE = "devui/traces/log.html"
 PART = "devui/traces/log_part.html"

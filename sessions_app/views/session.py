@@ -13,17 +13,17 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from sessions_app import expiry
-from sessions_app.errors import EventMissing, SessionMissing
 from sessions_app.forms.session_page import TABS, SessionPageQuery, search_parameters
 from sessions_app.http import wants_partial
 from sessions_app.lookup import find_event, session_missing
-from sessions_app.models import AgentSession, Event
 from sessions_app.presentation import json_tree
-from sessions_app.realms import exclude_hidden, is_isolated_fork, is_read_only
 from sessions_app.runs.availability import find_problem
 from sessions_app.sessions import deletion, lineage, listing
 from sessions_app.sessions.storage_location import mirror_of
+from sessions_app.store import expiry
+from sessions_app.store.errors import EventMissing, SessionMissing
+from sessions_app.store.models import AgentSession, Event
+from sessions_app.store.realms import exclude_hidden, is_isolated_fork, is_read_only
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.event_window import EventWindow
 from sessions_app.timeline.inspector import inspect_event

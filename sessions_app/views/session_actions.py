@@ -15,8 +15,6 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from sessions_app import realms
-from sessions_app.errors import AlreadyExists, BadInput
 from sessions_app.forms.lists import SavedViewForm, SessionActionForm
 from sessions_app.forms.sessions import SessionTitleForm
 from sessions_app.http import (
@@ -29,6 +27,8 @@ from sessions_app.http import (
 )
 from sessions_app.lookup import find_session
 from sessions_app.sessions import deletion, labels, saved_views
+from sessions_app.store import realms
+from sessions_app.store.errors import AlreadyExists, BadInput
 from sessions_app.transfer import exports, html_page
 
 DELETED = "devui/sessions/list/recently_deleted.html"

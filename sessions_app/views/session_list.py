@@ -9,11 +9,9 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from sessions_app import expiry
 from sessions_app.forms.lists import SessionListQuery, SessionQuery, SessionWatch
 from sessions_app.forms.query import CompletionQuery
 from sessions_app.http import render_partial, wants_partial
-from sessions_app.models import AgentSession
 from sessions_app.search import vocabulary
 from sessions_app.search.execution import session_queries, unindexed_scan
 from sessions_app.search.query.completion import complete
@@ -21,7 +19,9 @@ from sessions_app.search.query.correction import names_in, remark_names, remark_
 from sessions_app.search.query.scanner import QueryError
 from sessions_app.search.query.terms import DESCRIPTIONS, Query
 from sessions_app.sessions import deletion, labels, list_updates, listing, overview, saved_views
-from sessions_app.store import pagination
+from sessions_app.store import expiry
+from sessions_app.store.database import pagination
+from sessions_app.store.models import AgentSession
 from sessions_app.views.session_actions import DELETED_COOKIE
 
 LIST = "devui/sessions/list/list.html"

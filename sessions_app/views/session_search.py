@@ -13,12 +13,12 @@ from django.views.decorators.http import require_safe
 from sessions_app.forms.query import CompletionQuery
 from sessions_app.forms.session_page import search_parameters
 from sessions_app.lookup import find_session
-from sessions_app.models import AgentSession, Event
 from sessions_app.search.execution.event_queries import EVENT_FIELDS
 from sessions_app.search.query.completion import complete
 from sessions_app.search.query.parsing import parse
 from sessions_app.search.query.scanner import QueryError
 from sessions_app.search.query.terms import Query
+from sessions_app.store.models import AgentSession, Event
 from sessions_app.timeline.event_window import EventWindow
 from sessions_app.timeline.session_search import hit_windows, suggestions
 from sessions_app.timeline.session_search.hits import (

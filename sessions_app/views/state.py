@@ -9,15 +9,16 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from sessions_app import realms
-from sessions_app.errors import NotFound
 from sessions_app.forms.state import HistoryQuery, JsonPieceQuery, StateQuery, WholeValueQuery
 from sessions_app.http import json_text, render_partial
 from sessions_app.lookup import find_session
-from sessions_app.models import AgentSession, Scope, StateChange
 from sessions_app.presentation import json_tree
 from sessions_app.sessions import listing, overview
-from sessions_app.state import drift, history, shared_state
+from sessions_app.state import drift, shared_state
+from sessions_app.store import realms
+from sessions_app.store import state_history as history
+from sessions_app.store.errors import NotFound
+from sessions_app.store.models import AgentSession, Scope, StateChange
 from sessions_app.timeline.key_changes import truncate
 from sessions_app.timeline.key_history import read_key_history
 

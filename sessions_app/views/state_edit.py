@@ -11,18 +11,18 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from sessions_app import realms, scopes
-from sessions_app.errors import DevUIError, NotFound
 from sessions_app.forms.state import KeyEditForm, KeyQuery, KeyRemovalForm
 from sessions_app.http import person_name, redirect_to, render_partial, wants_partial
 from sessions_app.lookup import find_session
-from sessions_app.models import AgentSession, Scope, StateChange
 from sessions_app.paths import session_url
 from sessions_app.presentation import value_diff, visible_text
-from sessions_app.runs import session_runs
 from sessions_app.sessions import state_edits, storage_location
 from sessions_app.sessions.state_edits import Condition
-from sessions_app.state import history
+from sessions_app.store import realms, scopes
+from sessions_app.store import state_history as history
+from sessions_app.store.errors import DevUIError, NotFound
+from sessions_app.store.models import AgentSession, Scope, StateChange
+from sessions_app.store.runs import session_runs
 
 EDIT = "devui/sessions/state/key_edit.html"
 REMOVE = "devui/sessions/state/key_remove.html"

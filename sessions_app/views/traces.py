@@ -9,14 +9,15 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from sessions_app import scopes
 from sessions_app.forms.query import OwnerQuery, QueryForm
 from sessions_app.http import render_partial
 from sessions_app.lookup import find_event, find_session
-from sessions_app.models import AgentSession, ModelCall
 from sessions_app.sessions import overview
-from sessions_app.store import pagination
-from sessions_app.traces import log_records, model_calls, waterfall
+from sessions_app.store import scopes
+from sessions_app.store.database import pagination
+from sessions_app.store.models import AgentSession, ModelCall
+from sessions_app.store.traces import log_records
+from sessions_app.traces import model_calls, waterfall
 from sessions_app.traces.request_contents import describe_content
 from sessions_app.views.event import json_response
 

@@ -8,11 +8,11 @@ from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from sessions_app.errors import BadInput
 from sessions_app.forms.query import QueryForm
 from sessions_app.http import render_partial, wants_partial
-from sessions_app.ids import ID_BYTES
 from sessions_app.sessions import overview
+from sessions_app.store.errors import BadInput
+from sessions_app.store.ids import ID_BYTES
 from sessions_app.trends import code_changes, drawing
 from sessions_app.trends.measures import GROUPINGS, MEASURES, TrendMeasure, find_grouping
 from sessions_app.trends.trend_queries import DAYS, DEFAULT_DAYS, TrendFilter, read_trend

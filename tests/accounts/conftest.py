@@ -42,10 +42,11 @@ def no_permissions(django_db_setup: None) -> None:
 @pytest.fixture
 def people(transactional_db: None, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A user for each role, named after it, and nobody who has tried a password yet."""
-    from devui.accounts import append_only, users
+    from devui.accounts import users
     from devui.accounts.models import AuditEntry
     from devui.accounts.roles import Role
     from devui.web.login import throttling
+    from sessions_app.store.database import append_only
 
     settings.DATA_DIR = tmp_path / "data"
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from sessions_app.errors import RuntimeUnavailable
+from sessions_app.store.errors import RuntimeUnavailable
 from tests.console.fake_runtimes import RecordingRuntime
 
 

@@ -12,10 +12,10 @@ from django.core.management.base import CommandError
 from devui.accounts import targets, users
 from devui.accounts.models import AuditEntry
 from devui.accounts.roles import Role
-from sessions_app.ids import SessionKey
 from sessions_app.runs.sign_in_cookies import PendingSignIn, cookie_name
-from sessions_app.sessions import writes
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.sessions import writes
 from tests.accounts.conftest import BROWSER, PASSWORD, cookie_of
 from tests.api.builders import append, create
 

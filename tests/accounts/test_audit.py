@@ -16,16 +16,17 @@ from django.db import Error, connection, transaction
 from django.http import HttpRequest, HttpResponse
 from django.test import AsyncRequestFactory
 
-from devui.accounts import append_only, audit, personal_tokens, users
+from devui.accounts import audit, personal_tokens, users
 from devui.accounts.guard import UserRequired
 from devui.accounts.models import AuditEntry
 from devui.accounts.roles import Role
 from devui.web.login.throttling import MAX_ATTEMPTS
-from sessions_app.errors import Forbidden
-from sessions_app.ids import SessionKey
-from sessions_app.models import AgentSession, Run
-from sessions_app.sessions import saved_views, writes
-from sessions_app.store import units_of_work
+from sessions_app.sessions import saved_views
+from sessions_app.store.database import append_only, units_of_work
+from sessions_app.store.errors import Forbidden
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import AgentSession, Run
+from sessions_app.store.sessions import writes
 from tests.accounts.conftest import BROWSER, cookie_of, sign_in
 from tests.api.builders import create
 from tests.pages.html import parse

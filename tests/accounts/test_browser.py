@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from playwright.sync_api import Page, expect
 
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 from tests.accounts.conftest import PASSWORD
 from tests.accounts.oidc_provider import SmallProvider
 from tests.browser import OpenWindow

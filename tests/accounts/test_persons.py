@@ -10,8 +10,8 @@ from asgiref.sync import sync_to_async
 
 from evals_app.models import EvalAttempt, EvalRun
 from sessions_app.api import live
-from sessions_app.models import AgentSession, Event, Run, SessionTag, StateChange
 from sessions_app.runs.runtime_client import PERSON_HEADER, Sender
+from sessions_app.store.models import AgentSession, Event, Run, SessionTag, StateChange
 from tests.api.builders import append, create
 from tests.evals import builders, stored_runs
 from tests.evals.form_filling import fields_of

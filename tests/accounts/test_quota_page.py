@@ -14,7 +14,7 @@ from devui.accounts.models import AuditEntry, Quota
 from devui.accounts.views import quota_list
 from sessions_app.runs import lifecycle
 from sessions_app.runs import quota_enforcement as counters
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 from tests.accounts.conftest import BROWSER, PASSWORD, cookie_of
 from tests.api.builders import create
 from tests.pages.html import Element, parse

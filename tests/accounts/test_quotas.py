@@ -22,13 +22,14 @@ from devui.accounts.models import AuditEntry
 from evals_app.models import EvalRun
 from evals_app.runs.limits import EvalRunLimits, EvalSpending
 from sessions_app.api import live
-from sessions_app.errors import BadInput, NotFound
-from sessions_app.ids import SessionKey
-from sessions_app.models import Event, PersonUsage, Run
 from sessions_app.runs import lifecycle, quota_enforcement
 from sessions_app.runs.quota_limits import QuotaLimits, QuotaUsedUp
-from sessions_app.sessions import housekeeping, writes
-from sessions_app.store import units_of_work
+from sessions_app.sessions import housekeeping
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput, NotFound
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import Event, PersonUsage, Run
+from sessions_app.store.sessions import writes
 from tests.accounts.conftest import BROWSER, cookie_of
 from tests.api.builders import append, create
 from tests.evals import builders

@@ -13,7 +13,7 @@ from devui.supervisor import Supervisor
 from sessions_app.runs import quota_enforcement
 from sessions_app.runs.quota_limits import QuotaLimits
 from sessions_app.runs.runtime_client import Sender
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 from tests import forked_processes
 from tests.api.builders import create
 from tests.api.live_sockets import LIVE_AGENTS, ended_run, text_message

@@ -14,7 +14,7 @@ from devui.accounts.models import Login
 from devui.accounts.roles import Role
 from devui.web.login import credentials_file, throttling
 from devui.web.login.throttling import MAX_ATTEMPTS
-from sessions_app.errors import StoreUnavailable
+from sessions_app.store.errors import StoreUnavailable
 from tests.accounts.conftest import BROWSER, PASSWORD, cookie_of, sign_in
 from tests.login.probes import check_probes
 from tests.pages.html import parse

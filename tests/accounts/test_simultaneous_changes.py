@@ -13,7 +13,7 @@ from django.db import connection, transaction
 
 from devui.accounts import users
 from devui.accounts.roles import Role
-from sessions_app.errors import AlreadyExists, BadInput, DevUIError
+from sessions_app.store.errors import AlreadyExists, BadInput, DevUIError
 from tests.accounts.conftest import PASSWORD
 
 pytestmark = pytest.mark.usefixtures("people")

@@ -16,8 +16,8 @@ from devui.accounts import guard, personal_tokens, users
 from devui.accounts.models import Membership, Token
 from devui.accounts.roles import Role
 from devui.web.login import sockets
-from sessions_app.errors import StoreUnavailable
 from sessions_app.runs import runtime_client
+from sessions_app.store.errors import StoreUnavailable
 from tests.accounts.forwarding_runtime import ForwardingRuntime
 from tests.api.builders import create
 

@@ -15,7 +15,7 @@ from devui.accounts import users
 from devui.accounts.models import AuditEntry
 from devui.management.commands.web import Command as Web
 from devui.serving.server import open_listener
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 from tests.accounts.conftest import PASSWORD
 
 pytestmark = pytest.mark.usefixtures("people")

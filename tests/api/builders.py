@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from sessions_app.events import build_record
-from sessions_app.ids import SessionKey
-from sessions_app.models import AgentSession
-from sessions_app.sessions import writes
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.events import build_record
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import AgentSession
+from sessions_app.store.sessions import writes
 
 
 def wire_event(event_id: str, delta: dict[str, Any] | None = None, invocation: str = "i1") -> dict[str, Any]:

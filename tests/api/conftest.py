@@ -15,9 +15,9 @@ import pytest_asyncio
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
 from devui.supervisor import Supervisor
-from sessions_app.models import Run
 from sessions_app.runs import runtime_client as runs
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import Run
 from tests import forked_processes
 from tests.api.peer import Peer, PeerProvider, adk_server
 from tests.store import finish_threads, store_url

@@ -10,8 +10,8 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
-from sessions_app.models import Run
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import Run
 
 LIVE_AGENTS = Path(__file__).parent / "live_agents"
 PATIENCE_S = 60

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import uvicorn
 
-from sessions_app.errors import NotFound, RuntimeUnavailable
+from sessions_app.store.errors import NotFound, RuntimeUnavailable
 
 START_S = 60
 

@@ -9,12 +9,12 @@ from urllib.parse import quote
 
 import pytest
 
-from sessions_app.events import build_record
-from sessions_app.ids import SessionKey
-from sessions_app.models import AgentSession, Event, Run, SessionState
 from sessions_app.runs import lifecycle
-from sessions_app.sessions import writes
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.events import build_record
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import AgentSession, Event, Run, SessionState
+from sessions_app.store.sessions import writes
 from tests.hostile_ids import HOSTILE_IDS
 
 SESSIONS = "/apps/weather/users/ann/sessions"

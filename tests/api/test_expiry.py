@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from sessions_app.models import AgentSession
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession
 
 SETTINGS = "/api/v1/apps/weather/settings"
 ACTIVE = "/api/v1/sessions/active"

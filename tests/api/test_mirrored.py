@@ -15,13 +15,14 @@ from devui.runtime.config import RuntimeOptions
 from devui.supervisor import Supervisor
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.branches.rewind import plan_rewind
-from sessions_app.errors import AlreadyExists, BadInput
 from sessions_app.external import session_creation
-from sessions_app.ids import SessionKey
-from sessions_app.models import AgentSession, MirroredSession, Run
 from sessions_app.runs import runtime_client as runs
-from sessions_app.sessions import deletion, state_edits, writes
-from sessions_app.store import units_of_work
+from sessions_app.sessions import deletion, state_edits
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import AlreadyExists, BadInput
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import AgentSession, MirroredSession, Run
+from sessions_app.store.sessions import writes
 from tests import forked_processes
 from tests.api.builders import run_body
 from tests.api.conftest import AGENTS

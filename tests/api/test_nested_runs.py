@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest_asyncio
 
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 from tests.timeline.nested_story import add, nest, nested_call, text
 from tests.timeline.story import Story
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sessions_app.events import build_record
-from sessions_app.sessions import writes
-from sessions_app.sessions.writes import SessionKey
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.events import build_record
+from sessions_app.store.sessions import writes
+from sessions_app.store.sessions.writes import SessionKey
 from tests.api.builders import create, wire_event
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from sessions_app.models import Event
 from sessions_app.runs import runtime_client as runs
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import Event
 from tests.api.agents.slow.agent import WORDS
 
 PATIENCE_S = 60

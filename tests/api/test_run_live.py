@@ -12,9 +12,9 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from sessions_app.errors import BadInput
-from sessions_app.models import Run
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput
+from sessions_app.store.models import Run
 from tests.api.live_sockets import (
     LIVE_AGENTS,
     PATIENCE_S,

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from sessions_app.models import AgentSession
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import deletion
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession
 from tests.api.builders import append, create
 
 API = "/api/v1"

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from sessions_app.ids import SessionKey
-from sessions_app.sessions import writes
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.sessions import writes
 
 SESSIONS = "/apps/slow/users/ann/sessions"
 OPEN_CALL = {

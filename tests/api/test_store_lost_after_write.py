@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from django.db import connection, connections, transaction
 
-from sessions_app.sessions import labels, writes
-from sessions_app.store import units_of_work
+from sessions_app.sessions import labels
+from sessions_app.store.database import units_of_work
+from sessions_app.store.sessions import writes
 from tests.api.builders import create
 
 pytestmark = pytest.mark.skipif(connection.vendor != "sqlite", reason="moves the file of an SQLite store")

@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from sessions_app.api import v1
-from sessions_app.models import Run
 from sessions_app.runs import lifecycle
 from sessions_app.runs import runtime_client as runs
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import Run
 from tests.api.builders import append, create
 from tests.sessions.faults.lost_store import fail_with_lost_store
 
@@ -208,7 +208,7 @@ async def test_a_run_is_cancelled_once(web, runtime):
 
 
 async def test_a_run_that_no_process_takes_has_failed(web, runtime):
-    from sessions_app.errors import RuntimeUnavailable
+    from sessions_app.store.errors import RuntimeUnavailable
 
     runtime.failure = RuntimeUnavailable("It cannot start.", hint="See its log.")
     session = await create()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sessions_app.models import AgentSession, Run
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession, Run
 from tests.runtime.conftest import until
 
 STAGE = Path(__file__).parent / "stage"

@@ -16,10 +16,10 @@ import pytest
 import pytest_asyncio
 from django.test import AsyncClient
 
-from sessions_app.models import AgentSession, Event, Run
 from sessions_app.runs import runtime_client
 from sessions_app.runs.questions import Question, open_questions
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession, Event, Run
 from sessions_app.timeline import event_window as windows
 from tests.console.runs import STAGE, newest_ended_run
 from tests.pages.html import parse

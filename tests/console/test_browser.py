@@ -11,9 +11,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from sessions_app.agents import cards
-from sessions_app.models import Run
 from sessions_app.runs import runtime_client
 from sessions_app.runs.questions import INPUT
+from sessions_app.store.models import Run
 from tests.browser import OpenWindow, clipboard_text
 from tests.console.fake_runtimes import RuntimeWithConfigCheck
 from tests.console.schemas import RUN_CONFIG_SCHEMA, TRIP_SCHEMA

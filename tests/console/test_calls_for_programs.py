@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from sessions_app.models import AgentSession
 from sessions_app.runs.message_draft import MessageDraft
 from sessions_app.runs.request_snippets import RequestSnippet
+from sessions_app.store.models import AgentSession
 
 SESSION = AgentSession(pk=7, app_name="weather", user_id="ann", session_id="it's $HOME `x`")
 BASE = "http://127.0.0.1:8000/"

@@ -15,9 +15,9 @@ from django.test import AsyncClient
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from sessions_app.models import AgentSession, ModelCall, Run
 from sessions_app.runs import runtime_client
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession, ModelCall, Run
 from tests.console.runs import STAGE, newest_ended_run
 from tests.pages.html import parse
 from tests.runtime.conftest import STAGE as RUNTIME_STAGE

@@ -13,11 +13,11 @@ from django.test import AsyncClient
 from django.urls import reverse
 
 from sessions_app.agents import cards
-from sessions_app.models import Event, Run
-from sessions_app.redaction import REQUEST_CREDENTIAL
 from sessions_app.runs import lifecycle, message_draft, runtime_client
 from sessions_app.runs.questions import CONFIRMATION, INPUT
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import Event, Run
+from sessions_app.store.redaction import REQUEST_CREDENTIAL
 from tests.console.fake_runtimes import RuntimeWithConfigCheck
 from tests.console.schemas import RUN_CONFIG_SCHEMA, TRIP_SCHEMA
 from tests.pages.html import parse

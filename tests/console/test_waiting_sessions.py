@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sessions_app.branches.rewind import rewind
-from sessions_app.models import AgentSession, Run
 from sessions_app.runs import lifecycle
 from sessions_app.runs.questions import find_question
 from sessions_app.sessions import listing
+from sessions_app.store.models import AgentSession, Run
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.timeline_reader import read_timeline
 from tests.timeline.story import Story

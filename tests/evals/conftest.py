@@ -19,7 +19,7 @@ from evals_app.runs import run_orders
 from evals_app.runs.run_orders import RunOrder
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.runs import runtime_client as runs
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 from tests.evals import agents, builders
 from tests.evals import echo_agent as echoing
 from tests.evals.builders import case, evalset, turn, write

@@ -12,7 +12,7 @@ import pytest
 from devui.testing import Refused, devui_evalset, evaluate, plugin
 from devui.testing.agent_argument import describe_agent
 from sessions_app.agents.agent_module import find_module
-from sessions_app.errors import BadInput, NotFound
+from sessions_app.store.errors import BadInput, NotFound
 from tests import forked_processes
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.echo_agent import AGENT

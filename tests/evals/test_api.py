@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evals_app.models import EvalRun
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 from tests.evals import stored_runs
 from tests.evals.api_requests import get_json, post_json
 from tests.evals.builders import write

@@ -8,7 +8,7 @@ import pytest
 
 from evals_app.cases.case_list import PAGE_SIZE, CaseList
 from evals_app.models import EvalRun
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 from tests.evals import builders
 from tests.evals.builders import case, evalset, turn
 from tests.evals.web_pages import start_run

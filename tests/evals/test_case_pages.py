@@ -15,7 +15,7 @@ from evals_app.cases import uploads
 from evals_app.files import library, parsing, plain_yaml
 from evals_app.models import EvalSet
 from evals_app.views import case_editor, versions
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 from tests.evals.builders import LEGACY, case, evalset, text, turn, write
 from tests.evals.form_filling import Browser
 from tests.hostile_ids import HOSTILE_IDS

@@ -14,7 +14,7 @@ from evals_app.metrics.catalog import all_metrics, suggest_name
 from evals_app.metrics.config import RunConfig
 from evals_app.metrics.criterion_options import JUDGE, with_value
 from evals_app.metrics.metric import MetricKind
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 from tests.evals.builders import write
 
 

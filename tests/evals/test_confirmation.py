@@ -12,7 +12,7 @@ from evals_app.analysis.case_verdicts import Verdict
 from evals_app.models import CONFIRMATION, EvalRun
 from evals_app.runs import rerun
 from evals_app.runs.writes import attempts, runs
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 from tests.evals import stored_runs
 from tests.evals.run_evals_command import run_evals, usage_error
 from tests.evals.stored_runs import cases, failing, passing

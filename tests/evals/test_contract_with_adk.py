@@ -26,7 +26,7 @@ from evals_app.execution import _adk
 from evals_app.execution.evaluators import evaluator_class, evaluator_of, metrics_of, missing_requirement
 from evals_app.metrics import catalog
 from evals_app.metrics.metric import MetricKind
-from sessions_app.scopes import EVALUATION_KEY
+from sessions_app.store.scopes import EVALUATION_KEY
 from tests.evals import agents  # noqa: F401 - registers the judges
 
 

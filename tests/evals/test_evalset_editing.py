@@ -14,7 +14,7 @@ from evals_app.files import BadFile, editing, json_edit, plain_yaml, yaml_edit
 from evals_app.files.pairing import is_same_json, pair_items
 from evals_app.files.parsing import parse_file
 from evals_app.files.plain_yaml import PlainLoader
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 from tests.evals.builders import FULL, LEGACY, case, evalset, turn
 
 SMALL = evalset(case("a", turn("hi", "yo")), case("b", turn("x")))

@@ -11,7 +11,7 @@ import yaml
 from evals_app import files
 from evals_app.files import BadFile, file_changes, plain_yaml
 from evals_app.models import EvalSet
-from sessions_app.errors import BadInput, NotFound
+from sessions_app.store.errors import BadInput, NotFound
 from tests.evals.builders import FULL, LEGACY, case, evalset, turn, write
 
 

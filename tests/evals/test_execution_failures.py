@@ -12,7 +12,7 @@ from evals_app.execution.run_execution import execute_run
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import rerun
 from evals_app.runs.writes import runs
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 from tests.evals import agents
 from tests.evals.builders import case, evalset, turn
 

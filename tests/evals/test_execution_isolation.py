@@ -11,9 +11,9 @@ from django.db import models
 
 from evals_app.models import EvalAttempt
 from sessions_app.adk import DjangoSessionService
-from sessions_app.models import AgentSession, AppState, UserState
-from sessions_app.scopes import EVALUATION_KEY
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession, AppState, UserState
+from sessions_app.store.scopes import EVALUATION_KEY
 from tests.evals import agents
 from tests.evals.builders import case, evalset, turn
 

@@ -16,7 +16,7 @@ from google.genai import types
 from evals_app.analysis import attempt_detail
 from evals_app.metrics import catalog
 from evals_app.models import EvalAttempt, MetricResult
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 from tests.evals import agents
 from tests.evals.builders import case, evalset, turn
 

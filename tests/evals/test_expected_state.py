@@ -8,7 +8,7 @@ import pytest
 
 from evals_app.metrics import expected_state
 from evals_app.models import EvalAttempt, MetricResult
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 from tests.evals import agents
 from tests.evals.builders import case, evalset, turn
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from evals_app.analysis import attempt_detail
 from sessions_app.adk import DjangoSessionService
-from sessions_app.models import AgentSession
-from sessions_app.scopes import EVALUATION_KEY
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession
+from sessions_app.store.scopes import EVALUATION_KEY
 from tests.evals import builders, stored_runs
 from tests.sessions.build import event
 

@@ -17,7 +17,7 @@ from evals_app.runs.replay.recorded_runs import resolve_policy
 from evals_app.runs.rerun import EvalRunActive
 from evals_app.runs.writes import attempts, notes, runs
 from evals_app.runs.writes.outcomes import Failure, Outcome
-from sessions_app.errors import BadInput, NotFound
+from sessions_app.store.errors import BadInput, NotFound
 from tests.evals import stored_runs
 from tests.evals.run_evals_command import run_evals, usage_error
 from tests.evals.stored_runs import broken, cases, failing, passing

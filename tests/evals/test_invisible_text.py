@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from evals_app import live
 from evals_app.models import EvalAttempt
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 from tests.evals import agents
 from tests.evals.builders import case, evalset, turn, write
 from tests.invisible_characters import EVIL, assert_shown

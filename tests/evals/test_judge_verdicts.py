@@ -16,7 +16,7 @@ from evals_app.analysis import attempt_detail
 from evals_app.analysis.ci_gate import Gate
 from evals_app.analysis.exports import html_page, junit, markdown, run_csv, run_json
 from evals_app.models import EvalRun, MetricResult
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 from tests.evals import agents
 from tests.evals.builders import case, evalset, turn
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from evals_app.models import EvalAttempt, EvalRun
-from sessions_app.models import RuntimeProcess
 from sessions_app.runs import processes
+from sessions_app.store.models import RuntimeProcess
 from tests import forked_processes
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.gate_agent import AGENT, PATIENCE_S, statuses, wait_for

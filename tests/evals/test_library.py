@@ -12,7 +12,7 @@ from evals_app.metrics import config
 from evals_app.models import EvalSet
 from evals_app.runs import run_orders
 from evals_app.runs.run_orders import RunOrder
-from sessions_app.errors import BadInput, NotFound
+from sessions_app.store.errors import BadInput, NotFound
 from tests.evals.builders import case, evalset, turn, write
 
 pytestmark = pytest.mark.django_db

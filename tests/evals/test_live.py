@@ -20,7 +20,7 @@ from evals_app.runs.run_orders import RunOrder
 from evals_app.runs.writes import runs
 from evals_app.runs.writes.attempts import finish_attempt, start_attempt
 from evals_app.runs.writes.outcomes import Outcome
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 from tests.evals.builders import case, evalset, turn, write
 
 PATIENCE = 60

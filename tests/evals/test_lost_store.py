@@ -19,9 +19,9 @@ from evals_app.runs import attempt_status, dispatch, rerun, run_control, run_ord
 from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.run_orders import RunOrder
 from evals_app.runs.writes import attempts, crashes, runs
-from sessions_app.errors import StoreUnavailable
-from sessions_app.sessions import writes as sessions
-from sessions_app.store import retry, units_of_work
+from sessions_app.store.database import retry, units_of_work
+from sessions_app.store.errors import StoreUnavailable
+from sessions_app.store.sessions import writes as sessions
 from tests.evals.builders import case, evalset, turn
 from tests.evals.conftest import wait_until_settled
 from tests.sessions.cancelled_callers import cancel_while_writing

@@ -14,7 +14,7 @@ from django.core.management import CommandError
 
 from evals_app.models import EvalRun
 from evals_app.runs.merging import merge_stores
-from sessions_app.models import AgentSession
+from sessions_app.store.models import AgentSession
 from tests import forked_processes
 from tests.evals import shard_stores
 from tests.evals.builders import case, evalset, turn, write

@@ -14,7 +14,7 @@ from evals_app.execution.model_errors import is_access_refused, is_temporary
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import rerun
 from evals_app.runs.attempt_status import HAS_OUTCOME, NO_MODEL_ACCESS
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 from tests.evals.builders import case, evalset, turn
 from tests.evals.refused_models import Fails, agent, client_error, gemini, judge_config, refusal, talks
 

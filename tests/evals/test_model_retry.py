@@ -22,8 +22,8 @@ from evals_app.execution.model_retry import RetriedCall, Retries
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.attempt_status import JUDGE_TOO_LONG, MODEL_UNAVAILABLE
 from evals_app.runs.limits import EvalRunLimits
-from sessions_app.models import ModelCall
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import ModelCall
 from tests.evals.builders import case, evalset, turn
 from tests.evals.refused_models import (
     SOON,

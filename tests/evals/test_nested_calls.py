@@ -13,9 +13,9 @@ from evals_app.execution.nested_calls import read_nested_calls
 from evals_app.metrics.catalog import INCLUDE_NESTED
 from evals_app.metrics.criterion_options import value_of
 from evals_app.runs.replay.policy import ReplayPolicy
-from sessions_app.models import AgentSession, NestedEvent, NestedRun
-from sessions_app.scopes import EVALUATION_KEY
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession, NestedEvent, NestedRun
+from sessions_app.store.scopes import EVALUATION_KEY
 from tests.evals.builders import case, evalset, turn
 from tests.evals.web_pages import get_page
 from tests.fake_models import ScriptedModel, call

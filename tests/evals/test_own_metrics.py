@@ -17,8 +17,8 @@ from evals_app.metrics import config as configs
 from evals_app.metrics.catalog import own_metrics
 from evals_app.metrics.config import RunConfig
 from evals_app.models import EvalAttempt, EvalRun
-from sessions_app.errors import BadInput
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput
 from tests.evals.builders import case, evalset, turn
 from tests.evals.conftest import wait_until_settled
 from tests.evals.web_pages import get_page, start_run

@@ -14,7 +14,7 @@ from evals_app.analysis.outcomes import CaseKey, Outcomes, Sameness
 from evals_app.analysis.power import is_regression, plan_power
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.writes.runs import NewRun
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 from tests.evals import stored_runs
 from tests.evals.run_evals_command import EXAMPLE_AGENTS, run_evals, usage_error
 from tests.evals.web_pages import get_page, start_run

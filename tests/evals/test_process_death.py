@@ -20,8 +20,8 @@ from evals_app.runs.writes.outcomes import Outcome
 from evals_app.runs.writes.runs import assign_runs, claim_run, request_cancel
 from sessions_app.agents.folder import open_folder
 from sessions_app.runs import lifecycle, processes, runtime_client
-from sessions_app.sessions.writes import SessionKey, create_session
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.sessions.writes import SessionKey, create_session
 from tests import forked_processes
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.conftest import wait_until_settled

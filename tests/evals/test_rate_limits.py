@@ -26,7 +26,7 @@ from evals_app.rates.rate_limits import NO_LIMITS, RateLimit, RateLimits, find_r
 from evals_app.rates.sliding_minute import MINUTE_S, SlidingMinute
 from sessions_app.prices.file_problems import BadFile
 from sessions_app.runs import processes
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 from tests import forked_processes
 from tests.evals.builders import case, evalset, turn
 from tests.evals.refused_models import Fails, agent, client_error

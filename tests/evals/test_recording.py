@@ -10,12 +10,12 @@ from google.genai import types
 from evals_app.execution.conversations import conversation_of
 from sessions_app.adk import DjangoSessionService
 from sessions_app.branches.rewind import rewind
-from sessions_app.ids import SessionKey
-from sessions_app.models import AgentSession
 from sessions_app.runs import runtime_client as runs
-from sessions_app.scopes import EVALUATION_KEY
-from sessions_app.sessions.writes import edit_state
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import AgentSession
+from sessions_app.store.scopes import EVALUATION_KEY
+from sessions_app.store.sessions.writes import edit_state
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.form_filling import Browser
 from tests.sessions.build import event

@@ -18,9 +18,9 @@ from evals_app.metrics.invocations import tool_calls
 from evals_app.models import EvalAttempt
 from evals_app.runs.replay.policy import ReplayPolicy
 from evals_app.runs.replay.request_diff import compare_requests
-from sessions_app.errors import BadInput, NotFound
-from sessions_app.models import AgentSession, ModelCall
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput, NotFound
+from sessions_app.store.models import AgentSession, ModelCall
 from tests.evals.builders import case, evalset, turn
 from tests.evals.replay_world import OutsideWorld, weather_agent
 
@@ -80,7 +80,7 @@ async def test_recorded_tools_are_not_called_but_their_state_is_written(play):
     assert calls == ["Rome", "Oslo"]
 
     def state():
-        from sessions_app.state import history
+        from sessions_app.store import state_history as history
 
         return history.state_at(AgentSession.objects.get(pk=attempt.session_id)).merge_scopes()
 

@@ -17,7 +17,7 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
-from sessions_app.models import AgentSession, StateChange, UserState
+from sessions_app.store.models import AgentSession, StateChange, UserState
 from sessions_app.transfer.writers import ImportReport, import_location
 from tests.importers.import_jobs import wait_for_jobs
 from tests.pages.html import parse

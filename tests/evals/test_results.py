@@ -19,7 +19,7 @@ from evals_app.analysis.run_differences import read_differences
 from evals_app.models import CONFIRMATION, EvalAttempt, EvalRun
 from evals_app.runs import attempt_status
 from evals_app.runs.writes import notes, runs
-from sessions_app.errors import BadInput, NotFound
+from sessions_app.store.errors import BadInput, NotFound
 from tests.evals import stored_runs
 from tests.evals.builders import case, turn
 from tests.evals.stored_runs import broken, cases, failing, passing

@@ -24,12 +24,12 @@ from evals_app.runs.writes.attempts import (
     start_attempt,
 )
 from evals_app.runs.writes.model_usage import spending_of
-from sessions_app.errors import BadInput, NotFound
-from sessions_app.models import AgentSession, Event, ModelCall
 from sessions_app.prices import Price, Prices
 from sessions_app.runs import processes
-from sessions_app.sessions.writes import SessionKey, create_session
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput, NotFound
+from sessions_app.store.models import AgentSession, Event, ModelCall
+from sessions_app.store.sessions.writes import SessionKey, create_session
 from tests.evals import agents
 from tests.evals.builders import case, evalset, turn, write
 

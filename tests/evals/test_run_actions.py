@@ -12,7 +12,7 @@ from evals_app.runs.attempt_status import PROCESS_GONE
 from evals_app.runs.writes import runs
 from evals_app.runs.writes.attempts import start_attempt
 from sessions_app.agents.folder import configured_folder
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 from tests.evals.api_requests import get_json, post_json
 from tests.evals.conftest import wait_until_settled
 from tests.evals.web_pages import get_page, start_run

@@ -15,7 +15,7 @@ from evals_app.execution.local_runner import quiet_logging
 from evals_app.management.commands.run_evals import EvalsetArgument
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import run_orders
-from sessions_app.models import RuntimeProcess
+from sessions_app.store.models import RuntimeProcess
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.run_evals_command import EXAMPLE_AGENTS, run_evals, usage_error
 

@@ -16,8 +16,8 @@ from evals_app.metrics.catalog import ADK_METRICS, INCLUDE_NESTED, missing_requi
 from evals_app.metrics.config import RunConfig
 from evals_app.models import EvalRun
 from evals_app.runs import run_form
-from sessions_app.errors import BadInput
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput
 from tests.evals.builders import case, turn, write
 from tests.evals.web_pages import get_page, start_run
 

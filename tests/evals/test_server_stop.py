@@ -21,7 +21,7 @@ from evals_app.runs.writes.attempts import start_attempt
 from evals_app.runs.writes.runs import assign_runs, claim_run
 from sessions_app.agents.folder import open_folder
 from sessions_app.runs import processes, runtime_client
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 from tests import forked_processes
 from tests.evals.conftest import wait_until_settled
 from tests.store import store_url

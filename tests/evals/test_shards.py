@@ -18,7 +18,7 @@ from evals_app.analysis.exports import run_json
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.deletion import delete_run
 from evals_app.runs.shards import Shard
-from sessions_app.models import AgentSession, Event, StateChange, UserState
+from sessions_app.store.models import AgentSession, Event, StateChange, UserState
 from sessions_app.transfer import realm_copy
 from tests.evals import shard_stores
 from tests.evals.builders import case, evalset, turn, write

@@ -12,8 +12,8 @@ from evals_app.analysis.side_by_side import MAX_KEYS
 from evals_app.models import EvalRun
 from evals_app.runs.writes.outcomes import Score
 from sessions_app.adk import DjangoSessionService
-from sessions_app.models import AgentSession
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession
 from tests.evals import stored_runs
 from tests.evals.builders import case, evalset, turn
 from tests.evals.replay_world import OutsideWorld, weather_agent

@@ -14,7 +14,7 @@ from evals_app.execution.run_execution import execute_run
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import folder_orders
 from evals_app.runs.folder_orders import EvalsetRequest
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.run_evals_command import run_evals
 

@@ -129,7 +129,7 @@ def test_unassigned_run_ends_after_timeout_despite_clock_changes(run, monkeypatc
 
 @pytest.mark.django_db(transaction=True)
 async def test_active_attempt_keeps_its_session(store, folder):
-    from sessions_app.store import units_of_work
+    from sessions_app.store.database import units_of_work
 
     def order():
         path = write(folder.path, "s.evalset.json", evalset(case("a", turn("x", "y"))))

@@ -9,8 +9,8 @@ from google.adk.runners import Runner
 from google.genai import types
 
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, DjangoSessionService
-from sessions_app.models import Artifact, MemoryEntry
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import Artifact, MemoryEntry
 from tests.examples.conftest import Loader, texts
 
 

@@ -59,8 +59,8 @@ def run(packages: Path, tmp_path: Path) -> Run:
 
 def test_installed_lint_rule_finds_ambiguous_date(run: Run) -> None:
     printed = run("""
-from sessions_app.ids import SessionKey
-from sessions_app.sessions import writes
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.sessions import writes
 from sessions_app.state.lint import lint
 
 key = SessionKey(realm="", app_name="travel", user_id="ann", session_id="s1")
@@ -90,7 +90,7 @@ def test_installed_importer_reads_chats(run: Run, tmp_path: Path) -> None:
     ]
     (tmp_path / "log").write_text("\n".join(lines))
     printed = run(f"""
-from sessions_app.models import AgentSession
+from sessions_app.store.models import AgentSession
 from sessions_app.transfer.writers import import_location
 
 report = import_location({str(tmp_path / "log")!r})

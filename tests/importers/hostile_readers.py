@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Iterator
 
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 from sessions_app.transfer.readers.reader_process import ReadingFailed, watch_memory
 
 

@@ -13,7 +13,7 @@ from google.adk.cli.utils.local_storage import PerAgentFileArtifactService
 from google.genai import types
 
 from sessions_app.adk import DjangoArtifactService
-from sessions_app.models import Artifact
+from sessions_app.store.models import Artifact
 from sessions_app.transfer.writers import ImportReport, import_location
 
 PNG = types.Part(

@@ -12,7 +12,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app.models import (
+from sessions_app.store import state_history as history
+from sessions_app.store.database import batched_transactions
+from sessions_app.store.models import (
     AgentSession,
     AppScope,
     AppState,
@@ -23,9 +25,7 @@ from sessions_app.models import (
     UserScope,
     UserState,
 )
-from sessions_app.sessions import writes
-from sessions_app.state import history
-from sessions_app.store import batched_transactions
+from sessions_app.store.sessions import writes
 from sessions_app.transfer.exports import ExportFilter, export_json
 from sessions_app.transfer.writers import ImportReport, import_location
 from tests.importers.own_store import empty_store, ledger_matches_state

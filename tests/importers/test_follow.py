@@ -13,7 +13,7 @@ from django.core.management import call_command
 
 from evals_app.models import EvalRun
 from sessions_app.management.commands import import_sessions as command
-from sessions_app.models import Event
+from sessions_app.store.models import Event
 from tests.importers.stores import T0, add_events, an_event, delta, sqlite_store
 
 

@@ -11,10 +11,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app.adk import DjangoSessionService
-from sessions_app.models import AgentSession, Event, ImportedSession, StateChange
 from sessions_app.runs import lifecycle as runs
-from sessions_app.sessions import writes
-from sessions_app.sessions.writes import SessionKey
+from sessions_app.store.models import AgentSession, Event, ImportedSession, StateChange
+from sessions_app.store.sessions import writes
+from sessions_app.store.sessions.writes import SessionKey
 from sessions_app.transfer.readers.detection import open_source
 from sessions_app.transfer.readers.tables import RAW, UNREAD
 from sessions_app.transfer.writers import import_sessions

@@ -10,7 +10,7 @@ from google.adk.cli.utils.local_storage import PerAgentFileArtifactService
 from google.genai import types
 
 from sessions_app.agents import folder
-from sessions_app.models import AgentSession
+from sessions_app.store.models import AgentSession
 from sessions_app.transfer.writers import jobs
 from sessions_app.transfer.writers.discovery import find_all_agent_data
 from tests.importers import stores

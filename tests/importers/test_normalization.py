@@ -8,8 +8,8 @@ import pytest
 from google.adk.events.event import Event
 
 from sessions_app.adk import event_mapping
-from sessions_app.events.records import UNKNOWN_FIELDS
-from sessions_app.events.timestamps import is_in_milliseconds, parse_timestamp
+from sessions_app.store.events.records import UNKNOWN_FIELDS
+from sessions_app.store.events.timestamps import is_in_milliseconds, parse_timestamp
 from sessions_app.transfer.readers import event_schema
 from sessions_app.transfer.readers.normalization import normalize_event, removed_keys
 from tests.sessions.full_event import full_event

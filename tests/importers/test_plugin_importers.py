@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sessions_app.errors import BadInput
-from sessions_app.models import Event, ImportSource, StateChange
+from sessions_app.store.errors import BadInput
+from sessions_app.store.models import Event, ImportSource, StateChange
 from sessions_app.transfer.readers.records import SourceFilter
 from sessions_app.transfer.writers import import_location
 from tests.importers import stores

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from sessions_app.errors import BadInput
-from sessions_app.models import AgentSession, Event
+from sessions_app.store.errors import BadInput
+from sessions_app.store.models import AgentSession, Event
 from sessions_app.transfer.readers import databases, pickles, reader_process
 from sessions_app.transfer.readers.reader_process import ReaderProcess, ReadingFailed
 from sessions_app.transfer.writers import import_location

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from sessions_app.errors import DevUIError
-from sessions_app.redaction import without_password
+from sessions_app.store.errors import DevUIError
+from sessions_app.store.redaction import without_password
 from sessions_app.transfer.readers.detection import open_source
 from tests.importers import stores
 from tests.required_programs import missing

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from sessions_app import text_input
-from sessions_app.errors import BadInput, DevUIError
-from sessions_app.models import AgentSession, Event, ImportSource, StateChange
+from sessions_app.store import text_input
+from sessions_app.store.errors import BadInput, DevUIError
+from sessions_app.store.models import AgentSession, Event, ImportSource, StateChange
 from sessions_app.transfer.exports import ExportFilter, export_json
 from sessions_app.transfer.readers.detection import open_source
 from sessions_app.transfer.readers.records import SourceFilter

@@ -129,7 +129,8 @@ WRITER = """
 import sys, time
 import devui
 devui.setup(sys.argv[1], migrate=False)
-from sessions_app import events as wire; from sessions_app.sessions import writes
+from sessions_app.store import events as wire
+from sessions_app.store.sessions import writes
 key = writes.SessionKey("", "weather", "ann", sys.argv[2])
 for number in range(int(sys.argv[3])):
     body = {"id": f"far{number}", "invocationId": "far", "author": "agent", "timestamp": time.time(),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-from sessions_app.models import Run
 from sessions_app.runs import lifecycle
 from sessions_app.runs.frame_log import FrameLog
 from sessions_app.runs.runtime_client import Frame
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import Run
 
 
 class StreamingRuntime:

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from playwright.sync_api import Page, Request, Route, expect
 
-from sessions_app.models import SessionState
+from sessions_app.store.models import SessionState
 from tests.timeline.story import Story
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]

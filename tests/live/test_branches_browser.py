@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from sessions_app.models import AgentSession
+from sessions_app.store.models import AgentSession
 from tests.timeline.story import Story
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]

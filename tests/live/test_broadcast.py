@@ -15,7 +15,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from devui.asgi import application
 from sessions_app.live import snapshot
 from sessions_app.live.session_tail import SessionTail
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 from tests.live.conftest import PATIENCE, Message, Page, foreign_writer, seqs_in, watching
 from tests.live.streaming_runtime import create_claimed_run, is_pending
 from tests.web import serve

@@ -8,10 +8,11 @@ import time
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from sessions_app.models import Run
 from sessions_app.runs import lifecycle, runtime_client
-from sessions_app.sessions import deletion, writes
-from sessions_app.store import change_listener
+from sessions_app.sessions import deletion
+from sessions_app.store.database import change_listener
+from sessions_app.store.models import Run
+from sessions_app.store.sessions import writes
 from tests.live.streaming_runtime import StreamingRuntime
 from tests.live.windows import Line, event, first_on_screen, is_at_end, seqs, top_of
 from tests.timeline.story import Story

@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 from django.db import connection
 
-from sessions_app.store import change_listener, units_of_work
-from sessions_app.store.change_listener import subscribe
+from sessions_app.store.database import change_listener, units_of_work
+from sessions_app.store.database.change_listener import subscribe
 from tests.live.conftest import PATIENCE, foreign_writer
 
 listen_only = partial(subscribe, recheck_s=10 * PATIENCE)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from sessions_app import events
-from sessions_app.models import AgentSession, Event
+from sessions_app.store import events
+from sessions_app.store.models import AgentSession, Event
 from tests.live.windows import Line, event, first_on_screen, is_at_end, seqs, top_of
 from tests.timeline.story import START, Story
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sessions_app.live.streaming_text import StreamingText
-from sessions_app.models import Event
+from sessions_app.store.models import Event
 
 
 def chunk(text: str, author: str = "agent", branch: str = "", thought: bool = False) -> dict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from sessions_app.models import AgentSession, Event
+from sessions_app.store.models import AgentSession, Event
 from tests.browser import OpenWindow
 from tests.timeline.story import Story
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from sessions_app.problems import session_checks
 from sessions_app.search import indexing as search_indexing
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 from tests.live.conftest import watching
 from tests.timeline.story import Story
 

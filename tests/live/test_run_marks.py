@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from sessions_app.models import Run
 from sessions_app.runs import lifecycle
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import Run
 from tests.live.conftest import watching
 from tests.live.windows import Line, event
 from tests.timeline.story import Story

@@ -12,13 +12,13 @@ from django.test.utils import CaptureQueriesContext
 
 from sessions_app.live import consumers, page_socket, snapshot
 from sessions_app.live.session_tail import SessionTail
-from sessions_app.models import Event, NestedRun, Run
 from sessions_app.runs import lifecycle
-from sessions_app.sessions import writes
-from sessions_app.store import change_listener, units_of_work
+from sessions_app.store.database import change_listener, units_of_work
+from sessions_app.store.models import Event, NestedRun, Run
+from sessions_app.store.sessions import writes
+from sessions_app.store.traces.log_records import NewLogRecord, save_log_records
+from sessions_app.store.traces.nested_records import TopCall, save_nested
 from sessions_app.timeline.event_window import WINDOW_SIZE
-from sessions_app.traces.log_records import NewLogRecord, save_log_records
-from sessions_app.traces.nested_records import TopCall, save_nested
 from tests.live.conftest import PATIENCE, foreign_writer, seqs_in, watching
 from tests.timeline.story import Story
 

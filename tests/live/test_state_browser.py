@@ -7,10 +7,10 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from sessions_app import scopes
-from sessions_app.models import Run
 from sessions_app.runs import lifecycle
-from sessions_app.sessions import writes
+from sessions_app.store import scopes
+from sessions_app.store.models import Run
+from sessions_app.store.sessions import writes
 from tests.live.windows import event
 from tests.timeline.story import Story
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from sessions_app.errors import RuntimeUnavailable
 from sessions_app.live import snapshot
-from sessions_app.models import Run
 from sessions_app.runs import job_queue, lifecycle, runtime_client
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import RuntimeUnavailable
+from sessions_app.store.models import Run
 from tests.live.conftest import watching
 from tests.live.streaming_runtime import StreamingRuntime, create_claimed_run, is_pending
 

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from sessions_app.sessions import deletion, labels
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 from tests.live.conftest import watching
 from tests.timeline.story import Story
 

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from devui import monitoring
-from sessions_app.errors import StoreUnavailable
+from sessions_app.store.errors import StoreUnavailable
 
 
 async def check_probes(web: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:

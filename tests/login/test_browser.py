@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from playwright.sync_api import expect
 
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 from tests.browser import OpenWindow
 from tests.e2e.axe import CONTRAST_RULES, WCAG_RULES, violations
 from tests.login.conftest import PASSWORD

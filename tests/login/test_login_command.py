@@ -15,7 +15,7 @@ from devui.management import passwords
 from devui.management.commands.web import Command as Web
 from devui.serving import server
 from devui.web.login import credentials_file
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 from tests.login.conftest import PASSWORD
 
 

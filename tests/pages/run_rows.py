@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sessions_app.models import Run
 from sessions_app.runs import lifecycle as runs
+from sessions_app.store.models import Run
 from tests.timeline.story import Story
 
 

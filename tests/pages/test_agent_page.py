@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from sessions_app.agents import cards, folder
-from sessions_app.errors import NotFound, RuntimeUnavailable
-from sessions_app.models import RuntimeProcess
 from sessions_app.runs import runtime_client as runtimes
+from sessions_app.store.errors import NotFound, RuntimeUnavailable
+from sessions_app.store.models import RuntimeProcess
 from tests.pages.client import Get
 from tests.timeline.story import Story
 
@@ -54,7 +54,7 @@ class Process:
         if self.looks == 1:
             return {"state": "loading"}
         version = folder.open_folder(self.folder).code_version(self.app_name)
-        from sessions_app.store import units_of_work
+        from sessions_app.store.database import units_of_work
 
         await units_of_work.write(cards.save_loaded, self.app_name, version, TREE)
         return {"state": "ready"}

@@ -8,10 +8,10 @@ import pytest
 from django.test import Client
 
 from sessions_app.branches.fork import NewFork, fork
-from sessions_app.models import AgentSession, Event, UserState
 from sessions_app.paths import session_url
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import deletion, purge
+from sessions_app.store.models import AgentSession, Event, UserState
 from tests.pages.client import Get
 from tests.pages.html import Element, parse
 from tests.timeline.story import Story

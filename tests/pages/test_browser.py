@@ -8,12 +8,13 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from sessions_app.models import Run
 from sessions_app.runs import lifecycle as runs
 from sessions_app.search import indexing
 from sessions_app.search.execution import unindexed_scan
-from sessions_app.sessions import deletion, writes
-from sessions_app.store.pagination import PAGE_SIZE
+from sessions_app.sessions import deletion
+from sessions_app.store.database.pagination import PAGE_SIZE
+from sessions_app.store.models import Run
+from sessions_app.store.sessions import writes
 from tests.browser import OpenWindow
 from tests.timeline.story import Story
 

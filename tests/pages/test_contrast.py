@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sessions_app.events import EventKind
+from sessions_app.store.events import EventKind
 
 CSS = Path(__file__).resolve().parents[2] / "static/devui/css"
 TOKENS = dict(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from sessions_app.models import AgentSession
 from sessions_app.runs import lifecycle as runs
+from sessions_app.store.models import AgentSession
 from tests.pages.client import Get
 from tests.pages.html import parse
 from tests.timeline.story import Story

@@ -7,8 +7,8 @@ import re
 import pytest
 from playwright.sync_api import CDPSession, Page, Request, expect
 
-from sessions_app.models import AgentSession
-from sessions_app.sessions import writes
+from sessions_app.store.models import AgentSession
+from sessions_app.store.sessions import writes
 from tests.browser import OpenWindow
 from tests.timeline.story import Story
 

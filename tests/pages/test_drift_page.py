@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sessions_app import scopes
-from sessions_app.models import SessionState, StateChange
-from sessions_app.sessions import writes
+from sessions_app.store import scopes
+from sessions_app.store.models import SessionState, StateChange
+from sessions_app.store.sessions import writes
 from tests.pages.client import Get
 from tests.pages.html import Element
 from tests.timeline.story import Story

@@ -8,10 +8,11 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from sessions_app import expiry
-from sessions_app.ids import SessionKey
-from sessions_app.models import AgentSession, AppSettings
-from sessions_app.sessions import app_settings, listing, writes
+from sessions_app.sessions import app_settings, listing
+from sessions_app.store import expiry
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import AgentSession, AppSettings
+from sessions_app.store.sessions import writes
 from tests.pages.client import Get
 
 pytestmark = [pytest.mark.usefixtures("store", "agents_dir")]

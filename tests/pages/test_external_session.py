@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from sessions_app.external import mirrors
-from sessions_app.ids import SessionKey
-from sessions_app.models import AgentSession, MirroredSession
 from sessions_app.paths import session_url
-from sessions_app.sessions import writes
+from sessions_app.store import mirrors
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import AgentSession, MirroredSession
+from sessions_app.store.sessions import writes
 
 pytestmark = pytest.mark.django_db
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from sessions_app.models import Run
 from sessions_app.runs import lifecycle as runs
+from sessions_app.store.models import Run
 from tests.browser import OpenWindow
 from tests.timeline.story import Story
 

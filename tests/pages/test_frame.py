@@ -9,7 +9,7 @@ import pytest
 from django.contrib.staticfiles import finders
 from django.template import Engine
 
-from sessions_app.models import Run
+from sessions_app.store.models import Run
 from tests.pages.client import Get
 from tests.pages.html import Element
 from tests.timeline.story import Story

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sessions_app.sessions import saved_views, writes
+from sessions_app.sessions import saved_views
 from sessions_app.sessions.listing import find_by_names
+from sessions_app.store.sessions import writes
 from tests.hostile_ids import HOSTILE_IDS
 from tests.pages.client import Get
 from tests.pages.html import Element

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sessions_app.models import SessionState
-from sessions_app.sessions import writes
+from sessions_app.store.models import SessionState
+from sessions_app.store.sessions import writes
 from tests.pages.client import Get
 from tests.pages.html import Element, parse
 from tests.timeline.story import Story

@@ -11,13 +11,13 @@ from urllib.parse import urlencode
 import pytest
 from django.test import Client
 
-from sessions_app.events.attribution import Writer
 from sessions_app.live import snapshot
 from sessions_app.live.streaming_text import TextStream
-from sessions_app.models import AgentCard, AgentSession, Run
 from sessions_app.paths import session_url
 from sessions_app.runs import lifecycle as runs
-from sessions_app.sessions import writes
+from sessions_app.store.events.attribution import Writer
+from sessions_app.store.models import AgentCard, AgentSession, Run
+from sessions_app.store.sessions import writes
 from tests.invisible_characters import EVIL, assert_shown
 from tests.pages.html import parse
 from tests.timeline.story import Story

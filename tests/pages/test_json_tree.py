@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.errors import NotFound
 from sessions_app.presentation import json_tree
+from sessions_app.store.errors import NotFound
 from tests.pages.html import Element, parse
 from tests.pages.json_values import JSON_VALUES
 

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from sessions_app.models import AgentSession, ChangeCause, Event, Run, Scope, StateChange
 from sessions_app.runs import lifecycle
-from sessions_app.sessions import state_edits, writes
-from sessions_app.state import history
+from sessions_app.sessions import state_edits
+from sessions_app.store import state_history as history
+from sessions_app.store.models import AgentSession, ChangeCause, Event, Run, Scope, StateChange
+from sessions_app.store.sessions import writes
 from tests.pages.client import Get
 from tests.pages.html import Element, parse
 from tests.timeline.story import Story

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from sessions_app.agents import cards
-from sessions_app.models import Trace
+from sessions_app.store.models import Trace
 from tests.browser import OpenWindow
 from tests.pages.run_rows import create_run
 from tests.timeline.story import Story

@@ -13,10 +13,9 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from sessions_app import scopes
-from sessions_app.memory import memory_entries
-from sessions_app.models import MemoryEntry
 from sessions_app.runs import runtime_client as runtimes
+from sessions_app.store import memory_entries, scopes
+from sessions_app.store.models import MemoryEntry
 from tests.pages.client import Get
 from tests.pages.html import Element, parse
 from tests.timeline.story import START, Story

@@ -7,9 +7,9 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from sessions_app.models import AgentSession, Run
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import labels
+from sessions_app.store.models import AgentSession, Run
 from tests.browser import OpenWindow
 from tests.timeline.story import Story
 

@@ -6,8 +6,8 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from sessions_app.models import Run
 from sessions_app.runs import lifecycle as runs
+from sessions_app.store.models import Run
 from tests.pages.client import Get
 from tests.pages.html import table
 from tests.pages.run_rows import create_run

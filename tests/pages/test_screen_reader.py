@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from sessions_app.models import Run
 from sessions_app.runs import lifecycle as runs
-from sessions_app.sessions import labels, writes
+from sessions_app.sessions import labels
+from sessions_app.store.models import Run
+from sessions_app.store.sessions import writes
 from tests.browser import OpenWindow
 from tests.live.windows import event
 from tests.timeline.story import Story

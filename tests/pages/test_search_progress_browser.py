@@ -10,7 +10,8 @@ from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import Page, Route, expect
 
 from sessions_app.search.execution import windowed_scan
-from sessions_app.sessions import labels, writes
+from sessions_app.sessions import labels
+from sessions_app.store.sessions import writes
 from tests.browser import OpenWindow
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("agents_dir", "store")]

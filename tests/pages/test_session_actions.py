@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from django.test import AsyncClient, Client
 
-from sessions_app.models import AgentSession, SavedView
 from sessions_app.runs import lifecycle as runs
 from sessions_app.sessions import labels, saved_views
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession, SavedView
 from sessions_app.transfer.writers import import_location
 from tests.pages.client import Get
 from tests.pages.html import parse, table

@@ -12,11 +12,12 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
 from sessions_app.agents import folder
-from sessions_app.models import AgentSession, Run
 from sessions_app.runs import lifecycle as runs
 from sessions_app.search import indexing
 from sessions_app.search.execution import unindexed_scan
-from sessions_app.sessions import labels, overview, saved_views, writes
+from sessions_app.sessions import labels, overview, saved_views
+from sessions_app.store.models import AgentSession, Run
+from sessions_app.store.sessions import writes
 from tests.pages.client import Get
 from tests.pages.html import Element, parse, table
 from tests.timeline.story import START, Story

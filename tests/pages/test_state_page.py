@@ -6,11 +6,12 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from sessions_app.events.attribution import Writer
-from sessions_app.models import StateChange
-from sessions_app.sessions import state_edits, writes
+from sessions_app.sessions import state_edits
 from sessions_app.state import shared_state
 from sessions_app.state.diff.points import FEW_KEYS
+from sessions_app.store.events.attribution import Writer
+from sessions_app.store.models import StateChange
+from sessions_app.store.sessions import writes
 from tests.pages.client import Get
 from tests.pages.html import Element, table
 from tests.timeline.story import Story, many_keys

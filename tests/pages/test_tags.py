@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from django.template import Context, Template
 
-from sessions_app.events import EventKind
-from sessions_app.models import Run
 from sessions_app.presentation import text_diff
+from sessions_app.store.events import EventKind
+from sessions_app.store.models import Run
 from sessions_app.templatetags import devui
 from tests.pages.html import Element, parse
 

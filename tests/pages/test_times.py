@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from sessions_app.models import Event
+from sessions_app.store.models import Event
 from sessions_app.templatetags.devui import duration, moment
 from tests.pages.client import Get
 from tests.pages.html import parse

@@ -7,7 +7,7 @@ import json
 import pytest
 from django.test import Client
 
-from sessions_app.models import StateChange
+from sessions_app.store.models import StateChange
 from tests.pages.client import Get
 from tests.timeline.story import Story
 
@@ -50,7 +50,7 @@ def test_whole_value_is_sent_as_json_on_request(client: Client, session_story):
 
 
 def test_a_removed_key_has_no_value_to_show(get: Get, session_story):
-    from sessions_app.sessions import writes
+    from sessions_app.store.sessions import writes
 
     writes.edit_state(session_story.key, {}, removed=["nested"])
     assert "removed" in get(f"/state/values/{newest('nested').pk}/whole/").one("main").text

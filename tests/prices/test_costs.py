@@ -9,12 +9,12 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app.events.call_usage import USAGE_COLUMNS
-from sessions_app.models import AgentSession, Run
 from sessions_app.prices import current_prices
 from sessions_app.prices.session_usage import costs_of_sessions, spending_of
 from sessions_app.runs.run_list import spending_of_listed
 from sessions_app.search import indexing
+from sessions_app.store.events.call_usage import USAGE_COLUMNS
+from sessions_app.store.models import AgentSession, Run
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.timeline_reader import read_timeline
 from tests.prices.price_list import MILLION, PRICES, used

@@ -17,10 +17,10 @@ from google.adk.runners import Runner
 from google.genai import types
 
 from sessions_app.adk import DjangoSessionService, Recorder
-from sessions_app.models import AgentSession, SessionProblem
 from sessions_app.problems import session_checks
 from sessions_app.search import indexing as search_indexing
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession, SessionProblem
 from tests.fake_models import ScriptedModel
 from tests.sessions.build import APP, USER, create
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from sessions_app.store import units_of_work
-from sessions_app.traces import outbox
+from sessions_app.store.database import units_of_work
+from sessions_app.store.traces import outbox
 from tests.timeline.story import Story
 
 

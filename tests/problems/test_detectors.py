@@ -23,9 +23,9 @@ from google.adk.tools.load_memory_tool import load_memory_tool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import errors, types
 
-from sessions_app.models import LogRecord
 from sessions_app.problems.problem_queries import ShownProblem
 from sessions_app.problems.registry import detector_of
+from sessions_app.store.models import LogRecord
 from tests.fake_models import ScriptedModel, call
 from tests.problems.agent_runs import codes_of, converse, find_problems
 

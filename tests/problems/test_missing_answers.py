@@ -22,10 +22,10 @@ from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from sessions_app.models import Run, SessionProblem
 from sessions_app.problems import session_checks
 from sessions_app.runs import lifecycle
 from sessions_app.search import indexing as search_indexing
+from sessions_app.store.models import Run, SessionProblem
 from tests.fake_models import ScriptedModel, call
 from tests.problems.agent_runs import codes_of, converse, find_problems
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from sessions_app.models import AgentSession, Run, SessionProblem, SessionTrait, Trace
 from sessions_app.plugins import PROBLEMS
 from sessions_app.problems import all_detectors, problem_queries, session_checks
 from sessions_app.runs import lifecycle
@@ -18,8 +17,9 @@ from sessions_app.search import indexing as search_indexing
 from sessions_app.search.execution import session_queries
 from sessions_app.search.query.parsing import parse
 from sessions_app.sessions import deletion
-from sessions_app.traces import records
-from sessions_app.traces.log_records import NEAR_RECORDS
+from sessions_app.store.models import AgentSession, Run, SessionProblem, SessionTrait, Trace
+from sessions_app.store.traces import records
+from sessions_app.store.traces.log_records import NEAR_RECORDS
 from tests.pages.html import parse as parse_html
 from tests.timeline.logs import log
 from tests.timeline.story import START, Story

@@ -13,7 +13,7 @@ from google.adk.apps.app import ResumabilityConfig
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.genai import types
 
-from sessions_app.models import AgentSession
+from sessions_app.store.models import AgentSession
 from tests.fake_models import ScriptedModel, call
 from tests.problems.agent_runs import codes_of, converse, find_problems
 

@@ -16,9 +16,9 @@ import pytest_asyncio
 from devui.remote import RemoteAddress, Runtimes
 from devui.supervisor import Supervisor
 from sessions_app.agents import remotes
-from sessions_app.models import AgentSession, Run
 from sessions_app.runs import runtime_client as runs
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession, Run
 from tests.web import over, serve
 
 PATIENCE_S = 60

@@ -8,7 +8,7 @@ import pytest
 
 from devui.config import environment
 from devui.remote import RemoteAddress
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 
 
 def test_address_has_name_and_url_without_account():

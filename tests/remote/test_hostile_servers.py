@@ -19,9 +19,9 @@ from devui.remote.address import RemoteAddress
 from devui.remote.http_client import NotReached, RemoteHttpClient
 from sessions_app.agents import remotes
 from sessions_app.external import session_creation
-from sessions_app.ids import SessionKey
-from sessions_app.models import Event
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import Event
 from tests.pages.html import parse
 from tests.remote.conftest import (
     connect_runtimes,

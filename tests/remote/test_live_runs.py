@@ -17,9 +17,9 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from devui.remote import live_runs
-from sessions_app.models import Event, Run
 from sessions_app.runs import runtime_client as runs
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import Event, Run
 from tests.api.live_sockets import LIVE_AGENTS, closing_of, ended_run, next_agent_text, text_message
 from tests.api.peer import adk_server
 from tests.pages.html import parse

@@ -13,10 +13,10 @@ import pytest_asyncio
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
 from sessions_app.branches.fork import NewFork, fork
-from sessions_app.errors import BadInput
-from sessions_app.models import AgentCard, AgentSession, Event, Run, StateChange
 from sessions_app.sessions import deletion, state_edits, storage_location
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput
+from sessions_app.store.models import AgentCard, AgentSession, Event, Run, StateChange
 from tests.api.peer import adk_server
 from tests.remote.conftest import (
     EXAMPLES,

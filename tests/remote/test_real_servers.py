@@ -20,8 +20,8 @@ import httpx
 import pytest
 from websockets.asyncio.client import connect
 
-from sessions_app.models import AgentCard, Event
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentCard, Event
 from tests.api.live_sockets import LIVE_AGENTS, closing_of, ended_run, next_agent_text, text_message
 from tests.remote.conftest import (
     EXAMPLES,

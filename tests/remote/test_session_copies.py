@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sessions_app import events
-from sessions_app.external import mirrors
-from sessions_app.external.mirrors import SourceEvent, SourceSession
-from sessions_app.ids import SessionKey
-from sessions_app.models import AgentSession, ChangeCause, Event, SessionState
 from sessions_app.search import indexing
 from sessions_app.search.execution.session_queries import Search
 from sessions_app.search.query.parsing import parse
-from sessions_app.store import units_of_work
+from sessions_app.store import events, mirrors
+from sessions_app.store.database import units_of_work
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.mirrors import SourceEvent, SourceSession
+from sessions_app.store.models import AgentSession, ChangeCause, Event, SessionState
 
 KEY = SessionKey("", "clerk@far", "ann", "s1")
 PLACE = "http://127.0.0.1:1"

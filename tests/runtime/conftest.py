@@ -18,11 +18,11 @@ from django.conf import settings
 
 from devui.runtime.config import RuntimeOptions
 from devui.supervisor import Supervisor, SupervisorLimits
-from sessions_app.models import AgentSession, Event, Run
 from sessions_app.runs import lifecycle, processes
-from sessions_app.sessions import writes
-from sessions_app.sessions.writes import SessionKey
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession, Event, Run
+from sessions_app.store.sessions import writes
+from sessions_app.store.sessions.writes import SessionKey
 from tests import forked_processes
 from tests.store import store_url
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from sessions_app.models import AgentSession, Run, RuntimeProcess
 from sessions_app.runs import lifecycle, processes
-from sessions_app.sessions import writes
-from sessions_app.sessions.writes import SessionKey
+from sessions_app.store.models import AgentSession, Run, RuntimeProcess
+from sessions_app.store.sessions import writes
+from sessions_app.store.sessions.writes import SessionKey
 
 
 def new_session(session_id: str = "s1") -> AgentSession:

@@ -18,7 +18,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.adk.workflow import FunctionNode, Workflow
 
 from devui.runtime import _adk
-from sessions_app.errors import AgentNotLoaded
+from sessions_app.store.errors import AgentNotLoaded
 
 
 @pytest.fixture

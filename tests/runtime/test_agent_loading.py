@@ -9,7 +9,7 @@ import pytest
 
 from devui.runtime.agent_loading import AgentCode, describe_failure
 from evals_app.execution._adk import load_agent
-from sessions_app.errors import AgentNotLoaded
+from sessions_app.store.errors import AgentNotLoaded
 
 
 def app_of(folder: Path) -> str:

@@ -19,7 +19,7 @@ import httpx
 import psycopg
 import pytest
 
-from sessions_app.artifacts.content_files import MAX_INLINE_BYTES
+from sessions_app.store.artifacts.content_files import MAX_INLINE_BYTES
 from tests import forked_processes
 from tests.required_programs import missing
 from tests.runtime.conftest import copy_of_stage

@@ -11,7 +11,7 @@ from google.adk.cli.utils.agent_loader import AgentLoader
 
 from sessions_app.agents import remotes
 from sessions_app.agents.folder import MAX_PROMPT_BYTES, is_code, open_folder
-from sessions_app.errors import BadInput, NotFound
+from sessions_app.store.errors import BadInput, NotFound
 
 
 def write(root: Path, *names: str, text: str = "") -> None:

@@ -9,10 +9,10 @@ import pytest
 from google.adk.events._abort_events import _build_abort_events, _is_abort_event
 from google.adk.events.event import Event
 
-from sessions_app import events as wire
-from sessions_app.events import EventKind, event_text
-from sessions_app.models import AgentSession, ModelCall, Run, Trace
-from sessions_app.store import units_of_work
+from sessions_app.store import events as wire
+from sessions_app.store.database import units_of_work
+from sessions_app.store.events import EventKind, event_text
+from sessions_app.store.models import AgentSession, ModelCall, Run, Trace
 from sessions_app.timeline import inspector
 from sessions_app.traces import model_calls
 from tests.runtime.conftest import Stage, adk_body, read_events, read_run, until

@@ -15,11 +15,12 @@ from django.db import connection
 
 from devui.supervisor import process_cleanup
 from sessions_app.agents import cards
-from sessions_app.errors import RuntimeUnavailable
-from sessions_app.models import AgentCard, ModelCall, Run, RuntimeProcess, Trace
-from sessions_app.runs import lifecycle, processes, session_runs
-from sessions_app.store import units_of_work
-from sessions_app.store.stopwatch import Stopwatch
+from sessions_app.runs import lifecycle, processes
+from sessions_app.store.database import units_of_work
+from sessions_app.store.database.stopwatch import Stopwatch
+from sessions_app.store.errors import RuntimeUnavailable
+from sessions_app.store.models import AgentCard, ModelCall, Run, RuntimeProcess, Trace
+from sessions_app.store.runs import session_runs
 from tests import settable_clock as clocks
 from tests.runtime.conftest import read_run, until
 from tests.runtime.run_rows import new_process, new_run, new_session

@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from devui.supervisor import deliveries
-from sessions_app.errors import RuntimeUnavailable, ServerStopping
-from sessions_app.models import Run, RuntimeProcess
 from sessions_app.runs import dispatch, lifecycle, processes
 from sessions_app.runs import runtime_client as runs_client
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import RuntimeUnavailable, ServerStopping
+from sessions_app.store.models import Run, RuntimeProcess
 from tests.runtime.conftest import Stage, pid_of, read_run, until
 
 pytestmark = pytest.mark.soak

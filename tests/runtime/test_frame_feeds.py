@@ -7,11 +7,11 @@ import uuid
 
 from devui.supervisor import frame_feeds, http_calls
 from devui.supervisor.frame_feeds import FrameFeeds
-from sessions_app.ids import SessionKey
-from sessions_app.models import Run
 from sessions_app.runs import lifecycle
-from sessions_app.sessions import writes
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import Run
+from sessions_app.store.sessions import writes
 
 PATIENCE_S = 60
 

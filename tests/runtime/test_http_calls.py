@@ -7,7 +7,13 @@ import pytest
 
 import sessions_app.runs.answers  # noqa: F401 - defines an error with a code of its base
 from devui.supervisor import http_calls
-from sessions_app.errors import BadInput, DevUIError, NotFound, RuntimeUnavailable, SessionBusy
+from sessions_app.store.errors import (
+    BadInput,
+    DevUIError,
+    NotFound,
+    RuntimeUnavailable,
+    SessionBusy,
+)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import signal
 import httpx
 import pytest
 
-from sessions_app.errors import NotFound, RuntimeUnavailable
-from sessions_app.models import Run, RuntimeProcess
 from sessions_app.runs.process_output import LIMIT_BYTES
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import NotFound, RuntimeUnavailable
+from sessions_app.store.models import Run, RuntimeProcess
 from tests.runtime.conftest import (
     PATIENCE_S,
     STAGE_APPS,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from evals_app.models import EvalAttempt
-from sessions_app.models import Run
+from sessions_app.store.models import Run
 from tests import forked_processes
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.run_evals_command import environment, run_evals_argv

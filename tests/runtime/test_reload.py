@@ -13,8 +13,8 @@ from django.test import Client
 from devui.supervisor.deliveries import Deliveries
 from devui.supervisor.runtime_process import Child
 from sessions_app.agents.folder import open_folder
-from sessions_app.models import AgentCard, AgentSession, Run
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentCard, AgentSession, Run
 from tests.pages.html import Element, parse, table
 from tests.runtime.conftest import Stage, read_events, until, wait_until_gone
 

@@ -10,12 +10,13 @@ import time
 
 import pytest
 
-from sessions_app.errors import SessionMissing
-from sessions_app.events import build_record
-from sessions_app.models import AgentSession, Run, RuntimeProcess
-from sessions_app.runs import lifecycle, processes, session_runs
-from sessions_app.sessions import writes
-from sessions_app.sessions.writes import SessionKey
+from sessions_app.runs import lifecycle, processes
+from sessions_app.store.errors import SessionMissing
+from sessions_app.store.events import build_record
+from sessions_app.store.models import AgentSession, Run, RuntimeProcess
+from sessions_app.store.runs import session_runs
+from sessions_app.store.sessions import writes
+from sessions_app.store.sessions.writes import SessionKey
 from tests.runtime.run_rows import new_process, new_run, new_session
 from tests.settable_clock import STEPS_S, Clock, later
 

@@ -8,12 +8,13 @@ import json
 import pytest
 
 from devui.runtime import endpoints
-from sessions_app import events
 from sessions_app.agents import cards
-from sessions_app.errors import NotFound, RuntimeUnavailable
-from sessions_app.models import AgentCard, AgentSession, Run
-from sessions_app.runs import lifecycle, session_runs
-from sessions_app.store import units_of_work
+from sessions_app.runs import lifecycle
+from sessions_app.store import events
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import NotFound, RuntimeUnavailable
+from sessions_app.store.models import AgentCard, AgentSession, Run
+from sessions_app.store.runs import session_runs
 from tests.runtime.conftest import JSON, Stage, adk_body, opened_stage, read_events, read_run, until
 
 Status = Run.Status

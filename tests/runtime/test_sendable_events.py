@@ -11,8 +11,8 @@ from google.adk.events.event_actions import EventActions
 from google.genai import types
 
 from devui.runtime.sendable_events import to_sendable
-from sessions_app.models import AgentSession, Run
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession, Run
 from tests.runtime.conftest import Stage, read_events
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -12,7 +12,7 @@ from google.genai import types
 from devui.runtime import services
 from devui.runtime.config import RuntimeOptions
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService
-from sessions_app.errors import RuntimeUnavailable
+from sessions_app.store.errors import RuntimeUnavailable
 
 
 def test_without_uris_the_store_serves_everything(tmp_path):

@@ -13,10 +13,10 @@ from contextlib import suppress
 import pytest
 
 from devui.runtime.config import RuntimeOptions
-from sessions_app.errors import RuntimeUnavailable
-from sessions_app.models import AgentCard, Run, RuntimeProcess
 from sessions_app.runs import lifecycle, processes
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import RuntimeUnavailable
+from sessions_app.store.models import AgentCard, Run, RuntimeProcess
 from tests.runtime.conftest import Stage, is_running, pid_of, read_events, read_run, until, wait_until_gone
 
 Status = Run.Status

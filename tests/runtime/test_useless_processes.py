@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sessions_app.models import AgentCard, Run
 from sessions_app.runs import agent_loading, runtime_client
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentCard, Run
 from tests.runtime.conftest import Stage, is_running, pid_of, read_run, until, wait_until_gone
 
 Status = Run.Status

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from sessions_app.models import AgentSession, Event
 from sessions_app.search import indexing
 from sessions_app.search.execution import (
     event_queries,
@@ -16,6 +15,7 @@ from sessions_app.search.execution import (
     word_terms,
 )
 from sessions_app.search.query.parsing import parse
+from sessions_app.store.models import AgentSession, Event
 
 Find = Callable[[str], list[str]]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sessions_app.sessions import writes
+from sessions_app.store.sessions import writes
 from tests.search.conftest import Find
 from tests.timeline.story import Story
 

@@ -7,10 +7,10 @@ import json
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from sessions_app.models import AgentSession
 from sessions_app.search import indexing
 from sessions_app.search.execution import event_queries, session_queries
 from sessions_app.search.query.parsing import parse
+from sessions_app.store.models import AgentSession
 from tests.search.conftest import events
 from tests.timeline.story import Story
 

@@ -9,8 +9,15 @@ from django.core.management import call_command
 from django.db import connection
 from django.test import TransactionTestCase
 
-from sessions_app.events import build_record
-from sessions_app.models import (
+from sessions_app.search import indexing
+from sessions_app.search.execution import session_queries
+from sessions_app.search.query.parsing import parse
+from sessions_app.sessions import purge
+from sessions_app.store.database import full_text, tokens
+from sessions_app.store.events import build_record
+from sessions_app.store.index import index_backlog
+from sessions_app.store.index.event_index import find_sessions as sessions_with
+from sessions_app.store.models import (
     AgentSession,
     EventWords,
     MemoryEntry,
@@ -20,13 +27,8 @@ from sessions_app.models import (
     SessionUsage,
     StateValue,
 )
-from sessions_app.search import index_backlog, indexing
-from sessions_app.search.event_index import find_sessions as sessions_with
-from sessions_app.search.execution import session_queries
-from sessions_app.search.query.parsing import parse
-from sessions_app.sessions import purge, writes
-from sessions_app.store import full_text, tokens
-from sessions_app.traces.nested_records import TopCall, save_nested
+from sessions_app.store.sessions import writes
+from sessions_app.store.traces.nested_records import TopCall, save_nested
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db

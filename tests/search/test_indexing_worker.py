@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from sessions_app.errors import StoreFull
 from sessions_app.live import indexer
-from sessions_app.search import index_backlog, indexing
-from sessions_app.store import change_listener, units_of_work
+from sessions_app.search import indexing
+from sessions_app.store.database import change_listener, units_of_work
+from sessions_app.store.errors import StoreFull
+from sessions_app.store.index import index_backlog
 from tests.timeline.story import Story
 
 DEADLINE_S = 60.0

@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from sessions_app.models import AgentSession
 from sessions_app.search.execution import event_queries, session_queries
 from sessions_app.search.execution.hits import Hit
 from sessions_app.search.query.completion import Vocabulary, complete
 from sessions_app.search.query.parsing import parse
 from sessions_app.search.query.scanner import QueryError
+from sessions_app.store.models import AgentSession
 from tests.search.conftest import events, finder
 from tests.timeline.logs import log
 from tests.timeline.story import Story

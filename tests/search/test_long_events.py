@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from sessions_app.models import Event
 from sessions_app.search import indexing
-from sessions_app.store import tokens
+from sessions_app.store.database import tokens
+from sessions_app.store.models import Event
 from tests.search.conftest import Find, events, finder
 from tests.timeline.nested_story import add, nest, text
 from tests.timeline.story import Story

@@ -6,11 +6,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app.models import AgentSession
 from sessions_app.search import indexing
 from sessions_app.search.execution.event_queries import EventQuery
 from sessions_app.search.execution.session_queries import Search
 from sessions_app.search.query.parsing import parse
+from sessions_app.store.models import AgentSession
 from tests.timeline.nested_story import add, nest, nested_call
 from tests.timeline.story import Story
 

@@ -7,13 +7,14 @@ from django.db import connection
 from django.db.models import Q
 
 from devui.config import environment
-from sessions_app.models import AgentSession
-from sessions_app.search import event_index, indexing
+from sessions_app.search import indexing
 from sessions_app.search.execution.event_queries import EventQuery
 from sessions_app.search.query.parsing import parse
 from sessions_app.search.query.terms import StateTerm
 from sessions_app.search.state_conditions import mark_condition
-from sessions_app.store import tokens
+from sessions_app.store.database import tokens
+from sessions_app.store.index import event_index
+from sessions_app.store.models import AgentSession
 from tests.search.conftest import Find
 from tests.timeline.story import Story
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.models import Scope
 from sessions_app.search.query.completion import Vocabulary, complete
 from sessions_app.search.query.correction import names_in, remark_names, remark_unknown_names
 from sessions_app.search.query.parsing import MAX_LENGTH, parse
 from sessions_app.search.query.scanner import QueryError
 from sessions_app.search.query.terms import Field, Query, StateTerm, When, Word
 from sessions_app.search.query.times import parse_duration, parse_time
-from sessions_app.store import tokens
+from sessions_app.store.database import tokens
+from sessions_app.store.models import Scope
 
 PIECES = st.sampled_from(
     [

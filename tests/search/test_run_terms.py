@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sessions_app.models import AgentSession
 from sessions_app.search.execution.session_queries import Search
 from sessions_app.search.query.parsing import parse
 from sessions_app.search.query.scanner import QueryError
+from sessions_app.store.models import AgentSession
 from tests.trends.recorded import Call, Invocation, record, session
 
 pytestmark = pytest.mark.django_db

@@ -6,10 +6,11 @@ import time
 
 import pytest
 
-from sessions_app.models import AgentSession, Run, SessionTag
 from sessions_app.runs import lifecycle as runs
 from sessions_app.search.execution import trait_terms
-from sessions_app.sessions import app_settings, writes
+from sessions_app.sessions import app_settings
+from sessions_app.store.models import AgentSession, Run, SessionTag
+from sessions_app.store.sessions import writes
 from sessions_app.timeline import event_window as windows
 from tests.search.conftest import Find
 from tests.timeline.story import Story

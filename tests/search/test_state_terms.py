@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sessions_app.models import AgentSession
-from sessions_app.sessions import writes
+from sessions_app.store.models import AgentSession
+from sessions_app.store.sessions import writes
 from tests.search.conftest import Find
 from tests.timeline.story import Story
 

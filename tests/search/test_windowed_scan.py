@@ -7,12 +7,13 @@ from random import Random
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from sessions_app.errors import BadInput
-from sessions_app.models import AgentSession
 from sessions_app.search import indexing
 from sessions_app.search.execution import session_queries, session_sets, state_terms, windowed_scan
 from sessions_app.search.query.parsing import parse
-from sessions_app.sessions import labels, listing, writes
+from sessions_app.sessions import labels, listing
+from sessions_app.store.errors import BadInput
+from sessions_app.store.models import AgentSession
+from sessions_app.store.sessions import writes
 from tests.pages.client import Get
 
 pytestmark = pytest.mark.django_db

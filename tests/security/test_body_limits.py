@@ -17,7 +17,7 @@ from devui.web.body_admission import BodyAdmission
 from devui.web.body_limits import PARSED_FACTOR, VALUE_BYTES, LimitedBody, Message, Quota, Receive
 from devui.web.middleware import LARGE_BYTES
 from sessions_app.api import request_bodies
-from sessions_app.text_input import MAX_VALUES
+from sessions_app.store.text_input import MAX_VALUES
 from tests.web import over, serve
 
 LIMIT = 1000

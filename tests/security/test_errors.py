@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devui.web import error_responses
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 from tests.pages.html import parse
 from tests.security.routes import addresses
 

@@ -7,10 +7,10 @@ from html import unescape
 
 import pytest
 
-from sessions_app.ids import SessionKey
 from sessions_app.paths import session_url
-from sessions_app.sessions import writes
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.sessions import writes
 from tests.hostile_ids import HOSTILE_IDS
 
 DOTS = [".", ".."]

@@ -58,8 +58,8 @@ async def test_impossible_id_in_body_is_refused(web, session, path, body, text):
     ],
 )
 async def test_a_number_beyond_every_key_names_nothing(web, session, path):
-    from sessions_app.models import StateChange
-    from sessions_app.store import units_of_work
+    from sessions_app.store.database import units_of_work
+    from sessions_app.store.models import StateChange
 
     change = await units_of_work.read(StateChange.objects.filter(key="n").get)
     answer = await web.get(path.format(change=change.pk), headers={"Accept": "application/json"})

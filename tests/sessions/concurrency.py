@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from django.db import connections
 
-from sessions_app.errors import DevUIError
+from sessions_app.store.errors import DevUIError
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from google.adk.events.event_actions import EventActions
 from google.genai import types
 from hypothesis import strategies as st
 
-from sessions_app.redaction import AUTH_TYPES, SECRET_KEYS
+from sessions_app.store.redaction import AUTH_TYPES, SECRET_KEYS
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=8)
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts

@@ -6,12 +6,13 @@ import asyncio
 
 import pytest
 
-from sessions_app.errors import BadInput
-from sessions_app.ids import SessionKey
-from sessions_app.models import AgentSession
-from sessions_app.presentation import durations
-from sessions_app.sessions import active_session, app_settings, writes
-from sessions_app.store import units_of_work
+from sessions_app.sessions import app_settings
+from sessions_app.store import durations
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import AgentSession
+from sessions_app.store.sessions import active_session, writes
 from tests.sessions.build import APP, OWNER, USER, append, get
 from tests.sessions.concurrency import run_together
 

@@ -17,12 +17,13 @@ import psycopg
 import pytest
 from django.db import DatabaseError, connection, connections
 
-from sessions_app import events
-from sessions_app.errors import DuplicateEvent, SessionMissing, StaleSession, StoreUnavailable
-from sessions_app.events import EventRecord
-from sessions_app.events.attribution import Writer
-from sessions_app.ids import SessionKey
-from sessions_app.models import (
+from sessions_app.store import events
+from sessions_app.store.database import change_notification, statements, units_of_work
+from sessions_app.store.errors import DuplicateEvent, SessionMissing, StaleSession, StoreUnavailable
+from sessions_app.store.events import EventRecord
+from sessions_app.store.events.attribution import Writer
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import (
     AgentSession,
     AppScope,
     AppState,
@@ -34,10 +35,9 @@ from sessions_app.models import (
     UserScope,
     UserState,
 )
-from sessions_app.sessions import append_groups, writes
-from sessions_app.sessions.append_groups import append, append_together
-from sessions_app.sessions.writes import AppendResult, ExpectedSession
-from sessions_app.store import change_notification, statements, units_of_work
+from sessions_app.store.sessions import append_groups, writes
+from sessions_app.store.sessions.append_groups import append, append_together
+from sessions_app.store.sessions.writes import AppendResult, ExpectedSession
 from tests import forked_processes
 from tests.sessions.faults.store_integrity import assert_intact
 from tests.store import store_url

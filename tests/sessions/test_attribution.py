@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sessions_app import events
-from sessions_app.events.attribution import Writer, infer_writers, join_alternatives
+from sessions_app.store import events
+from sessions_app.store.events.attribution import Writer, infer_writers, join_alternatives
 
 
 def test_delta_of_the_user_is_explicit():

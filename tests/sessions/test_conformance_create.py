@@ -13,8 +13,8 @@ from django.db import connections
 from google.adk.errors.already_exists_error import AlreadyExistsError
 
 from sessions_app.adk import DjangoSessionService
-from sessions_app.errors import AlreadyExists
-from sessions_app.sessions import writes
+from sessions_app.store.errors import AlreadyExists
+from sessions_app.store.sessions import writes
 from tests.sessions.build import APP, OWNER, USER, create, get
 
 

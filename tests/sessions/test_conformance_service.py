@@ -15,8 +15,8 @@ from google.adk.sessions.base_session_service import BaseSessionService
 from google.genai import types
 
 from sessions_app.adk import DjangoSessionService
-from sessions_app.models import Event as EventRow
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import Event as EventRow
 from tests.fake_models import ScriptedModel
 from tests.sessions.build import APP, OWNER, USER, append, create, event, get
 from tests.sessions.full_event import INTERNAL_MARK

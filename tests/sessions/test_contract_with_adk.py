@@ -14,12 +14,12 @@ from google.genai import types
 from google.genai._common import BaseModel
 from hypothesis import given
 
-from sessions_app import events as wire
 from sessions_app.adk import _adk, event_mapping, event_reader
-from sessions_app.models import Event as EventRow
-from sessions_app.models import SessionState, StateChange
-from sessions_app.redaction import redact
-from sessions_app.store import units_of_work
+from sessions_app.store import events as wire
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import Event as EventRow
+from sessions_app.store.models import SessionState, StateChange
+from sessions_app.store.redaction import redact
 from tests.sessions.build import create, event, get
 from tests.sessions.full_event import ACCESS_TOKEN, INTERNAL_MARK, auth_config, full_event
 from tests.sessions.strategies import credentials, events, json_values

@@ -7,18 +7,27 @@ import time
 
 import pytest
 
-from sessions_app import realms
 from sessions_app.api import snapshots
-from sessions_app.artifacts import artifact_versions as artifacts
-from sessions_app.artifacts import content_files
-from sessions_app.errors import AlreadyExists, BadInput, NotFound, SessionBusy, SessionMissing
-from sessions_app.ids import SessionKey
 from sessions_app.live import snapshot
 from sessions_app.lookup import find_session
-from sessions_app.models import AgentSession, AppState, Artifact, DeletedSession, Event, SavedView, SessionTag
 from sessions_app.runs import lifecycle as runs
-from sessions_app.sessions import deletion, housekeeping, labels, listing, purge, saved_views, writes
-from sessions_app.store import units_of_work
+from sessions_app.sessions import deletion, housekeeping, labels, listing, purge, saved_views
+from sessions_app.store import realms
+from sessions_app.store.artifacts import artifact_versions as artifacts
+from sessions_app.store.artifacts import content_files
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import AlreadyExists, BadInput, NotFound, SessionBusy, SessionMissing
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import (
+    AgentSession,
+    AppState,
+    Artifact,
+    DeletedSession,
+    Event,
+    SavedView,
+    SessionTag,
+)
+from sessions_app.store.sessions import writes
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.usefixtures("store")

@@ -9,8 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sessions_app.ids import SessionKey
-from sessions_app.models import (
+from sessions_app.state import drift
+from sessions_app.state.diff.points import FEW_KEYS
+from sessions_app.state.drift import DriftCause
+from sessions_app.store import state_history as history
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import (
     AgentSession,
     AppState,
     ChangeCause,
@@ -20,10 +24,7 @@ from sessions_app.models import (
     UntrackedKey,
     UserState,
 )
-from sessions_app.sessions import writes
-from sessions_app.state import drift, history
-from sessions_app.state.diff.points import FEW_KEYS
-from sessions_app.state.drift import DriftCause
+from sessions_app.store.sessions import writes
 from tests.timeline.story import Story, many_keys
 
 pytestmark = pytest.mark.django_db
@@ -184,7 +185,7 @@ def test_credentials_are_compared_and_not_shown(how):
 def test_keys_changed_without_event_are_listed_newest_first():
     story = Story()
     story.says("a", delta={"n": 1})
-    from sessions_app import scopes
+    from sessions_app.store import scopes
 
     for number in (1, 2):
         untracked_change = writes.UntrackedChange("n", scopes.canonicalize(number), "1")

@@ -9,7 +9,12 @@ from threading import Barrier
 
 import pytest
 
-from sessions_app.store.gc_tuning import INITIAL_THRESHOLDS, THRESHOLDS, collect_less_often, pause_collector
+from sessions_app.store.database.gc_tuning import (
+    INITIAL_THRESHOLDS,
+    THRESHOLDS,
+    collect_less_often,
+    pause_collector,
+)
 
 
 def test_collection_pauses_and_resumes():

@@ -8,12 +8,12 @@ import threading
 import pytest
 from django.db import DatabaseError, connection, transaction
 
-from sessions_app import events
-from sessions_app.errors import AlreadyExists
-from sessions_app.models import AgentSession, AppScope, Event, SessionState
-from sessions_app.sessions import ledger, writes
-from sessions_app.sessions.writes import SessionKey
-from sessions_app.store import units_of_work
+from sessions_app.store import events
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import AlreadyExists
+from sessions_app.store.models import AgentSession, AppScope, Event, SessionState
+from sessions_app.store.sessions import ledger, writes
+from sessions_app.store.sessions.writes import SessionKey
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -19,10 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from sessions_app import scopes
-from sessions_app.models import Event as EventRow
-from sessions_app.models import SessionState, StateChange
-from sessions_app.store import units_of_work
+from sessions_app.store import scopes
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import Event as EventRow
+from sessions_app.store.models import SessionState, StateChange
 from tests.sessions.build import APP, OWNER, append, create, event, get
 from tests.sessions.strategies import json_values, texts
 

@@ -19,8 +19,8 @@ from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
-from sessions_app.errors import SchemaTooNew
-from sessions_app.store import schema
+from sessions_app.store.database import schema
+from sessions_app.store.errors import SchemaTooNew
 from tests import forked_processes
 from tests.store import store_url
 

@@ -13,13 +13,16 @@ from django.core.management import CommandError, call_command
 from django.db import connections
 
 from sessions_app.adk import DjangoMemoryService
-from sessions_app.artifacts import artifact_versions as artifacts
-from sessions_app.artifacts import content_files
-from sessions_app.errors import BadInput
-from sessions_app.events import build_record
-from sessions_app.ids import SessionKey
-from sessions_app.memory import memory_entries as memory
-from sessions_app.models import (
+from sessions_app.runs import lifecycle as runs
+from sessions_app.sessions import app_settings, purge
+from sessions_app.sessions.purge import PurgeFilter
+from sessions_app.store import memory_entries as memory
+from sessions_app.store.artifacts import artifact_versions as artifacts
+from sessions_app.store.artifacts import content_files
+from sessions_app.store.errors import BadInput
+from sessions_app.store.events import build_record
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import (
     AgentSession,
     AppState,
     Artifact,
@@ -32,9 +35,7 @@ from sessions_app.models import (
     UserScope,
     UserState,
 )
-from sessions_app.runs import lifecycle as runs
-from sessions_app.sessions import app_settings, purge, writes
-from sessions_app.sessions.purge import PurgeFilter
+from sessions_app.store.sessions import writes
 
 pytestmark = pytest.mark.usefixtures("store")
 
@@ -279,7 +280,7 @@ def test_remembered_session_is_not_remembered_twice():
 
 
 async def test_a_long_session_is_handed_over_whole(store):
-    from sessions_app.store import units_of_work
+    from sessions_app.store.database import units_of_work
 
     await units_of_work.write(lambda: create_old_session("old", events=450).pk)
     from sessions_app.adk.memory import remember

@@ -14,11 +14,11 @@ from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.genai import types
 
 from sessions_app.adk import DjangoSessionService
-from sessions_app.models import AgentSession, Event, Run
 from sessions_app.runs import lifecycle
 from sessions_app.search.query.parsing import parse
 from sessions_app.sessions import listing
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession, Event, Run
 from tests.fake_models import ScriptedModel, call
 from tests.sessions.build import APP, USER
 

@@ -28,8 +28,8 @@ from google.adk.workflow import START, Workflow
 from google.genai import types
 
 from sessions_app.adk import DjangoSessionService, Recorder, provenance
-from sessions_app.models import StateChange, TempWrite
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import StateChange, TempWrite
 from tests.fake_models import ScriptedModel, call
 from tests.sessions.build import APP, USER, create, get
 

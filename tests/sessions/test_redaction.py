@@ -8,7 +8,7 @@ import pytest
 from google.genai import types
 
 from sessions_app.adk import event_mapping
-from sessions_app.redaction import redact_text
+from sessions_app.store.redaction import redact_text
 from tests.sessions.build import event
 
 GOOGLE = "AIzaSyD-0123456789abcdefghijklmnopqrs"

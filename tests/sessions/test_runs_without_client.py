@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from sessions_app.models import Run
 from sessions_app.runs import background, dispatch, lifecycle
 from sessions_app.runs import runtime_client as runs
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import Run
 from tests.api.builders import create
 from tests.runtime.conftest import until
 from tests.sessions.cancelled_callers import cancel_while_writing

@@ -20,8 +20,8 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, DjangoSessionService
-from sessions_app.artifacts import artifact_versions
-from sessions_app.store import units_of_work
+from sessions_app.store.artifacts import artifact_versions
+from sessions_app.store.database import units_of_work
 from tests.fake_models import ScriptedModel, call
 
 pytestmark = pytest.mark.usefixtures("store")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from sessions_app.models import AgentSession, AppScope
-from sessions_app.sessions import event_rows, ledger, writes
-from sessions_app.store import statements
+from sessions_app.store.database import statements
+from sessions_app.store.models import AgentSession, AppScope
+from sessions_app.store.sessions import event_rows, ledger, writes
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -19,12 +19,12 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app import events, scopes
 from sessions_app.adk import Recorder
 from sessions_app.adk.untracked_state import StateCopy
-from sessions_app.models import AgentSession, UntrackedKey
-from sessions_app.sessions import writes
-from sessions_app.store import units_of_work
+from sessions_app.store import events, scopes
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession, UntrackedKey
+from sessions_app.store.sessions import writes
 from tests.fake_models import ScriptedModel, call
 from tests.sessions.build import APP, USER, append, create, event, get
 from tests.sessions.strategies import json_values, texts

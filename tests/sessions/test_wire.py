@@ -12,9 +12,9 @@ from google.adk.plugins.reflect_retry_tool_plugin import ToolFailureResponse
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
 
-from sessions_app import events
 from sessions_app.adk import event_mapping
-from sessions_app.events import EventKind
+from sessions_app.store import events
+from sessions_app.store.events import EventKind
 from tests.sessions.build import event
 from tests.sessions.full_event import full_event
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sessions_app.models import AgentSession
-from sessions_app.store.compiled_query import CompiledQuery
+from sessions_app.store.database.compiled_query import CompiledQuery
+from sessions_app.store.models import AgentSession
 from tests.timeline.story import Story
 
 

@@ -7,13 +7,13 @@ import logging
 
 import pytest
 
-from sessions_app.models import AgentCard, Run
 from sessions_app.plugins import LINT_RULES
 from sessions_app.runs import lifecycle
 from sessions_app.state import lint
 from sessions_app.state.lint import Hint, Rule, rules
 from sessions_app.state.lint.evidence_queries import MOST_KEYS
 from sessions_app.state.lint.rules import DEEP_LEVELS, LARGE_BYTES, nesting_depth
+from sessions_app.store.models import AgentCard, Run
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db
@@ -324,7 +324,7 @@ def test_an_empty_session_has_no_hints(story):
 
 
 def test_removed_key_is_ignored(story):
-    from sessions_app.sessions import writes
+    from sessions_app.store.sessions import writes
 
     story.says("x", delta={"tmp_rows": [1]})
     writes.edit_state(story.key, {}, removed=["tmp_rows"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessions_app.models import Event, LogRecord
-from sessions_app.traces import log_records
+from sessions_app.store.models import Event, LogRecord
+from sessions_app.store.traces import log_records
 from tests.timeline.story import Story
 
 

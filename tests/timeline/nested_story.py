@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessions_app import events as event_records
-from sessions_app.models import NestedEvent, NestedRun
-from sessions_app.traces.nested_records import TopCall, save_nested
+from sessions_app.store import events as event_records
+from sessions_app.store.models import NestedEvent, NestedRun
+from sessions_app.store.traces.nested_records import TopCall, save_nested
 from tests.timeline.story import Story
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sessions_app import events
-from sessions_app.events.attribution import Writer
-from sessions_app.models import AgentSession, Event
-from sessions_app.sessions import writes
-from sessions_app.sessions.writes import SessionKey
+from sessions_app.store import events
+from sessions_app.store.events.attribution import Writer
+from sessions_app.store.models import AgentSession, Event
+from sessions_app.store.sessions import writes
+from sessions_app.store.sessions.writes import SessionKey
 
 START = 1_700_000_000.0
 

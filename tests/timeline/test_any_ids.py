@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 import devui.asgi
-from sessions_app.models import AgentSession
 from sessions_app.paths import session_url
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession
 from tests.timeline.story import Story
 
 IDS = ["a/b", "%2F", "a?b#c", "東京 ☂", "..", ".", "' or 1=1 --", "a&b=c;d", "<x>", " a ", "a\nb", "id"]

@@ -8,11 +8,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app import scopes
-from sessions_app.events.attribution import Writer
-from sessions_app.models import Run
-from sessions_app.sessions import writes
-from sessions_app.state.history import WRITES_COUNTED
+from sessions_app.store import scopes
+from sessions_app.store.events.attribution import Writer
+from sessions_app.store.models import Run
+from sessions_app.store.sessions import writes
+from sessions_app.store.state_history import WRITES_COUNTED
 from sessions_app.timeline.board_entries import BoardEntry
 from sessions_app.timeline.key_changes import BRIEF_LENGTH, writer_text
 from sessions_app.timeline.state_board import Board, ClientBoard, read_board
@@ -58,7 +58,7 @@ def test_board_marks_earlier_and_later_changes(session_story):
 
 
 def test_a_key_removed_since_has_no_value_now(session_story):
-    from sessions_app.models import ChangeCause, StateChange
+    from sessions_app.store.models import ChangeCause, StateChange
 
     row = StateChange.objects.get(key="city", seq=1)
     row.pk, row.position, row.seq, row.removed, row.value, row.cause = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sessions_app.events import build_record
-from sessions_app.events.attribution import Writer
-from sessions_app.models import ChangeCause
-from sessions_app.sessions.writes import append_event, edit_state
+from sessions_app.store.events import build_record
+from sessions_app.store.events.attribution import Writer
+from sessions_app.store.models import ChangeCause
+from sessions_app.store.sessions.writes import append_event, edit_state
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.key_changes import BRIEF_LENGTH, KeyChange, changes_of, writer_text
 from sessions_app.timeline.state_board import read_board

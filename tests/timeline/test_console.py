@@ -12,11 +12,11 @@ from django.test import AsyncClient
 from django.urls import reverse
 
 from sessions_app.agents import cards
-from sessions_app.errors import RuntimeUnavailable
-from sessions_app.models import Run
 from sessions_app.runs import lifecycle, runtime_client
 from sessions_app.runs.questions import CONFIRMATION
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import RuntimeUnavailable
+from sessions_app.store.models import Run
 from tests.console.fake_runtimes import RecordingRuntime
 from tests.pages.html import Element, parse
 from tests.timeline.story import Story

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sessions_app.adk import event_mapping
-from sessions_app.models import Event
 from sessions_app.presentation import message_html
+from sessions_app.store.models import Event
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.items import MAX_LINES
 from sessions_app.timeline.timeline_reader import read_timeline

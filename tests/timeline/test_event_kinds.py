@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from sessions_app.events import EventKind, conditions, kind_of
-from sessions_app.events.kinds import RECOGNITION_ORDER, kind_properties
-from sessions_app.models import Event
+from sessions_app.store.events import EventKind, conditions, kind_of
+from sessions_app.store.events.kinds import RECOGNITION_ORDER, kind_properties
+from sessions_app.store.models import Event
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,7 +43,7 @@ def read(path: str) -> str:
 @pytest.mark.parametrize("kind", EventKind)
 def test_event_kind_is_complete(kind):
     present = {
-        "a place in RECOGNITION_ORDER of sessions_app/events/kinds.py": kind in RECOGNITION_ORDER,
+        "a place in RECOGNITION_ORDER of sessions_app/store/events/kinds.py": kind in RECOGNITION_ORDER,
         f"its icon, {kind.properties.icon}, in static/devui/icons.svg": f'id="{kind.properties.icon}"'
         in read("static/devui/icons.svg"),
         f"its color, --kind-{kind}, in static/devui/css/base/tokens.css": f"--kind-{kind}: light-dark("

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from sessions_app.events import summarize
-from sessions_app.events.event_text import text_of_data
+from sessions_app.store.events import summarize
+from sessions_app.store.events.event_text import text_of_data
 from sessions_app.timeline.content_parts import parts_of
 from tests.image_data import PNG
 from tests.pages.client import Get

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sessions_app.models import Event, Run, Trace
 from sessions_app.runs import lifecycle
 from sessions_app.runs.process_output import output_file, time_mark
-from sessions_app.traces import log_records
+from sessions_app.store.models import Event, Run, Trace
+from sessions_app.store.traces import log_records
 from tests.pages.html import parse
 from tests.timeline.logs import log
 from tests.timeline.session_page import event, session_path

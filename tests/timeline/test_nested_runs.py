@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
-from sessions_app.models import AgentSession, NestedRun
+from sessions_app.store.models import AgentSession, NestedRun
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline import nested_events
 from sessions_app.timeline.nested_runs import nested_runs_of, runs_changed_after

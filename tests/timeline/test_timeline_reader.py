@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sessions_app.models import Event, Run
 from sessions_app.runs import lifecycle
-from sessions_app.store.json_sql import IS_REWIND_OR_COMPACTION
+from sessions_app.store.database.json_sql import IS_REWIND_OR_COMPACTION
+from sessions_app.store.models import Event, Run
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.groups import InvocationGroup
 from sessions_app.timeline.items import TimelineItem

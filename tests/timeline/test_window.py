@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sessions_app import lookup
-from sessions_app.errors import EventMissing
-from sessions_app.models import Event
+from sessions_app.store.errors import EventMissing
+from sessions_app.store.models import Event
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.event_window import EventWindow
 

@@ -14,8 +14,8 @@ from google.adk.runners import Runner
 from google.genai import types
 
 from sessions_app.adk import DjangoSessionService, Recorder
-from sessions_app.store import units_of_work
-from sessions_app.traces import outbox
+from sessions_app.store.database import units_of_work
+from sessions_app.store.traces import outbox
 from tests.sessions.build import APP, USER
 
 Ask = Callable[..., Awaitable[list[Event]]]

@@ -16,9 +16,9 @@ from google.adk.runners import Runner
 from google.genai import types
 
 from sessions_app.adk import DjangoSessionService, Recorder
-from sessions_app.models import Event as Row
-from sessions_app.models import ModelCall, Trace
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import Event as Row
+from sessions_app.store.models import ModelCall, Trace
 from sessions_app.traces import model_calls
 from tests.fake_models import LiveModel, call
 from tests.sessions.build import APP, USER

@@ -13,8 +13,8 @@ from google.adk.models.cache_metadata import CacheMetadata
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
-from sessions_app.models import AgentSession, ModelCall
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession, ModelCall
 from tests.fake_models import ScriptedModel, call
 from tests.pages.html import Element, parse
 

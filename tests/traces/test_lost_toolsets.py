@@ -13,11 +13,11 @@ from google.adk.tools.base_toolset import BaseToolset
 from google.genai import types
 
 from sessions_app.adk import DjangoSessionService, Recorder
-from sessions_app.models import AgentSession
 from sessions_app.problems import session_checks
 from sessions_app.runs import lifecycle as runs
 from sessions_app.search import indexing as search_indexing
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.timeline_reader import read_timeline
 from sessions_app.traces.lost_toolsets import lost_toolsets_of_sessions

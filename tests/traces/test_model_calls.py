@@ -19,10 +19,11 @@ from google.genai import types
 
 from sessions_app.adk import MirroredSessionService, Recorder, invocation_log
 from sessions_app.branches.fork import NewFork, fork
-from sessions_app.models import AgentSession, Event, ModelCall, ModelPiece, Trace
-from sessions_app.store import units_of_work
-from sessions_app.traces import model_calls, records
-from sessions_app.traces.outbox import outbox
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession, Event, ModelCall, ModelPiece, Trace
+from sessions_app.store.traces import records
+from sessions_app.store.traces.outbox import outbox
+from sessions_app.traces import model_calls
 from tests.fake_models import ScriptedModel, call
 
 

@@ -19,10 +19,10 @@ from google.genai import types
 
 from devui.runtime import _adk
 from devui.runtime.model_preview import PreviewRequest, preview_model
-from sessions_app.errors import BadInput, NotFound
-from sessions_app.models import AgentSession, Event
 from sessions_app.runs import runtime_client as runs_client
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput, NotFound
+from sessions_app.store.models import AgentSession, Event
 from sessions_app.traces.preview_point import find_preview_point
 from tests.fake_models import ScriptedModel, call
 from tests.pages.html import parse

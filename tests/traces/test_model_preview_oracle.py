@@ -23,9 +23,9 @@ from google.genai import types
 
 from devui.runtime.model_preview import PreviewRequest, preview_model
 from sessions_app.adk import Recorder
-from sessions_app.models import AgentSession, Event, ModelCall
-from sessions_app.redaction import redact
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession, Event, ModelCall
+from sessions_app.store.redaction import redact
 from sessions_app.traces import model_calls
 from sessions_app.traces.preview_point import find_preview_point
 from tests.fake_models import ScriptedModel, call

@@ -23,11 +23,11 @@ from google.genai import types
 
 from sessions_app.adk import nested_runs
 from sessions_app.branches.fork import NewFork, fork
-from sessions_app.models import AgentSession, Event, ModelCall, NestedEvent, NestedRun
 from sessions_app.sessions import purge
-from sessions_app.store import units_of_work
-from sessions_app.traces.nested_records import CUT_OFF
-from sessions_app.traces.outbox import outbox
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession, Event, ModelCall, NestedEvent, NestedRun
+from sessions_app.store.traces.nested_records import CUT_OFF
+from sessions_app.store.traces.outbox import outbox
 from tests.fake_models import ScriptedModel, call
 from tests.sessions.build import APP, USER, get
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from sessions_app.api.traces import TraceOut
-from sessions_app.models import Run, Span, Trace
+from sessions_app.store.models import Run, Span, Trace
 from sessions_app.traces import waterfall
 from sessions_app.traces.pauses import Pauses
 from tests.timeline.story import Story

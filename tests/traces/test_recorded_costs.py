@@ -9,11 +9,11 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
 
-from sessions_app.models import AgentSession, Event, NestedRun, Trace
 from sessions_app.prices.session_usage import costs_of_sessions
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession, Event, NestedRun, Trace
+from sessions_app.store.traces.outbox import outbox
 from sessions_app.timeline.nested_runs import nested_runs_of, nested_usage
-from sessions_app.traces.outbox import outbox
 from sessions_app.traces.waterfall import costs_of_traces
 from tests.fake_models import ScriptedModel, call
 from tests.prices.price_list import MILLION, PRICES

@@ -11,9 +11,9 @@ import pytest_asyncio
 
 from devui.asgi import application
 from devui.supervisor import Supervisor
-from sessions_app.models import AgentSession, ModelCall, Span, Trace
 from sessions_app.runs import runtime_client as runs
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession, ModelCall, Span, Trace
 from tests import forked_processes
 from tests.store import store_url
 

@@ -17,11 +17,11 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
 from sessions_app.adk.spans import SpanKeeper
-from sessions_app.models import AgentSession, Event, ModelCall, Span, Trace
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession, Event, ModelCall, Span, Trace
+from sessions_app.store.traces import outbox as outboxes
+from sessions_app.store.traces.outbox import outbox
 from sessions_app.traces import adk_spans, waterfall
-from sessions_app.traces import outbox as outboxes
-from sessions_app.traces.outbox import outbox
 from tests.fake_models import ScriptedModel, call
 from tests.pages.html import parse
 from tests.sessions.faults.lost_store import fail_with_lost_store
@@ -185,7 +185,7 @@ async def test_spans_beyond_the_limit_are_counted(ran):
 async def test_the_list_of_traces_asks_the_store_a_fixed_number_of_questions(
     ran, django_assert_max_num_queries
 ):
-    from sessions_app.store import pagination
+    from sessions_app.store.database import pagination
 
     def read() -> None:
         with django_assert_max_num_queries(1):

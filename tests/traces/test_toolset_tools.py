@@ -14,9 +14,9 @@ from google.adk.tools.function_tool import FunctionTool
 from devui.runtime.agent_description import describe
 from sessions_app.agents import cards
 from sessions_app.agents.page.description import Node, prepare_description
-from sessions_app.models import AgentSession
-from sessions_app.store import units_of_work
-from sessions_app.traces.outbox import outbox
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession
+from sessions_app.store.traces.outbox import outbox
 from sessions_app.traces.toolset_tools import add_seen_tools
 from tests.fake_models import ScriptedModel, call
 from tests.pages.html import parse

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import pytest
 from django.db import connection
 
-from sessions_app.models import ModelCall, Trace
+from sessions_app.store.models import ModelCall, Trace
 from sessions_app.traces import waterfall
 from tests.pages.client import Get
 from tests.pages.html import Element

@@ -6,7 +6,7 @@ import json
 import uuid
 from dataclasses import dataclass, field
 
-from sessions_app.models import AgentSession, ModelCall, Run, Span, Trace
+from sessions_app.store.models import AgentSession, ModelCall, Run, Span, Trace
 
 START = 1_790_000_000.0
 """21 September 2026, 14:13:20 UTC."""

@@ -11,12 +11,12 @@ from collections import Counter, defaultdict
 import pytest
 from django.db import connection
 
-from sessions_app.models import AgentSession, Run, SessionProblem, Span, Trace, TrendBucket
 from sessions_app.problems import session_checks
 from sessions_app.search import indexing
 from sessions_app.sessions import deletion
-from sessions_app.store import units_of_work
-from sessions_app.traces.outbox import outbox
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import AgentSession, Run, SessionProblem, Span, Trace, TrendBucket
+from sessions_app.store.traces.outbox import outbox
 from sessions_app.trends import histogram, rollup
 from tests.fake_models import ScriptedModel
 from tests.problems.agent_runs import converse

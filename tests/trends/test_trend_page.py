@@ -11,9 +11,9 @@ import pytest
 from django.test import Client
 
 from sessions_app.api import trends as api
-from sessions_app.models import AgentSession, SessionProblem
 from sessions_app.search.execution.session_queries import Search
 from sessions_app.search.query.parsing import parse
+from sessions_app.store.models import AgentSession, SessionProblem
 from sessions_app.trends import code_changes, rollup
 from sessions_app.trends.measures import GROUPINGS, MEASURES
 from tests.pages.client import Get

@@ -6,7 +6,7 @@ import asyncio
 
 from devui.workers.run_watch import WorkerRunWatch
 from sessions_app.runs import lifecycle, processes
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
 from tests.runtime.run_rows import new_run, new_session
 
 WORKER = "w1"

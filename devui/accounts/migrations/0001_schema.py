@@ -4,9 +4,9 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-from devui.accounts import append_only
+from sessions_app.store.database import append_only
 from devui.accounts.migrations import REPLACED
-from sessions_app.store.migration_operations import CreateModels
+from sessions_app.store.database.migration_operations import CreateModels
 
 TABLE = 'accounts_auditentry'
 

@@ -1,6 +1,6 @@
 """Migrations of the tables of this app. `0001_schema` creates all of them.
 
-Stores that were written before the first release have the migrations of that time instead: see `sessions_app.store.schema`.
+Stores that were written before the first release have the migrations of that time instead: see `sessions_app.store.database.schema`.
 """
 
 REPLACED = [

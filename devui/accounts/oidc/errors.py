@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sessions_app.errors import DevUIError
+from sessions_app.store.errors import DevUIError
 
 HINT = "Try again in a moment. If that does not help, an admin of this server finds more in its log."
 

@@ -13,7 +13,7 @@ from devui.accounts.oidc.claims import OidcIdentity
 from devui.accounts.oidc.errors import SignInRefused
 from devui.accounts.roles import Role
 from devui.config.single_sign_on import OidcProvider
-from sessions_app.errors import AlreadyExists
+from sessions_app.store.errors import AlreadyExists
 
 
 def sign_in_identity(provider: OidcProvider, identity: OidcIdentity) -> User:

@@ -16,10 +16,10 @@ from devui.accounts import guard, logins, personal_tokens, quotas, users
 from devui.accounts.forms import TokenForm
 from devui.web.login import throttling
 from devui.web.login.views import set_cookie
-from sessions_app.errors import AlreadyExists, Forbidden
 from sessions_app.http import note_object, wants_partial
 from sessions_app.prices import current_prices
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import AlreadyExists, Forbidden
 
 PAGE = "devui/accounts/account.html"
 

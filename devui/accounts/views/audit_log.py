@@ -18,7 +18,7 @@ from devui.accounts.models import AuditEntry
 from devui.accounts.roles import PUBLIC_RULES, RULES
 from sessions_app.http import download, render_partial
 from sessions_app.presentation import csv_cells
-from sessions_app.store import pagination
+from sessions_app.store.database import pagination
 
 PAGE = "devui/accounts/audit.html"
 CONTENT_TYPES = {"jsonl": "application/jsonl", "csv": "text/csv; charset=utf-8"}

@@ -10,10 +10,10 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from devui.accounts import quotas, users
 from devui.accounts.forms import QuotaForm
 from devui.accounts.models import Quota
-from sessions_app.errors import AlreadyExists, BadInput, NotFound
 from sessions_app.http import note_object, redirect_to, render_partial
 from sessions_app.prices import current_prices
 from sessions_app.sessions import overview
+from sessions_app.store.errors import AlreadyExists, BadInput, NotFound
 
 PAGE = "devui/accounts/quotas.html"
 FORM = "devui/accounts/quota_form.html"

@@ -20,8 +20,8 @@ from devui.web.login.views import (
     set_cookie,
     throttled_page,
 )
-from sessions_app import scopes
-from sessions_app.store import units_of_work
+from sessions_app.store import scopes
+from sessions_app.store.database import units_of_work
 
 MAX_NAME = 150
 """Characters of a name, as in Django's table of users."""

@@ -17,8 +17,8 @@ from devui.accounts.oidc.flow import AGE_S, SignInFlow, read_flow, sign_flow
 from devui.config.single_sign_on import OidcProvider
 from devui.web.login import throttling
 from devui.web.login.views import login_page, safe_path, set_cookie
-from sessions_app.errors import DevUIError, NotFound
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import DevUIError, NotFound
 
 log = logging.getLogger(__name__)
 

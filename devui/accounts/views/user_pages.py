@@ -13,9 +13,9 @@ from django.views.decorators.http import require_http_methods
 from devui.accounts import guard, users
 from devui.accounts.forms import NewUserForm, RoleForm
 from devui.accounts.roles import Role
-from sessions_app.errors import BadInput, DevUIError
 from sessions_app.http import note_object
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput, DevUIError
 
 LIST, PAGE = "devui/accounts/users.html", "devui/accounts/user.html"
 MAX_LISTED = 300

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from devui.management.passwords import read_password
 from devui.web.login import credentials_file
-from sessions_app.errors import DevUIError
+from sessions_app.store.errors import DevUIError
 
 
 class Command(BaseCommand):

@@ -10,8 +10,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from devui.runtime.config import RuntimeConfig
-from sessions_app.errors import DevUIError
 from sessions_app.runs.process_limits import apply_limits
+from sessions_app.store.errors import DevUIError
 
 
 class Command(BaseCommand):

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from sessions_app.agents.folder import open_folder_with_agents
-from sessions_app.errors import BadInput, DevUIError
+from sessions_app.store.errors import BadInput, DevUIError
 
 ADMIN = "admin"
 """Name of the first user."""

@@ -9,7 +9,7 @@ from django.core.management.base import CommandParser
 
 from devui.config.single_sign_on import ROLES
 from devui.management.user_command import UserCommand
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User

@@ -18,10 +18,10 @@ from devui.serving import flags
 from devui.web import origins
 from devui.web.login import credentials_file
 from sessions_app.agents.folder import AgentsFolder, open_folder
-from sessions_app.errors import BadInput, DevUIError
-from sessions_app.redaction import without_password
 from sessions_app.runs.runtime_client import RuntimeProvider
 from sessions_app.sessions import storage_location
+from sessions_app.store.errors import BadInput, DevUIError
+from sessions_app.store.redaction import without_password
 
 if TYPE_CHECKING:
     from devui.serving.demo import DemoSession

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from devui.config import environment, hosts
 from devui.serving import flags
 from sessions_app.agents.folder import open_folder_with_agents
-from sessions_app.errors import BadInput, DevUIError
+from sessions_app.store.errors import BadInput, DevUIError
 
 CONCURRENCY = 8
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from devui.remote.responses import RemoteEvent, ReportedFailure, event_id, parse_failure
 from sessions_app import plugins
-from sessions_app.errors import BadInput
-from sessions_app.text_input import parse_json
+from sessions_app.store.errors import BadInput
+from sessions_app.store.text_input import parse_json
 from sessions_app.transfer.readers.normalization import normalize_event, removed_keys
 
 RUN_FIELDS = {

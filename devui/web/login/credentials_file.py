@@ -23,7 +23,7 @@ from django.utils.crypto import constant_time_compare
 
 from devui.web.login.digests import digest
 from devui.web.login.password_strength import require_strong_password
-from sessions_app.errors import BadInput, DevUIError
+from sessions_app.store.errors import BadInput, DevUIError
 
 FILE = "login.json"
 ENDED_FOLDER = "ended-logins"

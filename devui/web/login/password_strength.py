@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 
 MIN_DIFFERENT = 5
 

@@ -12,8 +12,8 @@ from django.http.response import HttpResponseBase
 
 from devui.web import error_responses
 from devui.web.login import sockets
-from sessions_app.errors import Forbidden
 from sessions_app.http import EVENT_STREAM, access_of, error_frame
+from sessions_app.store.errors import Forbidden
 
 
 async def answer_while_permitted(

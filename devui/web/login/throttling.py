@@ -20,7 +20,7 @@ from typing import TypeVar
 from django.contrib.auth.hashers import check_password
 
 from devui.web.login.credentials_file import Credentials
-from sessions_app.errors import DevUIError
+from sessions_app.store.errors import DevUIError
 
 T = TypeVar("T")
 

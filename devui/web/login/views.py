@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from devui.web.login import authentication, credentials_file, guard
 from devui.web.login.credentials_file import Credentials
 from devui.web.login.throttling import TooManyAttempts, throttle
-from sessions_app.errors import NotFound
+from sessions_app.store.errors import NotFound
 
 MAX_PASSWORD = 4096
 """Characters of a password that are checked."""

@@ -16,7 +16,7 @@ from evals_app.analysis.side_by_side import TurnPair, TurnSide
 from evals_app.analysis.slices import read_slices
 from evals_app.models import EvalRun
 from sessions_app.presentation.text_diff import DiffPiece
-from sessions_app.redaction import redact_text, redact_texts
+from sessions_app.store.redaction import redact_text, redact_texts
 from sessions_app.transfer.html_page import redact_markup
 
 MAX_OPEN_CASES = 20

@@ -13,7 +13,7 @@ from evals_app.analysis.exports.run_json import attempts_of
 from evals_app.analysis.run_differences import read_currency
 from evals_app.analysis.slices import read_slices
 from evals_app.models import EvalAttempt, EvalRun
-from sessions_app.redaction import redact_text, redact_texts
+from sessions_app.store.redaction import redact_text, redact_texts
 
 Status = EvalAttempt.Status
 

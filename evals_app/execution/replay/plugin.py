@@ -32,8 +32,8 @@ from evals_app.runs.replay.recorded_runs import recorded_session
 from evals_app.runs.replay.request_diff import compare_requests
 from sessions_app.adk.model_calls import request_json
 from sessions_app.adk.recorder import Recorder
-from sessions_app.scopes import EVALUATION_KEY
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.scopes import EVALUATION_KEY
 
 CONTROL_TOOLS = frozenset(("transfer_to_agent", "exit_loop", "set_model_response", "finish_task"))
 """ADK's own tools that only control the run: they are always called."""

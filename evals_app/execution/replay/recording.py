@@ -10,11 +10,11 @@ from typing import Any, Self
 
 from django.db.models import Q
 
-from sessions_app import events as wire
-from sessions_app import scopes
-from sessions_app.events.call_pairing import CallPairing
-from sessions_app.events.conditions import HAS_CALLS, HAS_RESULTS, IS_USER_MESSAGE
-from sessions_app.models import AgentSession, Event, ModelCall, Scope, StateChange, TempWrite
+from sessions_app.store import events as wire
+from sessions_app.store import scopes
+from sessions_app.store.events.call_pairing import CallPairing
+from sessions_app.store.events.conditions import HAS_CALLS, HAS_RESULTS, IS_USER_MESSAGE
+from sessions_app.store.models import AgentSession, Event, ModelCall, Scope, StateChange, TempWrite
 from sessions_app.traces import model_calls
 
 Json = dict[str, Any]

@@ -20,8 +20,8 @@ from evals_app.models import EvalRun
 from evals_app.runs import folder_orders
 from evals_app.runs.merging import copy_earlier_runs, merge_stores
 from sessions_app.agents.folder import AgentsFolder
-from sessions_app.errors import BadInput
-from sessions_app.store.schema import ensure_schema
+from sessions_app.store.database.schema import ensure_schema
+from sessions_app.store.errors import BadInput
 
 INTERRUPTION = "The repetitions of suspicious cases were interrupted."
 

@@ -29,8 +29,8 @@ from evals_app.runs.replay.policy import LIVE, MODEL_CHOICES, TOOL_CHOICES
 from evals_app.runs.shards import Shard
 from sessions_app.agents.agent_module import find_module
 from sessions_app.agents.folder import AgentsFolder
-from sessions_app.errors import BadInput, NotFound
-from sessions_app.store.schema import ensure_schema
+from sessions_app.store.database.schema import ensure_schema
+from sessions_app.store.errors import BadInput, NotFound
 
 
 @dataclass(frozen=True)

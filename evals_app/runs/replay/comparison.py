@@ -10,9 +10,9 @@ from typing import Any
 from evals_app.models import EvalAttempt
 from evals_app.runs.replay.policy import ReplayPolicy
 from evals_app.runs.replay.recorded_runs import recorded_session
-from sessions_app.models import AgentSession
 from sessions_app.presentation import value_diff
 from sessions_app.presentation.value_diff import DiffLine
+from sessions_app.store.models import AgentSession
 from sessions_app.traces import request_contents
 from sessions_app.traces.request_contents import Content
 

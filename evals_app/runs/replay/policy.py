@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 
 LIVE, RECORDED, FAIL = "live", "recorded", "fail"
 

@@ -10,8 +10,8 @@ from django.db.models import QuerySet
 
 from evals_app.models import REPEAT_SOURCES, EvalAttempt, EvalRun, EvalSet
 from evals_app.runs.replay.policy import ReplayPolicy
-from sessions_app.errors import NotFound
-from sessions_app.models import AgentSession
+from sessions_app.store.errors import NotFound
+from sessions_app.store.models import AgentSession
 
 NEWEST_RUN = "last"
 """Name of the newest run of an evalset; runs that repeat a part of another one do not count."""

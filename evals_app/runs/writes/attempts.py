@@ -10,11 +10,11 @@ from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.writes.failure_causes import cause_of
 from evals_app.runs.writes.outcomes import Failure, Outcome, Score
 from evals_app.runs.writes.revisions import count_attempt_end, next_revision_of
-from sessions_app import scopes
 from sessions_app.runs import quota_enforcement
 from sessions_app.runs.job_queue import QUEUE_ID
-from sessions_app.store import change_notification
-from sessions_app.traces import records as traces
+from sessions_app.store import scopes
+from sessions_app.store.database import change_notification
+from sessions_app.store.traces import records as traces
 
 OPEN_STATUSES = (EvalAttempt.Status.PENDING, EvalAttempt.Status.RUNNING)
 """Statuses of attempts that have not ended."""
@@ -44,7 +44,7 @@ def start_attempt(
 ) -> EvalAttempt | None:
     """Start a pending attempt; return None if it is not pending.
 
-    `now` is the time of the run's stopwatch (`sessions_app.store.stopwatch`); None: the clock's, here and below. A call
+    `now` is the time of the run's stopwatch (`store.database.stopwatch`); None: the clock's, here and below. A call
     with the same time is the same change: the first may have been stored though its reply was lost.
 
     Args:

@@ -10,8 +10,8 @@ from django.db import transaction
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSet, EvalSetVersion, MetricResult
 from evals_app.runs.writes.revisions import COUNT_COLUMNS
-from sessions_app import realms, scopes
-from sessions_app.store import change_notification
+from sessions_app.store import realms, scopes
+from sessions_app.store.database import change_notification
 from sessions_app.transfer import realm_copy
 from sessions_app.transfer.realm_copy import StoreFile
 

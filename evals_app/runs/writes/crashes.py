@@ -26,11 +26,11 @@ from evals_app.runs.writes.outcomes import Failure
 from evals_app.runs.writes.resumption import continue_run, reset_attempt
 from evals_app.runs.writes.revisions import next_revision, next_revision_of
 from evals_app.runs.writes.runs import assign_runs, end_run, finish_run, last_step
-from sessions_app import scopes
-from sessions_app.models import Run
 from sessions_app.runs import processes
-from sessions_app.store import change_notification
-from sessions_app.store.stopwatch import ChangeTimer
+from sessions_app.store import scopes
+from sessions_app.store.database import change_notification
+from sessions_app.store.database.stopwatch import ChangeTimer
+from sessions_app.store.models import Run
 
 UNASSIGNED_S = 60.0
 """Seconds after which a pending run without a process is an orphan: its creator should own it."""

@@ -14,8 +14,8 @@ from evals_app.models import EvalAttempt, EvalRun, EvalSet, EvalSetVersion, Metr
 from evals_app.runs.writes.attempts import result_row, set_outcome
 from evals_app.runs.writes.outcomes import Outcome
 from evals_app.runs.writes.revisions import COUNT_COLUMNS
-from sessions_app import scopes
-from sessions_app.store import change_notification
+from sessions_app.store import scopes
+from sessions_app.store.database import change_notification
 
 
 def import_run(

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from evals_app.models import EvalAttempt
 from evals_app.runs.writes.outcomes import Failure, Outcome
 from sessions_app import prices
-from sessions_app.events.call_usage import CALL_COLUMNS, add_tokens, split_tokens
-from sessions_app.models import AgentSession, ModelCall
+from sessions_app.store.events.call_usage import CALL_COLUMNS, add_tokens, split_tokens
+from sessions_app.store.models import AgentSession, ModelCall
 
 VERSION_CALLS = 200
 """Model calls of a run of which the versions of models are read."""

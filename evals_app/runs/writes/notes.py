@@ -7,9 +7,9 @@ from django.db.models import F
 
 from evals_app.models import RETRY, EvalAttempt, EvalRun
 from evals_app.runs.writes.revisions import next_revision
-from sessions_app import scopes
-from sessions_app.errors import BadInput, NotFound
-from sessions_app.store import change_notification
+from sessions_app.store import scopes
+from sessions_app.store.database import change_notification
+from sessions_app.store.errors import BadInput, NotFound
 
 LONGEST_NOTE = 10_000
 """Characters of a note."""

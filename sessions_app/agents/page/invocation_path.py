@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from django.db.models import OuterRef, QuerySet, Subquery
 
-from sessions_app.models import AgentSession, Event
+from sessions_app.store.models import AgentSession, Event
 
 MAX_EVENTS = 1_000
 """Events of an invocation that are read, from its start."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from sessions_app.artifacts import artifact_versions, content_files
+from sessions_app.store.artifacts import artifact_versions, content_files
 
 
 class Command(BaseCommand):

@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from sessions_app.errors import DevUIError
-from sessions_app.store.schema import ensure_schema
+from sessions_app.store.database.schema import ensure_schema
+from sessions_app.store.errors import DevUIError
 from sessions_app.transfer.exports import ExportFilter, export_adk_sqlite, export_json
 
 FORMATS = {"json": export_json, "adk-sqlite": export_adk_sqlite}

@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from sessions_app.errors import DevUIError
 from sessions_app.management.output import Progress, write_lines
-from sessions_app.store.schema import ensure_schema
+from sessions_app.store.database.schema import ensure_schema
+from sessions_app.store.errors import DevUIError
 from sessions_app.transfer.readers.detection import fingerprint
 from sessions_app.transfer.readers.records import SourceFilter
 from sessions_app.transfer.writers import ImportReport, import_location

@@ -7,12 +7,12 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from sessions_app.errors import DevUIError
 from sessions_app.management.output import Progress
 from sessions_app.problems import session_checks
 from sessions_app.search import indexing
-from sessions_app.store import db_errors
-from sessions_app.store.schema import ensure_schema
+from sessions_app.store.database import db_errors
+from sessions_app.store.database.schema import ensure_schema
+from sessions_app.store.errors import DevUIError
 
 COULD_NOT = 2
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from sessions_app.errors import BadInput, DevUIError
 from sessions_app.management.output import Progress, write_lines
-from sessions_app.presentation import durations
 from sessions_app.sessions.purge import PurgeFilter, PurgeReport, purge
-from sessions_app.store import db_errors
-from sessions_app.store.schema import ensure_schema
+from sessions_app.store import durations
+from sessions_app.store.database import db_errors
+from sessions_app.store.database.schema import ensure_schema
+from sessions_app.store.errors import BadInput, DevUIError
 
 INCOMPLETE, COULD_NOT = 1, 2
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from sessions_app.models import Trace
 from sessions_app.presentation.visible_text import strip_terminal_codes
 from sessions_app.problems.evidence import Evidence, LoggedError
 from sessions_app.problems.failures import failures_of, is_same_error
 from sessions_app.problems.registry import Link, Problem, detector, quote
+from sessions_app.store.models import Trace
 
 ADK_LOGGERS = "google_adk."
 """Start of the names of ADK's loggers. ADK logs an exception several times on its way out of agents."""

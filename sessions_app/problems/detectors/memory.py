@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sessions_app.events.content import is_failed_result
 from sessions_app.problems.evidence import Evidence
 from sessions_app.problems.registry import Link, Problem, Severity, detector, quote
+from sessions_app.store.events.content import is_failed_result
 
 MEMORY_TOOL = "load_memory"
 """Name of ADK's tool that searches memory."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from sessions_app.events.error_causes import ErrorCause
-from sessions_app.models import Run
 from sessions_app.problems.evidence import EventEvidence, Evidence, ModelRequest, TurnPart
 from sessions_app.problems.failures import (
     BLOCK_REASONS,
@@ -17,6 +15,8 @@ from sessions_app.problems.failures import (
     failures_of,
 )
 from sessions_app.problems.registry import Link, Problem, Severity, detector, quote
+from sessions_app.store.events.error_causes import ErrorCause
+from sessions_app.store.models import Run
 
 
 @detector(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sessions_app.events.error_causes import ErrorCause
-from sessions_app.models import Run, Trace
 from sessions_app.problems.evidence import Evidence
 from sessions_app.problems.failures import Source, failures_of
 from sessions_app.problems.registry import Link, Problem, Severity, detector, quote
+from sessions_app.store.events.error_causes import ErrorCause
+from sessions_app.store.models import Run, Trace
 
 
 @detector(

@@ -6,12 +6,12 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from sessions_app import scopes
-from sessions_app.events.error_causes import ErrorCause
-from sessions_app.models import Trace
 from sessions_app.problems.evidence import Evidence, KeyWrite, TempKey
 from sessions_app.problems.failures import Failure, failures_of
 from sessions_app.problems.registry import Link, Problem, Severity, detector, quote
+from sessions_app.store import scopes
+from sessions_app.store.events.error_causes import ErrorCause
+from sessions_app.store.models import Trace
 from sessions_app.store.short_texts import join_names
 
 

@@ -6,13 +6,13 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from sessions_app import scopes
-from sessions_app.events.error_causes import ErrorCause
-from sessions_app.models import Trace
 from sessions_app.problems.argument_schema import refusal_of
 from sessions_app.problems.evidence import Evidence, ResultForm, SummarizedCall, ToolCall, ToolResult
 from sessions_app.problems.failures import Source, failures_of
 from sessions_app.problems.registry import CALL_LABEL, Link, Problem, Severity, detector, quote
+from sessions_app.store import scopes
+from sessions_app.store.events.error_causes import ErrorCause
+from sessions_app.store.models import Trace
 from sessions_app.store.short_texts import join_names
 
 REPEATED_CALLS = 3

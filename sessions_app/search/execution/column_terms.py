@@ -11,12 +11,12 @@ from django.db.models import Exists, F, OuterRef, Q
 from django.db.models.functions import Collate
 from django.db.models.lookups import GreaterThanOrEqual, IContains, LessThan
 
-from sessions_app import expiry, realms
-from sessions_app.models import AgentSession, Run, SessionTag
 from sessions_app.search.execution.session_sets import FEW, SessionSet, sessions_of_rows
 from sessions_app.search.query.terms import Field, Term
 from sessions_app.search.query.times import parse_duration, parse_time
 from sessions_app.search.state_conditions import COMPARE
+from sessions_app.store import expiry, realms
+from sessions_app.store.models import AgentSession, Run, SessionTag
 
 
 def find_by_column(term: Field) -> SessionSet:

@@ -9,11 +9,7 @@ from django.db import connection
 from django.db.models import F, Q, QuerySet, Value
 from django.db.models.lookups import GreaterThanOrEqual, LessThanOrEqual
 
-from sessions_app import scopes
-from sessions_app.events.conditions import MAY_NAME_TOOLS
-from sessions_app.events.kinds import EventKind
-from sessions_app.models import AgentSession, Event, NestedRun, Scope, SessionProblem, StateChange
-from sessions_app.search import event_index, nested_content
+from sessions_app.search import nested_content
 from sessions_app.search.execution import log_terms
 from sessions_app.search.execution.state_owners import owner_keys
 from sessions_app.search.execution.state_terms import written_key_term
@@ -21,8 +17,20 @@ from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.query.terms import Field, Query, StateTerm, Term, Word
 from sessions_app.search.query.times import parse_time
 from sessions_app.search.state_conditions import value_condition
-from sessions_app.store import tokens
-from sessions_app.store.json_sql import COUNTS_AS_ERROR
+from sessions_app.store import scopes
+from sessions_app.store.database import tokens
+from sessions_app.store.database.json_sql import COUNTS_AS_ERROR
+from sessions_app.store.events.conditions import MAY_NAME_TOOLS
+from sessions_app.store.events.kinds import EventKind
+from sessions_app.store.index import event_index
+from sessions_app.store.models import (
+    AgentSession,
+    Event,
+    NestedRun,
+    Scope,
+    SessionProblem,
+    StateChange,
+)
 
 EVENT_FIELDS = frozenset(
     {

@@ -7,17 +7,18 @@ from dataclasses import dataclass
 
 from django.db.models import Max
 
-from sessions_app import scopes
-from sessions_app.events import event_text
-from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.presentation.visible_text import strip_terminal_codes
-from sessions_app.search import event_index, nested_content
+from sessions_app.search import nested_content
 from sessions_app.search.execution import log_terms, trait_terms
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.query.terms import Field, Query, StateTerm, When
 from sessions_app.search.snippets import SnippetPart, has_match, make_snippet
 from sessions_app.search.state_conditions import value_condition
-from sessions_app.store import tokens
+from sessions_app.store import scopes
+from sessions_app.store.database import tokens
+from sessions_app.store.events import event_text
+from sessions_app.store.index import event_index
+from sessions_app.store.models import AgentSession, Event, Scope, StateChange
 
 LARGE_EVENT = 200_000
 """Length in characters from which an event's hit is taken from its summary."""

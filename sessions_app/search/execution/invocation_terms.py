@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from django.db.models import Exists, OuterRef, Q
 
-from sessions_app.models import ModelCall, Run, Trace
 from sessions_app.search.execution.session_sets import SessionSet, sessions_of_rows
 from sessions_app.search.query.terms import Field
 from sessions_app.search.query.times import parse_period
+from sessions_app.store.models import ModelCall, Run, Trace
 
 INVOCATION_NAMES = frozenset({"during", "model", "code"})
 """Names of the terms about invocations and runs."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 
-from sessions_app.models import LOG_LEVELS, AgentSession, Event, LogRecord
 from sessions_app.search.execution.column_terms import column_contains
 from sessions_app.search.query.terms import Field
+from sessions_app.store.models import LOG_LEVELS, AgentSession, Event, LogRecord
 
 LOG_NAMES = frozenset({"log", "level"})
 """Names of the terms about log records."""

@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
 
-from sessions_app.events.kinds import EventKind
-from sessions_app.models import AgentSession
 from sessions_app.search.execution import hits, invocation_terms, log_terms, state_terms, trait_terms
 from sessions_app.search.execution.column_terms import find_by_column, has_index
 from sessions_app.search.execution.session_sets import SessionSet, condition_of
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.execution.word_terms import find_by_word
 from sessions_app.search.query.terms import Query, StateTerm, Term, Word
+from sessions_app.store.events.kinds import EventKind
+from sessions_app.store.models import AgentSession
 
 Rows = QuerySet[AgentSession]
 

@@ -8,8 +8,8 @@ from typing import Any
 from django.db import connection
 from django.db.models import OuterRef, QuerySet
 
-from sessions_app.models import AgentSession, AppScope, Scope, UserScope
 from sessions_app.search.execution.session_sets import FEW, keys_statement
+from sessions_app.store.models import AgentSession, AppScope, Scope, UserScope
 
 OWNERS: dict[Scope, QuerySet[Any]] = {
     Scope.USER: UserScope.objects.all(),

@@ -7,13 +7,13 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from sessions_app import scopes
-from sessions_app.models import STATE_ROWS, Scope, StateChange, StateValue
 from sessions_app.search.execution.session_sets import FEW, SessionSet, condition_of, keys_subquery
 from sessions_app.search.execution.state_owners import find_sessions_of, owner_of_outer_session
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.query.terms import StateTerm, When
 from sessions_app.search.state_conditions import is_decided_by_marks, mark_condition, value_condition
+from sessions_app.store import scopes
+from sessions_app.store.models import STATE_ROWS, Scope, StateChange, StateValue
 
 
 def written_key_term(name: str) -> StateTerm:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from sessions_app.events import event_text
-from sessions_app.models import Event, SessionTrait
-from sessions_app.search import event_index
 from sessions_app.search.execution.session_sets import FEW, SessionSet, sessions_of_rows
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.query.terms import Field
+from sessions_app.store.events import event_text
+from sessions_app.store.index import event_index
+from sessions_app.store.models import Event, SessionTrait
 
 TRAIT_NAMES = frozenset({"kind", "author", "tool", "error", "branch", "problem"})
 """Names of the terms that compare a trait."""

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from sessions_app import scopes
-from sessions_app.events import event_text
-from sessions_app.models import AgentSession, Event, StateChange
-from sessions_app.search import index_backlog
 from sessions_app.search.execution.session_sets import FEW
 from sessions_app.search.query.terms import StateTerm
 from sessions_app.search.state_conditions import value_condition
-from sessions_app.store import tokens
+from sessions_app.store import scopes
+from sessions_app.store.database import tokens
+from sessions_app.store.events import event_text
+from sessions_app.store.index import index_backlog
+from sessions_app.store.models import AgentSession, Event, StateChange
 
 MOST_SESSIONS = 200
 MOST_EVENTS = 500

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
-from sessions_app.models import AgentSession
 from sessions_app.search.execution.time_budget import TimeBudget
-from sessions_app.store import pagination
+from sessions_app.store.database import pagination
+from sessions_app.store.models import AgentSession
 
 Rows = QuerySet[AgentSession]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from django.db.models import F, Q
 
-from sessions_app.models import AgentSession
-from sessions_app.search import event_index
-from sessions_app.search.event_index import HoldsPhrase
 from sessions_app.search.execution.column_terms import column_contains, id_starts_with
 from sessions_app.search.execution.session_sets import FEW, SessionSet
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.query.terms import Word
-from sessions_app.store import tokens
+from sessions_app.store.database import tokens
+from sessions_app.store.index import event_index
+from sessions_app.store.index.event_index import HoldsPhrase
+from sessions_app.store.models import AgentSession
 
 
 def find_by_word(term: Word, tail: UnindexedTail) -> SessionSet:

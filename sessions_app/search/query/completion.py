@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from sessions_app import scopes
 from sessions_app.search.query.terms import (
     AGES,
     ALIASES,
@@ -19,6 +18,7 @@ from sessions_app.search.query.terms import (
     StateTerm,
     When,
 )
+from sessions_app.store import scopes
 
 MOST_COMPLETIONS = 12
 """Maximum completions offered at once."""

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from sessions_app import scopes
 from sessions_app.search.query.completion import Vocabulary
 from sessions_app.search.query.terms import Field, Query, StateTerm, Term, When, Word, canonical_value
+from sessions_app.store import scopes
 
 Name = tuple[str, str]
 """The name's kind, such as `tool`, and the name."""

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from difflib import get_close_matches
 
-from sessions_app.errors import BadInput
 from sessions_app.search.query import times
 from sessions_app.search.query.scanner import Atom, QueryError, Scanner
 from sessions_app.search.query.terms import (
@@ -23,6 +22,7 @@ from sessions_app.search.query.terms import (
     canonical_value,
     looks_like_a_name,
 )
+from sessions_app.store.errors import BadInput
 
 _WHOLE = re.compile(r"\d{1,12}", re.ASCII)
 

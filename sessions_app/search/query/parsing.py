@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessions_app import scopes
-from sessions_app.models import Scope
 from sessions_app.search.query.fields import (
     field_name,
     is_field,
@@ -32,7 +30,9 @@ from sessions_app.search.query.terms import (
     quote,
 )
 from sessions_app.search.query.values import path_of, take_value
-from sessions_app.store import tokens
+from sessions_app.store import scopes
+from sessions_app.store.database import tokens
+from sessions_app.store.models import Scope
 
 MAX_LENGTH = 2_000
 """Maximum length of a query, in characters."""

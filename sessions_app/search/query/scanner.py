@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
-from sessions_app.errors import BadInput
 from sessions_app.search.query.terms import ARROW, OPERATORS, When, is_suffix
+from sessions_app.store.errors import BadInput
 
 
 class QueryError(BadInput):

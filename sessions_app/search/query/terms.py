@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sessions_app import scopes
-from sessions_app.events.kinds import EventKind
-from sessions_app.models import LOG_LEVELS, Scope
+from sessions_app.store import scopes
+from sessions_app.store.events.kinds import EventKind
+from sessions_app.store.models import LOG_LEVELS, Scope
 
 OPERATORS = ("!=", ">=", "<=", "=", ">", "<", "~")
 """Longer ones first, because the first match is taken."""

@@ -6,8 +6,8 @@ import re
 import time
 from datetime import UTC, datetime, timedelta
 
-from sessions_app.errors import BadInput
-from sessions_app.presentation import durations
+from sessions_app.store import durations
+from sessions_app.store.errors import BadInput
 
 _BARE = re.compile(r"\d{1,12}(\.\d{1,6})?", re.ASCII)
 

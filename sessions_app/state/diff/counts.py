@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from django.db import connection
 
-from sessions_app.models import Scope
 from sessions_app.state.diff.keys import KeyAt
 from sessions_app.state.diff.points import (
     IS_SAME,
@@ -19,6 +18,7 @@ from sessions_app.state.diff.points import (
     matching_keys_sql,
     writes_at_both,
 )
+from sessions_app.store.models import Scope
 
 
 @dataclass(frozen=True, slots=True)

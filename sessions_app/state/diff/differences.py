@@ -7,9 +7,6 @@ from dataclasses import dataclass
 
 from django.db import connection
 
-from sessions_app import scopes
-from sessions_app.models import AgentSession, Event, Scope, StateChange
-from sessions_app.state import history
 from sessions_app.state.diff.counts import count_changed
 from sessions_app.state.diff.points import (
     BATCH,
@@ -20,6 +17,9 @@ from sessions_app.state.diff.points import (
     differing_keys_sql,
     writes_at_both,
 )
+from sessions_app.store import scopes
+from sessions_app.store import state_history as history
+from sessions_app.store.models import AgentSession, Event, Scope, StateChange
 
 
 @dataclass(frozen=True, slots=True)

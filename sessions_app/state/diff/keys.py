@@ -8,7 +8,6 @@ from typing import Any
 
 from django.db import connection
 
-from sessions_app.models import Scope
 from sessions_app.state.diff.points import (
     BATCH,
     FROM_KEY,
@@ -19,7 +18,8 @@ from sessions_app.state.diff.points import (
     matching_keys_sql,
     writes_at_both,
 )
-from sessions_app.state.history import KEYS_FROM
+from sessions_app.store.models import Scope
+from sessions_app.store.state_history import KEYS_FROM
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import connection
-
-from sessions_app import scopes
-from sessions_app.models import STATE_ROWS, AgentSession, Scope
-from sessions_app.state.history import EVERY_KEY, Owners, last_write_sql
+from sessions_app.store import scopes
+from sessions_app.store.models import STATE_ROWS, AgentSession, Scope
+from sessions_app.store.state_history import EVERY_KEY, Owners, join_last_write_sql
 
 BATCH = 500
 """Keys, or ledger rows, named in one query."""
@@ -96,23 +94,13 @@ def matching_keys_sql(stored: int) -> str:
 
 # Their writes at both points: `old` and `new`
 
-_LAST = {
-    "sqlite": "LEFT JOIN sessions_app_statechange AS {name} ON {name}.id = {write}",
-    "postgresql": "LEFT JOIN LATERAL (SELECT * FROM sessions_app_statechange WHERE id = {write}) AS {name} ON true",
-}
-"""The last write of each key up to a point. A plain join would make PostgreSQL read all of the ledger."""
-
 _HAS_VALUE = "keys.key_id IS NOT NULL AND (old.removed = %(no)s OR new.removed = %(no)s)"
 """Condition that a key has a value at one of the points."""
 
 
 def writes_at_both() -> str:
     """Return SQL that joins the last writes up to both points, of keys with a value at one of them."""
-    last = _LAST[connection.vendor]
-    old, new = (
-        last.format(name=name, write=last_write_sql(until))
-        for name, until in (("old", "then"), ("new", "later"))
-    )
+    old, new = (join_last_write_sql(name, until) for name, until in (("old", "then"), ("new", "later")))
     return f"FROM keys {old} {new} WHERE {_HAS_VALUE}"
 
 

@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from sessions_app.models import AgentSession
 from sessions_app.plugins import FAILURES, LINT_RULES, load_plugins, objects_in, require_texts
-from sessions_app.scopes import replace_surrogates
-from sessions_app.state import history
 from sessions_app.state.lint import rules
 from sessions_app.state.lint.evidence import Evidence, KeyEvidence
 from sessions_app.state.lint.evidence_queries import read_evidence, scope_sizes
 from sessions_app.state.lint.rules import Finding, Occurrence, Rule, rule, write_occurrences
+from sessions_app.store import state_history as history
+from sessions_app.store.models import AgentSession
+from sessions_app.store.scopes import replace_surrogates
 
 __all__ = [
     "Evidence",

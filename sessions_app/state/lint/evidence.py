@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sessions_app import scopes
-from sessions_app.models import ChangeCause, Scope
+from sessions_app.store import scopes
+from sessions_app.store.models import ChangeCause, Scope
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,20 +21,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce, Substr
 
-from sessions_app import scopes
 from sessions_app.agents import cards
-from sessions_app.events.conditions import IS_ERROR
-from sessions_app.models import (
-    STATE_ROWS,
-    AgentSession,
-    Event,
-    Run,
-    Scope,
-    SessionState,
-    StateChange,
-    TempWrite,
-)
-from sessions_app.state import history
 from sessions_app.state.diff import counts
 from sessions_app.state.diff.keys import first_keys
 from sessions_app.state.diff.points import PointPair
@@ -47,6 +34,19 @@ from sessions_app.state.lint.evidence import (
     KeyEvidence,
     KeyWriteEvidence,
     SameValue,
+)
+from sessions_app.store import scopes
+from sessions_app.store import state_history as history
+from sessions_app.store.events.conditions import IS_ERROR
+from sessions_app.store.models import (
+    STATE_ROWS,
+    AgentSession,
+    Event,
+    Run,
+    Scope,
+    SessionState,
+    StateChange,
+    TempWrite,
 )
 
 MOST_KEYS = 300

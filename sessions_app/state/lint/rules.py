@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sessions_app import scopes
-from sessions_app.models import Scope
 from sessions_app.plugins import require_texts
 from sessions_app.state.lint.evidence import Evidence, KeyEvidence, KeyWriteEvidence, is_by_hand
+from sessions_app.store import scopes
+from sessions_app.store.models import Scope
 
 LARGE_BYTES = 8_192
 DEEP_LEVELS = 5

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from sessions_app.models import AgentSession
 from sessions_app.search.query.terms import Query
+from sessions_app.store.models import AgentSession
 from sessions_app.timeline.event_window import WINDOW_SIZE, EventWindow
 from sessions_app.timeline.session_search.scan import SessionSearch
 

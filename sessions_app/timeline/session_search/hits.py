@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from sessions_app import scopes
-from sessions_app.models import AgentSession
 from sessions_app.search.execution import event_queries
 from sessions_app.search.query.terms import Query
+from sessions_app.store import scopes
+from sessions_app.store.models import AgentSession
 from sessions_app.timeline.session_search.scan import LONG_SCAN_S, ScanResult, SessionSearch
 
 MAX_COUNTED = 10_000

@@ -8,11 +8,11 @@ from typing import Generic, TypeVar
 
 from django.db.models import QuerySet
 
-from sessions_app.events import event_text
-from sessions_app.models import AgentSession, Event, SessionTrait
 from sessions_app.search.execution import event_queries
 from sessions_app.search.execution.time_budget import TimeBudget
 from sessions_app.search.query.terms import Query
+from sessions_app.store.events import event_text
+from sessions_app.store.models import AgentSession, Event, SessionTrait
 
 INDEXED_FIELDS = ("author", "tool", "branch")
 """Fields whose values in a session are all indexed."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sessions_app import scopes
-from sessions_app.events import event_text
-from sessions_app.events.kinds import EventKind
-from sessions_app.models import AgentSession, AppState, Event, Scope, SessionTrait, UserState
 from sessions_app.search.query.completion import Vocabulary
 from sessions_app.search.query.parsing import parse
 from sessions_app.search.query.scanner import QueryError
 from sessions_app.search.query.terms import Field, Query
+from sessions_app.store import scopes
+from sessions_app.store.events import event_text
+from sessions_app.store.events.kinds import EventKind
+from sessions_app.store.models import AgentSession, AppState, Event, Scope, SessionTrait, UserState
 
 MAX_NAMES = 60
 """Maximum number of suggested values per field."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sessions_app import text_input
-from sessions_app.events.timestamps import parse_timestamp
+from sessions_app.store import text_input
+from sessions_app.store.events.timestamps import parse_timestamp
 from sessions_app.transfer.readers.records import SourceFilter, UnreadableRow
 
 VERSIONS = "versions"

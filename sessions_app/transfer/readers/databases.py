@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from sessions_app.errors import BadInput
-from sessions_app.redaction import without_password
+from sessions_app.store.errors import BadInput
+from sessions_app.store.redaction import without_password
 
 Row = dict[str, Any]
 

@@ -9,9 +9,9 @@ from datetime import UTC, tzinfo
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from sessions_app.errors import BadInput, DevUIError, NotFound
 from sessions_app.plugins import FAILURES
-from sessions_app.redaction import without_password
+from sessions_app.store.errors import BadInput, DevUIError, NotFound
+from sessions_app.store.redaction import without_password
 from sessions_app.transfer.folder_importer import folder_importers
 from sessions_app.transfer.readers.artifact_files import artifacts_fingerprint
 from sessions_app.transfer.readers.databases import (

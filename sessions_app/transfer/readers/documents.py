@@ -8,9 +8,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from sessions_app import scopes, text_input
-from sessions_app.errors import BadInput
-from sessions_app.events.timestamps import parse_timestamp
+from sessions_app.store import scopes, text_input
+from sessions_app.store.errors import BadInput
+from sessions_app.store.events.timestamps import parse_timestamp
 from sessions_app.transfer.readers.normalization import normalize_event, removed_keys
 from sessions_app.transfer.readers.records import (
     Owner,

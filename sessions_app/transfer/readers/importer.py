@@ -9,8 +9,8 @@ from datetime import tzinfo
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sessions_app.errors import BadInput
 from sessions_app.plugins import require_texts
+from sessions_app.store.errors import BadInput
 from sessions_app.transfer.readers.databases import Database, file_fingerprint
 from sessions_app.transfer.readers.documents import SessionDocument
 from sessions_app.transfer.readers.reader_process import ReaderProcess

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from sessions_app.events.records import UNKNOWN_FIELDS
-from sessions_app.events.timestamps import parse_timestamp
+from sessions_app.store.events.records import UNKNOWN_FIELDS
+from sessions_app.store.events.timestamps import parse_timestamp
 from sessions_app.transfer.readers.event_schema import LENIENT, fields_of, fold_name
 
 REMOVED = "__ADK_SENTINEL_REMOVED__"

@@ -22,7 +22,7 @@ from pathlib import PurePosixPath
 from typing import Any
 from uuid import UUID
 
-from sessions_app.text_input import MAX_INT_BITS
+from sessions_app.store.text_input import MAX_INT_BITS
 from sessions_app.transfer.readers.reader_process import ReaderProcess, ReadingFailed
 
 MAX_BYTES = 64 * 1024 * 1024

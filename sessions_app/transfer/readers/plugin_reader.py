@@ -12,7 +12,7 @@ import django
 def dump_sessions(importer_name: str, path: str) -> Iterator[str]:
     """Yield the sessions of a file as JSON."""
     django.setup()
-    from sessions_app import scopes
+    from sessions_app.store import scopes
     from sessions_app.transfer.readers.formats import all_importers
 
     importer = next(each for each in all_importers() if each.name == importer_name)

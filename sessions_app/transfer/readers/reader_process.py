@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import IO, Any, ClassVar, NoReturn, cast
 
-from sessions_app.errors import BadInput
-from sessions_app.text_input import MAX_FILE_VALUES, parse_json
+from sessions_app.store.errors import BadInput
+from sessions_app.store.text_input import MAX_FILE_VALUES, parse_json
 
 MAX_ANSWER_BYTES = 256 * 1024**2
 """Maximum bytes of the values of a call."""

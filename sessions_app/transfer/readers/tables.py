@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import Any
 
-from sessions_app import scopes, text_input
-from sessions_app.events.timestamps import is_in_milliseconds, parse_timestamp
+from sessions_app.store import scopes, text_input
+from sessions_app.store.events.timestamps import is_in_milliseconds, parse_timestamp
 from sessions_app.transfer.readers import pickles
 from sessions_app.transfer.readers.databases import Database, Row
 from sessions_app.transfer.readers.importer import Importer

@@ -8,11 +8,11 @@ from hashlib import sha256
 
 from django.db import IntegrityError
 
-from sessions_app import scopes
-from sessions_app.artifacts import artifact_versions, content_files
-from sessions_app.artifacts.artifact_versions import FileKey, VersionMetadata
-from sessions_app.errors import BadInput
-from sessions_app.models import Artifact, ImportSource
+from sessions_app.store import scopes
+from sessions_app.store.artifacts import artifact_versions, content_files
+from sessions_app.store.artifacts.artifact_versions import FileKey, VersionMetadata
+from sessions_app.store.errors import BadInput
+from sessions_app.store.models import Artifact, ImportSource
 from sessions_app.transfer.readers.artifact_files import ArtifactFolder, StoredArtifact
 from sessions_app.transfer.readers.records import UnreadableRow
 from sessions_app.transfer.report import ImportReport

@@ -9,10 +9,11 @@ from typing import Any
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
-from sessions_app import events
-from sessions_app.events import EventRecord
-from sessions_app.ids import SessionKey
-from sessions_app.models import (
+from sessions_app.store import events
+from sessions_app.store.events import EventRecord
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.index import index_entries
+from sessions_app.store.models import (
     STATE_ROWS,
     AgentSession,
     AppScope,
@@ -23,9 +24,8 @@ from sessions_app.models import (
     StateChange,
     UserScope,
 )
-from sessions_app.search import index_entries
-from sessions_app.sessions import event_rows
-from sessions_app.sessions.ledger import (
+from sessions_app.store.sessions import event_rows
+from sessions_app.store.sessions.ledger import (
     INSERT_CHANGE,
     UPSERT_KEY,
     KeyRow,

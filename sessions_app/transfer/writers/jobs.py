@@ -12,8 +12,8 @@ from typing import Protocol
 
 from django.db import connections
 
-from sessions_app.errors import DevUIError
 from sessions_app.plugins import FAILURES
+from sessions_app.store.errors import DevUIError
 from sessions_app.transfer.report import ImportReport
 from sessions_app.transfer.writers.locations import import_location
 

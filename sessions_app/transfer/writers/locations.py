@@ -7,8 +7,8 @@ from contextlib import closing
 from datetime import UTC, tzinfo
 from pathlib import Path
 
-from sessions_app.models import ImportSource
 from sessions_app.sessions import storage_location
+from sessions_app.store.models import ImportSource
 from sessions_app.transfer.folder_importer import FolderImporter, folder_importers
 from sessions_app.transfer.readers.artifact_files import ArtifactFolder
 from sessions_app.transfer.readers.detection import find_artifacts_folder, holds_sessions, open_source

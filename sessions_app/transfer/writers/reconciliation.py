@@ -12,10 +12,12 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-from sessions_app import events, scopes
-from sessions_app.events.attribution import Writer
-from sessions_app.ids import SessionKey, is_storable
-from sessions_app.models import (
+from sessions_app.store import events, scopes
+from sessions_app.store.database import change_notification
+from sessions_app.store.database.batched_transactions import BatchedTransactions
+from sessions_app.store.events.attribution import Writer
+from sessions_app.store.ids import SessionKey, is_storable
+from sessions_app.store.models import (
     STATE_ROWS,
     AgentSession,
     ChangeCause,
@@ -24,9 +26,7 @@ from sessions_app.models import (
     Scope,
     StateChange,
 )
-from sessions_app.sessions.ledger import Provenance
-from sessions_app.store import change_notification
-from sessions_app.store.batched_transactions import BatchedTransactions
+from sessions_app.store.sessions.ledger import Provenance
 from sessions_app.store.short_texts import join_names
 from sessions_app.transfer.readers.records import Owner, SharedState, StoredState
 from sessions_app.transfer.report import ImportReport

@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from sessions_app import events, scopes
-from sessions_app.errors import BadInput, DevUIError
-from sessions_app.events import EventRecord
-from sessions_app.ids import SessionKey, check_event_ids, check_ids, is_storable
-from sessions_app.models import AgentSession, Event, ImportedSession, ImportSource
 from sessions_app.plugins import FAILURES
-from sessions_app.sessions.ledger import OwnerPositions
-from sessions_app.store import change_notification
-from sessions_app.store.batched_transactions import BatchedTransactions
+from sessions_app.store import events, scopes
+from sessions_app.store.database import change_notification
+from sessions_app.store.database.batched_transactions import BatchedTransactions
+from sessions_app.store.errors import BadInput, DevUIError
+from sessions_app.store.events import EventRecord
+from sessions_app.store.ids import SessionKey, check_event_ids, check_ids, is_storable
+from sessions_app.store.models import AgentSession, Event, ImportedSession, ImportSource
+from sessions_app.store.sessions.ledger import OwnerPositions
 from sessions_app.transfer.readers.records import (
     Owner,
     Source,

@@ -11,13 +11,13 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from sessions_app.artifacts import artifact_list
-from sessions_app.artifacts.artifact_versions import FileKey
 from sessions_app.forms.query import OwnerQuery
 from sessions_app.http import render_partial
-from sessions_app.ids import ID_BYTES
-from sessions_app.models import AgentSession, Artifact
 from sessions_app.sessions import overview, storage_location
-from sessions_app.store import pagination
+from sessions_app.store.artifacts.artifact_versions import FileKey
+from sessions_app.store.database import pagination
+from sessions_app.store.ids import ID_BYTES
+from sessions_app.store.models import AgentSession, Artifact
 from sessions_app.views.artifacts.file_address import FILTERS, file_url, list_url
 
 LIST = "devui/artifacts/list.html"

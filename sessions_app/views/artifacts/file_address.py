@@ -8,11 +8,11 @@ from typing import Any
 from django import forms
 from django.urls import reverse
 
-from sessions_app import realms
-from sessions_app.artifacts import artifact_versions
-from sessions_app.artifacts.artifact_versions import FileKey
 from sessions_app.forms.query import QueryForm
-from sessions_app.ids import ID_BYTES
+from sessions_app.store import realms
+from sessions_app.store.artifacts import artifact_versions
+from sessions_app.store.artifacts.artifact_versions import FileKey
+from sessions_app.store.ids import ID_BYTES
 
 OWNERS = ("app", "user", "session", "realm")
 """Filters that select the owner of files."""

@@ -9,14 +9,14 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_safe
 
-from sessions_app import realms
-from sessions_app.artifacts import artifact_versions
-from sessions_app.errors import NotFound
 from sessions_app.forms.query import QueryForm
 from sessions_app.http import download
-from sessions_app.models import Artifact
 from sessions_app.presentation import file_type
 from sessions_app.presentation.file_preview import PREVIEW_BYTES
+from sessions_app.store import realms
+from sessions_app.store.artifacts import artifact_versions
+from sessions_app.store.errors import NotFound
+from sessions_app.store.models import Artifact
 from sessions_app.views.event import json_response
 from sessions_app.views.files import content_headers
 

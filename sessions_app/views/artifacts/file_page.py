@@ -12,17 +12,18 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_safe
 
-from sessions_app import realms, redaction
-from sessions_app.artifacts import artifact_list, artifact_versions
-from sessions_app.artifacts.artifact_versions import FileKey
-from sessions_app.errors import ContentMissing
+from sessions_app.artifacts import artifact_list
 from sessions_app.forms.query import QueryForm
 from sessions_app.http import note_object, render_partial
 from sessions_app.lookup import find_session
-from sessions_app.models import Artifact
 from sessions_app.presentation import file_type, value_diff
 from sessions_app.presentation.file_preview import PREVIEW_BYTES, Preview, make_preview
 from sessions_app.sessions import storage_location
+from sessions_app.store import realms, redaction
+from sessions_app.store.artifacts import artifact_versions
+from sessions_app.store.artifacts.artifact_versions import FileKey
+from sessions_app.store.errors import ContentMissing
+from sessions_app.store.models import Artifact
 from sessions_app.views.artifacts.file_address import (
     FileQuery,
     file_url,

@@ -13,16 +13,16 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
-from sessions_app.artifacts import artifact_versions, content_files
-from sessions_app.artifacts.artifact_versions import FileKey
-from sessions_app.errors import BadInput
 from sessions_app.http import note_object, render_partial
-from sessions_app.ids import ID_BYTES
-from sessions_app.models import AgentSession, Artifact
 from sessions_app.presentation import file_type
 from sessions_app.presentation.file_preview import text_mime_type
 from sessions_app.runs.message_draft import MAX_BYTES, detect_type
 from sessions_app.sessions import overview, storage_location
+from sessions_app.store.artifacts import artifact_versions, content_files
+from sessions_app.store.artifacts.artifact_versions import FileKey
+from sessions_app.store.errors import BadInput
+from sessions_app.store.ids import ID_BYTES
+from sessions_app.store.models import AgentSession, Artifact
 from sessions_app.views.artifacts.file_address import file_url, list_url
 
 UPLOAD = "devui/artifacts/upload.html"

@@ -21,10 +21,10 @@ from django.core.management import call_command
 from django.db import connection, connections
 
 from sessions_app.adk import DjangoArtifactService
-from sessions_app.artifacts import artifact_versions, content_files
-from sessions_app.errors import ContentMissing, StoreFull
-from sessions_app.models import Artifact
-from sessions_app.store import units_of_work
+from sessions_app.store.artifacts import artifact_versions, content_files
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import ContentMissing, StoreFull
+from sessions_app.store.models import Artifact
 from tests import forked_processes
 from tests.sessions.artifacts.files import SESSION, data, large, text
 
@@ -148,7 +148,7 @@ import asyncio, sys
 import devui
 devui.setup(sys.argv[1])
 from google.genai import types
-from sessions_app.store import units_of_work as db
+from sessions_app.store.database import units_of_work as db
 from sessions_app.adk import DjangoArtifactService
 
 async def save():

@@ -18,11 +18,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.adk import DjangoArtifactService
-from sessions_app.artifacts.artifact_versions import VersionMetadata, file_key, refuse_path, save
-from sessions_app.artifacts.content_files import Payload
-from sessions_app.errors import BadInput
-from sessions_app.models import Artifact
-from sessions_app.store import units_of_work
+from sessions_app.store.artifacts.artifact_versions import (
+    VersionMetadata,
+    file_key,
+    refuse_path,
+    save,
+)
+from sessions_app.store.artifacts.content_files import Payload
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import BadInput
+from sessions_app.store.models import Artifact
 from tests.sessions.artifacts.files import SESSION, USER, data, link, text
 
 pytestmark = pytest.mark.django_db(transaction=True)

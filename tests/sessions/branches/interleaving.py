@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from django.db import connections
 
-from sessions_app.store import batched_transactions
+from sessions_app.store.database import batched_transactions
 
 
 def act_between_transactions(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> list[int]:

@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 
-from sessions_app import realms
-from sessions_app.artifacts import artifact_versions as artifacts
 from sessions_app.branches import fork as forking
 from sessions_app.branches import session_copy
 from sessions_app.branches.fork import NewFork, fork
-from sessions_app.errors import AlreadyExists, SessionMissing, StaleSession
 from sessions_app.lookup import find_session
-from sessions_app.models import (
+from sessions_app.search import indexing
+from sessions_app.sessions import deletion, listing, purge
+from sessions_app.store import realms
+from sessions_app.store import state_history as history
+from sessions_app.store.artifacts import artifact_versions as artifacts
+from sessions_app.store.database import batched_transactions
+from sessions_app.store.errors import AlreadyExists, SessionMissing, StaleSession
+from sessions_app.store.models import (
     AgentSession,
     AppScope,
     AppState,
@@ -27,10 +31,7 @@ from sessions_app.models import (
     UserScope,
     UserState,
 )
-from sessions_app.search import indexing
-from sessions_app.sessions import deletion, listing, purge, writes
-from sessions_app.state import history
-from sessions_app.store import batched_transactions
+from sessions_app.store.sessions import writes
 from tests.sessions.branches.interleaving import act_between_transactions, run_in_other_thread
 from tests.sessions.branches.rows import columns, current_state, event_columns, state_at_seq
 from tests.settable_clock import STEPS_S, Clock, later

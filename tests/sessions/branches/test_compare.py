@@ -8,8 +8,8 @@ from django.test.utils import CaptureQueriesContext
 
 from sessions_app.branches import session_comparison as comparing
 from sessions_app.branches.fork import NewFork, fork
-from sessions_app.models import AgentSession, Event
-from sessions_app.sessions import writes
+from sessions_app.store.models import AgentSession, Event
+from sessions_app.store.sessions import writes
 from tests.sessions.branches.rows import tell_three_invocations
 from tests.timeline.story import Story
 

@@ -10,13 +10,16 @@ from django.test.utils import CaptureQueriesContext
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
-from sessions_app import events
 from sessions_app.adk import DjangoArtifactService, DjangoSessionService
-from sessions_app.artifacts import content_files
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.branches.rewind import rewind
-from sessions_app.errors import AlreadyExists, BadInput, EventMissing, SessionMissing
-from sessions_app.models import (
+from sessions_app.sessions import lineage
+from sessions_app.store import events
+from sessions_app.store import state_history as history
+from sessions_app.store.artifacts import content_files
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import AlreadyExists, BadInput, EventMissing, SessionMissing
+from sessions_app.store.models import (
     AgentSession,
     AppState,
     Artifact,
@@ -28,9 +31,7 @@ from sessions_app.models import (
     TempWrite,
     UserState,
 )
-from sessions_app.sessions import lineage, writes
-from sessions_app.state import history
-from sessions_app.store import units_of_work
+from sessions_app.store.sessions import writes
 from sessions_app.timeline.key_changes import changes_of
 from sessions_app.timeline.state_board import read_board
 from tests.sessions.branches.rows import current_state, event_columns, state_at_seq, tell_three_invocations

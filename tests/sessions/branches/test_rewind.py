@@ -22,7 +22,10 @@ from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, DjangoS
 from sessions_app.branches import not_undone
 from sessions_app.branches import rewind as rewinding
 from sessions_app.branches.rewind_plan import FileOutcome, RewindPlan, StoredValue
-from sessions_app.errors import (
+from sessions_app.runs import lifecycle as runs
+from sessions_app.store import state_history as history
+from sessions_app.store.database import units_of_work
+from sessions_app.store.errors import (
     BadInput,
     EventMissing,
     InvocationMissing,
@@ -30,9 +33,9 @@ from sessions_app.errors import (
     SessionMissing,
     StaleSession,
 )
-from sessions_app.events import EventKind
-from sessions_app.events.superseded_events import find_superseded_ranges
-from sessions_app.models import (
+from sessions_app.store.events import EventKind
+from sessions_app.store.events.superseded_events import find_superseded_ranges
+from sessions_app.store.models import (
     AgentSession,
     Artifact,
     ChangeCause,
@@ -42,10 +45,7 @@ from sessions_app.models import (
     SessionState,
     StateChange,
 )
-from sessions_app.runs import lifecycle as runs
-from sessions_app.sessions import writes
-from sessions_app.state import history
-from sessions_app.store import units_of_work
+from sessions_app.store.sessions import writes
 from tests.fake_models import ScriptedModel, call
 from tests.sessions.branches.rows import tell_three_invocations
 from tests.timeline.story import Story

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from sessions_app.errors import StoreUnavailable
+from sessions_app.store.errors import StoreUnavailable
 
 STORE_LOST = StoreUnavailable("The store is away.")
 

@@ -6,8 +6,8 @@ import json
 from collections import defaultdict
 from typing import Any
 
-from sessions_app import scopes
-from sessions_app.models import (
+from sessions_app.store import scopes
+from sessions_app.store.models import (
     AgentSession,
     AppScope,
     AppState,

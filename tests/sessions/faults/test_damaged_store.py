@@ -18,12 +18,12 @@ pytestmark = pytest.mark.skipif("connection.vendor != 'sqlite'", reason="SQLite'
 READ = """
 import sys
 import devui
-from sessions_app.errors import DevUIError
+from sessions_app.store.errors import DevUIError
 try:
     devui.setup(sys.argv[1])
-    from sessions_app.store import units_of_work as db; from sessions_app.sessions import writes
-    from sessions_app.ids import SessionKey
-    from sessions_app.models import AgentSession
+    from sessions_app.store.database import units_of_work as db; from sessions_app.store.sessions import writes
+    from sessions_app.store.ids import SessionKey
+    from sessions_app.store.models import AgentSession
     import asyncio
     for name in ("s1", "s2"):
         asyncio.run(db.write(writes.create_session, SessionKey("", "app", "ann", name), {"big": "x" * 50_000}))

@@ -18,7 +18,8 @@ from django.db import connection, connections, transaction
 from django.db.backends.signals import connection_created
 from django.test import Client
 
-from sessions_app.errors import (
+from sessions_app.store.database import db_errors, units_of_work
+from sessions_app.store.errors import (
     AlreadyExists,
     StoreBusy,
     StoreCorrupt,
@@ -27,10 +28,9 @@ from sessions_app.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from sessions_app.ids import SessionKey
-from sessions_app.models import AgentSession, Event
-from sessions_app.sessions import writes
-from sessions_app.store import db_errors, units_of_work
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import AgentSession, Event
+from sessions_app.store.sessions import writes
 from tests import forked_processes
 from tests.sessions.build import append, create, get
 from tests.sessions.faults.small_disk import mount_disk
@@ -247,7 +247,7 @@ import devui
 devui.setup(sys.argv[1])
 from google.genai import types
 from sessions_app.adk import DjangoArtifactService, DjangoSessionService
-from sessions_app.errors import StoreFull
+from sessions_app.store.errors import StoreFull
 from tests.sessions.build import append, create
 
 async def main():

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from sessions_app.models import Event
+from sessions_app.store.models import Event
 from tests import forked_processes
 from tests.sessions.faults.store_integrity import assert_intact
 from tests.store import store_url

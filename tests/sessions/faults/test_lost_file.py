@@ -120,10 +120,10 @@ import sys, devui
 from pathlib import Path
 devui.setup(f"sqlite:///{sys.argv[1]}")
 from django.db import connection
-from sessions_app.errors import StoreReplaced
-from sessions_app.ids import SessionKey
-from sessions_app.models import AgentSession
-from sessions_app.sessions import writes
+from sessions_app.store.errors import StoreReplaced
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import AgentSession
+from sessions_app.store.sessions import writes
 
 def refuse(work):
     try:

@@ -18,10 +18,10 @@ LOAD = """
 import asyncio, json, sys
 import devui
 devui.setup(sys.argv[1])
-from sessions_app.store import units_of_work as db
+from sessions_app.store.database import units_of_work as db
 from sessions_app.adk import DjangoSessionService
-from sessions_app.errors import StoreUnavailable
-from sessions_app.models import AgentSession, Event
+from sessions_app.store.errors import StoreUnavailable
+from sessions_app.store.models import AgentSession, Event
 from tests.sessions.build import append, create, get
 from tests.sessions.faults.store_integrity import assert_intact
 

@@ -19,13 +19,14 @@ from google.adk.events.event import Event
 
 from devui.runtime.run_queue import RunQueue
 from sessions_app.adk import DjangoSessionService
-from sessions_app.errors import AlreadyExists, StoreBusy, StoreFull, StoreUnavailable
-from sessions_app.ids import SessionKey
-from sessions_app.models import AgentSession, Run, RuntimeProcess
-from sessions_app.runs import background, lifecycle, processes, session_runs
-from sessions_app.sessions import append_groups, writes
-from sessions_app.store import retry, units_of_work
-from sessions_app.traces.outbox import Outbox
+from sessions_app.runs import background, lifecycle, processes
+from sessions_app.store.database import retry, units_of_work
+from sessions_app.store.errors import AlreadyExists, StoreBusy, StoreFull, StoreUnavailable
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import AgentSession, Run, RuntimeProcess
+from sessions_app.store.runs import session_runs
+from sessions_app.store.sessions import append_groups, writes
+from sessions_app.store.traces.outbox import Outbox
 from tests.runtime.conftest import until
 from tests.sessions.faults.lost_store import STORE_LOST, fail_with_lost_store
 

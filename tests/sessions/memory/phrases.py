@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sessions_app.store.tokens import Phrase
+from sessions_app.store.database.tokens import Phrase
 
 
 def contains_phrase(term: Phrase, tokens: list[str]) -> bool:

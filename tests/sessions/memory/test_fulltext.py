@@ -7,12 +7,11 @@ import random
 import pytest
 from django.db import connection
 
-from sessions_app import scopes
-from sessions_app.memory import memory_entries
-from sessions_app.models import MemoryEntry
-from sessions_app.store import full_text
-from sessions_app.store import tokens as search
-from sessions_app.store.full_text import IndexEntry
+from sessions_app.store import memory_entries, scopes
+from sessions_app.store.database import full_text
+from sessions_app.store.database import tokens as search
+from sessions_app.store.database.full_text import IndexEntry
+from sessions_app.store.models import MemoryEntry
 from tests.sessions.memory.phrases import contains_phrase
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -10,8 +10,8 @@ from google.adk.errors.input_validation_error import InputValidationError
 from google.genai import types
 
 from sessions_app.adk import DjangoMemoryService
-from sessions_app.models import MemoryEntry
-from sessions_app.store import units_of_work
+from sessions_app.store.database import units_of_work
+from sessions_app.store.models import MemoryEntry
 from tests.sessions.memory.builders import OWNER, entry, event, recall_texts, session
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.store import tokens as search
-from sessions_app.store.tokens import Phrase
+from sessions_app.store.database import tokens as search
+from sessions_app.store.database.tokens import Phrase
 from tests.sessions.memory.phrases import contains_phrase
 
 

@@ -18,11 +18,11 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from sessions_app.adk import DjangoSessionService, MirroredSessionService, Recorder, event_mapping
-from sessions_app.external import mirrors
-from sessions_app.ids import SessionKey
-from sessions_app.models import AgentSession, MirroredSession, StateChange, TempWrite
-from sessions_app.sessions import writes
-from sessions_app.store import units_of_work
+from sessions_app.store import mirrors
+from sessions_app.store.database import units_of_work
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import AgentSession, MirroredSession, StateChange, TempWrite
+from sessions_app.store.sessions import writes
 from tests.fake_models import ScriptedModel, call
 from tests.sessions.build import APP, OWNER, USER, append, create, event, get
 

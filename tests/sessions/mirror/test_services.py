@@ -13,8 +13,8 @@ from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from devui.runtime.agent_loading import AgentCode
 from devui.runtime.config import RuntimeOptions
 from devui.runtime.services import session_service
-from sessions_app.errors import RuntimeUnavailable
-from sessions_app.redaction import without_password
+from sessions_app.store.errors import RuntimeUnavailable
+from sessions_app.store.redaction import without_password
 
 SERVICES = """
 from google.adk.cli.service_registry import get_service_registry

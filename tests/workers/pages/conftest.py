@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from django.conf import settings as configured
 
-from sessions_app.ids import SessionKey
-from sessions_app.models import Run
 from sessions_app.runs import job_queue, lifecycle, processes
 from sessions_app.runs.job_queue import QUEUE_ID
-from sessions_app.sessions import writes
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import Run
+from sessions_app.store.sessions import writes
 from tests.accounts.conftest import people, web
 
 collect_ignore_glob = [] if configured.DEVUI_ENGINE else ["test_*.py"]
@@ -31,7 +31,7 @@ CODE = "9bc6d7c0aabbccdd"
 def add_worker(transactional_db: None) -> Callable[..., Any]:
     """A function that stores a worker of this process, or of another host, and returns its row."""
     from devui.workers.models import Worker
-    from sessions_app.models import RuntimeProcess
+    from sessions_app.store.models import RuntimeProcess
 
     def add(worker_id: str, *, host: str = "", stopped_at: float | None = None, **values: Any) -> Any:
         now = time.time()

@@ -16,10 +16,10 @@ from devui.config import environment
 from devui.workers import engine as engines
 from devui.workers.engine import Engine
 from devui.workers.run_watch import WorkerRunWatch
-from sessions_app.models import Run
 from sessions_app.runs import lifecycle, processes
 from sessions_app.runs.job_queue import QUEUE_ID
-from sessions_app.store import retry, units_of_work
+from sessions_app.store.database import retry, units_of_work
+from sessions_app.store.models import Run
 from tests.runtime.conftest import until
 from tests.workers.pages.conftest import CODE, queue_run
 

@@ -17,11 +17,11 @@ from devui.workers.overview import read_overview
 from devui.workers.worker_facts import living_workers
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.rates.model_rates import note_back_off
-from sessions_app.errors import NotFound
-from sessions_app.ids import SessionKey
-from sessions_app.models import Run, RuntimeProcess
 from sessions_app.runs import lifecycle, processes
-from sessions_app.sessions import writes
+from sessions_app.store.errors import NotFound
+from sessions_app.store.ids import SessionKey
+from sessions_app.store.models import Run, RuntimeProcess
+from sessions_app.store.sessions import writes
 from tests.accounts.conftest import BROWSER, cookie_of
 from tests.evals import stored_runs
 from tests.pages.html import parse

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from sessions_app import plugins
-from sessions_app.errors import DevUIError
-from sessions_app.scopes import replace_surrogates
+from sessions_app.store.errors import DevUIError
+from sessions_app.store.scopes import replace_surrogates
 from sessions_app.transfer.readers.importer import Importer
 from sessions_app.transfer.readers.reader_process import ReadingFailed
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sessions_app.errors import BadInput
+from sessions_app.store.errors import BadInput
 from sessions_app.transfer.readers.databases import Database
 from sessions_app.transfer.readers.tables import TableImporter, has_milliseconds
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sessions_app.errors import BadInput
-from sessions_app.text_input import decode_start, detect_encoding, parse_json
+from sessions_app.store.errors import BadInput
+from sessions_app.store.text_input import decode_start, detect_encoding, parse_json
 from sessions_app.transfer.readers.databases import file_fingerprint, read_head
 from sessions_app.transfer.readers.importer import Importer
 from sessions_app.transfer.readers.records import (

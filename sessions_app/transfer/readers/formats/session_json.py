@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sessions_app.text_input import decode_start
+from sessions_app.store.text_input import decode_start
 from sessions_app.transfer.readers.documents import load_sessions
 from sessions_app.transfer.readers.importer import Importer
 

@@ -1,0 +1,1 @@
+"""Artifact versions and their content."""

@@ -1,0 +1,63 @@
+"""Read the wire form of events (camelCase JSON, as ADK's REST API sends it). Pure.
+
+`build_record` converts a wire event to the row that is stored; `summarize` to the bounded JSON that a timeline row
+shows, so that pages never parse whole events.
+"""
+
+from sessions_app.store.events.content import (
+    ABORTED,
+    PARTIAL_ANSWER,
+    as_seconds,
+    failed_results,
+    function_calls,
+    function_responses,
+    is_failed_result,
+    is_final_response,
+    partial_answers,
+    parts_of,
+    without_internals,
+)
+from sessions_app.store.events.kinds import EventKind, is_error, kind_of
+from sessions_app.store.events.records import (
+    EventRecord,
+    KeyWrite,
+    TempKey,
+    build_record,
+    mark_removed,
+)
+from sessions_app.store.events.summary import (
+    CANCELLED,
+    LIST_LIMIT,
+    PART_ORDER,
+    TEXT_LIMIT,
+    shorten,
+    summarize,
+)
+
+__all__ = [
+    "ABORTED",
+    "CANCELLED",
+    "LIST_LIMIT",
+    "PARTIAL_ANSWER",
+    "PART_ORDER",
+    "TEXT_LIMIT",
+    "EventKind",
+    "EventRecord",
+    "KeyWrite",
+    "TempKey",
+    "as_seconds",
+    "build_record",
+    "failed_results",
+    "function_calls",
+    "function_responses",
+    "is_error",
+    "is_failed_result",
+    "is_final_response",
+    "kind_of",
+    "mark_removed",
+    "partial_answers",
+    "parts_of",
+    "shorten",
+    "summarize",
+    "without_internals",
+]

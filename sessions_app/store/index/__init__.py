@@ -1,0 +1,1 @@
+"""The rows of the search indexes, and how far they reach."""

@@ -1,0 +1,41 @@
+"""The events and sessions that the search indexes do not cover yet.
+
+Each session has a cursor, `indexed_seq`: events up to it are indexed (see `indexing`), and searches scan the later ones
+themselves (see `execution.unindexed_scan`). A second cursor, `problems_seq`, belongs to the checks for
+problems (see `problems.session_checks`); it is here because the writers of runs and traces, which move it back, may not
+import `problems`.
+"""
+
+from __future__ import annotations
+
+from django.db.models import F, Min, Q, QuerySet
+from django.db.models.functions import Least
+
+from sessions_app.store.models import UNCHECKED, UNINDEXED, AgentSession, Event
+
+BEHIND_CURSOR = Q(seq__gt=F("session__indexed_seq"))
+"""Condition on events and on ledger rows that their session's cursor has not reached them."""
+
+
+def sessions() -> QuerySet[AgentSession]:
+    """Return the sessions with events that are not indexed yet."""
+    return AgentSession.objects.filter(UNINDEXED)
+
+
+def sessions_to_check() -> QuerySet[AgentSession]:
+    """Return the indexed sessions with events that were not checked for problems yet: checks use the index."""
+    return AgentSession.objects.filter(UNCHECKED).exclude(UNINDEXED)
+
+
+def recheck(session_pk: int, invocation_id: str) -> None:
+    """Check an invocation for problems again, because its trace or run has changed.
+
+    The cursor moves back by at least one event: only sessions that are behind are checked.
+    """
+    events = Event.objects.filter(session=session_pk, invocation_id=invocation_id) if invocation_id else None
+    first = events.aggregate(first=Min("seq"))["first"] if events is not None else None
+    before = F("last_seq") - 1
+    AgentSession.objects.filter(pk=session_pk).update(
+        problems_seq=Least(F("problems_seq"), before if first is None else Least(before, first - 1)),
+        problems_version=F("problems_version") + 1,
+    )

@@ -1,0 +1,147 @@
+"""Traces, model calls and spans that the recorder observed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.db import models
+
+from sessions_app.store.models.sessions import AgentSession
+
+UNCOUNTED = models.Q(finished_at__gt=models.F("counted_until"))
+"""Condition: an invocation has ended and is not part of the trends yet. It has a partial index."""
+
+
+class Trace(models.Model):
+    """The stages of an invocation with their times, as the recorder observed them."""
+
+    LOST_TOOLSET = "toolset failed"
+    """Stage at which a toolset failed to load; it names the toolset, its agent and the error."""
+
+    ERROR_CAUSE = "error cause"
+    """Stage at which an exception had a known cause; it names the cause, the type and the message."""
+
+    LOST_WRITE = "state write lost"
+    """Stage at which tool calls that ran at once had written different values of a state key."""
+
+    SEQUENCE_STOPPED = "sequence stopped"
+    """Stage at which an answer continued an agent, but not the agents that come after it."""
+
+    CUT_OFF = "cut off"
+    """Last stage of an invocation that was cancelled or whose process ended."""
+
+    session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="traces", db_index=False)
+    invocation_id = models.TextField()
+    trace_id = models.CharField(max_length=32, default="", help_text="OpenTelemetry's id in hex, if any.")
+    root_agent = models.TextField(default="")
+    started_at = models.FloatField()
+    finished_at = models.FloatField(null=True, help_text="Null: unfinished, or its process was killed.")
+    stages = models.TextField(default="[]", help_text="JSON: [name, time, agent or tool] of each stage.")
+    counted_until = models.FloatField(
+        default=0.0, db_default=0.0, help_text="Its end when it was last added to the trends; 0: never."
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["session", "invocation_id"], name="trace_of_invocation")
+        ]
+        indexes = [
+            models.Index(fields=["-started_at", "-id"], name="trace_newest"),
+            models.Index(fields=["id"], name="trace_uncounted", condition=UNCOUNTED),
+        ]
+
+    @property
+    def decoded_stages(self) -> list[list[Any]]:
+        """The stages as lists of name, time, and agent or tool."""
+        stages: list[list[Any]] = json.loads(self.stages)
+        return stages
+
+
+class ModelCall(models.Model):
+    """One request to a model with its response. The contents are `ModelPiece`s, referred to by their hashes."""
+
+    session = models.ForeignKey(
+        AgentSession, on_delete=models.CASCADE, related_name="model_calls", db_index=False
+    )
+    ref = models.CharField(max_length=32, help_text="The recorder's id of the call.")
+    invocation_id = models.TextField()
+    number = models.IntegerField(help_text="1, 2, 3 … within the invocation.")
+    agent = models.TextField()
+    branch = models.TextField(default="")
+    model = models.TextField(default="")
+    event_id = models.TextField(default="", help_text="ADK id of the last event that it produced.")
+    event_ids = models.TextField(default="[]", help_text="JSON: ids of all events that it produced.")
+    started_at = models.FloatField()
+    first_at = models.FloatField(null=True, help_text="Time of the first chunk or the response.")
+    finished_at = models.FloatField(null=True, help_text="Null: unfinished, or its process was killed.")
+    request = models.TextField(help_text="JSON: the request, redacted.")
+    response = models.TextField(null=True, help_text="JSON: the response; null: none.")
+    chunks = models.IntegerField(default=0, help_text="Number of partial responses.")
+    prompt_tokens = models.IntegerField(default=0)
+    output_tokens = models.IntegerField(default=0)
+    thought_tokens = models.IntegerField(default=0)
+    cached_tokens = models.IntegerField(default=0)
+    total_tokens = models.IntegerField(default=0)
+    by_callback = models.BooleanField(default=False, help_text="A callback or plug-in answered instead.")
+    error_type = models.TextField(default="")
+    error = models.TextField(default="")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["session", "ref"], name="model_call_identity")]
+        indexes = [
+            models.Index(fields=["session", "invocation_id", "number"], name="call_of_invocation"),
+            models.Index(fields=["session", "event_id"], name="call_of_event"),
+            models.Index(fields=["session", "agent", "id"], name="call_of_agent"),
+            models.Index(
+                fields=["session", "invocation_id"],
+                name="call_failed",
+                condition=models.Q(error_type__gt=""),
+            ),
+        ]
+
+
+class ModelPiece(models.Model):
+    """A distinct part of a session's model requests: a content, a tool, an instruction, or a list of these."""
+
+    session = models.ForeignKey(
+        AgentSession, on_delete=models.CASCADE, related_name="model_pieces", db_index=False
+    )
+    sha = models.CharField(max_length=32, help_text="Hash of `body`. See `traces.pieces`.")
+    body = models.TextField(help_text="JSON, redacted; long texts are truncated.")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["session", "sha"], name="model_piece_identity")]
+
+
+class Span(models.Model):
+    """An OpenTelemetry span of ADK: an invocation, an agent, a model call or a tool call."""
+
+    class Kind(models.TextChoices):
+        """The operation that a span measures."""
+
+        INVOCATION = "invocation"
+        AGENT = "agent"
+        MODEL = "model"
+        TOOL = "tool"
+        OTHER = "other"
+
+    session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="spans", db_index=False)
+    invocation_id = models.TextField()
+    trace_id = models.CharField(max_length=32, help_text="Hex.")
+    span_id = models.CharField(max_length=16, help_text="Hex.")
+    parent_id = models.CharField(max_length=16, default="", help_text="Hex; empty: no parent.")
+    name = models.TextField()
+    kind = models.CharField(max_length=12, choices=Kind)
+    started_ns = models.BigIntegerField(help_text="Nanoseconds since the epoch.")
+    ended_ns = models.BigIntegerField()
+    failed = models.BooleanField(default=False)
+    message = models.TextField(default="", help_text="The error message.")
+    event_id = models.TextField(default="", help_text="ADK id of the event it produced, if known.")
+    attributes = models.TextField(default="{}", help_text="JSON, without the request and the response.")
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["session", "invocation_id", "started_ns"], name="span_of_invocation"),
+            models.Index(fields=["event_id"], name="span_by_event"),
+        ]

@@ -1,0 +1,1 @@
+"""Runs of a session as its writers see them."""

@@ -1,0 +1,1 @@
+"""The write service of sessions and the ledger of their state."""

@@ -1,0 +1,1 @@
+"""Traces, spans, model calls, nested runs and log records as the recorder writes them."""
