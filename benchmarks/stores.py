@@ -32,7 +32,7 @@ from google.genai import types
 from sessions_app.adk import DjangoSessionService, event_mapping
 from sessions_app.store import models as store
 from sessions_app.store.events import EventKind, EventRecord
-from sessions_app.store.ids import SessionKey
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 
 FOLDER = Path(os.environ.get("BENCH_FOLDER", "."))

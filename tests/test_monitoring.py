@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from devui import monitoring
 from sessions_app.runs import lifecycle
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import Run, RuntimeProcess
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 
 QUERIES = 6

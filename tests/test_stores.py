@@ -19,7 +19,7 @@ devui.setup(sys.argv[1])
 devui.setup(sys.argv[1])
 from django.db import connection
 from sessions_app.sessions import storage_location as keeping, writes
-from sessions_app.store.ids import SessionKey
+from sessions_app.store.session_key import SessionKey
 writes.create_session(SessionKey("", "app", "user", "s1"))
 place = keeping.store_location()
 assert (place.kind, place.survives_restart) == ("a temporary file", False), place

@@ -37,8 +37,9 @@ from sessions_app.store.errors import (
     SessionMissing,
     UpstreamFailed,
 )
-from sessions_app.store.ids import SessionKey, check_ids
+from sessions_app.store.ids import check_ids
 from sessions_app.store.models import AgentSession, Run
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.text_input import parse_json
 
 SESSION_PARTS = 6

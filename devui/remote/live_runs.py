@@ -43,8 +43,8 @@ from devui.runtime.run_queue import ActiveRun
 from sessions_app.agents.remotes import upstream_app_name
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput, DevUIError
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import Event, Run
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.text_input import parse_json
 
 REREAD_S = 1.0

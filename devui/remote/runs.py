@@ -22,9 +22,9 @@ from sessions_app.agents.remotes import upstream_app_name
 from sessions_app.store import events
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput, DevUIError, DuplicateEvent
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import Event, Run
 from sessions_app.store.realms import refuse_read_only
+from sessions_app.store.session_key import SessionKey
 
 CATCH_UP_S = 60.0
 """Seconds that reading a session may take after its run; missing events follow with the next read."""

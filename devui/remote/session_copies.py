@@ -20,9 +20,10 @@ from sessions_app.runs.background import BackgroundTasks
 from sessions_app.store import events, mirrors, scopes
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput, NotFound, SessionMissing, UpstreamFailed
-from sessions_app.store.ids import SessionKey, check_ids
+from sessions_app.store.ids import check_ids
 from sessions_app.store.mirrors import MirrorState, SourceEvent, SourceSession
 from sessions_app.store.models import ChangeCause
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions.writes import AppendResult
 from sessions_app.store.text_input import MAX_FILE_VALUES, TooManyValues, parse_json
 

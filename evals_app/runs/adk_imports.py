@@ -19,8 +19,8 @@ from evals_app.runs.writes import imported_runs, runs
 from evals_app.runs.writes.outcomes import Outcome, Score
 from sessions_app.store import events as wire
 from sessions_app.store.errors import BadInput
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import ChangeCause
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions.writes import append_event, create_session
 from sessions_app.transfer.readers.documents import session_events
 from sessions_app.transfer.readers.records import UnreadableRow

@@ -33,8 +33,8 @@ from sessions_app.adk.run_log import RunLog
 from sessions_app.adk.service import DjangoSessionService
 from sessions_app.store.database.stopwatch import Stopwatch
 from sessions_app.store.events.error_causes import ErrorCause
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import Trace
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.traces.outbox import outbox
 from sessions_app.store.traces.records import Stage, save_stages
 

@@ -23,8 +23,9 @@ from sessions_app.adk import event_mapping, provenance, session_loading
 from sessions_app.adk.service import DjangoSessionService, cause_of, event_record
 from sessions_app.store import mirrors, scopes
 from sessions_app.store.database import units_of_work
-from sessions_app.store.ids import SessionKey, check_ids
+from sessions_app.store.ids import check_ids
 from sessions_app.store.mirrors import MirrorState, SourceEvent, SourceSession
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions.writes import UntrackedChange
 
 log = logging.getLogger(__name__)

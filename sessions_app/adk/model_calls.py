@@ -19,8 +19,8 @@ from pydantic import BaseModel
 from sessions_app.store import scopes
 from sessions_app.store.database.bounded_dict import BoundedDict
 from sessions_app.store.events.token_counts import count_tokens
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import ModelCall
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.traces import content_store
 from sessions_app.store.traces.content_store import Piece
 from sessions_app.store.traces.outbox import Make, Unit

@@ -23,8 +23,8 @@ from sessions_app.adk import event_mapping
 from sessions_app.store import scopes
 from sessions_app.store.events.call_usage import add_tokens, parse_call_usage
 from sessions_app.store.events.summary import shorten
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import NestedEvent, NestedRun
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.traces.nested_records import CUT_OFF, TopCall, save_nested
 from sessions_app.store.traces.outbox import Unit, outbox
 from sessions_app.store.traces.records import MAX_ERROR

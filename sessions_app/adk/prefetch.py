@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from sessions_app.adk.session_loading import EventPrefix
 from sessions_app.store.database import units_of_work
 from sessions_app.store.database.gc_tuning import pause_collector
-from sessions_app.store.ids import SessionKey
+from sessions_app.store.session_key import SessionKey
 
 log = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ from functools import partial
 from typing import Any, TextIO
 
 from sessions_app.store import scopes
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import LogRecord
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.traces.log_records import NewLogRecord, save_log_records
 from sessions_app.store.traces.outbox import Unit, outbox
 

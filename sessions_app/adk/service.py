@@ -26,8 +26,9 @@ from sessions_app.store import models as store
 from sessions_app.store import realms, scopes
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.events import EventRecord
-from sessions_app.store.ids import SessionKey, check_event_ids, is_storable
+from sessions_app.store.ids import check_event_ids, is_storable
 from sessions_app.store.runs import session_runs
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import active_session, append_groups, writes
 from sessions_app.store.sessions.writes import AppendResult, ExpectedSession, UntrackedChange
 

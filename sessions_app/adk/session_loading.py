@@ -20,7 +20,8 @@ from sessions_app.adk import _adk, event_mapping
 from sessions_app.store import models as store
 from sessions_app.store import scopes as state
 from sessions_app.store.database.gc_tuning import pause_collector
-from sessions_app.store.ids import SessionKey, is_storable
+from sessions_app.store.ids import is_storable
+from sessions_app.store.session_key import SessionKey
 
 READ_ATTEMPTS = 5
 

@@ -20,9 +20,9 @@ from typing_extensions import override
 from sessions_app.store import scopes
 from sessions_app.store.database.bounded_dict import BoundedDict
 from sessions_app.store.database.stopwatch import Stopwatch
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import Span as Row
 from sessions_app.store.redaction import redact
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.traces.outbox import outbox
 from sessions_app.store.traces.records import MAX_ERROR, save_span
 

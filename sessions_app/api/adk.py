@@ -25,8 +25,8 @@ from sessions_app.sessions import deletion, state_edits, storage_location
 from sessions_app.store import scopes
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.errors import BadInput, SessionMissing
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.runs import session_runs
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from sessions_app.transfer.session_restore import restore_session
 

@@ -18,8 +18,9 @@ from django.db.models import QuerySet
 from sessions_app.store import realms, scopes
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import SessionMissing
-from sessions_app.store.ids import SessionKey, check_ids
+from sessions_app.store.ids import check_ids
 from sessions_app.store.models import AgentSession, AppState, Event, Scope, SessionState, UserState
+from sessions_app.store.session_key import SessionKey
 
 BATCH = 2000
 """Events read and sent at a time."""

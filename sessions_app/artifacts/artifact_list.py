@@ -11,8 +11,8 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from sessions_app.presentation import file_type
 from sessions_app.search.execution.column_terms import column_contains
 from sessions_app.store import realms
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import AgentSession, Artifact, Event
+from sessions_app.store.session_key import SessionKey
 
 MAX_EVENTS = 1_000
 """Events with artifacts that are scanned for the one that saved a version."""
@@ -83,7 +83,7 @@ def fetch_sessions_by_key(keys: Iterable[SessionKey]) -> dict[SessionKey, AgentS
         return {}
     fields = zip(SessionKey._fields, zip(*keys_with_id, strict=True), strict=True)
     rows = AgentSession.objects.filter(**{f"{name}__in": set(values) for name, values in fields})
-    sessions = {SessionKey(row.realm, row.app_name, row.user_id, row.session_id): row for row in rows}
+    sessions = {row.key: row for row in rows}
     return {key: sessions[key] for key in keys_with_id & sessions.keys()}
 
 

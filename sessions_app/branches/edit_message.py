@@ -15,8 +15,8 @@ from sessions_app.store import events, scopes
 from sessions_app.store import state_history as history
 from sessions_app.store.errors import BadInput
 from sessions_app.store.events.conditions import is_user_message
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import AgentSession, Event, Scope
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 
 FORK_ORIGIN = "fork"

@@ -33,8 +33,8 @@ from sessions_app.store import state_history as history
 from sessions_app.store.database import change_notification
 from sessions_app.store.database.json_sql import COUNTS_AS_ERROR
 from sessions_app.store.errors import AlreadyExists, BadInput
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import AgentSession, AppScope, Artifact, Event, Scope, UserScope
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from sessions_app.store.sessions.event_rows import PREVIEW_LIMIT
 

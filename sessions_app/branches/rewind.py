@@ -35,7 +35,6 @@ from sessions_app.store.errors import BadInput, InvocationMissing, StaleSession
 from sessions_app.store.events import EventRecord
 from sessions_app.store.events.attribution import Writer
 from sessions_app.store.events.conditions import IS_USER_MESSAGE
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import AgentSession, Artifact, ChangeCause, Event, Scope, StateChange
 from sessions_app.store.realms import refuse_read_only
 from sessions_app.store.runs.session_runs import finish_rewound, require_idle
@@ -138,8 +137,7 @@ def rewind(
             file.name: _save(session, file) for file in plan.files if file.outcome != FileOutcome.ELSEWHERE
         }
         record = _record(plan, saved, person)
-        key = SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
-        appended = writes.append_event(key, record, cause=ChangeCause.REWIND)
+        appended = writes.append_event(session, record, cause=ChangeCause.REWIND)
         finish_rewound(session.pk, plan.first.seq)
     return plan, appended, record
 

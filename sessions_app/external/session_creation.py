@@ -18,8 +18,8 @@ from sessions_app.paths import upstream_path
 from sessions_app.runs.runtime_client import provider
 from sessions_app.sessions import storage_location
 from sessions_app.store.errors import AlreadyExists, BadInput, UpstreamFailed
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import AgentSession
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import active_session, writes
 
 

@@ -12,8 +12,8 @@ from django.db.models import QuerySet
 from sessions_app.artifacts import artifact_list
 from sessions_app.store import realms, redaction
 from sessions_app.store.errors import BadInput, NotFound
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import AgentSession, Event, MemoryEntry
+from sessions_app.store.session_key import SessionKey
 
 MAX_TEXT = 2_000
 """Characters of an entry that a page shows."""

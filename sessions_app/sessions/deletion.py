@@ -19,7 +19,6 @@ from sessions_app.sessions import storage_location
 from sessions_app.store import realms
 from sessions_app.store.database import change_notification
 from sessions_app.store.errors import AlreadyExists, NotFound
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import AgentSession, Artifact, DeletedSession, Run
 from sessions_app.store.runs import session_runs
 from sessions_app.store.sessions import writes
@@ -90,8 +89,7 @@ def delete_for_good(session_pk: int) -> None:
         session = AgentSession.objects.select_for_update().filter(pk=session_pk).first()
         if session is not None:
             session_runs.require_idle(session.pk, session.session_id)
-            key = SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
-            writes.delete_session(key)
+            writes.delete_session(session)
 
 
 def undo(batch_id: str) -> list[AgentSession]:

@@ -16,7 +16,6 @@ from sessions_app.store import scopes
 from sessions_app.store import state_history as history
 from sessions_app.store.database.skip_scan import distinct_values
 from sessions_app.store.errors import BadInput, NotFound, StaleKey, StaleSession
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import AgentSession, AppScope, Scope, StateChange, UserScope
 from sessions_app.store.realms import refuse_read_only
 from sessions_app.store.runs import session_runs
@@ -109,7 +108,7 @@ def append_delta(session_pk: int, delta: dict[str, Any], *, person: str = "") ->
         SessionMissing, BadInput, SessionBusy: as in `put_key`.
     """
     with transaction.atomic():
-        writes.edit_state(_key_of(_lock_editable_session(session_pk)), delta, person=person)
+        writes.edit_state(_lock_editable_session(session_pk), delta, person=person)
 
 
 def parse_name(name: str) -> tuple[Scope, str]:
@@ -158,7 +157,7 @@ def _edit_key(
         if delta is None and not had_value:
             raise NotFound(f"The key {name!r} has no value.", hint="There is nothing to remove.")
         removed = (name,) if delta is None else ()
-        appended, record = writes.edit_state(_key_of(session), delta or {}, removed=removed, person=person)
+        appended, record = writes.edit_state(session, delta or {}, removed=removed, person=person)
         change = StateChange.objects.defer("private").get(
             session=session, seq=appended.seq, scope=scope, key_id=scopes.key_id(bare)
         )
@@ -171,10 +170,6 @@ def _lock_editable_session(session_pk: int) -> AgentSession:
     storage_location.refuse_copy(session)
     session_runs.require_idle(session.pk, session.session_id)
     return session
-
-
-def _key_of(session: AgentSession) -> SessionKey:
-    return SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
 
 
 def _check(session: AgentSession, scope: Scope, bare: str, name: str, condition: Condition) -> bool:

@@ -1,25 +1,17 @@
-"""Session keys, and validation of ids. Pure."""
+"""Validation of ids. Pure."""
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
 from sessions_app.store import scopes
 from sessions_app.store.errors import BadInput
+from sessions_app.store.session_key import SessionKey
 
 ID_BYTES = 512
 """Longest id in UTF-8 bytes; four ids fit into an index entry on both databases."""
-
-
-class SessionKey(NamedTuple):
-    """The unique key of a session: realm (empty by default), app, user and id."""
-
-    realm: str
-    app_name: str
-    user_id: str
-    session_id: str
 
 
 def is_storable(*ids: str) -> bool:

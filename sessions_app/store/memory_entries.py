@@ -11,8 +11,9 @@ from django.db.models import Q, QuerySet
 
 from sessions_app.store import scopes
 from sessions_app.store.database import change_notification, full_text, tokens
-from sessions_app.store.ids import SessionKey, check_id, check_ids
+from sessions_app.store.ids import check_id, check_ids
 from sessions_app.store.models import MemoryEntry
+from sessions_app.store.session_key import SessionKey
 
 MAX_RESULTS = 10
 """Most results of a search, as in ADK's in-memory service: callers put all of them into the prompt."""

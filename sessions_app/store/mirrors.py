@@ -20,7 +20,6 @@ from sessions_app.store import scopes
 from sessions_app.store.database import change_notification, statements, units_of_work
 from sessions_app.store.errors import AlreadyExists, BadInput, DuplicateEvent
 from sessions_app.store.events import EventRecord, KeyWrite, event_text, is_error
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.index import index_entries
 from sessions_app.store.models import (
     AgentSession,
@@ -32,6 +31,7 @@ from sessions_app.store.models import (
     SessionState,
     UserState,
 )
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from sessions_app.store.sessions.ledger import Provenance, take_owners, write_keys
 from sessions_app.store.sessions.writes import AppendResult

@@ -11,8 +11,9 @@ import time
 from typing import Any
 
 from sessions_app.store.errors import AlreadyExists, BadInput
-from sessions_app.store.ids import SessionKey, check_ids
+from sessions_app.store.ids import check_ids
 from sessions_app.store.models import AgentSession
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from sessions_app.transfer.readers.documents import SessionDocument
 from sessions_app.transfer.writers import import_sessions

@@ -14,7 +14,7 @@ from devui.accounts.models import AuditEntry
 from devui.accounts.roles import Role
 from sessions_app.runs.sign_in_cookies import PendingSignIn, cookie_name
 from sessions_app.store.database import units_of_work
-from sessions_app.store.ids import SessionKey
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from tests.accounts.conftest import BROWSER, PASSWORD, cookie_of
 from tests.api.builders import append, create

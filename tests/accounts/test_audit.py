@@ -24,8 +24,8 @@ from devui.web.login.throttling import MAX_ATTEMPTS
 from sessions_app.sessions import saved_views
 from sessions_app.store.database import append_only, units_of_work
 from sessions_app.store.errors import Forbidden
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import AgentSession, Run
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from tests.accounts.conftest import BROWSER, cookie_of, sign_in
 from tests.api.builders import create

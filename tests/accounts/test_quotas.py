@@ -27,8 +27,8 @@ from sessions_app.runs.quota_limits import QuotaLimits, QuotaUsedUp
 from sessions_app.sessions import housekeeping
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput, NotFound
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import Event, PersonUsage, Run
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from tests.accounts.conftest import BROWSER, cookie_of
 from tests.api.builders import append, create

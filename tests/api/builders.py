@@ -7,8 +7,8 @@ from typing import Any
 
 from sessions_app.store.database import units_of_work
 from sessions_app.store.events import build_record
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import AgentSession
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 
 
@@ -34,7 +34,7 @@ async def create(session_id: str = "s1", initial: dict[str, Any] | None = None, 
 
 async def append(session: AgentSession, event_id: str, delta: dict[str, Any] | None = None) -> None:
     """Append an event to a session."""
-    key = SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
+    key = session.key
     await units_of_work.write(lambda: writes.append_event(key, build_record(wire_event(event_id, delta))))
 
 

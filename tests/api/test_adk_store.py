@@ -12,8 +12,8 @@ import pytest
 from sessions_app.runs import lifecycle
 from sessions_app.store.database import units_of_work
 from sessions_app.store.events import build_record
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import AgentSession, Event, Run, SessionState
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from tests.hostile_ids import HOSTILE_IDS
 

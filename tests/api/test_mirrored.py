@@ -20,8 +20,8 @@ from sessions_app.runs import runtime_client as runs
 from sessions_app.sessions import deletion, state_edits
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import AlreadyExists, BadInput
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import AgentSession, MirroredSession, Run
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from tests import forked_processes
 from tests.api.builders import run_body

@@ -5,7 +5,6 @@ from __future__ import annotations
 from sessions_app.store.database import units_of_work
 from sessions_app.store.events import build_record
 from sessions_app.store.sessions import writes
-from sessions_app.store.sessions.writes import SessionKey
 from tests.api.builders import create, wire_event
 
 
@@ -13,7 +12,7 @@ async def test_problems_come_with_their_evidence_and_a_remedy(web):
     session = await create()
     response = {"id": "c1", "name": "look", "response": {"error": "no such city"}}
     event = {**wire_event("e1"), "content": {"role": "user", "parts": [{"functionResponse": response}]}}
-    key = SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
+    key = session.key
     await units_of_work.write(lambda: writes.append_event(key, build_record(event)))
     answer = (await web.get(f"/api/v1/sessions/{session.pk}/problems")).json()
     [problem] = answer["problems"]

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from sessions_app.store.database import units_of_work
-from sessions_app.store.ids import SessionKey
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 
 SESSIONS = "/apps/slow/users/ann/sessions"

@@ -10,8 +10,8 @@ import pytest
 from sessions_app.runs import lifecycle
 from sessions_app.store import scopes
 from sessions_app.store.database import units_of_work
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import Event, Run, StateChange
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from tests.api.builders import append, create
 

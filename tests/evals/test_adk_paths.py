@@ -14,7 +14,7 @@ from google.adk.evaluation.eval_set import EvalSet
 
 from evals_app.models import EvalRun
 from sessions_app.store.database import units_of_work
-from sessions_app.store.ids import SessionKey
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions.writes import create_session, edit_state
 from tests.evals import builders
 from tests.evals.conftest import Process

@@ -7,8 +7,8 @@ import time
 from evals_app.models import EvalAttempt, EvalRun, EvalSet, EvalSetVersion, MetricResult
 from evals_app.runs.writes import runs
 from sessions_app.store.database import units_of_work
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import AgentSession, AppState, StateChange, UserScope
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes as sessions
 
 RUNS = "/api/v1/evals/runs"

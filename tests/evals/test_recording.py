@@ -12,9 +12,9 @@ from sessions_app.adk import DjangoSessionService
 from sessions_app.branches.rewind import rewind
 from sessions_app.runs import runtime_client as runs
 from sessions_app.store.database import units_of_work
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import AgentSession
 from sessions_app.store.scopes import EVALUATION_KEY
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions.writes import edit_state
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.form_filling import Browser

@@ -59,7 +59,7 @@ def run(packages: Path, tmp_path: Path) -> Run:
 
 def test_installed_lint_rule_finds_ambiguous_date(run: Run) -> None:
     printed = run("""
-from sessions_app.store.ids import SessionKey
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from sessions_app.state.lint import lint
 

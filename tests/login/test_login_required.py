@@ -16,7 +16,7 @@ from django.test import AsyncRequestFactory
 from devui import monitoring
 from devui.web.login import authentication, credentials_file, guard, sockets
 from sessions_app.store.database import units_of_work
-from sessions_app.store.ids import SessionKey
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from tests.login.conftest import PASSWORD, sign_in
 from tests.login.probes import check_probes

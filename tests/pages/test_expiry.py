@@ -10,8 +10,8 @@ from django.test import Client
 
 from sessions_app.sessions import app_settings, listing
 from sessions_app.store import expiry
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import AgentSession, AppSettings
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from tests.pages.client import Get
 

@@ -10,8 +10,8 @@ from django.test import Client
 
 from sessions_app.paths import session_url
 from sessions_app.store import mirrors
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import AgentSession, MirroredSession
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 
 pytestmark = pytest.mark.django_db

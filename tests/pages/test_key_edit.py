@@ -6,7 +6,9 @@ import json
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import state_edits
@@ -408,3 +410,11 @@ def test_preview_shows_error_at_the_field(client: Client, get: Get, story: Story
         assert error.attrs["hx-swap-oob"] == "true"
     mended = client.post(edit_url(story), {**sent, "key": "x", "value": "{}"}, headers=headers)
     assert parse(mended.content).one("span", id="edit-key-error").text == ""
+
+
+def test_state_edit_finds_its_session_once(story):
+    table = AgentSession._meta.db_table
+    with CaptureQueriesContext(connection) as queries:
+        state_edits.put_key(story.pk, "city", "Oslo")
+    statements = [query["sql"] for query in queries if query["sql"].startswith("SELECT")]
+    assert len([sql for sql in statements if f'FROM "{table}"' in sql or f"FROM {table}" in sql]) == 1

@@ -20,8 +20,8 @@ from devui.remote.http_client import NotReached, RemoteHttpClient
 from sessions_app.agents import remotes
 from sessions_app.external import session_creation
 from sessions_app.store.database import units_of_work
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import Event
+from sessions_app.store.session_key import SessionKey
 from tests.pages.html import parse
 from tests.remote.conftest import (
     connect_runtimes,

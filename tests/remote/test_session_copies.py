@@ -10,9 +10,9 @@ from sessions_app.search.execution.session_queries import Search
 from sessions_app.search.query.parsing import parse
 from sessions_app.store import events, mirrors
 from sessions_app.store.database import units_of_work
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.mirrors import SourceEvent, SourceSession
 from sessions_app.store.models import AgentSession, ChangeCause, Event, SessionState
+from sessions_app.store.session_key import SessionKey
 
 KEY = SessionKey("", "clerk@far", "ann", "s1")
 PLACE = "http://127.0.0.1:1"

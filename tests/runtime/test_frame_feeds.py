@@ -9,8 +9,8 @@ from devui.supervisor import frame_feeds, http_calls
 from devui.supervisor.frame_feeds import FrameFeeds
 from sessions_app.runs import lifecycle
 from sessions_app.store.database import units_of_work
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import Run
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 
 PATIENCE_S = 60

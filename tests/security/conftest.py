@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 
 from sessions_app.store.database import units_of_work
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import AgentSession
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from tests.store import finish_threads
 from tests.web import over

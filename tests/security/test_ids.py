@@ -9,7 +9,7 @@ import pytest
 
 from sessions_app.paths import session_url
 from sessions_app.store.database import units_of_work
-from sessions_app.store.ids import SessionKey
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from tests.hostile_ids import HOSTILE_IDS
 

@@ -35,7 +35,7 @@ def main(url: str, programs: int) -> int:
 def begin(number: int) -> None:
     """Do what every program does first, and write."""
     devui.setup()
-    from sessions_app.store.ids import SessionKey
+    from sessions_app.store.session_key import SessionKey
     from sessions_app.store.sessions import writes
 
     writes.create_session(SessionKey("", "weather", "ann", f"s{number}"))

@@ -10,8 +10,8 @@ from sessions_app.sessions import app_settings
 from sessions_app.store import durations
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import AgentSession
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import active_session, writes
 from tests.sessions.build import APP, OWNER, USER, append, get
 from tests.sessions.concurrency import run_together

@@ -22,7 +22,6 @@ from sessions_app.store.database import change_notification, statements, units_o
 from sessions_app.store.errors import DuplicateEvent, SessionMissing, StaleSession, StoreUnavailable
 from sessions_app.store.events import EventRecord
 from sessions_app.store.events.attribution import Writer
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import (
     AgentSession,
     AppScope,
@@ -35,6 +34,7 @@ from sessions_app.store.models import (
     UserScope,
     UserState,
 )
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import append_groups, writes
 from sessions_app.store.sessions.append_groups import append, append_together
 from sessions_app.store.sessions.writes import AppendResult, ExpectedSession

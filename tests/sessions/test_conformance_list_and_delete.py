@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sessions_app.adk import session_loading
-from sessions_app.store.ids import SessionKey
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from tests.sessions.build import APP, OWNER, USER, append, create, event, get
 

@@ -17,7 +17,6 @@ from sessions_app.store.artifacts import artifact_versions as artifacts
 from sessions_app.store.artifacts import content_files
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import AlreadyExists, BadInput, NotFound, SessionBusy, SessionMissing
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import (
     AgentSession,
     AppState,
@@ -27,6 +26,7 @@ from sessions_app.store.models import (
     SavedView,
     SessionTag,
 )
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from tests.timeline.story import Story
 

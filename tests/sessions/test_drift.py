@@ -13,7 +13,6 @@ from sessions_app.state import drift
 from sessions_app.state.diff.points import FEW_KEYS
 from sessions_app.state.drift import DriftCause
 from sessions_app.store import state_history as history
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import (
     AgentSession,
     AppState,
@@ -24,6 +23,7 @@ from sessions_app.store.models import (
     UntrackedKey,
     UserState,
 )
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from tests.timeline.story import Story, many_keys
 

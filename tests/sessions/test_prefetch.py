@@ -22,9 +22,9 @@ from devui.runtime.runs import Runs
 from sessions_app.adk import DjangoSessionService, event_mapping
 from sessions_app.adk.prefetch import EVENT_BYTES, ReadAhead
 from sessions_app.store.database import units_of_work
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import AgentSession
 from sessions_app.store.models import Event as EventRow
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from tests.sessions.build import APP, OWNER, append, create, event, get
 from tests.sessions.full_event import full_event

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import AgentSession, Event, SessionState
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from tests import forked_processes
 from tests.sessions.faults.store_integrity import assert_intact

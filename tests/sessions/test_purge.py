@@ -21,7 +21,6 @@ from sessions_app.store.artifacts import artifact_versions as artifacts
 from sessions_app.store.artifacts import content_files
 from sessions_app.store.errors import BadInput
 from sessions_app.store.events import build_record
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import (
     AgentSession,
     AppState,
@@ -35,6 +34,7 @@ from sessions_app.store.models import (
     UserScope,
     UserState,
 )
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 
 pytestmark = pytest.mark.usefixtures("store")

@@ -19,8 +19,8 @@ from sessions_app.adk import Recorder, run_log
 from sessions_app.adk.invocation_log import LOGS_MOST, InvocationLog, InvocationLogs
 from sessions_app.adk.run_log import RunLog
 from sessions_app.store.database import units_of_work
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import LogRecord
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.traces import log_records, outbox
 from tests.fake_models import ScriptedModel, call
 from tests.sessions.build import APP, USER

@@ -18,8 +18,9 @@ from sessions_app.store import realms, scopes
 from sessions_app.store.artifacts import content_files
 from sessions_app.store.database import change_notification
 from sessions_app.store.errors import BadInput, ContentMissing, NotFound
-from sessions_app.store.ids import SessionKey, check_ids
+from sessions_app.store.ids import check_ids
 from sessions_app.store.models import Artifact
+from sessions_app.store.session_key import SessionKey
 
 USER_PREFIX = "user:"
 """Prefix of the names of files that belong to the user in all sessions."""

@@ -6,7 +6,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.db import connection, transaction
+from django.db import transaction
+
+from sessions_app.store.database.store_kind import is_file_store
 
 BATCH_S = 0.05
 """Target duration of one transaction."""
@@ -45,7 +47,7 @@ class BatchedTransactions:
 
 def yield_writer(seconds: float) -> None:
     """Sleep, on SQLite only, so that other writers get their turn."""
-    if seconds > 0 and connection.vendor == "sqlite":
+    if seconds > 0 and is_file_store():
         time.sleep(seconds)
 
 
@@ -55,4 +57,5 @@ def short_transaction() -> Iterator[None]:
     began = time.monotonic()
     with transaction.atomic():
         yield
-    yield_writer(time.monotonic() - began)
+    if is_file_store():
+        time.sleep(time.monotonic() - began)

@@ -9,6 +9,7 @@ from typing import Any
 from django.db import models
 
 from sessions_app.store.database.json_sql import COUNTS_AS_ERROR, IS_REWIND_OR_COMPACTION
+from sessions_app.store.session_key import SessionKey
 
 UNINDEXED = models.Q(last_seq__gt=models.F("indexed_seq"))
 """Condition: the session has events that are not indexed yet. It has a partial index. See `index_backlog`."""
@@ -112,6 +113,11 @@ class AgentSession(models.Model):
     def name(self) -> str:
         """Display name: the title, else the start of the user's first message, else the id."""
         return self.title or self.first_text or self.session_id
+
+    @property
+    def key(self) -> SessionKey:
+        """The session's key."""
+        return SessionKey(self.realm, self.app_name, self.user_id, self.session_id)
 
 
 class SessionTag(models.Model):

@@ -11,8 +11,9 @@ from django.db import transaction
 
 from sessions_app.store import durations, expiry
 from sessions_app.store.database import named_locks
-from sessions_app.store.ids import SessionKey, check_ids
+from sessions_app.store.ids import check_ids
 from sessions_app.store.models import AgentSession
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 
 

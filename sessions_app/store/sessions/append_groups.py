@@ -22,8 +22,9 @@ from sessions_app.store.database import change_notification, db_errors, statemen
 from sessions_app.store.database.statements import PostgresStatements, transpose, unnest_sql
 from sessions_app.store.errors import DevUIError, StoreBusy
 from sessions_app.store.events import EventRecord
-from sessions_app.store.ids import SessionKey, is_storable
+from sessions_app.store.ids import is_storable
 from sessions_app.store.models import ChangeCause, Scope
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import ledger, writes
 from sessions_app.store.sessions.event_rows import (
     ADVANCE_SESSIONS,

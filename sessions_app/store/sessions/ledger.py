@@ -16,8 +16,8 @@ from sessions_app.store.database.statements import (
     unnest_sql,
 )
 from sessions_app.store.events import EventRecord, KeyWrite, TempKey
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import STATE_ROWS, ChangeCause, Scope, StateChange, TempWrite
+from sessions_app.store.session_key import SessionKey
 
 
 class Provenance(NamedTuple):

@@ -21,9 +21,10 @@ from sessions_app.store.database.statements import Statements
 from sessions_app.store.errors import AlreadyExists, DuplicateEvent, SessionMissing, StaleSession
 from sessions_app.store.events import EventRecord, KeyWrite
 from sessions_app.store.events.attribution import Writer
-from sessions_app.store.ids import SessionKey, check_event_ids, check_ids, is_storable
+from sessions_app.store.ids import check_event_ids, check_ids, is_storable
 from sessions_app.store.index import index_entries
 from sessions_app.store.models import AgentSession, ChangeCause, Scope, StateChange, UntrackedKey
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions.event_rows import ADVANCE_SESSION, INSERT_EVENT, advance, event_row
 from sessions_app.store.sessions.ledger import Provenance, insert_temp, take_owners, write_keys
 
@@ -107,7 +108,7 @@ def create_session(
 
 
 def append_event(
-    key: SessionKey,
+    session: SessionKey | AgentSession,
     record: EventRecord,
     expected: ExpectedSession | None = ANY,
     *,
@@ -117,6 +118,9 @@ def append_event(
 
     An equal event that is already stored is ignored (`AppendResult.duplicate`).
 
+    Args:
+        session: the session's key, or its row if the caller has locked it in this transaction.
+
     Raises:
         SessionMissing: the session does not exist.
         StaleSession: the session has changed since the caller's copy was read.
@@ -125,26 +129,31 @@ def append_event(
     """
     check_event_ids(record.event_id, record.invocation_id)
     with transaction.atomic(), statements.open_statements() as cursor:
-        session = _lock_session(cursor, key, record.event_id)
-        if duplicate := session.stored_event and _check_same_body(session.stored_event, record):
-            return AppendResult(session.pk, duplicate, session.revision, duplicate=True)
+        key = session.key if isinstance(session, AgentSession) else session
+        locked = _lock_session(cursor, session, record.event_id)
+        if duplicate := locked.stored_event and _check_same_body(locked.stored_event, record):
+            return AppendResult(locked.pk, duplicate, locked.revision, duplicate=True)
         if expected is not None:
-            _check_current(cursor, key, session, expected)
-        seq = session.last_seq + 1
-        provenance = Provenance.of(key, session.pk, seq, record, cause)
-        cursor.execute(ADVANCE_SESSION, advance(session.pk, seq, record))
-        owners = take_owners(cursor, key, session.pk, record.writes, position=seq)
+            _check_current(cursor, key, locked, expected)
+        seq = locked.last_seq + 1
+        provenance = Provenance.of(key, locked.pk, seq, record, cause)
+        cursor.execute(ADVANCE_SESSION, advance(locked.pk, seq, record))
+        owners = take_owners(cursor, key, locked.pk, record.writes, position=seq)
         cursor.execute(INSERT_EVENT, event_row(owners, seq, record))
         write_keys(cursor, owners, record.writes, provenance)
         insert_temp(cursor, record.temp, provenance)
         change_notification.notify_after_commit()
-    return AppendResult(session.pk, seq, session.revision + 1)
+    return AppendResult(locked.pk, seq, locked.revision + 1)
 
 
 def edit_state(
-    key: SessionKey, delta: Mapping[str, Any], *, removed: Collection[str] = (), person: str = ""
+    session: SessionKey | AgentSession,
+    delta: Mapping[str, Any],
+    *,
+    removed: Collection[str] = (),
+    person: str = "",
 ) -> tuple[AppendResult, EventRecord]:
-    """Edit state manually: append an event with the delta, as ADK's PATCH of a session does.
+    """Edit state manually: append an event with the delta, as ADK's PATCH of a session does (`append_event`).
 
     `removed` names keys, with their prefixes, to take out of the state. ADK's deltas cannot remove a key: the
     event says None for it, the store keeps no value. `person` is the name of the person who edits; empty: unknown.
@@ -165,7 +174,7 @@ def edit_state(
     edited = events.mark_removed(
         events.build_record(event, delta=change, writers=writers, person=person), removed
     )
-    return append_event(key, edited, cause=ChangeCause.EDIT), edited
+    return append_event(session, edited, cause=ChangeCause.EDIT), edited
 
 
 def note_untracked(key: SessionKey, invocation_id: str, keys: Collection[UntrackedChange]) -> None:
@@ -204,19 +213,26 @@ def rename_session(session_pk: int, title: str, person: str = "") -> None:
         change_notification.notify_after_commit()
 
 
-def delete_session(key: SessionKey) -> bool:
-    """Delete a session with its events and its own state, not user and app state. Return whether it existed."""
-    if not is_storable(*key):
+def delete_session(session: SessionKey | AgentSession) -> bool:
+    """Delete a session with its events and its own state, not user and app state. Return whether it existed.
+
+    `session`: as for `append_event`.
+    """
+    if not is_storable(*(session.key if isinstance(session, AgentSession) else session)):
         return False
     with transaction.atomic():
-        session = AgentSession.objects.select_for_update().filter(**key._asdict()).only("pk").first()
-        if session is None:
+        row = session if isinstance(session, AgentSession) else _lock_row(session)
+        if row is None:
             return False
-        StateChange.objects.filter(scope=Scope.SESSION, owner_id=session.pk).delete()
-        index_entries.forget_session(session.pk)
-        session.delete()
+        StateChange.objects.filter(scope=Scope.SESSION, owner_id=row.pk).delete()
+        index_entries.forget_session(row.pk)
+        row.delete()
         change_notification.notify_after_commit()
     return True
+
+
+def _lock_row(key: SessionKey) -> AgentSession | None:
+    return AgentSession.objects.select_for_update().filter(**key._asdict()).only("pk").first()
 
 
 _FIND_SESSION = (
@@ -227,6 +243,9 @@ _FIND_EVENT = (
     "SELECT seq, coalesce(private, data) FROM sessions_app_event WHERE session_id ="
     " (SELECT id FROM sessions_app_agentsession"
     " WHERE realm = %s AND app_name = %s AND user_id = %s AND session_id = %s) AND event_id = %s"
+)
+_FIND_EVENT_OF_ROW = (
+    "SELECT seq, coalesce(private, data) FROM sessions_app_event WHERE session_id = %s AND event_id = %s"
 )
 _LOCK_SESSION = {"sqlite": _FIND_SESSION, "postgresql": f"{_FIND_SESSION} FOR UPDATE"}
 
@@ -240,12 +259,15 @@ class _LockedSession(NamedTuple):
     stored_event: tuple[int, str] | None
 
 
-def _lock_session(cursor: Statements, key: SessionKey, event_id: str) -> _LockedSession:
+def _lock_session(cursor: Statements, session: SessionKey | AgentSession, event_id: str) -> _LockedSession:
     """Lock a session and look up an event in it. On SQLite the transaction already holds the write lock.
 
     The second statement sees commits made while the first waited for the lock.
     """
-    row = stored_event = None
+    if isinstance(session, AgentSession):
+        cursor.execute(_FIND_EVENT_OF_ROW, (session.pk, event_id))
+        return _LockedSession(session.pk, session.revision, session.last_seq, cursor.fetchone())
+    key, row, stored_event = session, None, None
     if is_storable(*key):
         row, stored_event = cursor.first_rows(
             (_LOCK_SESSION[connection.vendor], key), (_FIND_EVENT, (*key, event_id))

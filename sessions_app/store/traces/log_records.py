@@ -12,8 +12,8 @@ from django.db.models import Count, Exists, Max, Min, OuterRef, Q, QuerySet
 from django.db.models.functions import Substr
 
 from sessions_app.store.database import change_notification
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import LOG_LEVELS, AgentSession, Event, LogRecord, Trace
+from sessions_app.store.session_key import SessionKey
 
 MAX_WRITTEN = 500
 """Maximum records written in one transaction, since appends may wait for it."""

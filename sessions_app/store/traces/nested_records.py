@@ -11,8 +11,8 @@ from django.db.models import QuerySet
 from sessions_app.store.database import change_notification
 from sessions_app.store.database.statements import insert_sql
 from sessions_app.store.events.conditions import HAS_CALLS
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import Event, NestedEvent, NestedRun
+from sessions_app.store.session_key import SessionKey
 
 CALLS_SCANNED = 200
 """Newest events with calls in which the call of a nested run is searched. Usually the newest event has it."""

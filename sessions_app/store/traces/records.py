@@ -14,9 +14,9 @@ from django.db.models.functions import Greatest
 
 from sessions_app.store import scopes
 from sessions_app.store.database import change_notification
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.index import index_backlog
 from sessions_app.store.models import ModelCall, Span, Trace
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.traces import nested_records
 from sessions_app.store.traces.content_store import Piece
 

@@ -11,7 +11,6 @@ from django.db.backends.utils import CursorWrapper
 
 from sessions_app.store import events
 from sessions_app.store.events import EventRecord
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.index import index_entries
 from sessions_app.store.models import (
     STATE_ROWS,
@@ -24,6 +23,7 @@ from sessions_app.store.models import (
     StateChange,
     UserScope,
 )
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import event_rows
 from sessions_app.store.sessions.ledger import (
     INSERT_CHANGE,
@@ -137,7 +137,7 @@ class KeyWrite:
 def event_write(owner: StateOwner, write: events.KeyWrite, arrival: PendingEvent) -> KeyWrite:
     """Return a key's write by an event."""
     session = arrival.session
-    key = SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
+    key = session.key
     provenance = Provenance.of(key, session.pk, arrival.seq, arrival.record, ChangeCause.IMPORT)
     return KeyWrite(owner, ledger_row(owner, owner.version, write, provenance))
 

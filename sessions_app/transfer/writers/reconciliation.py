@@ -16,7 +16,7 @@ from sessions_app.store import events, scopes
 from sessions_app.store.database import change_notification
 from sessions_app.store.database.batched_transactions import BatchedTransactions
 from sessions_app.store.events.attribution import Writer
-from sessions_app.store.ids import SessionKey, is_storable
+from sessions_app.store.ids import is_storable
 from sessions_app.store.models import (
     STATE_ROWS,
     AgentSession,
@@ -26,6 +26,7 @@ from sessions_app.store.models import (
     Scope,
     StateChange,
 )
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions.ledger import Provenance
 from sessions_app.store.short_texts import join_names
 from sessions_app.transfer.readers.records import Owner, SharedState, StoredState

@@ -16,8 +16,9 @@ from sessions_app.store.database import change_notification
 from sessions_app.store.database.batched_transactions import BatchedTransactions
 from sessions_app.store.errors import BadInput, DevUIError
 from sessions_app.store.events import EventRecord
-from sessions_app.store.ids import SessionKey, check_event_ids, check_ids, is_storable
+from sessions_app.store.ids import check_event_ids, check_ids, is_storable
 from sessions_app.store.models import AgentSession, Event, ImportedSession, ImportSource
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions.ledger import OwnerPositions
 from sessions_app.transfer.readers.records import (
     Owner,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from sessions_app.sessions import labels
 from sessions_app.store import scopes
 from sessions_app.store.errors import BadInput
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import AgentSession, ImportedSession, ImportSource
 from sessions_app.store.runs.session_runs import active_run
+from sessions_app.store.session_key import SessionKey
 from sessions_app.transfer.readers.records import StoredSession
 
 

@@ -20,7 +20,7 @@ class Branch(Story):
     """A fork that the story goes on in."""
 
     def __init__(self, session: AgentSession) -> None:
-        self.key = writes.SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
+        self.key = session.key
         self.pk, self.told, self.invocation = session.pk, 1000, "f1"
 
 

@@ -22,7 +22,7 @@ from sessions_app.store.errors import DevUIError
 try:
     devui.setup(sys.argv[1])
     from sessions_app.store.database import units_of_work as db; from sessions_app.store.sessions import writes
-    from sessions_app.store.ids import SessionKey
+    from sessions_app.store.session_key import SessionKey
     from sessions_app.store.models import AgentSession
     import asyncio
     for name in ("s1", "s2"):

@@ -28,8 +28,8 @@ from sessions_app.store.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import AgentSession, Event
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from tests import forked_processes
 from tests.sessions.build import append, create, get

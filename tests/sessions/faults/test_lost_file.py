@@ -121,7 +121,7 @@ from pathlib import Path
 devui.setup(f"sqlite:///{sys.argv[1]}")
 from django.db import connection
 from sessions_app.store.errors import StoreReplaced
-from sessions_app.store.ids import SessionKey
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.models import AgentSession
 from sessions_app.store.sessions import writes
 

@@ -22,9 +22,9 @@ from sessions_app.adk import DjangoSessionService
 from sessions_app.runs import background, lifecycle, processes
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.errors import AlreadyExists, StoreBusy, StoreFull, StoreUnavailable
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import AgentSession, Run, RuntimeProcess
 from sessions_app.store.runs import session_runs
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import append_groups, writes
 from sessions_app.store.traces.outbox import Outbox
 from tests.runtime.conftest import until

@@ -20,8 +20,8 @@ from google.genai import types
 from sessions_app.adk import DjangoSessionService, MirroredSessionService, Recorder, event_mapping
 from sessions_app.store import mirrors
 from sessions_app.store.database import units_of_work
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import AgentSession, MirroredSession, StateChange, TempWrite
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from tests.fake_models import ScriptedModel, call
 from tests.sessions.build import APP, OWNER, USER, append, create, event, get

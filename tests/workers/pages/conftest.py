@@ -14,8 +14,8 @@ from django.conf import settings as configured
 
 from sessions_app.runs import job_queue, lifecycle, processes
 from sessions_app.runs.job_queue import QUEUE_ID
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import Run
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from tests.accounts.conftest import people, web
 

@@ -19,8 +19,8 @@ from evals_app.models import EvalAttempt, EvalRun
 from evals_app.rates.model_rates import note_back_off
 from sessions_app.runs import lifecycle, processes
 from sessions_app.store.errors import NotFound
-from sessions_app.store.ids import SessionKey
 from sessions_app.store.models import Run, RuntimeProcess
+from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
 from tests.accounts.conftest import BROWSER, cookie_of
 from tests.evals import stored_runs
