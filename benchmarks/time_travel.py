@@ -22,8 +22,8 @@ from benchmarks.chromium import chromium, new_page
 from benchmarks.figures import Figure
 from benchmarks.serving import OURS, server
 from benchmarks.stores import APP, FULL, USER, fill_ours, long_session, ours, session_of
+from sessions_app.state.state_board import state_mark_of
 from sessions_app.store.models import AgentSession
-from sessions_app.timeline.state_board import state_mark_of
 
 EVENTS = 10_000
 KEYS = 300

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig
 
-from sessions_app.runs.active_runs import active_run_finders
+from sessions_app.quotas.active_runs import active_run_finders
 from sessions_app.transfer.folder_importer import FolderImporter, folder_importers
 
 if TYPE_CHECKING:

@@ -392,7 +392,7 @@ LOADED_WITH_SERVICES = (
     "sessions_app.management",
     "sessions_app.migrations",
     "sessions_app.models",
-    "sessions_app.runs.active_runs",
+    "sessions_app.quotas.active_runs",
     "sessions_app.store",
     "sessions_app.transfer.folder_importer",
 )
@@ -411,5 +411,5 @@ def test_a_foreign_runner_loads_only_the_store_and_adks_services(tmp_path):
     )
     loaded = result.stdout.split()
     assert "sessions_app.adk.service" in loaded
-    packages = {"sessions_app", "sessions_app.runs", "sessions_app.transfer", "evals_app"}
+    packages = {"sessions_app", "sessions_app.quotas", "sessions_app.transfer", "evals_app"}
     assert not [name for name in loaded if name not in packages and not is_under(name, *LOADED_WITH_SERVICES)]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.prices.file_problems import read_toml
+from sessions_app.file_problems import read_toml
 from sessions_app.prices.price_table import PriceFile
 from sessions_app.store import text_input
 

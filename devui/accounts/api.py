@@ -13,7 +13,7 @@ from devui.accounts import guard, personal_tokens, quotas
 from devui.accounts.models import Quota, Token
 from devui.accounts.roles import Role
 from sessions_app.http import note_object, person_name
-from sessions_app.runs.quota_enforcement import QuotaUse
+from sessions_app.quotas.quota_enforcement import QuotaUse
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput
 from sessions_app.store.ids import StorableText

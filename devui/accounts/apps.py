@@ -15,6 +15,6 @@ class AccountsConfig(AppConfig):
     def ready(self) -> None:
         """Register the quotas of users, which runs are checked against."""
         from devui.accounts.quotas import find_limits
-        from sessions_app.runs.quota_enforcement import register_limit_finder
+        from sessions_app.quotas.quota_enforcement import register_limit_finder
 
         register_limit_finder(find_limits)

@@ -1,6 +1,6 @@
 """Quotas of users: how many runs they may start, and how much they may spend.
 
-`sessions_app.runs.quota_enforcement` counts and enforces them.
+`sessions_app.quotas.quota_enforcement` counts and enforces them.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from devui.accounts.models import Quota
-from sessions_app.runs import quota_enforcement
-from sessions_app.runs.active_runs import find_active_apps_by_person
-from sessions_app.runs.quota_enforcement import QuotaUse
-from sessions_app.runs.quota_limits import QuotaLimits
+from sessions_app.quotas import quota_enforcement
+from sessions_app.quotas.active_runs import find_active_apps_by_person
+from sessions_app.quotas.quota_enforcement import QuotaUse
+from sessions_app.quotas.quota_limits import QuotaLimits
 from sessions_app.store.errors import AlreadyExists, BadInput, NotFound
 from sessions_app.store.ids import check_id, is_storable
 

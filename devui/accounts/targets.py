@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from evals_app.models import EvalAttempt, EvalRun
-from sessions_app.runs.sign_in_cookies import PendingSignIn
+from sessions_app.console.sign_in_cookies import PendingSignIn
 from sessions_app.store import text_input
 from sessions_app.store.ids import is_storable
 from sessions_app.store.models import AgentSession, Run

@@ -153,7 +153,7 @@ ENGINE_APPS = ["procrastinate.contrib.django", "devui.workers"]
 
 ENGINE_OPTIONS = " -c idle_in_transaction_session_timeout=30s"
 """With that engine, PostgreSQL ends the transaction of a paused process: others wait for its locks. It is as long as a
-process may be silent (`sessions_app.runs.processes.SILENCE_S`).
+process may be silent (`sessions_app.agent_processes.processes.SILENCE_S`).
 """
 
 ENGINE_TIMEOUTS = {"connect_timeout": "3", "tcp_user_timeout": "5000"}

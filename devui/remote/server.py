@@ -23,9 +23,10 @@ from devui.remote.responses import parse_app_names
 from devui.remote.runs import RemoteRuns
 from devui.remote.session_copies import SessionCopies
 from devui.supervisor import process_cleanup
+from sessions_app.agent_processes import processes
 from sessions_app.agents import cards, remotes
 from sessions_app.agents.remotes import Remote
-from sessions_app.runs import lifecycle, processes
+from sessions_app.runs import lifecycle
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.errors import BadInput, DevUIError, NotFound, StoreFault

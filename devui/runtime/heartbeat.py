@@ -14,7 +14,8 @@ from collections.abc import Callable
 
 from django.db import Error, connections
 
-from sessions_app.runs import lifecycle, processes
+from sessions_app.agent_processes import processes
+from sessions_app.runs import lifecycle
 from sessions_app.store.errors import StoreFault
 
 EXIT_GRACE_S = 3.0

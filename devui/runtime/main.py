@@ -23,7 +23,7 @@ from devui.runtime.endpoints import add_endpoints
 from devui.runtime.exception_text import shorten_agent_errors
 from devui.runtime.heartbeat import EXIT_GRACE_S, Heartbeat, Lifeline, force_exit_after, kill_process_group
 from devui.runtime.host import RuntimeHost
-from sessions_app.runs import processes
+from sessions_app.agent_processes import processes
 from sessions_app.store.database import db_errors, units_of_work
 from sessions_app.store.database.store_guard import guard_store
 from sessions_app.store.errors import StoreFault

@@ -21,8 +21,8 @@ from devui.runtime.asgi_middleware import NORMAL_CLOSURE, hang_up, held_response
 from devui.runtime.run_queue import ActiveRun
 from devui.runtime.runs import Runs
 from devui.runtime.sendable_events import to_sendable
+from sessions_app.quotas.quota_limits import QuotaUsedUp
 from sessions_app.runs import background, lifecycle
-from sessions_app.runs.quota_limits import QuotaUsedUp
 from sessions_app.runs.runtime_client import TRY_AGAIN_LATER, Sender
 from sessions_app.sessions import storage_location
 from sessions_app.store.errors import DevUIError

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 
 from devui.supervisor import http_calls
-from sessions_app.runs import processes
+from sessions_app.agent_processes import processes
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.runs.frame_log import FrameLog
 from sessions_app.runs.runtime_client import Frame

@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from sessions_app.presentation import visible_text
-from sessions_app.runs.process_output import (
+from sessions_app.agent_processes.process_output import (
     MARK_S,
     NOTE_PREFIX,
     OutputLimit,
@@ -20,6 +19,7 @@ from sessions_app.runs.process_output import (
     output_file,
     time_mark,
 )
+from sessions_app.presentation import visible_text
 
 MAX_LINE = 8_192
 """Most bytes of a line; a longer one is split."""

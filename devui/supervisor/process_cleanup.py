@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 
 from devui.supervisor.runtime_process import Child
+from sessions_app.agent_processes import processes
 from sessions_app.agents import cards
-from sessions_app.runs import lifecycle, processes
+from sessions_app.runs import lifecycle
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.errors import StoreFault
 from sessions_app.store.models import Run

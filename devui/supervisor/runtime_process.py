@@ -19,7 +19,7 @@ from devui.runtime.config import TOKEN_HEADER, RuntimeConfig, RuntimeOptions
 from devui.supervisor.agent_user import AgentUser
 from devui.supervisor.listeners import Listener
 from devui.supervisor.output import ProcessOutput
-from sessions_app.runs import processes
+from sessions_app.agent_processes import processes
 from sessions_app.store.errors import RuntimeUnavailable
 
 REFUSAL_STATUS = 2

@@ -26,9 +26,10 @@ from devui.supervisor.limits import SupervisorLimits
 from devui.supervisor.listeners import SocketFolder
 from devui.supervisor.output import LineSink, ProcessOutput
 from devui.supervisor.runtime_process import Child
+from sessions_app.agent_processes import processes
 from sessions_app.agents import cards, remotes
 from sessions_app.agents import folder as agents
-from sessions_app.runs import lifecycle, processes
+from sessions_app.runs import lifecycle
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.errors import (

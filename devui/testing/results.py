@@ -10,7 +10,7 @@ from typing import Any, Self
 from evals_app.analysis.statistics import percentile
 from evals_app.metrics.score_text import FAILED, NOT_EVALUATED, describe_score
 from sessions_app.presentation import visible_text
-from sessions_app.trends.statistics import Interval
+from sessions_app.statistics import Interval
 
 
 @dataclass(frozen=True)

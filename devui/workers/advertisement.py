@@ -12,8 +12,8 @@ from django.db import transaction
 
 from devui.workers.models import Worker
 from devui.workers.queues import keep_queue_alive
+from sessions_app.agent_processes import processes
 from sessions_app.agents.folder import AgentsFolder
-from sessions_app.runs import processes
 from sessions_app.store.database import change_notification
 from sessions_app.store.errors import NotFound
 

@@ -33,7 +33,7 @@ from devui.workers.run_watch import WorkerRunWatch
 from devui.workers.store_connector import StoreConnector, new_pool
 from devui.workers.supervisor import WorkerSupervisor
 from evals_app.runs.writes import offers, runs
-from sessions_app.runs import processes
+from sessions_app.agent_processes import processes
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.database.stopwatch import ChangeTimer

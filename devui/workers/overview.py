@@ -16,7 +16,7 @@ from devui.workers.waiting import Capacity, WaitingRuns, read_capacity, read_wai
 from devui.workers.worker_facts import WorkerFacts
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.rates.model_rates import HeldModel, held_models
-from sessions_app.runs import processes
+from sessions_app.agent_processes import processes
 from sessions_app.store.models import AgentSession, Run
 
 

@@ -19,7 +19,8 @@ from devui.workers.endpoint import END, WorkerEndpoint, accepts_connections
 from devui.workers.imports import WorkerImports
 from devui.workers.queues import ProcrastinateQueue, keep_queue_alive
 from devui.workers.worker_facts import WorkerFacts, living_workers
-from sessions_app.runs import job_queue, lifecycle, processes
+from sessions_app.agent_processes import processes
+from sessions_app.runs import job_queue, lifecycle
 from sessions_app.runs.background import BackgroundTasks
 from sessions_app.runs.job_queue import QUEUE_ID
 from sessions_app.runs.runtime_client import Frame

@@ -9,7 +9,7 @@ from hashlib import sha256
 from procrastinate.contrib.django import app as procrastinate_app
 from procrastinate.types import JSONDict
 
-from sessions_app.runs import processes
+from sessions_app.agent_processes import processes
 from sessions_app.runs.job_queue import QUEUE_ID
 from sessions_app.store.models import RuntimeProcess
 

@@ -17,7 +17,8 @@ from devui.workers.queues import ProcrastinateQueue, attempt_queue
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.writes import crashes, offers
 from evals_app.runs.writes import runs as eval_runs
-from sessions_app.runs import lifecycle, processes
+from sessions_app.agent_processes import processes
+from sessions_app.runs import lifecycle
 from sessions_app.runs.job_queue import QUEUE_ID
 from sessions_app.store.database.stopwatch import ChangeTimer
 from sessions_app.store.models import Run

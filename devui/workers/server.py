@@ -28,8 +28,8 @@ from devui.workers.engine import Engine
 from devui.workers.listener import WorkerListener
 from devui.workers.run_watch import WorkerRunWatch
 from devui.workers.supervisor import WorkerSupervisor
+from sessions_app.agent_processes import processes
 from sessions_app.agents.folder import AgentsFolder
-from sessions_app.runs import processes
 from sessions_app.store.database import gc_tuning, units_of_work
 from sessions_app.store.database.change_listener import subscribe
 from sessions_app.store.database.schema import require_current_schema

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from devui.workers.models import Worker
-from sessions_app.runs import processes
+from sessions_app.agent_processes import processes
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from statistics import NormalDist, fmean, stdev
 from typing import NamedTuple
 
 from evals_app.analysis.change_tests import OutcomeTable, probability_of_change
-from sessions_app.trends.statistics import student_quantile, student_share_within
+from sessions_app.statistics import student_quantile, student_share_within
 
 MIN_RUNS = 4
 """Earlier runs from which on dependence is estimated; with fewer, outcomes are taken as independent."""

@@ -26,7 +26,7 @@ from evals_app.metrics.gate_config import GATE, GateConfig, option_name
 from evals_app.metrics.score_text import format_score
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.attempt_status import HAS_OUTCOME
-from sessions_app.prices.file_problems import describe_error
+from sessions_app.file_problems import describe_error
 from sessions_app.store.errors import BadInput
 from sessions_app.store.short_texts import join_names
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import product
 from random import Random
 
-from sessions_app.trends.statistics import Interval, Z, wilson
+from sessions_app.statistics import Interval, Z, wilson
 
 MAX_EXACT_SIGNS = 16
 """Number of paired differences up to which all combinations of signs are counted."""

@@ -7,8 +7,8 @@ from functools import partial
 
 from evals_app.execution.child_processes import call_in_child
 from evals_app.execution.local_runner import run_in_loop
+from sessions_app.agent_processes.processes import describe_exit
 from sessions_app.agents.agent_module import AgentModule
-from sessions_app.runs.processes import describe_exit
 from sessions_app.store.errors import BadInput
 
 

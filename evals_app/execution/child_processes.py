@@ -31,10 +31,10 @@ from evals_app.execution.local_runner import (
 from evals_app.models import EvalRun
 from evals_app.runs.rerun import reload_run
 from evals_app.runs.writes.crashes import ProcessDeath
+from sessions_app.agent_processes import processes
+from sessions_app.agent_processes.process_limits import apply_limits
+from sessions_app.agent_processes.process_output import OutputLimit, OutputReader
 from sessions_app.agents.folder import AgentsFolder
-from sessions_app.runs import processes
-from sessions_app.runs.process_limits import apply_limits
-from sessions_app.runs.process_output import OutputLimit, OutputReader
 from sessions_app.store.database import retry, units_of_work
 
 STOP_GRACE_S = 8

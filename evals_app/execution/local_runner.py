@@ -23,8 +23,8 @@ from evals_app.runs.writes import crashes
 from evals_app.runs.writes.crashes import ProcessDeath
 from evals_app.runs.writes.outcomes import Failure, Outcome
 from evals_app.runs.writes.runs import PROCESS_STOPPED, assign_runs, finish_run
+from sessions_app.agent_processes import processes
 from sessions_app.agents.folder import AgentsFolder
-from sessions_app.runs import processes
 from sessions_app.store.database import gc_tuning, retry, units_of_work
 from sessions_app.store.errors import StoreFault
 

@@ -22,7 +22,7 @@ from evals_app.files.parsing import (
 )
 from evals_app.files.plain_yaml import dump_yaml
 from evals_app.files.spelling import keep_spelling, spell_fields
-from sessions_app.prices.file_problems import BadFile
+from sessions_app.file_problems import BadFile
 from sessions_app.store.database.gc_tuning import pause_collector
 from sessions_app.store.errors import BadInput
 

@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 from evals_app.files import legacy, plain_yaml, schema
 from evals_app.files.content import TURN_STATES
 from evals_app.files.problems import from_pydantic
-from sessions_app.prices.file_problems import BadFile, FileProblem
+from sessions_app.file_problems import BadFile, FileProblem
 from sessions_app.store import text_input
 from sessions_app.store.database.gc_tuning import pause_collector
 from sessions_app.store.errors import NotFound

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from evals_app.files.schema import UNION_TAGS
 from evals_app.files.spelling import to_snake_case
 from evals_app.files.syntax_tree import PathKey, PositionFinder
-from sessions_app.prices.file_problems import FileProblem, describe_error, format_path
+from sessions_app.file_problems import FileProblem, describe_error, format_path
 
 
 def from_pydantic(

@@ -28,7 +28,7 @@ from evals_app.metrics.criterion_options import check_criterion, other_fields, p
 from evals_app.metrics.gate_config import GATE, GateConfig
 from evals_app.metrics.metric import Metric, MetricKind
 from evals_app.metrics.own import OwnMetric
-from sessions_app.prices.file_problems import BadFile
+from sessions_app.file_problems import BadFile
 from sessions_app.store.errors import BadInput
 
 Json = dict[str, Any]

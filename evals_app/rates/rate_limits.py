@@ -17,8 +17,8 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from sessions_app.file_problems import read_toml
 from sessions_app.prices import price_folders
-from sessions_app.prices.file_problems import read_toml
 from sessions_app.prices.model_pattern import ModelPattern
 
 NAME = "rate_limits.toml"

@@ -13,7 +13,8 @@ from typing import Any
 from evals_app.models import EvalRun
 from evals_app.runs.writes import runs
 from evals_app.runs.writes.outcomes import Failure
-from sessions_app.runs import background, job_queue, processes
+from sessions_app.agent_processes import processes
+from sessions_app.runs import background, job_queue
 from sessions_app.runs.runtime_client import RuntimeProvider, provider
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.database.change_listener import subscribe

@@ -12,8 +12,8 @@ from sessions_app.branches.fork import NewFork, fork
 from sessions_app.branches.rewind import plan_rewind, rewind
 from sessions_app.http import person_name
 from sessions_app.lookup import find_session
-from sessions_app.sessions import lineage
 from sessions_app.store.database import retry, units_of_work
+from sessions_app.store.sessions import lineage
 
 router = Router(tags=["branches"])
 

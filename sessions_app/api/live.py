@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from sessions_app.api import quota_check
-from sessions_app.runs.quota_limits import QuotaUsedUp
+from sessions_app.quotas.quota_limits import QuotaUsedUp
 from sessions_app.runs.runtime_client import TRY_AGAIN_LATER, RuntimeSocket, close_reason, provider
 from sessions_app.store.errors import BadInput, DevUIError, NotFound, SessionMissing
 

@@ -5,7 +5,7 @@ A request that is refused here starts no process, and `/run_live` is refused bef
 
 from __future__ import annotations
 
-from sessions_app.runs import quota_enforcement
+from sessions_app.quotas import quota_enforcement
 from sessions_app.runs.runtime_client import NOBODY, Sender
 from sessions_app.store.database import units_of_work
 

@@ -13,8 +13,9 @@ from pydantic import ConfigDict, Field
 
 from sessions_app.paths import session_url
 from sessions_app.prices.costs import Cost, Spending
-from sessions_app.sessions import lineage, listing, storage_location
+from sessions_app.sessions import listing, storage_location
 from sessions_app.store.models import AgentSession, Run
+from sessions_app.store.sessions import lineage
 
 PageSize = QueryEx[int, P(ge=1, le=200, description="Maximum number of rows.")]
 Older = QueryEx[str, P(description="`next` of the page before.")]

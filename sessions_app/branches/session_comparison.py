@@ -9,10 +9,10 @@ from itertools import zip_longest
 from django.db import connection
 
 from sessions_app.branches.rewind_plan import StoredValue
-from sessions_app.sessions.lineage import ancestors
 from sessions_app.store import scopes
 from sessions_app.store import state_history as history
 from sessions_app.store.models import AgentSession, Event, Scope
+from sessions_app.store.sessions.lineage import ancestors
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.groups import InvocationGroup
 from sessions_app.timeline.timeline_reader import read_timeline

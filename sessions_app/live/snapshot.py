@@ -14,6 +14,7 @@ from django.template.loader import render_to_string
 
 from sessions_app.live.streaming_text import TextStream
 from sessions_app.presentation import visible_text
+from sessions_app.state.state_board import state_mark
 from sessions_app.store import realms
 from sessions_app.store.database.compiled_query import CompiledQuery
 from sessions_app.store.events.conditions import IS_ERROR
@@ -32,7 +33,6 @@ from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.nested_runs import runs_changed_after
 from sessions_app.timeline.run_marks import RunMark, SessionRuns, read_session_runs
 from sessions_app.timeline.siblings import list_mark
-from sessions_app.timeline.state_board import state_mark
 from sessions_app.timeline.timeline_reader import BROKEN, read_timeline
 
 TIMELINE = "devui/sessions/timeline/timeline.html"

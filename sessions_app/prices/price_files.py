@@ -9,7 +9,7 @@ from pathlib import Path
 from django.conf import settings
 
 from sessions_app.agents.folder import configured_folder
-from sessions_app.prices.file_problems import BadFile, read_toml
+from sessions_app.file_problems import BadFile, read_toml
 from sessions_app.prices.price_table import NO_PRICES, PriceFile, Prices
 
 NAME = "prices.toml"

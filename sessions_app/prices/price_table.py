@@ -25,7 +25,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from sessions_app.prices.file_problems import FileProblem
+from sessions_app.file_problems import FileProblem
 from sessions_app.prices.model_pattern import ModelPattern
 
 MILLION = 1_000_000

@@ -13,10 +13,10 @@ from typing import Any
 
 from django.db import transaction
 
+from sessions_app.console.message_draft import MessageDraft
+from sessions_app.console.questions import answered_call_ids, find_question
 from sessions_app.lookup import find_session
 from sessions_app.runs import availability, background, job_queue, lifecycle
-from sessions_app.runs.message_draft import MessageDraft
-from sessions_app.runs.questions import answered_call_ids, find_question
 from sessions_app.runs.runtime_client import RuntimeClient, provider
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.errors import DevUIError, NotFound, ServerStopping

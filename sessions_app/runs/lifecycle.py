@@ -18,9 +18,11 @@ from django.db import transaction
 from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, TextField, Value, When
 from django.db.models.functions import Coalesce, Greatest
 
+from sessions_app.agent_processes import processes
 from sessions_app.lookup import session_missing
-from sessions_app.runs import job_queue, processes, quota_enforcement
-from sessions_app.runs.quota_limits import QuotaLimits
+from sessions_app.quotas import quota_enforcement
+from sessions_app.quotas.quota_limits import QuotaLimits
+from sessions_app.runs import job_queue
 from sessions_app.runs.run_usage import spending_of_run
 from sessions_app.store import realms
 from sessions_app.store.database import change_notification

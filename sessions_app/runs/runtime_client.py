@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import quote, unquote
 
-from sessions_app.runs.quota_limits import QuotaLimits
+from sessions_app.quotas.quota_limits import QuotaLimits
 from sessions_app.store.errors import RuntimeUnavailable
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import time
 
 from django.db import connections
 
-from sessions_app.runs import quota_enforcement
+from sessions_app.quotas import quota_enforcement
 from sessions_app.sessions import deletion, purge
 
 INTERVAL_S = 3600.0

@@ -9,7 +9,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from sessions_app.agents import remotes
-from sessions_app.runs import agent_loading, error_hints, lifecycle, message_draft, rerun
+from sessions_app.console import message_draft
+from sessions_app.runs import agent_loading, error_hints, lifecycle, rerun
 from sessions_app.store.models import AgentCard, AgentSession, Run
 
 register = template.Library()

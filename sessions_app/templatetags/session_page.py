@@ -10,10 +10,11 @@ from django import template
 from django.utils.safestring import SafeString
 
 from sessions_app.presentation import json_tree
+from sessions_app.state import key_changes
 from sessions_app.store import events
 from sessions_app.store.models import StateChange
 from sessions_app.store.redaction import REDACTED, is_credential_name
-from sessions_app.timeline import key_changes, run_marks
+from sessions_app.timeline import run_marks
 
 register = template.Library()
 

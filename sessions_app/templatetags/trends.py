@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django import template
 
+from sessions_app.statistics import Estimate
 from sessions_app.templatetags import devui
-from sessions_app.trends.statistics import Estimate
 
 register = template.Library()
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from sessions_app.presentation import value_diff
 from sessions_app.presentation.value_diff import DiffLine
+from sessions_app.state.key_changes import KeyChange, changes_of
 from sessions_app.store import events
 from sessions_app.store.events.call_pairing import pair_events
 from sessions_app.store.models import AgentSession, Event
@@ -20,7 +21,6 @@ from sessions_app.timeline.event_details import EventDetails
 from sessions_app.timeline.event_fields import object_field
 from sessions_app.timeline.event_window import InvocationTotals
 from sessions_app.timeline.items import TimelineItem
-from sessions_app.timeline.key_changes import KeyChange, changes_of
 from sessions_app.timeline.timeline_reader import read_timeline
 
 VALUE_LIMIT = 20_000

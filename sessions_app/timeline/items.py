@@ -9,9 +9,10 @@ from itertools import islice
 from typing import Any
 
 from sessions_app.agents.page.invocation_path import workflow_node
+from sessions_app.console.questions import INPUT, SCHEMA_ARGUMENTS, Question
 from sessions_app.prices.costs import Cost
 from sessions_app.problems.failures import BLOCK_REASONS, LENGTH_LIMIT
-from sessions_app.runs.questions import INPUT, SCHEMA_ARGUMENTS, Question
+from sessions_app.state.key_changes import KeyChange
 from sessions_app.store import events, scopes
 from sessions_app.store.events.call_pairing import PairedCalls, PlacedCall
 from sessions_app.store.events.conditions import can_end_turn, is_error
@@ -19,7 +20,6 @@ from sessions_app.store.events.superseded_events import SupersededRanges
 from sessions_app.store.models import AgentSession, Event, EventSummary, Run
 from sessions_app.store.traces.log_records import LogCount
 from sessions_app.timeline.event_window import InvocationTotals
-from sessions_app.timeline.key_changes import KeyChange
 from sessions_app.timeline.lanes import Lanes
 from sessions_app.timeline.nested_runs import HeadsByCall
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.urls import reverse
 
+from sessions_app.state.key_changes import BRIEF_LENGTH, KeyChange, truncate
 from sessions_app.store import scopes
 from sessions_app.store.events.attribution import UNKNOWN
 from sessions_app.store.events.call_pairing import pair_events
@@ -16,7 +17,6 @@ from sessions_app.store.events.summary import CALLS_IN_SUMMARY
 from sessions_app.store.models import AgentSession, ChangeCause, Event, NestedEvent, NestedRun
 from sessions_app.timeline.costs import costs_of_events
 from sessions_app.timeline.items import TimelineItem, elapsed_seconds
-from sessions_app.timeline.key_changes import BRIEF_LENGTH, KeyChange, truncate
 from sessions_app.timeline.nested_runs import HeadsByCall, events_of, runs_inside
 
 PAGE_SIZE = 50

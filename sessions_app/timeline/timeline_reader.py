@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from sessions_app.console.questions import open_questions
 from sessions_app.problems.problem_queries import problems_by_invocation
-from sessions_app.runs.questions import open_questions
-from sessions_app.sessions.lineage import forks_at
+from sessions_app.state.key_changes import changes_of
 from sessions_app.store.events.call_pairing import PairedCalls, pair_events
 from sessions_app.store.events.superseded_events import (
     CompactedSpan,
@@ -15,13 +15,13 @@ from sessions_app.store.events.superseded_events import (
     find_superseded_ranges,
 )
 from sessions_app.store.models import AgentSession, Event, Run
+from sessions_app.store.sessions.lineage import forks_at
 from sessions_app.store.traces.log_records import count_by_event
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.costs import costs_of_events
 from sessions_app.timeline.event_window import EventWindow, InvocationTotals
 from sessions_app.timeline.groups import InvocationGroup, fold_rows, group_items
 from sessions_app.timeline.items import MAX_CHANGES, WindowNotes, build_items
-from sessions_app.timeline.key_changes import changes_of
 from sessions_app.timeline.nested_runs import nested_runs_of
 from sessions_app.timeline.run_marks import (
     UNSUCCESSFUL,

@@ -13,11 +13,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
+from sessions_app import statistics
 from sessions_app.prices import Prices, current_prices
-from sessions_app.trends import histogram, statistics
+from sessions_app.statistics import Estimate
+from sessions_app.trends import histogram
 from sessions_app.trends.measures import Dimension, PricedTotals, Source
 from sessions_app.trends.rollup import DAY, Totals
-from sessions_app.trends.statistics import Estimate
 from sessions_app.trends.trend_queries import bucket_rows, code_label
 
 VERSIONS = 10

@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 
-from sessions_app.trends.statistics import Estimate, Interval, Z
+from sessions_app.statistics import Estimate, Interval, Z
 
 BASE = 1.1
 MAX_ERROR = math.sqrt(BASE) - 1

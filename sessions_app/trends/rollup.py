@@ -20,6 +20,7 @@ from django.db import connection, transaction
 from django.db.models import Exists, F, OuterRef, QuerySet, Subquery
 
 from sessions_app.problems import Severity
+from sessions_app.statistics import MAX_GROUPS
 from sessions_app.store import realms, scopes
 from sessions_app.store.database import named_locks
 from sessions_app.store.events.call_usage import END_OF_TIME_S, add_tokens, split_tokens
@@ -36,7 +37,6 @@ from sessions_app.store.models import (
 from sessions_app.traces.waterfall import ENDS
 from sessions_app.trends import histogram
 from sessions_app.trends.histogram import Histogram
-from sessions_app.trends.statistics import MAX_GROUPS
 
 BATCH_TRACES = 50
 """Invocations counted in one transaction, which holds SQLite's only write lock."""

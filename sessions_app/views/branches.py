@@ -15,11 +15,12 @@ from sessions_app.forms.branches import CompareQuery, ForkForm, ForkQuery, Rewin
 from sessions_app.http import person_name, render_partial, wants_partial
 from sessions_app.lookup import find_event, find_session
 from sessions_app.paths import session_url
-from sessions_app.sessions import lineage, overview, storage_location
+from sessions_app.sessions import overview, storage_location
 from sessions_app.state.diff import differences
 from sessions_app.store.errors import AlreadyExists, BadInput, StaleSession
 from sessions_app.store.models import AgentSession, Event, Scope
 from sessions_app.store.runs.session_runs import active_run
+from sessions_app.store.sessions import lineage
 from sessions_app.timeline.siblings import read_siblings
 
 REWIND = "devui/sessions/branches/rewind.html"

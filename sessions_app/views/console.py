@@ -9,23 +9,15 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.http import require_POST, require_safe
 
+from sessions_app.console import answers, message_draft, request_snippets
+from sessions_app.console.credential_requests import InvalidAnswer
+from sessions_app.console.message_draft import MessageDraft
+from sessions_app.console.questions import find_question
 from sessions_app.http import access_of, person_name, render_partial
 from sessions_app.lookup import find_run, find_session
 from sessions_app.paths import session_url
-from sessions_app.runs import (
-    agent_loading,
-    answers,
-    availability,
-    dispatch,
-    lifecycle,
-    message_draft,
-    request_snippets,
-    rerun,
-)
-from sessions_app.runs.credential_requests import InvalidAnswer
-from sessions_app.runs.message_draft import MessageDraft
-from sessions_app.runs.questions import find_question
-from sessions_app.runs.quota_limits import QuotaUsedUp
+from sessions_app.quotas.quota_limits import QuotaUsedUp
+from sessions_app.runs import agent_loading, availability, dispatch, lifecycle, rerun
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import AgentNotLoaded, NotFound, RuntimeUnavailable, SessionMissing
 from sessions_app.store.models import AgentSession

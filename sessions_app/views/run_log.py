@@ -9,9 +9,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from sessions_app.agent_processes.process_output import read_output
 from sessions_app.forms.query import QueryForm
 from sessions_app.lookup import find_event, find_session
-from sessions_app.runs.process_output import read_output
 from sessions_app.store.models import LOG_LEVELS, Run, Trace
 from sessions_app.store.traces import log_records
 from sessions_app.traces import waterfall

@@ -18,12 +18,15 @@ from sessions_app.http import wants_partial
 from sessions_app.lookup import find_event, session_missing
 from sessions_app.presentation import json_tree
 from sessions_app.runs.availability import find_problem
-from sessions_app.sessions import deletion, lineage, listing
+from sessions_app.sessions import deletion, listing
 from sessions_app.sessions.storage_location import mirror_of
+from sessions_app.state.state_board import ClientBoard, read_board
+from sessions_app.state.state_difference import state_differences
 from sessions_app.store import expiry
 from sessions_app.store.errors import EventMissing, SessionMissing
 from sessions_app.store.models import AgentSession, Event
 from sessions_app.store.realms import exclude_hidden, is_isolated_fork, is_read_only
+from sessions_app.store.sessions import lineage
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.event_window import EventWindow
 from sessions_app.timeline.inspector import inspect_event
@@ -31,8 +34,6 @@ from sessions_app.timeline.nested_runs import nested_usage
 from sessions_app.timeline.run_marks import read_session_runs
 from sessions_app.timeline.session_search.suggestions import chips
 from sessions_app.timeline.siblings import list_mark, read_siblings
-from sessions_app.timeline.state_board import ClientBoard, read_board
-from sessions_app.timeline.state_difference import state_differences
 from sessions_app.timeline.timeline_reader import read_timeline
 from sessions_app.views import session_search
 

@@ -7,13 +7,14 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from sessions_app.console import answers, credential_requests
+from sessions_app.console.questions import Question, find_question
+from sessions_app.console.sign_in_cookies import TIMEOUT_S, PendingSignIn, cookie_name
 from sessions_app.forms.query import QueryForm
 from sessions_app.http import note_object, person_name
 from sessions_app.lookup import find_session
 from sessions_app.paths import session_url
-from sessions_app.runs import answers, credential_requests, dispatch
-from sessions_app.runs.questions import Question, find_question
-from sessions_app.runs.sign_in_cookies import TIMEOUT_S, PendingSignIn, cookie_name
+from sessions_app.runs import dispatch
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput, DevUIError, NotFound
 from sessions_app.store.realms import refuse_read_only

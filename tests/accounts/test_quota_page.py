@@ -12,8 +12,8 @@ from asgiref.sync import sync_to_async
 from devui.accounts import quotas, users
 from devui.accounts.models import AuditEntry, Quota
 from devui.accounts.views import quota_list
+from sessions_app.quotas import quota_enforcement as counters
 from sessions_app.runs import lifecycle
-from sessions_app.runs import quota_enforcement as counters
 from sessions_app.store.database import units_of_work
 from tests.accounts.conftest import BROWSER, PASSWORD, cookie_of
 from tests.api.builders import create

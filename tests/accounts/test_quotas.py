@@ -22,8 +22,9 @@ from devui.accounts.models import AuditEntry
 from evals_app.models import EvalRun
 from evals_app.runs.limits import EvalRunLimits, EvalSpending
 from sessions_app.api import live
-from sessions_app.runs import lifecycle, quota_enforcement
-from sessions_app.runs.quota_limits import QuotaLimits, QuotaUsedUp
+from sessions_app.quotas import quota_enforcement
+from sessions_app.quotas.quota_limits import QuotaLimits, QuotaUsedUp
+from sessions_app.runs import lifecycle
 from sessions_app.sessions import housekeeping
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput, NotFound

@@ -10,8 +10,8 @@ import pytest_asyncio
 from asgiref.sync import sync_to_async
 
 from devui.supervisor import Supervisor
-from sessions_app.runs import quota_enforcement
-from sessions_app.runs.quota_limits import QuotaLimits
+from sessions_app.quotas import quota_enforcement
+from sessions_app.quotas.quota_limits import QuotaLimits
 from sessions_app.runs.runtime_client import Sender
 from sessions_app.store.database import units_of_work
 from tests import forked_processes

@@ -16,8 +16,8 @@ import pytest
 import pytest_asyncio
 from django.test import AsyncClient
 
+from sessions_app.console.questions import Question, open_questions
 from sessions_app.runs import runtime_client
-from sessions_app.runs.questions import Question, open_questions
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession, Event, Run
 from sessions_app.timeline import event_window as windows

@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from sessions_app.agents import cards
+from sessions_app.console.questions import INPUT
 from sessions_app.runs import runtime_client
-from sessions_app.runs.questions import INPUT
 from sessions_app.store.models import Run
 from tests.browser import OpenWindow, clipboard_text
 from tests.console.fake_runtimes import RuntimeWithConfigCheck

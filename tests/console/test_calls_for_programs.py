@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from sessions_app.runs.message_draft import MessageDraft
-from sessions_app.runs.request_snippets import RequestSnippet
+from sessions_app.console.message_draft import MessageDraft
+from sessions_app.console.request_snippets import RequestSnippet
 from sessions_app.store.models import AgentSession
 
 SESSION = AgentSession(pk=7, app_name="weather", user_id="ann", session_id="it's $HOME `x`")

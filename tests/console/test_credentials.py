@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from google.adk.auth.auth_tool import AuthConfig
 
-from sessions_app.runs import credential_requests
+from sessions_app.console import credential_requests
 from sessions_app.store.errors import BadInput
 
 API_KEY = {"authScheme": {"type": "apiKey", "in": "header", "name": "X-Key"}, "credentialKey": "k"}

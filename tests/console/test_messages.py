@@ -13,8 +13,9 @@ from django.test import AsyncClient
 from django.urls import reverse
 
 from sessions_app.agents import cards
-from sessions_app.runs import lifecycle, message_draft, runtime_client
-from sessions_app.runs.questions import CONFIRMATION, INPUT
+from sessions_app.console import message_draft
+from sessions_app.console.questions import CONFIRMATION, INPUT
+from sessions_app.runs import lifecycle, runtime_client
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import Event, Run
 from sessions_app.store.redaction import REQUEST_CREDENTIAL

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sessions_app.branches.rewind import rewind
+from sessions_app.console.questions import find_question
 from sessions_app.runs import lifecycle
-from sessions_app.runs.questions import find_question
 from sessions_app.sessions import listing
 from sessions_app.store.models import AgentSession, Run
 from sessions_app.timeline import event_window as windows

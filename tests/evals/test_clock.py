@@ -19,8 +19,8 @@ from evals_app.runs.writes import crashes, runs
 from evals_app.runs.writes.attempts import finish_attempt, start_attempt
 from evals_app.runs.writes.crashes import ProcessDeath
 from evals_app.runs.writes.outcomes import Outcome
+from sessions_app.agent_processes import processes
 from sessions_app.prices import Prices
-from sessions_app.runs import processes
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import ModelCall
 from tests.evals import agents

@@ -16,7 +16,7 @@ from evals_app.analysis.run_differences import read_differences
 from evals_app.analysis.statistics import percentile
 from evals_app.metrics import config as configs
 from evals_app.models import EvalAttempt, EvalRun
-from sessions_app.prices.file_problems import BadFile
+from sessions_app.file_problems import BadFile
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput
 from tests.evals import stored_runs

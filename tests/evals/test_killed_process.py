@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evals_app.models import EvalAttempt, EvalRun
-from sessions_app.runs import processes
+from sessions_app.agent_processes import processes
 from sessions_app.store.models import RuntimeProcess
 from tests import forked_processes
 from tests.evals.builders import case, evalset, turn, write

@@ -13,7 +13,7 @@ from evals_app.runs.run_orders import RunOrder
 from evals_app.runs.writes import attempts, crashes, offers, resumption, runs
 from evals_app.runs.writes.crashes import ProcessDeath
 from evals_app.runs.writes.outcomes import Outcome
-from sessions_app.runs import processes
+from sessions_app.agent_processes import processes
 from sessions_app.runs.job_queue import QUEUE_ID
 from tests.evals.builders import case, evalset, turn, write
 

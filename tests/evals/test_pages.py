@@ -12,7 +12,7 @@ from evals_app.files import library
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from evals_app.runs import dispatch
 from evals_app.runs.writes.runs import claim_run
-from sessions_app.runs import processes
+from sessions_app.agent_processes import processes
 from sessions_app.runs import runtime_client as runs
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import RuntimeUnavailable

@@ -18,8 +18,9 @@ from evals_app.runs.writes import attempts, crashes, notes
 from evals_app.runs.writes.crashes import ProcessDeath
 from evals_app.runs.writes.outcomes import Outcome
 from evals_app.runs.writes.runs import assign_runs, claim_run, request_cancel
+from sessions_app.agent_processes import processes
 from sessions_app.agents.folder import open_folder
-from sessions_app.runs import lifecycle, processes, runtime_client
+from sessions_app.runs import lifecycle, runtime_client
 from sessions_app.store.database import units_of_work
 from sessions_app.store.sessions.writes import SessionKey, create_session
 from tests import forked_processes

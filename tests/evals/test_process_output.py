@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evals_app.models import EvalRun
-from sessions_app.runs.process_output import LIMIT_BYTES
+from sessions_app.agent_processes.process_output import LIMIT_BYTES
 from tests import forked_processes
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.echo_agent import AGENT

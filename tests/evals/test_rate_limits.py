@@ -24,8 +24,8 @@ from evals_app.rates import model_rates
 from evals_app.rates.model_rates import Hold, Reservation
 from evals_app.rates.rate_limits import NO_LIMITS, RateLimit, RateLimits, find_rate_limits
 from evals_app.rates.sliding_minute import MINUTE_S, SlidingMinute
-from sessions_app.prices.file_problems import BadFile
-from sessions_app.runs import processes
+from sessions_app.agent_processes import processes
+from sessions_app.file_problems import BadFile
 from sessions_app.store.database import units_of_work
 from tests import forked_processes
 from tests.evals.builders import case, evalset, turn

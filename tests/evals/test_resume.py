@@ -24,8 +24,8 @@ from evals_app.runs.writes.attempts import (
     start_attempt,
 )
 from evals_app.runs.writes.model_usage import spending_of
+from sessions_app.agent_processes import processes
 from sessions_app.prices import Price, Prices
-from sessions_app.runs import processes
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput, NotFound
 from sessions_app.store.models import AgentSession, Event, ModelCall

@@ -19,8 +19,9 @@ from evals_app.runs.run_orders import RunOrder
 from evals_app.runs.writes import crashes
 from evals_app.runs.writes.attempts import start_attempt
 from evals_app.runs.writes.runs import assign_runs, claim_run
+from sessions_app.agent_processes import processes
 from sessions_app.agents.folder import open_folder
-from sessions_app.runs import processes, runtime_client
+from sessions_app.runs import runtime_client
 from sessions_app.store.database import units_of_work
 from tests import forked_processes
 from tests.evals.conftest import wait_until_settled

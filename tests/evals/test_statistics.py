@@ -18,7 +18,7 @@ from evals_app.analysis.statistics import (
     sign_flip,
     spread,
 )
-from sessions_app.trends.statistics import wilson
+from sessions_app.statistics import wilson
 
 COUNTS = st.integers(min_value=0, max_value=40)
 SIDES = st.tuples(COUNTS, COUNTS).filter(any)

@@ -14,7 +14,7 @@ from evals_app.runs.run_orders import RunOrder
 from evals_app.runs.writes import attempts, crashes, runs
 from evals_app.runs.writes.outcomes import Outcome, Score
 from sessions_app.adk import DjangoSessionService
-from sessions_app.runs import processes
+from sessions_app.agent_processes import processes
 from tests.evals.builders import case, evalset, turn, write
 from tests.settable_clock import STEPS_S, Clock, later
 

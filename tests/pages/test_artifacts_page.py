@@ -13,8 +13,8 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from sessions_app.console import message_draft
 from sessions_app.presentation import file_type
-from sessions_app.runs import message_draft
 from sessions_app.store.artifacts import artifact_versions, content_files
 from sessions_app.store.models import Artifact
 from tests.image_data import EVIL_SVG, PNG

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app import prices
+from sessions_app.file_problems import BadFile
 from sessions_app.prices import Price, Prices
 from sessions_app.prices.costs import cost_of
-from sessions_app.prices.file_problems import BadFile
 from sessions_app.store.events.call_usage import read_call_usage, split_tokens
 from sessions_app.store.events.token_counts import count_tokens
 

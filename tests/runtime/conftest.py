@@ -18,7 +18,8 @@ from django.conf import settings
 
 from devui.runtime.config import RuntimeOptions
 from devui.supervisor import Supervisor, SupervisorLimits
-from sessions_app.runs import lifecycle, processes
+from sessions_app.agent_processes import processes
+from sessions_app.runs import lifecycle
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession, Event, Run
 from sessions_app.store.sessions import writes

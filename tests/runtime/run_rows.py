@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from sessions_app.runs import lifecycle, processes
+from sessions_app.agent_processes import processes
+from sessions_app.runs import lifecycle
 from sessions_app.store.models import AgentSession, Run, RuntimeProcess
 from sessions_app.store.sessions import writes
 from sessions_app.store.sessions.writes import SessionKey

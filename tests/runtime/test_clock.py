@@ -14,8 +14,9 @@ import pytest
 from django.db import connection
 
 from devui.supervisor import process_cleanup
+from sessions_app.agent_processes import processes
 from sessions_app.agents import cards
-from sessions_app.runs import lifecycle, processes
+from sessions_app.runs import lifecycle
 from sessions_app.store.database import units_of_work
 from sessions_app.store.database.stopwatch import Stopwatch
 from sessions_app.store.errors import RuntimeUnavailable

@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from devui.supervisor import deliveries
-from sessions_app.runs import dispatch, lifecycle, processes
+from sessions_app.agent_processes import processes
+from sessions_app.runs import dispatch, lifecycle
 from sessions_app.runs import runtime_client as runs_client
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import RuntimeUnavailable, ServerStopping

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from django.db import connection  # noqa: F401 - read by skipif
 
-from sessions_app.runs import processes
+from sessions_app.agent_processes import processes
 from tests.runtime.conftest import until
 from tests.runtime.stage_server import PATIENCE_S, serve_stage, start_server
 from tests.sessions.faults.small_disk import mount_disk

@@ -8,7 +8,8 @@ import pytest
 from django.db import DatabaseError
 
 from devui.runtime.heartbeat import Heartbeat
-from sessions_app.runs import lifecycle, processes
+from sessions_app.agent_processes import processes
+from sessions_app.runs import lifecycle
 from sessions_app.store.errors import StoreFault, StoreReplaced
 from tests.runtime.stage_server import PATIENCE_S
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-import sessions_app.runs.answers  # noqa: F401 - defines an error with a code of its base
+import sessions_app.console.answers  # noqa: F401 - defines an error with a code of its base
 from devui.supervisor import http_calls
 from sessions_app.store.errors import (
     BadInput,

@@ -10,7 +10,7 @@ import signal
 import httpx
 import pytest
 
-from sessions_app.runs.process_output import LIMIT_BYTES
+from sessions_app.agent_processes.process_output import LIMIT_BYTES
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import NotFound, RuntimeUnavailable
 from sessions_app.store.models import Run, RuntimeProcess

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from devui.supervisor.output import OutputFile, ProcessOutput
-from sessions_app.runs.process_output import older_file, output_file, read_output
+from sessions_app.agent_processes.process_output import older_file, output_file, read_output
 
 
 def test_output_file_is_rotated_and_counts_dropped_bytes(tmp_path):

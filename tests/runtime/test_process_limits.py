@@ -83,7 +83,7 @@ def test_lower_limit_of_the_server_is_kept():
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))\n"
         "from django.conf import settings; settings.configure(DEVUI_AGENT_OPEN_FILES=200)\n"
-        "from sessions_app.runs.process_limits import apply_limits; apply_limits()\n"
+        "from sessions_app.agent_processes.process_limits import apply_limits; apply_limits()\n"
         "print(resource.getrlimit(resource.RLIMIT_NOFILE))"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,7 +10,8 @@ import time
 
 import pytest
 
-from sessions_app.runs import lifecycle, processes
+from sessions_app.agent_processes import processes
+from sessions_app.runs import lifecycle
 from sessions_app.store.errors import SessionMissing
 from sessions_app.store.events import build_record
 from sessions_app.store.models import AgentSession, Run, RuntimeProcess

@@ -13,7 +13,8 @@ from contextlib import suppress
 import pytest
 
 from devui.runtime.config import RuntimeOptions
-from sessions_app.runs import lifecycle, processes
+from sessions_app.agent_processes import processes
+from sessions_app.runs import lifecycle
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import RuntimeUnavailable
 from sessions_app.store.models import AgentCard, Run, RuntimeProcess

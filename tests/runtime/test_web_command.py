@@ -24,7 +24,7 @@ from google.adk.cli.cli_tools_click import cli_web
 from devui.management.commands.web import Command
 from devui.serving import flags
 from devui.serving.demo import read_demo as read_demo
-from sessions_app.runs import processes
+from sessions_app.agent_processes import processes
 from sessions_app.store.errors import BadInput
 from tests import forked_processes
 from tests.runtime.conftest import STAGE_APPS

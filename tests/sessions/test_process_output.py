@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from sessions_app.runs import process_output
-from sessions_app.runs.process_output import OutputLimit, OutputReader
+from sessions_app.agent_processes import process_output
+from sessions_app.agent_processes.process_output import OutputLimit, OutputReader
 
 
 class Shown:

@@ -8,14 +8,14 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from sessions_app.state.board_entries import BoardEntry
+from sessions_app.state.key_changes import BRIEF_LENGTH, writer_text
+from sessions_app.state.state_board import Board, ClientBoard, read_board
 from sessions_app.store import scopes
 from sessions_app.store.events.attribution import Writer
 from sessions_app.store.models import Run
 from sessions_app.store.sessions import writes
 from sessions_app.store.state_history import WRITES_COUNTED
-from sessions_app.timeline.board_entries import BoardEntry
-from sessions_app.timeline.key_changes import BRIEF_LENGTH, writer_text
-from sessions_app.timeline.state_board import Board, ClientBoard, read_board
 from tests.timeline.story import Story, many_keys
 
 

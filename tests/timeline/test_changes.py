@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from sessions_app.state.key_changes import BRIEF_LENGTH, KeyChange, changes_of, writer_text
+from sessions_app.state.state_board import read_board
 from sessions_app.store.events import build_record
 from sessions_app.store.events.attribution import Writer
 from sessions_app.store.models import ChangeCause
 from sessions_app.store.sessions.writes import append_event, edit_state
 from sessions_app.timeline import event_window as windows
-from sessions_app.timeline.key_changes import BRIEF_LENGTH, KeyChange, changes_of, writer_text
-from sessions_app.timeline.state_board import read_board
 from tests.timeline.story import Story
 
 

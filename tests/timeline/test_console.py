@@ -12,8 +12,8 @@ from django.test import AsyncClient
 from django.urls import reverse
 
 from sessions_app.agents import cards
+from sessions_app.console.questions import CONFIRMATION
 from sessions_app.runs import lifecycle, runtime_client
-from sessions_app.runs.questions import CONFIRMATION
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import RuntimeUnavailable
 from sessions_app.store.models import Run

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from sessions_app.console.message_draft import detect_type
 from sessions_app.presentation import file_type
 from sessions_app.presentation.file_preview import make_preview
 from sessions_app.presentation.file_type import BINARY, PDF, SVG, TEXT
-from sessions_app.runs.message_draft import detect_type
 from tests.image_data import EVIL_SVG, PNG
 from tests.timeline.story import Story
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sessions_app.agent_processes.process_output import output_file, time_mark
 from sessions_app.runs import lifecycle
-from sessions_app.runs.process_output import output_file, time_mark
 from sessions_app.store.models import Event, Run, Trace
 from sessions_app.store.traces import log_records
 from tests.pages.html import parse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessions_app.runs.questions import CONFIRMATION, Question, find_question, open_questions
+from sessions_app.console.questions import CONFIRMATION, Question, find_question, open_questions
 from sessions_app.timeline import event_window as windows
 from tests.timeline.story import Story
 

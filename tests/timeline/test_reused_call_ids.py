@@ -6,9 +6,9 @@ from typing import Any
 
 from evals_app.execution.replay.recording import read_recording
 from sessions_app.branches.rewind import rewind
+from sessions_app.console.questions import INPUT, find_question, open_questions
 from sessions_app.lookup import find_event
 from sessions_app.problems.evidence_queries import read_batch
-from sessions_app.runs.questions import INPUT, find_question, open_questions
 from sessions_app.store.events.attribution import Writer
 from sessions_app.store.events.call_pairing import CallPairing, name_occurrences, pair_starts
 from sessions_app.store.runs import session_runs

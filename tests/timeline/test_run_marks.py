@@ -8,7 +8,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app.runs import lifecycle, processes
+from sessions_app.agent_processes import processes
+from sessions_app.runs import lifecycle
 from sessions_app.store.models import Run
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.groups import InvocationGroup

@@ -11,9 +11,9 @@ from django.urls import reverse
 
 from sessions_app import lookup
 from sessions_app.agents import cards
+from sessions_app.console.questions import CONFIRMATION
 from sessions_app.paths import session_url
 from sessions_app.runs import lifecycle
-from sessions_app.runs.questions import CONFIRMATION
 from sessions_app.sessions import deletion
 from sessions_app.store.models import Run
 from sessions_app.store.realms import FORK

@@ -8,8 +8,9 @@ from collections import Counter
 import pytest
 import scipy  # imports its modules when they are used
 
-from sessions_app.trends import histogram, statistics
-from sessions_app.trends.statistics import Estimate, difference, mean_of_groups, wilson
+from sessions_app import statistics
+from sessions_app.statistics import Estimate, difference, mean_of_groups, wilson
+from sessions_app.trends import histogram
 
 
 def rate(passed: int, total: int) -> Estimate:

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from sessions_app.runs import processes
+from sessions_app.agent_processes import processes
 from tests.workers.conftest import CASES, WORDS
 from tests.workers.team import PATIENCE_S, Member, Team, Web, wait_for
 

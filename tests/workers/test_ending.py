@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sessions_app.runs import processes
+from sessions_app.agent_processes import processes
 from tests.workers.team import PATIENCE_S, Member, Team, Web, own_database, wait_for
 from tests.workers.team_command import OwnTeam, browser
 from tests.workers.waiting_agents import JUDGED, LOADER, SLEEPER, STREAMER, write_agents

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sessions_app.runs import processes
+from sessions_app.agent_processes import processes
 from tests.postgres import Cluster
 from tests.workers.team import Team, Web, wait_for
 from tests.workers.waiting_agents import STREAMER, write_agents

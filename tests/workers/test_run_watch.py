@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from devui.workers.run_watch import WorkerRunWatch
-from sessions_app.runs import lifecycle, processes
+from sessions_app.agent_processes import processes
+from sessions_app.runs import lifecycle
 from sessions_app.store.database import units_of_work
 from tests.runtime.run_rows import new_run, new_session
 

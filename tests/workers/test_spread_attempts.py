@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from sessions_app.runs import processes
+from sessions_app.agent_processes import processes
 from tests.evals.builders import case, evalset, turn, write
 from tests.postgres import Cluster
 from tests.workers.conftest import agents_of_team

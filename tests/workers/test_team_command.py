@@ -15,7 +15,7 @@ import httpx
 import pytest
 from websockets.asyncio.client import connect
 
-from sessions_app.runs import processes
+from sessions_app.agent_processes import processes
 from tests.workers.conftest import CASES, WORDS
 from tests.workers.team import PATIENCE_S, wait_for
 from tests.workers.team_command import OwnTeam, browser

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from devui.runtime.config import RuntimeConfig
-from sessions_app.runs.process_limits import apply_limits
+from sessions_app.agent_processes.process_limits import apply_limits
 from sessions_app.store.errors import DevUIError
 
 

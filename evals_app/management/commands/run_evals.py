@@ -286,7 +286,8 @@ def _restart_run(
     """
     from evals_app.runs.writes import crashes
     from evals_app.runs.writes.runs import set_parallelism
-    from sessions_app.runs import lifecycle, processes
+    from sessions_app.agent_processes import processes
+    from sessions_app.runs import lifecycle
 
     if given := results.list_given_options(options, ORDER_OPTIONS):
         raise BadInput(

@@ -10,7 +10,7 @@ from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.writes.failure_causes import cause_of
 from evals_app.runs.writes.outcomes import Failure, Outcome, Score
 from evals_app.runs.writes.revisions import count_attempt_end, next_revision_of
-from sessions_app.runs import quota_enforcement
+from sessions_app.quotas import quota_enforcement
 from sessions_app.runs.job_queue import QUEUE_ID
 from sessions_app.store import scopes
 from sessions_app.store.database import change_notification

@@ -13,7 +13,8 @@ from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.attempt_status import HAS_OUTCOME
 from evals_app.runs.writes.revisions import COUNT_COLUMNS, next_revision
 from evals_app.runs.writes.runs import apply_quotas, last_step, realm_of
-from sessions_app.runs import job_queue, processes
+from sessions_app.agent_processes import processes
+from sessions_app.runs import job_queue
 from sessions_app.store import scopes
 from sessions_app.store.database import change_notification
 

@@ -18,7 +18,9 @@ from evals_app.runs.writes.attempts import charge_spending, set_spending
 from evals_app.runs.writes.model_usage import spending_of
 from evals_app.runs.writes.outcomes import Failure, ProcessFacts, RunFacts
 from evals_app.runs.writes.revisions import COUNT_COLUMNS, next_revision
-from sessions_app.runs import job_queue, processes, quota_enforcement
+from sessions_app.agent_processes import processes
+from sessions_app.quotas import quota_enforcement
+from sessions_app.runs import job_queue
 from sessions_app.store import realms, scopes
 from sessions_app.store.database import change_notification
 from sessions_app.store.traces import records as traces

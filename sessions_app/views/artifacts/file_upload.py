@@ -13,10 +13,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
+from sessions_app.console.message_draft import MAX_BYTES, detect_type
 from sessions_app.http import note_object, render_partial
 from sessions_app.presentation import file_type
 from sessions_app.presentation.file_preview import text_mime_type
-from sessions_app.runs.message_draft import MAX_BYTES, detect_type
 from sessions_app.sessions import overview, storage_location
 from sessions_app.store.artifacts import artifact_versions, content_files
 from sessions_app.store.artifacts.artifact_versions import FileKey

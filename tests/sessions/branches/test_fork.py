@@ -13,7 +13,8 @@ from google.genai import types
 from sessions_app.adk import DjangoArtifactService, DjangoSessionService
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.branches.rewind import rewind
-from sessions_app.sessions import lineage
+from sessions_app.state.key_changes import changes_of
+from sessions_app.state.state_board import read_board
 from sessions_app.store import events
 from sessions_app.store import state_history as history
 from sessions_app.store.artifacts import content_files
@@ -31,9 +32,7 @@ from sessions_app.store.models import (
     TempWrite,
     UserState,
 )
-from sessions_app.store.sessions import writes
-from sessions_app.timeline.key_changes import changes_of
-from sessions_app.timeline.state_board import read_board
+from sessions_app.store.sessions import lineage, writes
 from tests.sessions.branches.rows import current_state, event_columns, state_at_seq, tell_three_invocations
 from tests.timeline.story import Story
 

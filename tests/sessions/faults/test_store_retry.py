@@ -19,7 +19,8 @@ from google.adk.events.event import Event
 
 from devui.runtime.run_queue import RunQueue
 from sessions_app.adk import DjangoSessionService
-from sessions_app.runs import background, lifecycle, processes
+from sessions_app.agent_processes import processes
+from sessions_app.runs import background, lifecycle
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.errors import AlreadyExists, StoreBusy, StoreFull, StoreUnavailable
 from sessions_app.store.models import AgentSession, Run, RuntimeProcess

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from django.conf import settings as configured
 
-from sessions_app.runs import job_queue, lifecycle, processes
+from sessions_app.agent_processes import processes
+from sessions_app.runs import job_queue, lifecycle
 from sessions_app.runs.job_queue import QUEUE_ID
 from sessions_app.store.models import Run
 from sessions_app.store.session_key import SessionKey

@@ -16,7 +16,8 @@ from devui.config import environment
 from devui.workers import engine as engines
 from devui.workers.engine import Engine
 from devui.workers.run_watch import WorkerRunWatch
-from sessions_app.runs import lifecycle, processes
+from sessions_app.agent_processes import processes
+from sessions_app.runs import lifecycle
 from sessions_app.runs.job_queue import QUEUE_ID
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.models import Run

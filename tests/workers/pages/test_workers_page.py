@@ -17,7 +17,8 @@ from devui.workers.overview import read_overview
 from devui.workers.worker_facts import living_workers
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.rates.model_rates import note_back_off
-from sessions_app.runs import lifecycle, processes
+from sessions_app.agent_processes import processes
+from sessions_app.runs import lifecycle
 from sessions_app.store.errors import NotFound
 from sessions_app.store.models import Run, RuntimeProcess
 from sessions_app.store.session_key import SessionKey

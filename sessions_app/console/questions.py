@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sessions_app.console import credential_requests
 from sessions_app.presentation import schema_form
-from sessions_app.runs import credential_requests
 from sessions_app.store import events as wire
 from sessions_app.store import scopes
 from sessions_app.store.events.conditions import HAS_CALLS

@@ -9,9 +9,9 @@ from typing import Any
 from django.db.models import CharField, Count, Max
 from django.db.models.functions import Substr
 
+from sessions_app.state.board_entries import BoardEntry
+from sessions_app.state.key_changes import TEMP, scope_prefix, truncate, writer_of
 from sessions_app.store.models import AgentSession, Event, TempWrite, UntrackedKey
-from sessions_app.timeline.board_entries import BoardEntry
-from sessions_app.timeline.key_changes import TEMP, scope_prefix, truncate, writer_of
 
 GHOST_LIMIT = 2000
 """Characters shown of a ghost key's value; pages cannot fetch the rest."""

@@ -7,10 +7,10 @@ from typing import Any
 
 from django.http import QueryDict
 
+from sessions_app.console import credential_requests
+from sessions_app.console.credential_requests import InvalidAnswer
+from sessions_app.console.questions import Question
 from sessions_app.presentation import schema_form
-from sessions_app.runs import credential_requests
-from sessions_app.runs.credential_requests import InvalidAnswer
-from sessions_app.runs.questions import Question
 
 CREDENTIAL_INPUTS = ("api_key", "username", "password", "token", "response_uri", "credential")
 

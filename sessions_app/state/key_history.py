@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from django.db.models import CharField
 from django.db.models.functions import Substr
 
+from sessions_app.state.key_changes import BRIEF_LENGTH, truncate
 from sessions_app.store import state_history as history
 from sessions_app.store.models import Scope, StateChange
-from sessions_app.timeline.key_changes import BRIEF_LENGTH, truncate
 
 PAGE = 20
 WHOLE_LENGTH = 4_000

@@ -15,8 +15,8 @@ from urllib.parse import urljoin
 
 from django.urls import NoReverseMatch, reverse
 
+from sessions_app.console.message_draft import MessageDraft
 from sessions_app.presentation import file_type
-from sessions_app.runs.message_draft import MessageDraft
 from sessions_app.store.models import AgentSession
 
 FILE_PLACEHOLDER = "\ufffefile:{}\uffff"

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from django.db import connection, transaction
 
 from sessions_app.prices import current_prices
-from sessions_app.runs.active_runs import find_active_apps
-from sessions_app.runs.quota_limits import QuotaLimits, QuotaUsedUp
+from sessions_app.quotas.active_runs import find_active_apps
+from sessions_app.quotas.quota_limits import QuotaLimits, QuotaUsedUp
 from sessions_app.store.events.call_usage import DAY_S
 from sessions_app.store.models import PersonUsage
 

@@ -1,0 +1,1 @@
+"""The processes that run agents: their rows, limits and output."""

@@ -1,0 +1,1 @@
+"""Quotas of persons, and the runs that count for them."""
