@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from sessions_app.store.errors import BadInput
-from sessions_app.store.text_input import decode_text
+from sessions_app.store.text_input import decode_text, read_file
 
 MAX_SHOWN = 5
 """Most problems that a message lists; the rest is counted."""
@@ -106,8 +106,7 @@ def read_toml(path: Path, schema: type[Content], *, hint: str) -> Content:
         BadFile: the file cannot be read, or entries are invalid; all problems are named.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_TOML_BYTES + 1)
+        content = read_file(path, MAX_TOML_BYTES + 1)
         if len(content) > MAX_TOML_BYTES:
             raise ValueError(f"it is larger than {MAX_TOML_BYTES // 1_000_000} MB")
         document = tomllib.loads(decode_text(content))

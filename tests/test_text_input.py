@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 from hypothesis import given
@@ -26,6 +27,17 @@ def test_text_of_every_encoding_of_windows_is_decoded_without_its_mark(encoding)
     assert text_input.decode_text("{Köln 😀".encode(encoding)) == "{Köln 😀"
     assert text_input.decode_start("{Köln".encode(encoding)[:-1]).startswith("{K")
     assert text_input.parse_json('{"city": "Köln"}'.encode(encoding)) == {"city": "Köln"}
+
+
+def test_a_pipe_or_device_is_refused_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zeros").symlink_to("/dev/zero")
+    for name in ("pipe", "zeros"):
+        with pytest.raises(OSError, match="is not a regular file"):
+            text_input.read_file(tmp_path / name)
+    (tmp_path / "file").write_text("abc")
+    assert text_input.read_file(tmp_path / "file") == b"abc"
+    assert text_input.read_file(tmp_path / "file", 2) == b"ab"
 
 
 def test_text_in_an_unknown_encoding_is_refused():

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sessions_app.agents.folder import is_skipped
+from sessions_app.store import text_input
 
 MAX_FILES = 300
 MAX_FILE_BYTES = 1_000_000
@@ -69,9 +70,8 @@ class CodeLocator:
         locations: dict[str, CodeLocation] = {}
         for file in self._files():
             try:
-                if file.stat().st_size > MAX_FILE_BYTES:
-                    continue
-                text = file.read_text(encoding="utf-8")
+                content = text_input.read_file(file, MAX_FILE_BYTES + 1)
+                text = text_input.decode_text(content) if len(content) <= MAX_FILE_BYTES else ""
             except (OSError, ValueError):
                 continue  # an unreadable file defines no agent
             for match in NAME_PATTERNS[file.suffix].finditer(text):

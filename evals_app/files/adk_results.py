@@ -103,7 +103,7 @@ def read_result(path: Path) -> EvalsetResult:
         BadInput: the file cannot be read, or is no result of an evalset.
     """
     try:
-        document = text_input.parse_json(path.read_bytes())
+        document = text_input.parse_json(text_input.read_file(path))
         if isinstance(document, str):
             document = text_input.parse_json(document)
         return EvalsetResult.model_validate(document)

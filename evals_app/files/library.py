@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import time
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
@@ -35,10 +36,14 @@ def find_files(folder: Path) -> dict[str, Path]:
     """Return the evalset files of an agent's folder by id.
 
     The id is the file's name without its suffix, as in ADK; `*.test.json` keeps `.test`. If several files have the
-    same id, the others than ADK's own form keep their suffix. U+FFFD replaces invalid characters.
+    same id, the others than ADK's own form keep their suffix. U+FFFD replaces invalid characters. Links to nothing,
+    pipes and the like are listed, too: reading them says what is wrong.
     """
     files: dict[str, Path] = {}
-    names = sorted(entry.name for entry in folder.iterdir() if entry.is_file()) if folder.is_dir() else []
+    try:
+        names = sorted(name for name in os.listdir(folder) if not os.path.isdir(folder / name))
+    except OSError:
+        return {}  # removed, or not readable
     for suffix in EVALSET_SUFFIXES:
         for name in names:
             if name.endswith(suffix):
@@ -92,10 +97,10 @@ def register_file(agents: AgentsFolder, app_name: str, path: Path) -> EvalSet:
         NotFound: the file does not exist.
         BadFile: the file is invalid.
     """
-    if not path.is_file():
+    if not os.path.lexists(path):
         raise NotFound(f"{path}: there is no such file.", hint="Name an evalset file, or the id of one.")
-    path = path.resolve()
-    beside = {file.resolve(): name for name, file in find_files(agents.folder_of(app_name)).items()}
+    path = _real_path(path)
+    beside = {_real_path(file): name for name, file in find_files(agents.folder_of(app_name)).items()}
     evalset_id = beside.get(path) or _unique_id(agents, app_name, path)
     row = EvalSet.objects.filter(app_name=app_name, evalset_id=evalset_id).first()
     evalset = _mirror(agents, app_name, evalset_id, path, row)
@@ -289,11 +294,19 @@ def _unique_id(agents: AgentsFolder, app_name: str, path: Path) -> str:
 
 
 def _stamp(path: Path) -> str:
-    stat = path.stat()
+    try:
+        stat = path.stat()
+    except OSError:
+        stat = path.lstat()  # a link to nothing
     return f"{stat.st_size}-{stat.st_mtime_ns}"
+
+
+def _real_path(path: Path) -> Path:
+    """Return the absolute path of a file without links, except one to nothing."""
+    return path.resolve() if path.exists() else path.parent.resolve() / path.name
 
 
 def _display_path(agents: AgentsFolder, path: Path) -> str:
     """Return the path of a file relative to the agents folder, or its full path outside of it."""
-    path = path.resolve()
+    path = _real_path(path)
     return str(path.relative_to(agents.root)) if path.is_relative_to(agents.root) else str(path)

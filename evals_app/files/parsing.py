@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -79,8 +80,11 @@ def read_text(path: Path, shown_as: str = "") -> str:
     """
     name = shown_as or str(path)
     try:
-        content = path.read_bytes()
-    except FileNotFoundError:
+        content = text_input.read_file(path)
+    except FileNotFoundError as error:
+        if path.is_symlink():
+            target = os.readlink(path)
+            raise BadFile([FileProblem(name, f"is a link to {target!r}, where there is no file")]) from error
         raise NotFound(f"{name}: there is no such file.", hint="Check the path.") from None
     except OSError as error:
         raise BadFile([FileProblem(name, f"cannot be read: {error.strerror}")]) from error

@@ -7,6 +7,7 @@ object that ADK reads, so a run can be repeated with `adk eval`, too.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -150,7 +151,7 @@ def config_beside(evalset_file: Path, shown_as: str = "") -> RunConfig:
         BadFile: the file is invalid.
     """
     path = evalset_file.parent / CONFIG_NAME
-    if not path.is_file():
+    if not os.path.lexists(path):
         return default_config()
     return read_config_file(path, str(Path(shown_as).parent / CONFIG_NAME) if shown_as else str(path))
 

@@ -7,9 +7,9 @@ Agents and their names follow ADK's rules: `AgentLoader.list_agents` (a folder w
 
 from __future__ import annotations
 
+import ast
 import logging
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -41,8 +41,8 @@ MAX_PROMPT_BYTES = 200_000
 
 DATA_FILES = ("*.evalset.*", "*.test.json", "test_config.*")
 SKIPPED_FOLDERS = frozenset({"__pycache__", "tmp", "node_modules"})
-AGENT_IN_PACKAGE = re.compile(rb"\broot_agent\b|^\s*app\s*[=:,)]|\bimport\b.*(\bapp\b|\*)", re.MULTILINE)
-"""Matches an `__init__.py` in which ADK may find an agent: it names `root_agent` or `app`, or imports `*`."""
+AGENT_NAMES = frozenset({"root_agent", "app"})
+"""Names by which ADK finds the agent of a package."""
 
 AGENT_HINT = (
     "An agent is a folder with agent.py, root_agent.yaml, or an __init__.py that has a root_agent or app."
@@ -87,7 +87,7 @@ class AgentsFolder:
             folder for folder in _walk(self.root, MAX_DEPTH) if folder != self.root and is_agent(folder)
         )
         folders = sorted((*packages, *nested), key=lambda folder: len(folder.parts))
-        return {".".join(folder.relative_to(self.root).parts): folder for folder in folders}
+        return {_join_names(folder.relative_to(self.root)): folder for folder in folders}
 
     def folder_of(self, app_name: str) -> Path:
         """Return the folder of an app.
@@ -137,7 +137,7 @@ class AgentsFolder:
         except (DevUIError, OSError):
             return {}
         try:
-            state = text_input.parse_json(file.read_bytes())
+            state = text_input.parse_json(text_input.read_file(file))
         except OSError as error:
             raise UnusableInitialState(f"it cannot be read: {error.strerror}", changed_at) from error
         except (ValueError, RecursionError) as error:
@@ -174,7 +174,7 @@ def open_folder(path: str | os.PathLike[str]) -> AgentsFolder:
         )
     folder = folder.resolve()
     if is_agent(folder):
-        return AgentsFolder(folder, folder.parent, folder.name)
+        return AgentsFolder(folder, folder.parent, _join_names(Path(folder.name)))
     return AgentsFolder(folder, folder)
 
 
@@ -193,20 +193,51 @@ def open_folder_with_agents(path: str | os.PathLike[str]) -> AgentsFolder:
     return folder
 
 
+def _join_names(path: Path) -> str:
+    """Return the names of folders, joined by dots. U+FFFD replaces bytes that are not UTF-8."""
+    return os.fsencode(".".join(path.parts)).decode(errors="replace")
+
+
 def is_agent(folder: Path, *, or_package: bool = False) -> bool:
     """Tell whether a folder is an agent by ADK's rule (`is_single_agent_directory`), or a package with an agent."""
-    is_single = any((folder / mark).is_file() for mark in ("agent.py", "root_agent.yaml"))
+    is_single = any(os.path.isfile(folder / mark) for mark in ("agent.py", "root_agent.yaml"))
     return is_single or (or_package and _is_package_with_agent(folder))
 
 
 def _is_package_with_agent(folder: Path) -> bool:
-    if not (folder / "__init__.py").is_file():
+    file = folder / "__init__.py"
+    if not os.path.isfile(file):
         return False
+    if os.path.isfile(folder / "agent" / "__init__.py"):
+        return True
     try:
-        code = (folder / "__init__.py").read_bytes()
-    except OSError:
+        state = file.stat()
+        return _has_agent_name(file, state.st_mtime_ns, state.st_size)
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
         return True  # loading it tells why it cannot be read
-    return bool(AGENT_IN_PACKAGE.search(code)) or (folder / "agent" / "__init__.py").is_file()
+
+
+@lru_cache(maxsize=1000)
+def _has_agent_name(file: Path, _changed_ns: int, _size: int) -> bool:
+    """Tell whether code defines or imports a name of `AGENT_NAMES` or `*`, or may define `root_agent` by its text.
+
+    Comments and docstrings do not count.
+
+    Raises:
+        OSError: the file cannot be read.
+        SyntaxError, ValueError, RecursionError, MemoryError: it cannot be parsed.
+    """
+    tree = ast.parse(text_input.read_file(file))
+    names: set[object] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(name, ast.Store()) | ast.FunctionDef(name) | ast.ClassDef(name):
+                names.add(name)
+            case ast.alias(name, other_name):
+                names |= {name, other_name}
+            case ast.Constant("root_agent" as text):
+                names.add(text)
+    return not names.isdisjoint({*AGENT_NAMES, "*"})
 
 
 @contextmanager
@@ -232,6 +263,8 @@ def _unloadable_reason(root: Path, app_name: str) -> str:
     """Return why an agent cannot be imported under its name; empty: the name is no reason."""
     first = app_name.partition(".")[0]
     if not root.joinpath(*app_name.split(".")).exists():
+        if "\N{REPLACEMENT CHARACTER}" in app_name:
+            return f"The name of the folder {app_name!r} is not UTF-8. Rename the folder."
         return (
             f"The name of the folder {app_name!r} has a dot, which separates folders in the names of agents. "
             "Rename the folder."
@@ -300,16 +333,16 @@ def _walk(
 def _subfolders(folder: Path) -> Iterator[Path]:
     try:
         with os.scandir(folder) as entries:
-            folders = [Path(entry.path) for entry in entries if entry.is_dir() and not is_skipped(entry.name)]
+            paths = sorted(Path(entry.path) for entry in entries if not is_skipped(entry.name))
     except OSError:
         return
-    yield from (below for below in sorted(folders) if not (below / "pyvenv.cfg").exists())
+    yield from (path for path in paths if os.path.isdir(path) and not os.path.exists(path / "pyvenv.cfg"))
 
 
 def _env_file(folder: Path) -> list[Path]:
     """Return the `.env` that ADK loads: the first one in the agent's folder or its parents."""
     candidates = (parent / ENV_FILE for parent in (folder, *folder.parents))
-    return [file for file in candidates if file.is_file()][:1]
+    return [file for file in candidates if os.path.isfile(file)][:1]
 
 
 def hash_files(files: Iterable[Path], root: Path) -> str:
@@ -330,7 +363,7 @@ def _file_digest(file: Path) -> bytes:
 
 @lru_cache(maxsize=20_000)
 def _content_digest(file: Path, _changed_ns: int, _size: int) -> bytes:
-    return sha256(file.read_bytes()).digest()
+    return sha256(text_input.read_file(file)).digest()
 
 
 def configured_folder() -> AgentsFolder | None:

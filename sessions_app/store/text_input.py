@@ -1,12 +1,16 @@
-"""Text from outside: detects its encoding, and parses JSON of a limited number of values. Pure.
+"""Text from outside: reads its file, detects its encoding, and parses JSON of a limited number of values.
 
 Values are counted before they are parsed: one of two bytes of text may take 300 bytes of memory.
 """
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import stat
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 MAX_VALUES = 1_000_000
@@ -23,6 +27,18 @@ _CHUNK = 1024 * 1024
 
 class TooManyValues(ValueError):
     """A JSON text has more values than its reader accepts."""
+
+
+def read_file(path: Path, max_bytes: int = -1) -> bytes:
+    """Return the first bytes of a file, at most `max_bytes`; all of them if negative.
+
+    Raises:
+        OSError: it cannot be read, or is a pipe, a device or a socket: reading those may never end.
+    """
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "It is not a regular file", str(path))
+        return file.read(max_bytes)
 
 
 def detect_encoding(start: bytes) -> str:

@@ -239,6 +239,13 @@ def test_the_configuration_beside_a_file_is_used_else_adks_default(tmp_path):
     assert config.warnings == ["weather/test_config.json: ADK does not use the field 'criterai'."]
 
 
+def test_a_link_to_no_configuration_is_refused_not_replaced_by_the_default(tmp_path):
+    file = write(tmp_path, "a.evalset.json", {})
+    (tmp_path / "test_config.json").symlink_to("missing.json")
+    with pytest.raises(BadFile, match=r"is a link to 'missing\.json', where there is no file"):
+        configs.config_beside(file)
+
+
 def test_rubrics_of_one_id_are_refused():
     rubric = {"rubricId": "a", "rubricContent": {"textProperty": "It greets."}}
     criteria = {"rubric_based_tool_use_quality_v1": {"threshold": 0.5, "rubrics": [rubric, rubric]}}

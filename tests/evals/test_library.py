@@ -76,6 +76,27 @@ def test_broken_file_is_reported_until_fixed(folder):
     assert library.problems_of(row()) == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("link", "is a link to 'missing', where there is no file"),
+        ("pipe", "cannot be read: It is not a regular"),
+    ],
+)
+def test_link_to_nothing_and_pipe_are_listed_with_their_problem(folder, kind, reason):
+    path = folder.path / "smoke.evalset.json"
+    path.symlink_to("missing") if kind == "link" else os.mkfifo(path)
+    library.refresh(folder, "counter")
+    (problem,) = library.problems_of(row())
+    assert (problem.file, row().gone) == ("counter/smoke.evalset.json", False)
+    assert problem.what.startswith(reason)
+    with pytest.raises(BadFile, match=r"smoke\.evalset\.json"):
+        library.register_file(folder, "counter", path)
+    path.unlink()
+    library.refresh(folder, "counter")
+    assert row().gone
+
+
 def test_removed_file_can_return(folder):
     path = write(folder.path, "smoke.evalset.json", GOOD)
     library.refresh(folder, "counter")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime
 
 import pytest
@@ -72,6 +73,12 @@ def test_a_price_file_that_is_too_large_is_refused_not_read_in_part(tmp_path):
     (tmp_path / "prices.toml").write_text(entry + "# more\n" * 200_000)
     [problem] = prices.find_prices([tmp_path]).problems
     assert "larger than 1 MB" in problem.what
+
+
+def test_a_price_file_that_is_a_pipe_is_a_problem(tmp_path):
+    os.mkfifo(tmp_path / "prices.toml")
+    [problem] = prices.find_prices([tmp_path]).problems
+    assert "is not a regular file" in problem.what
 
 
 def test_a_price_of_0_is_a_price(table):

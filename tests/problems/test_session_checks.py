@@ -537,6 +537,15 @@ def test_initial_state_file_that_cannot_be_read_is_a_problem(story, seed_file):
     assert "it cannot be read: Is a directory" in problem.text
 
 
+def test_initial_state_file_that_is_a_pipe_is_a_problem(story, seed_file):
+    os.mkfifo(seed_file)
+    os.utime(seed_file, (START - 1, START - 1))
+    story.says("hello")
+    index()
+    [problem] = SessionProblem.objects.filter(session=story.pk)
+    assert "it cannot be read: It is not a regular file" in problem.text
+
+
 def test_initial_state_file_that_became_invalid_later_is_no_problem_of_the_session(story, seed_file):
     seed_file.write_text("{")
     story.says("hello")

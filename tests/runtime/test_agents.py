@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from google.adk.cli.utils._nested_agent_loader import NestedAgentLoader
 from google.adk.cli.utils.agent_loader import AgentLoader
 
 from sessions_app.agents import remotes
-from sessions_app.agents.folder import MAX_PROMPT_BYTES, is_code, open_folder
+from sessions_app.agents.folder import MAX_PROMPT_BYTES, explain_unloadable_name, is_code, open_folder
 from sessions_app.store.errors import BadInput, NotFound
 
 
@@ -83,7 +84,15 @@ def test_name_of_two_folders_means_the_nested_one_which_can_be_loaded(folder):
 
 
 @pytest.mark.parametrize(
-    "code", ["", '"""Helpers of all agents; the app is elsewhere."""', "import os\nfrom .http import fetch"]
+    "code",
+    [
+        "",
+        '"""Helpers of all agents; the app is elsewhere."""',
+        '"""What every root_agent shares.\n\napp = what it serves\n"""',
+        "# root_agent is in ../weather; import app from there\nimport os\nfrom .http import fetch",
+        'def app_name():\n    """Import the app\'s name."""',
+        'COLORS = {"app": "blue"}  # from .agent import *',
+    ],
 )
 def test_packages_without_an_agent_are_left_out(folder, code):
     write(folder, "tests/__init__.py", text=code)
@@ -101,12 +110,39 @@ def test_packages_without_an_agent_are_left_out(folder, code):
         "app: App = App()",
         "from . import my_app as app",
         'globals()["root_agent"] = make()',
+        "def app(): ...",
+        "from .core import base as root_agent",
+        "root_agent = (",
         "def __getattr__(name):\n    if name == 'root_agent':\n        return make()",
     ],
 )
 def test_packages_that_may_have_an_agent_are_listed(folder, code):
     write(folder, "maybe/__init__.py", text=code)
     assert "maybe" in open_folder(folder).names()
+
+
+def test_odd_entries_hide_no_agent(folder):
+    names = open_folder(folder).names()
+    (folder / "loop").symlink_to(folder / "loop")
+    (folder / "dead").symlink_to(folder / "missing")
+    (folder / "secret").mkdir(mode=0)
+    for odd in ("no_yaml/root_agent.yaml", "no_init/__init__.py"):
+        (folder / odd).parent.mkdir()
+        os.mkfifo(folder / odd)
+    assert open_folder(folder).names() == names
+
+
+def test_folder_whose_name_is_not_utf_8_is_listed_with_a_replacement(folder):
+    write(folder, os.fsdecode(b"k\xf6ln/agent.py"))
+    opened = open_folder(folder)
+    name = "k\N{REPLACEMENT CHARACTER}ln"
+    assert name in opened.names()
+    assert opened.code_version(name)
+    with (
+        pytest.raises(ValueError, match=r"is not UTF-8\. Rename the folder"),
+        explain_unloadable_name(folder, name),
+    ):
+        raise ValueError
 
 
 def test_package_with_an_agent_package_is_listed(folder):

@@ -132,7 +132,7 @@ def _read_version(version: Path, folder: Path) -> tuple[dict[str, Any], Path] | 
     if not payload.is_file():
         return UnreadableRow(str(version), "its content is missing")
     try:
-        metadata_json = text_input.parse_json(metadata.read_bytes())
+        metadata_json = text_input.parse_json(text_input.read_file(metadata))
     except FileNotFoundError:
         metadata_json = {}
     except (OSError, ValueError, RecursionError) as error:

@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from sessions_app.store.errors import BadInput
 from sessions_app.store.redaction import without_password
+from sessions_app.store.text_input import read_file
 
 Row = dict[str, Any]
 
@@ -104,8 +105,7 @@ class SqliteDatabase(Database):
 
 def read_head(path: Path) -> bytes:
     """Return the first bytes of a file, which are enough to detect its format."""
-    with path.open("rb") as file:
-        return file.read(HEAD_BYTES)
+    return read_file(path, HEAD_BYTES)
 
 
 def file_fingerprint(path: Path) -> str:

@@ -107,7 +107,7 @@ def load_sessions(path: Path) -> list[Any]:
         BadInput: the file is not JSON, or cannot be read.
     """
     try:
-        document = text_input.parse_json(path.read_bytes(), max_values=text_input.MAX_FILE_VALUES)
+        document = text_input.parse_json(text_input.read_file(path), max_values=text_input.MAX_FILE_VALUES)
     except text_input.TooManyValues as error:
         raise BadInput(
             f"{str(path)!r} is too large: {error}.", hint="Import its sessions one by one."
