@@ -10,12 +10,24 @@ EXCERPT_LENGTH = 80
 _SCORES = {"yes": 1.0, "no": 0.0}
 _CLEAR_VERDICT = re.compile(
     r"""
-    (?:[^\w?]|_)* (yes|no) (?: (?:[^\w?]|_)* $ | [^\w\s.,;:!(–—?/-]* (?:\s*[.,;:!(]|\s[–—-]\s)
-    (?!\W*(?:but|partial|partly|in\ part|mostly|somewhat)) )
+    (?:[^\w?]|_)* (yes|no) (?: (?:[^\w?]|_)* $ | [^\w\s.,;:!(–—?/-]* (?:\s*[.,;:!(]|\s[–—-]\s) )
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-"""The word alone, or followed by a sign and an explanation that does not take it back."""
+"""The word alone, or followed by a sign and an explanation."""
+
+_DOUBT = (
+    r"\W*(?:but|(?:al)?though|however|except|unless|yet|or|maybe|perhaps|partial(?:ly)?|partly|in part|mostly|somewhat"
+    r"|almost|nearly|kind of|sort of|to an? \w+|to some|for the most"
+)
+_RESERVATIONS = {
+    "yes": re.compile(
+        rf"{_DOUBT}|no|not|only|i(?: am|['’]m) not|in some|with (?:\w+ )?(?:caveat|exception|reserv)\w*)\b",
+        re.I,
+    ),
+    "no": re.compile(rf"{_DOUBT}|yes)\b", re.I),
+}
+"""Beginnings of explanations that take the verdict before them back."""
 
 
 def is_clear(verdict: str, score: float | None) -> bool:
@@ -25,7 +37,10 @@ def is_clear(verdict: str, score: float | None) -> bool:
     lines that contain "no", such as "unknown", for no.
     """
     match = _CLEAR_VERDICT.match(verdict)
-    return match is not None and _SCORES[match[1].lower()] == score
+    if match is None:
+        return False
+    word = match[1].lower()
+    return _SCORES[word] == score and not _RESERVATIONS[word].match(verdict, match.end())
 
 
 def pair_sentences(

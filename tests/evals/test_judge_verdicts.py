@@ -15,6 +15,7 @@ from google.genai import types
 from evals_app.analysis import attempt_detail
 from evals_app.analysis.ci_gate import Gate
 from evals_app.analysis.exports import html_page, junit, markdown, run_csv, run_json
+from evals_app.execution import judge_verdicts
 from evals_app.models import EvalRun, MetricResult
 from sessions_app.store.database import units_of_work
 from tests.evals import agents
@@ -115,6 +116,52 @@ async def test_rubric_without_a_clear_verdict_makes_the_case_incomplete(judge, r
     for result in (overall, first):
         listed = {score["rubric_id"]: score["score"] for score in json.loads(result.details)["rubrics"]}
         assert listed == {name: None if name in unjudged else 1.0 for name in TEXTS}
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        *(
+            "Yes, although it misses one",
+            "Yes. However, it omits the date",
+            "Yes, except for the date",
+            "yes, no",
+        ),
+        *(
+            "Yes, to some extent",
+            "Yes, with minor caveats",
+            "Yes, not entirely",
+            "Yes, kind of",
+            "Yes - only in part",
+        ),
+        *(
+            "Yes, for the most part",
+            "Yes, I’m not sure",
+            "Yes (almost)",
+            "No. Yes, in fact",
+            "No, or maybe yes",
+        ),
+        *("No, except for the first", "Yes / no", "yes|no"),
+    ],
+)
+def test_verdict_that_takes_itself_back_is_unclear(verdict):
+    assert not judge_verdicts.is_clear(verdict, 1.0 if "yes" in verdict.lower() else 0.0)
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        *(
+            "Yes, noted in the first sentence",
+            "Yes, orders are listed",
+            "Yes, with the right city",
+            "Yes: it is",
+        ),
+        *("No, not at all", "No, no greeting", "No, only insults", "No (in some turns it insults)", "[Yes]"),
+    ],
+)
+def test_verdict_with_an_explanation_is_clear(verdict):
+    assert judge_verdicts.is_clear(verdict, 1.0 if "yes" in verdict.lower() else 0.0)
 
 
 @pytest.mark.parametrize(
