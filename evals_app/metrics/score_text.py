@@ -10,6 +10,9 @@ FAILED, NOT_EVALUATED = "failed", "not_evaluated"
 
 
 DECIMALS = 3
+LARGE = 1e16
+"""Least number that is shown with an exponent: up to here, floats are exact integers."""
+
 MAX_DIGITS = 17
 """Digits that tell any two floats near 1 apart."""
 
@@ -35,6 +38,8 @@ def format_score(value: float | None, other: float | None = None) -> str:
 
 
 def _write_decimals(value: float, decimals: int) -> str:
+    if abs(value) >= LARGE:
+        return repr(value)
     return f"{round(value, decimals) + 0.0:.{decimals}f}".rstrip("0").rstrip(".")  # + 0.0: -0 is 0
 
 

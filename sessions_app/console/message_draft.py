@@ -26,9 +26,13 @@ CONFIG_PREFIX = "config."
 """Prefix of the RunConfig's field names in a form."""
 
 TEXT_TYPES = re.compile(
-    r"text/.+|application/(json|xml|(x-)?yaml|(x-)?javascript|(x-)?ndjson|jsonl|rtf|sql|toml|.+\+(json|xml))"
+    r"(text|message|model)/.+|application/(?!octet-stream|pdf|zip|gzip|x-(7z|bzip|gzip|rar|tar|zip)|msword|wasm"
+    r"|java-archive|vnd\.(ms-|oasis\.|openxmlformats|rar|sqlite3)).+"
 )
-"""MIME types that are accepted as declared for text content: they cannot be detected from the bytes."""
+"""MIME types that are accepted as declared for text content: they cannot be detected from the bytes.
+
+Left out are types of files that are never text. Windows declares CSV files as `application/vnd.ms-excel`.
+"""
 
 
 @dataclass(frozen=True, slots=True)

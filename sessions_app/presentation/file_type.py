@@ -96,7 +96,8 @@ def is_recognizable(mime: str) -> bool:
 
 def media_family(mime: str) -> str:
     """Return `image`, `audio` or `video` for types that a page can show, else an empty text."""
-    kind = mime.partition("/")[0].lower()
+    mime = mime.partition(";")[0].strip().lower()
+    kind = mime.partition("/")[0]
     return kind if kind in {"image", "audio", "video"} and mime not in _NOT_SHOWN else ""
 
 

@@ -32,6 +32,9 @@ def describe(score, threshold, status, reason=""):
         (1e-30, 2e-30, "failed", "m 1e-30 < 2e-30"),
         (-0.0001, 0.0, "failed", "m -0.0001 < 0"),
         (85.0, 0.8, "passed", "m 85 ≥ 0.8"),
+        (1e300, 0.8, "passed", "m 1e+300 ≥ 0.8"),
+        (-1e300, 1e22, "failed", "m -1e+300 < 1e+22"),
+        (9007199254740993.0, 0.5, "passed", "m 9007199254740992 ≥ 0.5"),
     ],
 )
 def test_relations_are_true(score, threshold, status, text):

@@ -105,6 +105,14 @@ def test_tokens_of_a_call_are_counted_once_whoever_reports_them(reported, output
     assert (tokens["output"], tokens["thoughts"], tokens["prompt"]) == (output, thoughts, prompt)
 
 
+@pytest.mark.parametrize(
+    ("total", "counted"),
+    [(15.0, 15), (15.5, 0), (float("nan"), 0), (float("inf"), 0), (True, 0), ("15", 0), (-1, 0)],
+)
+def test_tokens_may_be_floats_of_whole_numbers(total, counted):
+    assert count_tokens({"total_token_count": total}.get).get("total", 0) == counted
+
+
 M = 1_000_000
 PER_MILLION = Prices((Price(model="m", input=1, cached=0.1, output=10, thoughts=100),))
 

@@ -33,4 +33,7 @@ def count_tokens(read_field: Callable[[str], object]) -> dict[str, int]:
 
 
 def _count(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+    """Return a count, which some writers of JSON give as a float (12.0); 0 for anything else."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
