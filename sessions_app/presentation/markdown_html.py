@@ -1,7 +1,8 @@
 """Render Markdown of agents and users as safe HTML, without embedded markup or images.
 
 No character of a text is lost: backslashes stay, addresses in the text are no markup, and what cannot be opened from
-here (`sandbox:`, relative addresses) is named beside its label.
+here (`sandbox:`, relative addresses) is named beside its label. Definitions of links that no text uses are shown, as
+are cells of a table beyond its columns and the numbers of a list.
 
 Rendering takes milliseconds for any text. Some Markdown rules scan to the end of a paragraph from each character, so a
 parse that takes more steps than ordinary prose is aborted, and the text is shown unrendered.
@@ -35,7 +36,7 @@ TAGS = {
     *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "ul", "ol", "li"),
     *("strong", "em", "s", "span", "code", "pre", "a", "table", "thead", "tbody", "tr", "th", "td"),
 }
-ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "span": {"class", "title"}}
+ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "li": {"value"}, "span": {"class", "title"}}
 """Spans never come from the author: they only mark escapes of invisible characters."""
 SCHEMES = {"http", "https", "mailto"}
 
@@ -57,6 +58,24 @@ MAX_ADDRESS_CHARACTERS = 40_000
 
 class _TooComplexError(Exception):
     """Rendering the text exceeds the limits."""
+
+
+class _References(dict[str, dict[str, Any]]):
+    """Definitions of links by label.
+
+    Attributes:
+        used: the labels that links and images use.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used: set[str] = set()
+
+    def get(self, label: str, default: Any = None) -> Any:
+        """Return the definition for a link or image, and remember that it is used."""
+        if label in self:
+            self.used.add(label)
+        return super().get(label, default)
 
 
 def render_markdown(text: str) -> SafeString:
@@ -96,7 +115,10 @@ def _render_unsafe(text: str) -> str:
     """
     if len(text) > MAX_CHARACTERS:
         raise _TooComplexError
-    env: dict[str, Any] = {"steps": min(MAX_STEPS, BASE_STEPS + len(text) // 4)}
+    env: dict[str, Any] = {
+        "steps": min(MAX_STEPS, BASE_STEPS + len(text) // 4),
+        "references": _References(),
+    }
     parser = _parser()
     tokens = parser.parse(text, env)
     every = list(_iter_tokens(tokens))
@@ -158,6 +180,19 @@ def _close_link(
     return _named_target(target) if target else "</a>"
 
 
+def _show_unused_definition(
+    renderer: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: MutableMapping[str, Any]
+) -> str:
+    """Return a definition of a link as text; empty if a link or image shows it."""
+    token, references = tokens[index], env["references"]
+    label, target = token.meta["id"], token.meta["url"]
+    if label in references.used and references[label]["map"] == token.map:
+        return ""
+    shown, title = escape(unquote(target)), token.meta["title"]
+    link = f'<a href="{escape(target)}">{shown}</a>' if _can_be_opened(target) else shown
+    return f"<p>[{escape(token.meta['label'])}]: {link}{f' “{escape(title)}”' if title else ''}</p>\n"
+
+
 def _can_be_opened(address: str) -> bool:
     try:
         parts = urlsplit(address)
@@ -168,6 +203,45 @@ def _can_be_opened(address: str) -> bool:
 
 def _named_target(address: str) -> str:
     return f" ({escape(unquote(address))})" if address else ""
+
+
+def _read_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Read a table. Cells beyond its columns, such as after a `|` in code, stay in the last cell of their row."""
+    from markdown_it.rules_block.table import escapedSplit, getLine, table
+
+    known = len(state.tokens)
+    if not table(state, start, end, silent):
+        return False
+    cells: list[Token] = []
+    for token in state.tokens[known:]:
+        if token.type == "tr_open":
+            cells, line = [], (token.map or [start])[0]
+        elif token.type == "inline":
+            cells.append(token)
+        elif token.type == "tr_close":
+            columns = escapedSplit(getLine(state, line).strip())
+            first = 1 if columns and not columns[0] else 0
+            last = len(columns) - 1 if columns and not columns[-1] else len(columns)
+            extra = columns[first + len(cells) : last]
+            cells[-1].content = "|".join([cells[-1].content, *extra]).rstrip()
+    return True
+
+
+def _keep_numbers(state: StateCore) -> None:
+    """Let items of lists have the numbers of the text, except repetitions of the first (`1.`, `1.`, `1.`)."""
+    lists: list[tuple[int, int]] = []  # the first number of each open list, and the next
+    for token in state.tokens:
+        if token.type == "ordered_list_open":
+            number = int(token.attrs.get("start", 1))
+            lists.append((number, number))
+        elif token.type == "ordered_list_close":
+            lists.pop()
+        elif token.type == "list_item_open" and token.info:
+            first, expected = lists.pop()
+            number = int(token.info)
+            if number not in (first, expected):
+                token.attrs["value"] = expected = number
+            lists.append((first, expected + 1))
 
 
 def _keep_backslashes(state: StateCore) -> None:
@@ -216,11 +290,15 @@ _ALTERNATIVES = ["paragraph", "reference", "blockquote", "list"]
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt  # not needed by the first page
 
-    parser = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable(["table", "strikethrough"])
+    options = {"html": False, "breaks": True, "inline_definitions": True}
+    parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
     parser.add_render_rule("image", _image_as_link)
     parser.add_render_rule("link_open", _open_link)
     parser.add_render_rule("link_close", _close_link)
+    parser.add_render_rule("definition", _show_unused_definition)
+    parser.core.ruler.after("block", "numbers", _keep_numbers)
     parser.core.ruler.before("text_join", "backslashes", _keep_backslashes)
+    parser.block.ruler.at("table", _read_table, {"alt": ["paragraph", "reference"]})
     parser.block.ruler.before("table", "count", _count_block, {"alt": _ALTERNATIVES})
     parser.inline.ruler.before("text", "count", _count_inline)
     parser.inline.ruler.after("count", "address", _take_address)

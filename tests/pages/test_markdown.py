@@ -74,6 +74,43 @@ def test_no_character_of_a_text_is_lost(text: str):
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
+        ("[1]: https://x.example/a 'Tea'", "[1]: https://x.example/a “Tea”"),
+        (
+            "Sources:\n\n[1]: https://x.example/a\n[2]: b.html",
+            "Sources: [1]: https://x.example/a [2]: b.html",
+        ),
+        ("> [1]: https://x.example/a", "[1]: https://x.example/a"),
+        ("[tea][1]\n\n[1]: https://x.example/a", "tea"),
+        ("[1]\n\n[1]: https://x.example/a\n[1]: https://x.example/b", "1 [1]: https://x.example/b"),
+    ],
+)
+def test_definition_that_no_link_uses_is_shown(text: str, shown: str):
+    assert parse(render_markdown(text)).text == shown
+
+
+def test_cells_beyond_the_columns_of_a_table_stay():
+    page = parse(render_markdown("| a | b |\n|---|---|\n| 1 | `x|y` |\n| 1 | 2 | 3 | 4 |\n| 1 |"))
+    assert [cell.text for cell in page.all("td")] == ["1", "x|y", "1", "2| 3 | 4", "1", ""]
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("1. a\n2. b\n3. c", [None, None, None]),
+        ("1. a\n1. b\n1. c", [None, None, None]),
+        ("1) a\n3) b\n4) c", [None, "3", None]),
+        ("3. a\n2. b\n1. c", [None, "2", "1"]),
+        ("1. a\n2. b\n   1. c\n   9. d\n5. e", [None, None, None, "9", "5"]),
+        ("- a\n- b", [None, None]),
+    ],
+)
+def test_items_of_a_list_keep_their_numbers(text: str, values: list[str | None]):
+    assert [item.attrs.get("value") for item in parse(render_markdown(text)).all("li")] == values
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
         ("[the file](sandbox:/mnt/data/a%20b.csv)", "the file (sandbox:/mnt/data/a b.csv)"),
         ("![plot](artifact:plot.png)", "plot (artifact:plot.png)"),
         ("![](artifact:plot.png)", " (artifact:plot.png)"),
