@@ -137,11 +137,21 @@ def _keeps(kept: Any, value: Any) -> bool:
     if isinstance(value, dict) and isinstance(kept, dict):
         return all(key in kept and _keeps(kept[key], item) for key, item in value.items())
     if isinstance(value, list) and isinstance(kept, list):
-        return kept[: len(value)] == value or all(item in kept for item in value[:ITEMS_COMPARED])
+        return kept[: len(value)] == value or _has_items(kept, value[:ITEMS_COMPARED])
     if isinstance(value, str) and isinstance(kept, str):
         return value in kept
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number or bool(value == kept)
+    has_numbers = all(type(number) in (int, float) for number in (value, kept))
+    return has_numbers or bool(value == kept)
+
+
+def _has_items(kept: Sequence[Any], items: Sequence[Any]) -> bool:
+    """Tell whether a list has all of some items, each as often."""
+    unmatched = list(kept)
+    for item in items:
+        if item not in unmatched:
+            return False
+        unmatched.remove(item)
+    return True
 
 
 def _show_value(key: str, value: Any) -> str:

@@ -22,7 +22,7 @@ from google.genai import types
 from sessions_app.adk import event_mapping
 from sessions_app.store import scopes
 from sessions_app.store.events.call_usage import add_tokens, parse_call_usage
-from sessions_app.store.events.summary import shorten
+from sessions_app.store.events.summary import shorten_id
 from sessions_app.store.models import NestedEvent, NestedRun
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.traces.nested_records import CUT_OFF, TopCall, save_nested
@@ -226,7 +226,7 @@ def note_call(invocation_id: str, call_id: str, branch: str) -> None:
 
 def _stored_id(call_id: str) -> str:
     """Return a call's id as summaries of events have it."""
-    return shorten(scopes.clean_text(call_id))
+    return shorten_id(scopes.clean_text(call_id))
 
 
 def _without_mark(values: Mapping[str, Any]) -> dict[str, Any]:

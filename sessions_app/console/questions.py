@@ -140,7 +140,7 @@ def find_question(session: AgentSession, call_id: str) -> Question | None:
     """
     rows = Event.objects.filter(HAS_CALLS, session=session, summary__contains=WAITING_IN_SUMMARY)
     rows = rows.order_by("-seq").defer("data", "private")[:QUESTIONS_SCANNED]
-    asking = [event for event in rows if wire.shorten(call_id) in event.decoded_summary.call_ids]
+    asking = [event for event in rows if wire.shorten_id(call_id) in event.decoded_summary.call_ids]
     ranges = find_superseded_ranges(session, asking[-1].seq if asking else session.last_seq)
     newest = [event for event in asking if not ranges.rewound_by(event)][:1]
     questions = open_questions(session, newest, ranges).get(newest[0].seq, []) if newest else []

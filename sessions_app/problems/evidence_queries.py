@@ -80,9 +80,6 @@ AGENTS_READ = 50
 TOOL_LISTS_READ = 20
 TOOL_LEVELS = 4
 
-ANSWER_FIELDS = ("text", "media", "code", "others", "output", "voiced")
-"""Entries of an event's summary that are for the user."""
-
 NO_REPLY_FLAGS = {"turnComplete", "interrupted", CANCELLED}
 """Flags of events of a live connection or a cancelled invocation, which are no replies."""
 
@@ -227,8 +224,12 @@ def _has_tools(event: Event) -> bool:
 
 
 def _is_answer(event: Event) -> bool:
-    values = (event.decoded_summary[name] for name in ANSWER_FIELDS)
-    return any(value.strip() if isinstance(value, str) else value for value in values)
+    """Tell whether an event has something for the user; code, its output and files that are empty are nothing."""
+    summary = event.decoded_summary
+    texts = [summary[name] for name in ("text", "output", "voiced")]
+    texts += [code.get("code") or code.get("output") for code in summary["code"] or ()]
+    has_file = any(media.get("size") or media.get("uri") for media in summary["media"] or ())
+    return has_file or bool(summary["others"]) or any(text and text.strip() for text in texts)
 
 
 def _turn_part(event: Event, wire: Mapping[str, Any]) -> TurnPart:

@@ -113,7 +113,7 @@ class Part:
         )
         media_list = [
             *(_media(part, f"{self.inner}/parts/{number}") for number, part in parts),
-            *(_media(block, f"{self.inner}/response/content/{number}") for number, block in blocks),
+            *(_media(block, f"{self.inner}/response{inner}") for inner, block in blocks),
         ]
         return [media for media in media_list if media]
 

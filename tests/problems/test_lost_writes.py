@@ -60,6 +60,10 @@ async def test_calls_that_lose_each_others_values(store):
         ("x", None),
         ([1], {"a": 1}),
         ([1, 2], [2]),
+        (["a", "a"], ["a"]),
+        ([{"a": 1}, {"a": 1}], [{"b": 2}, {"a": 1}]),
+        (5, "done"),
+        (5, True),
     ],
 )
 async def test_tools_that_run_at_once_and_write_one_key(store, first, second):
@@ -70,7 +74,15 @@ async def test_tools_that_run_at_once_and_write_one_key(store, first, second):
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [("same", "same"), ({"a": 1}, {"b": 2}), ([1], [1, 2]), (1, 2), ("sun", "sunny"), ({"a": 1}, {"a": 2})],
+    [
+        ("same", "same"),
+        ({"a": 1}, {"b": 2}),
+        ([1], [1, 2]),
+        (1, 2),
+        ("sun", "sunny"),
+        ({"a": 1}, {"a": 2}),
+        (["a", "a"], ["b", "a", "a"]),
+    ],
 )
 async def test_value_that_has_both_writes_is_no_problem(store, first, second):
     tools = [writing(first, "one"), writing(second, "two")]

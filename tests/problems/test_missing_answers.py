@@ -70,6 +70,8 @@ EMPTY_TURNS = {
     "blank text": [reply(" \n")],
     "only a thought": [reply(thought("They want the weather."))],
     "a thought and an empty text": [reply(thought("Hm."), "")],
+    "empty code": [reply(types.Part(executable_code=types.ExecutableCode(code=" ", language="PYTHON")))],
+    "an empty image": [reply(types.Part(inline_data=types.Blob(data=b"", mime_type="image/png")))],
 }
 
 

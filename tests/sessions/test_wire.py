@@ -158,6 +158,60 @@ def test_call_awaiting_confirmation_has_not_failed():
     assert [result["failed"] for result in summary(made)["results"]] == [False, True]
 
 
+@pytest.mark.parametrize("first", ["no such account", "This tool call requires confirmation"])
+def test_failed_call_counts_though_it_shares_its_id_with_one_awaiting_confirmation(first):
+    errors = [first, "This tool call requires confirmation, please approve or reject.", "gone"]
+    parts = [
+        {"functionResponse": {"id": "c1", "name": "pay", "response": {"error": error}}} for error in errors
+    ]
+    wire = {"content": {"parts": parts}, "actions": {"requestedToolConfirmations": {"c1": {}}}}
+    failed = [result["failed"] for result in events.summarize(wire)["results"]]
+    assert failed == ["confirmation" not in error for error in errors]
+
+
+def test_confirmation_that_a_tool_asks_for_in_its_own_words_is_no_failure():
+    parts = [
+        {"functionResponse": {"id": "c1", "name": "pay", "response": {"error": error}}}
+        for error in ("Ask first", "gone")
+    ]
+    wire = {"content": {"parts": parts}, "actions": {"requestedToolConfirmations": {"c1": {}}}}
+    assert [result["failed"] for result in events.summarize(wire)["results"]] == [False, True]
+
+
+def test_long_ids_that_begin_alike_stay_distinct():
+    ids = [f"{'x' * 399}{end}" for end in ("", "y", "1", "2" * 500, "2" * 501)]
+    shortened = [events.shorten_id(call_id) for call_id in ids]
+    assert len(set(shortened)) == len(ids)
+    assert max(map(len, shortened)) == 400
+    assert shortened[:2] == ids[:2]
+
+
+@pytest.mark.parametrize("name", ["adk_request_input", "adk_request_credential"])
+def test_request_waits_without_long_running_ids_as_in_adk(name):
+    parts = [{"functionCall": {"id": called, "name": called}} for called in (name, "look")]
+    calls = events.summarize({"content": {"parts": parts}})["calls"]
+    assert [call["waiting"] for call in calls] == [True, False]
+
+
+def test_every_text_that_a_summary_cuts_off_ends_with_an_ellipsis():
+    long = "x" * 10_000
+    parts = [
+        {"text": long, "thought": True},
+        {"executableCode": {"code": long}},
+        {"codeExecutionResult": {"output": long}},
+    ]
+    speech = {"inputTranscription": {"text": long}, "outputTranscription": {"text": long}}
+    made = events.summarize({"content": {"parts": parts}, **speech})
+    texts = [
+        made["thought"],
+        made["code"][0]["code"],
+        made["code"][1]["output"],
+        made["heard"],
+        made["voiced"],
+    ]
+    assert [(len(text), text[-1]) for text in texts] == [(events.TEXT_LIMIT, "…")] * 5
+
+
 def test_media_that_a_tool_answers_with_have_a_place_of_their_own():
     blob = types.FunctionResponseBlob(mime_type="image/png", data=b"abc")
     response = types.FunctionResponse(

@@ -64,6 +64,30 @@ def test_images_and_sounds_of_an_mcp_result_are_media_and_not_text():
 
 
 @pytest.mark.parametrize(
+    ("result", "pointer"),
+    [
+        ({"result": [TEXT, IMAGE]}, "/result/1"),
+        ({"result": {"content": [IMAGE], "isError": False}}, "/result/content/0"),
+        ({"result": IMAGE}, "/result"),
+        ({"content": IMAGE}, "/content"),
+        ([TEXT, TEXT, IMAGE], "/2"),
+        (IMAGE, ""),
+    ],
+)
+def test_image_that_a_function_passes_on_is_served(story: Story, result: Any, pointer: str):
+    part = {"functionResponse": {"id": "c1", "name": "plot", "response": result}}
+    seq = story.add(part)
+    summary = summarize(wire(part))
+    [media] = summary["media"]
+    assert media["pointer"] == f"/content/parts/0/functionResponse/response{pointer}"
+    assert IMAGE["data"][:12] not in summary["results"][0]["result"]
+    [shown] = parts_of(wire(part)["content"])[0].answers_media
+    assert shown.pointer == media["pointer"]
+    answer = Client().get(f"/sessions/id/{story.pk}/events/{seq}/blob/", {"pointer": shown.pointer})
+    assert (answer.content, answer["Content-Type"]) == (PNG, "image/png")
+
+
+@pytest.mark.parametrize(
     "result",
     [
         None,
@@ -72,6 +96,7 @@ def test_images_and_sounds_of_an_mcp_result_are_media_and_not_text():
         {"content": [None, 3, "x", TEXT]},
         {"content": [{"type": "image"}, {"type": "image", "data": 3}, {"type": "resource", "resource": "x"}]},
         {"data": "AAAA", "mimeType": "image/png"},
+        {"items": [IMAGE]},
     ],
 )
 def test_results_of_other_forms_have_no_media(result: Any):

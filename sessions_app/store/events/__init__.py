@@ -31,6 +31,7 @@ from sessions_app.store.events.summary import (
     PART_ORDER,
     TEXT_LIMIT,
     shorten,
+    shorten_id,
     summarize,
 )
 
@@ -58,6 +59,7 @@ __all__ = [
     "partial_answers",
     "parts_of",
     "shorten",
+    "shorten_id",
     "summarize",
     "without_internals",
 ]

@@ -113,15 +113,24 @@ def find_blob(body: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"data": body["data"], "mimeType": body.get("mimeType")} if is_media else None
 
 
-def list_media_blocks(response: object) -> list[tuple[int, dict[str, Any]]]:
-    """Return the content blocks with bytes of the result of an MCP server's tool, each with its index."""
-    content = response.get("content") if isinstance(response, Mapping) else None
-    blocks = enumerate(content if isinstance(content, list) else [])
-    return [
-        (number, block)
-        for number, block in blocks
-        if isinstance(block, dict) and block.get("type") and find_blob(block)
-    ]
+def list_media_blocks(response: object, pointer: str = "") -> list[tuple[str, dict[str, Any]]]:
+    """Return the content blocks with bytes of the result of an MCP server's tool, each with its JSON pointer.
+
+    A function may pass on what a server returned, its list or one block; ADK stores these as `result`.
+    """
+    if isinstance(response, dict) and response.get("type") and find_blob(response):
+        return [(pointer, response)]
+    if isinstance(response, list):
+        inner: list[tuple[str, Any]] = [(str(number), item) for number, item in enumerate(response)]
+    elif isinstance(response, dict):
+        inner = [(name, response.get(name)) for name in MEDIA_FIELDS]
+    else:
+        return []
+    return [block for name, item in inner for block in list_media_blocks(item, f"{pointer}/{name}")]
+
+
+MEDIA_FIELDS = ("content", "result")
+"""Fields of results that may have content blocks."""
 
 
 def read_a2a_data(part: Mapping[str, Any]) -> Any:
@@ -206,6 +215,19 @@ def is_failed_result(body: object) -> bool:
     )
 
 
+UNCONFIRMED = "requires confirmation"
+"""Text in the result that ADK gives to a call which awaits confirmation (`google/adk/tools/_confirmation_utils.py`)."""
+
+REQUESTS = frozenset({"adk_request_input", "adk_request_credential"})
+"""Calls that wait for an answer even without `longRunningToolIds`, as in ADK (`google/adk/events/_interrupts.py`)."""
+
+
+def waiting_call_ids(wire: Mapping[str, Any]) -> set[str]:
+    """Return the ids of the calls that wait for an answer from outside."""
+    requests = (call.get("id") for call in function_calls(wire) if call.get("name") in REQUESTS)
+    return {*(wire.get("longRunningToolIds") or ()), *filter(None, requests)}
+
+
 def failed_results(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the function responses of failed tools.
 
@@ -214,11 +236,13 @@ def failed_results(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
     if is_aborted(wire):
         return []
     unconfirmed = (wire.get("actions") or {}).get("requestedToolConfirmations") or {}
-    return [
-        response
-        for response in function_responses(wire)
-        if is_failed_result(response.get("response")) and response.get("id") not in unconfirmed
-    ]
+    failed = [response for response in function_responses(wire) if is_failed_result(response.get("response"))]
+    for call_id in unconfirmed:  # other calls may share the id of the one that awaits confirmation
+        same_id = [response for response in failed if response.get("id") == call_id]
+        asking = [response for response in same_id if UNCONFIRMED in str(response["response"].get("error"))]
+        for response in asking or same_id[:1]:
+            failed.remove(response)
+    return failed
 
 
 def as_seconds(value: object) -> float:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Set
+from hashlib import sha256
 from itertools import islice, pairwise
 from typing import Any
 
@@ -23,6 +25,7 @@ from sessions_app.store.events.content import (
     partial_parts,
     parts_of,
     read_a2a_data,
+    waiting_call_ids,
 )
 from sessions_app.store.events.token_counts import count_tokens
 
@@ -84,7 +87,7 @@ def summarize(wire: Mapping[str, Any], asked_model: str = "") -> dict[str, Any]:
     summary: dict[str, Any] = {
         "text": text[:TEXT_LIMIT],
         "cut": len(text) > TEXT_LIMIT,
-        "thought": message_text(wire, thoughts=True)[:TEXT_LIMIT],
+        "thought": shorten(message_text(wire, thoughts=True), TEXT_LIMIT),
         **{key: items[: limits[key]] for key, items in lists.items()},
         "artifacts": dict(lists["artifacts"][: limits["artifacts"]]),
         "more": {key: more for key, items in lists.items() if (more := len(items) - limits[key]) > 0},
@@ -108,7 +111,7 @@ def summarize(wire: Mapping[str, Any], asked_model: str = "") -> dict[str, Any]:
 def _lists(wire: Mapping[str, Any], parts: list[dict[str, Any]]) -> dict[str, list[Any]]:
     """Return all entries of the lists of a summary by key; artifacts as pairs."""
     actions = wire.get("actions") or {}
-    waiting = set(wire.get("longRunningToolIds") or [])
+    waiting = waiting_call_ids(wire)
     failed = {id(response) for response in failed_results(wire)}
     return {
         "calls": [
@@ -165,17 +168,26 @@ def _summary_keys_of(part: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
         yield "media", media
 
 
-def shorten(value: Any) -> str:
-    """Return a value as text of at most `SHORT_LIMIT` characters."""
+def shorten(value: Any, limit: int = SHORT_LIMIT) -> str:
+    """Return a value as text of at most `limit` characters; the last one is an ellipsis if it is longer."""
     text = value if isinstance(value, str) else scopes.dumps(value)
-    return text if len(text) <= SHORT_LIMIT else text[: SHORT_LIMIT - 1] + "…"
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def shorten_id(value: Any) -> str:
+    """Return an id as text of at most `SHORT_LIMIT` characters. A longer one ends with its hash: ids stay distinct."""
+    text = shorten(value, sys.maxsize)
+    if len(text) <= SHORT_LIMIT:
+        return text
+    digest = sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
+    return f"{text[: SHORT_LIMIT - len(digest) - 1]}…{digest}"
 
 
 def _call(call: Mapping[str, Any], waiting: set[str], *, whole: bool) -> dict[str, Any]:
     args = call.get("args") or {}
     kept_args = islice(args.items(), LIST_LIMIT if whole else 0)
     summary = {
-        "id": shorten(call.get("id") or ""),
+        "id": shorten_id(call.get("id") or ""),
         "name": shorten(call.get("name") or ""),
         "args": {shorten(name): shorten(value) for name, value in kept_args},
         "waiting": call.get("id") in waiting,
@@ -185,7 +197,7 @@ def _call(call: Mapping[str, Any], waiting: set[str], *, whole: bool) -> dict[st
 
 def _result(response: Mapping[str, Any], failed: bool, *, whole: bool) -> dict[str, Any]:
     return {
-        "id": shorten(response.get("id") or ""),
+        "id": shorten_id(response.get("id") or ""),
         "name": shorten(response.get("name") or ""),
         "result": shorten(_without_bytes(response.get("response"))) if whole or failed else "",
         "failed": failed,
@@ -195,13 +207,17 @@ def _result(response: Mapping[str, Any], failed: bool, *, whole: bool) -> dict[s
 
 def _without_bytes(result: Any) -> Any:
     """Return a result without the bytes in its content blocks, which are among the media."""
-    blocks = {number for number, _ in list_media_blocks(result)}
-    if not blocks:
-        return result
-    content = [
-        {"type": block["type"]} if at in blocks else block for at, block in enumerate(result["content"])
-    ]
-    return {**result, "content": content}
+    blocks = {id(block) for _, block in list_media_blocks(result)}
+    return _replace_blocks(result, blocks) if blocks else result
+
+
+def _replace_blocks(value: Any, blocks: Set[int]) -> Any:
+    """Return a value with nothing but the type of the objects in it whose `id()` is among `blocks`."""
+    if id(value) in blocks:
+        return {"type": value["type"]}
+    if isinstance(value, dict):
+        return {name: _replace_blocks(item, blocks) for name, item in value.items()}
+    return [_replace_blocks(item, blocks) for item in value] if isinstance(value, list) else value
 
 
 def _all_media(parts: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -214,8 +230,8 @@ def _all_media(parts: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         for place, answer in enumerate(response_parts if isinstance(response_parts, list) else []):
             if isinstance(answer, dict):
                 yield from _media(answer, f"{pointer}/parts/{place}")
-        for place, block in list_media_blocks(response.get("response")):
-            yield from _media(block, f"{pointer}/response/content/{place}")
+        for inner, block in list_media_blocks(response.get("response")):
+            yield from _media(block, f"{pointer}/response{inner}")
 
 
 def _media(part: Mapping[str, Any], pointer: str) -> Iterator[dict[str, Any]]:
@@ -233,9 +249,10 @@ def _type_and_name(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _code(part: Mapping[str, Any]) -> dict[str, str] | None:
     if code := part.get("executableCode"):
-        return {"language": code.get("language") or "", "code": (code.get("code") or "")[:TEXT_LIMIT]}
+        return {"language": code.get("language") or "", "code": shorten(code.get("code") or "", TEXT_LIMIT)}
     if result := part.get("codeExecutionResult"):
-        return {"outcome": result.get("outcome") or "", "output": (result.get("output") or "")[:TEXT_LIMIT]}
+        output = shorten(result.get("output") or "", TEXT_LIMIT)
+        return {"outcome": result.get("outcome") or "", "output": output}
     return None
 
 
@@ -283,7 +300,7 @@ def _signal(value: Any) -> bool | int | str:
 
 def _transcription(speech: object) -> str:
     text = speech.get("text") if isinstance(speech, dict) else None
-    return text[:TEXT_LIMIT] if isinstance(text, str) else ""
+    return shorten(text, TEXT_LIMIT) if isinstance(text, str) else ""
 
 
 def _sources(wire: Mapping[str, Any]) -> Iterator[dict[str, str]]:
@@ -318,7 +335,7 @@ def _compaction(span: object) -> dict[str, Any] | None:
     return {
         "start": as_seconds(span.get("startTimestamp")),
         "end": as_seconds(span.get("endTimestamp")),
-        "text": message_text(content)[:TEXT_LIMIT],
+        "text": shorten(message_text(content), TEXT_LIMIT),
     }
 
 
