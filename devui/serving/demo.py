@@ -15,6 +15,7 @@ from sessions_app.runs.runtime_client import RuntimeClient, RuntimeProvider
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput, DevUIError
 from sessions_app.store.models import AgentSession
+from sessions_app.store.text_input import decode_text, read_file
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ def read_demo(path: str | Path) -> list[DemoSession]:
         BadInput: the file is missing or malformed.
     """
     try:
-        return TypeAdapter(list[DemoSession]).validate_json(Path(path).read_bytes())
+        return TypeAdapter(list[DemoSession]).validate_json(decode_text(read_file(Path(path))))
     except OSError as error:
         raise BadInput(
             f"The demo file {str(path)!r} cannot be read: {error.strerror}.",
@@ -51,6 +52,10 @@ def read_demo(path: str | Path) -> list[DemoSession]:
         raise BadInput(
             f"The demo file {str(path)!r} cannot be read: {where}{fault['msg']}.",
             hint="See examples/demo.json.",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise BadInput(
+            f"The demo file {str(path)!r} is not UTF-8 text (byte {error.start}).", hint="Save it as UTF-8."
         ) from error
 
 

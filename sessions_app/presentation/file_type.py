@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import codecs
 import re
+
+from sessions_app.store.text_input import decode_start
 
 BINARY = "application/octet-stream"
 TEXT = "text/plain; charset=utf-8"
 SVG = "image/svg+xml"
 PDF = "application/pdf"
+
+_WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
+"""Byte order marks of texts in other encodings than UTF-8; that of UTF-32 in little endian begins as the first."""
+
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_SPACES = "\t\n\r\f\x1b"
+"""Control characters in texts."""
 
 SNIFFED_BYTES = 4096
 """Bytes that are examined."""
@@ -102,9 +112,18 @@ def media_family(mime: str) -> str:
 
 
 def is_text(content: bytes) -> bool:
-    """Tell whether bytes are text in UTF-8, by the first ones; the last character may be incomplete."""
+    """Tell whether bytes are text, by the first ones; the last character may be incomplete.
+
+    Text is in UTF-8, or in UTF-16 or UTF-32 with a byte order mark, as Windows writes it.
+    """
     start = content[:SNIFFED_BYTES]
-    if any(sign < 32 and sign not in b"\t\n\r\f\x1b" for sign in start):
+    if start.startswith(_WIDE_MARKS):
+        text = decode_start(start)
+        if len(start) == SNIFFED_BYTES:
+            text = text.removesuffix(_REPLACEMENT)
+        is_broken = _REPLACEMENT in text or any(ord(sign) < 32 and sign not in _SPACES for sign in text)
+        return bool(text) and not is_broken
+    if any(sign < 32 and sign not in _SPACES.encode() for sign in start):
         return False
     try:
         start.decode()

@@ -278,6 +278,7 @@ def test_a_store_of_a_newer_version_is_refused(empty_store, file, agents_dir):
     ("content", "words"),
     [
         (b"not json", "Invalid JSON"),
+        ('{"a": "ü"}'.encode("latin-1"), "is not UTF-8 text (byte 7)"),
         (b'{"a": 1}', "Input should be a valid array"),
         (b'[{"app": "talker", "user": "ann", "turns": []}]', "0: session_id: Field required"),
         (
@@ -292,6 +293,13 @@ def test_a_demo_file_that_is_none_is_refused(tmp_path, content, words):
     with pytest.raises(BadInput) as refusal:
         read_demo(demo)
     assert words in refusal.value.message
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_demo_file_of_windows_is_read(tmp_path, encoding):
+    demo = tmp_path / "demo.json"
+    demo.write_text('[{"app": "a", "user": "b", "session_id": "c", "turns": ["ü"]}]', encoding=encoding)
+    assert read_demo(demo)[0].turns == ["ü"]
 
 
 def test_unreadable_demo_file_is_refused_in_one_line(file, agents_dir, tmp_path):

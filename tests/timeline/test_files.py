@@ -11,7 +11,7 @@ from django.test import Client
 from sessions_app.console.message_draft import detect_type
 from sessions_app.presentation import file_type
 from sessions_app.presentation.file_preview import make_preview
-from sessions_app.presentation.file_type import BINARY, PDF, SVG, TEXT
+from sessions_app.presentation.file_type import BINARY, PDF, SVG, TEXT, is_text
 from tests.image_data import EVIL_SVG, PNG
 from tests.timeline.story import Story
 
@@ -95,6 +95,21 @@ HEIC = b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00mif1heic"
 )
 def test_declared_type_holds_unless_the_bytes_are_of_another(content: bytes, claimed: str, mime: str) -> None:
     assert detect_type(content, claimed) == mime
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be", "utf-32"])
+def test_text_of_windows_is_previewed(encoding: str) -> None:
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    content = f"{mark}id,name\n1,Jürgen\n".encode(encoding)
+    preview = make_preview(content, len(content), "a.csv", "text/csv")
+    assert preview.table is not None
+    assert (preview.table.head, preview.table.rows) == (["id", "name"], [["1", "Jürgen"]])
+    assert is_text((mark + "x" * 9_999).encode(encoding))
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00\x00", b"\xff\xfe\x00\xd8a\x00b\x00", b"\xfe\xff\x00\x01"])
+def test_bytes_that_only_begin_like_a_text_are_no_text(content: bytes) -> None:
+    assert not is_text(content)
 
 
 def test_byte_order_mark_is_no_part_of_the_first_column() -> None:
