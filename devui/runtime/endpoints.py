@@ -26,6 +26,7 @@ from sessions_app.runs.frame_log import FrameLog
 from sessions_app.store import scopes
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import DevUIError, NotFound, StoreFault
+from sessions_app.store.short_texts import truncate
 
 UNKNOWN_CALL = "Function call not found for function response ids"
 """Beginning of ADK's error about a response to a call that the session does not have (`google/adk/runners.py`)."""
@@ -202,7 +203,7 @@ def _add_error_handlers(app: FastAPI) -> None:
 
 def _failure_body(error: Exception) -> dict[str, str]:
     """Return the body for an exception that ADK's server does not handle: it would answer 500 without details."""
-    name, message = type(error).__name__, message_of(error)[:MAX_MESSAGE]
+    name, message = type(error).__name__, truncate(message_of(error), MAX_MESSAGE)
     detail = name if message == name else f"{name}: {message}"
     if message.startswith(UNKNOWN_CALL):
         hint = "Use the id of a call of this session: GET the session, and look for functionCall.id."

@@ -30,6 +30,7 @@ from devui.runtime.historical_artifacts import HistoricalArtifactService
 from sessions_app.store import scopes
 from sessions_app.store.errors import BadInput, NotFound
 from sessions_app.store.redaction import redact
+from sessions_app.store.short_texts import truncate
 
 PROVIDER_TIMEOUT_S = 10.0
 """Seconds that an instruction provider or a toolset has to answer."""
@@ -148,7 +149,7 @@ async def _instructions(agent: LlmAgent, context: InvocationContext, calls_code:
         yield await _instruction("global", root.global_instruction, root, context, calls_code)
     if agent.static_instruction:
         text = text_of_content(agent.static_instruction)
-        yield {"kind": "static", "pieces": [{"text": text[:MAX_TEXT]}]}
+        yield {"kind": "static", "pieces": [{"text": truncate(text, MAX_TEXT)}]}
     if agent.instruction:
         own = await _instruction("own", agent.instruction, agent, context, calls_code)
         yield own | {"is_content": bool(agent.static_instruction)}
@@ -171,9 +172,9 @@ async def _instruction(
     try:
         text, is_final = await asyncio.wait_for(resolve(ReadonlyContext(context)), PROVIDER_TIMEOUT_S)
     except Exception as error:
-        return {**data, "error": f"{type(error).__name__}: {error}"[:MAX_TEXT]}
+        return {**data, "error": truncate(f"{type(error).__name__}: {error}", MAX_TEXT)}
     if is_final:
-        return {**data, "pieces": [{"text": text[:MAX_TEXT]}]}
+        return {**data, "pieces": [{"text": truncate(text, MAX_TEXT)}]}
     return {**data, "pieces": [piece async for piece in _template_pieces(text, context)]}
 
 
@@ -203,7 +204,7 @@ async def _fill_key(placeholder: str, context: InvocationContext) -> dict[str, A
     return {
         "key": key,
         "placeholder": placeholder,
-        "value": value[:MAX_TEXT],
+        "value": truncate(value, MAX_TEXT),
         "optional": optional,
         "missing": is_missing,
     }

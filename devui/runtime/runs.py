@@ -30,6 +30,7 @@ from sessions_app.store.database import retry
 from sessions_app.store.errors import StoreFault
 from sessions_app.store.models import AgentSession
 from sessions_app.store.sessions.writes import AppendResult
+from sessions_app.store.short_texts import truncate
 
 MAX_MESSAGE = 10_000
 
@@ -129,7 +130,7 @@ class Runs(RunQueue):
         if active.abort.is_set():
             await self.finish(active, Status.CANCELLED)
             return
-        message = message_of(error)[:MAX_MESSAGE]
+        message = truncate(message_of(error), MAX_MESSAGE)
         try:
             if active.stored_error not in _error_codes(error):
                 await self._store_failure(active, type(error).__name__, message)

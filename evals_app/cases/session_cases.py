@@ -21,6 +21,7 @@ from sessions_app.store.errors import BadInput
 from sessions_app.store.events.superseded_events import find_superseded_ranges
 from sessions_app.store.models import AgentSession, Event, Scope, StateChange
 from sessions_app.store.scopes import EVALUATION_KEY
+from sessions_app.store.short_texts import truncate
 
 Json = dict[str, Any]
 
@@ -80,7 +81,7 @@ def find_turns(session: AgentSession) -> list[SessionTurn]:
         if not (summary.get("text") or summary.get("media")):
             continue  # ADK makes no turn of an edit or of an answer
         span = begins[event.seq]
-        says = str(summary.get("text") or "")[:PREVIEW_LENGTH]
+        says = truncate(str(summary.get("text") or ""), PREVIEW_LENGTH)
         turns.append(SessionTurn(len(turns) + 1, event.invocation_id, event.seq, span["last"], says))
     return turns
 

@@ -21,6 +21,7 @@ from evals_app.runs.writes.outcomes import Failure
 from sessions_app.prices import KINDS
 from sessions_app.store.events.call_usage import add_tokens, split_tokens
 from sessions_app.store.events.token_counts import count_tokens
+from sessions_app.store.short_texts import truncate
 
 Tokens = dict[str, int]
 """Numbers of `prompt`, `output`, `thoughts` (part of output) and `cached` (part of prompt) tokens, and of `calls`."""
@@ -53,7 +54,7 @@ class ModelLog:
     @property
     def excerpts(self) -> list[str]:
         """The first answers, shortened."""
-        return [answer[:MAX_ANSWER_LENGTH] for answer in self.answers[:MAX_ANSWERS]]
+        return [truncate(answer, MAX_ANSWER_LENGTH) for answer in self.answers[:MAX_ANSWERS]]
 
     @property
     def unreadable_reason(self) -> str:

@@ -7,6 +7,8 @@ import sys
 
 import httpx
 
+from sessions_app.store.short_texts import truncate
+
 RETRIED_STATUSES = frozenset((408, 429, 500, 502, 503, 504))
 """HTTP statuses that are retried, the same as by ADK's evaluation for Gemini."""
 
@@ -65,7 +67,7 @@ def describe_error(error: BaseException) -> str:
     status, message = _http_status(error), getattr(error, "message", None)
     text = " ".join((message if isinstance(message, str) and message else str(error)).split())
     name = type(error).__name__ if status is None else str(status)
-    return f"{name}: {text[:MESSAGE_LENGTH]}".rstrip(": ")
+    return f"{name}: {truncate(text, MESSAGE_LENGTH)}".rstrip(": ")
 
 
 def _is_credentials_error(error: BaseException) -> bool:

@@ -22,6 +22,7 @@ from sessions_app.agents.folder import AgentsFolder, configured_folder
 from sessions_app.store import scopes
 from sessions_app.store.database import change_notification
 from sessions_app.store.errors import NotFound
+from sessions_app.store.short_texts import truncate
 
 EVALSET_SUFFIXES = (".evalset.json", ".evalset.yaml", ".evalset.yml")
 TEST_INFIX = ".test"
@@ -273,12 +274,17 @@ def _case_summary(case: EvalCase) -> Mapping[str, Any]:
             "id": case.eval_id,
             "turns": 0,
             "scenario": True,
-            "says": scenario.starting_prompt[:PREVIEW_LENGTH],
+            "says": truncate(scenario.starting_prompt, PREVIEW_LENGTH),
         }
     turns = case.conversation or []
     parts = (turns[0].user_content.parts or []) if turns else []
     says = " ".join(part.text for part in parts if part.text)
-    return {"id": case.eval_id, "turns": len(turns), "scenario": False, "says": says[:PREVIEW_LENGTH]}
+    return {
+        "id": case.eval_id,
+        "turns": len(turns),
+        "scenario": False,
+        "says": truncate(says, PREVIEW_LENGTH),
+    }
 
 
 def _unique_id(agents: AgentsFolder, app_name: str, path: Path) -> str:

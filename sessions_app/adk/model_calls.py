@@ -21,6 +21,7 @@ from sessions_app.store.database.bounded_dict import BoundedDict
 from sessions_app.store.events.token_counts import count_tokens
 from sessions_app.store.models import ModelCall
 from sessions_app.store.session_key import SessionKey
+from sessions_app.store.short_texts import truncate
 from sessions_app.store.traces import content_store
 from sessions_app.store.traces.content_store import Piece
 from sessions_app.store.traces.outbox import Make, Unit
@@ -101,7 +102,7 @@ def _call_record(call: OpenCall) -> Unit:
         event_ids=scopes.dumps(call.event_ids),
         by_callback=call.by_callback,
         error_type=type(call.error).__name__ if call.error else "",
-        error=scopes.clean_error(str(call.error or ""))[:MAX_ERROR],
+        error=truncate(scopes.clean_error(str(call.error or "")), MAX_ERROR),
         **_usage(call.responses or call.partials),
     )
     return partial(save_call, call.key, row, pieces)

@@ -25,6 +25,7 @@ from sessions_app.store.events.call_usage import add_tokens, parse_call_usage
 from sessions_app.store.events.summary import shorten_id
 from sessions_app.store.models import NestedEvent, NestedRun
 from sessions_app.store.session_key import SessionKey
+from sessions_app.store.short_texts import truncate
 from sessions_app.store.traces.nested_records import CUT_OFF, TopCall, save_nested
 from sessions_app.store.traces.outbox import Unit, outbox
 from sessions_app.store.traces.records import MAX_ERROR
@@ -207,7 +208,7 @@ class NestedRuns:
         """Note the end of a nested run."""
         if run := self._open.pop(ref, None):
             text = f"{type(error).__name__}: {error}" if error else ""
-            run.close(scopes.clean_error(text)[:MAX_ERROR])
+            run.close(truncate(scopes.clean_error(text), MAX_ERROR))
 
     def close_all(self) -> None:
         """End the runs whose end ADK did not report: their calls were cancelled."""

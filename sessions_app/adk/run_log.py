@@ -23,6 +23,7 @@ from typing import Any, TextIO
 from sessions_app.store import scopes
 from sessions_app.store.models import LogRecord
 from sessions_app.store.session_key import SessionKey
+from sessions_app.store.short_texts import truncate
 from sessions_app.store.traces.log_records import NewLogRecord, save_log_records
 from sessions_app.store.traces.outbox import Unit, outbox
 
@@ -106,7 +107,7 @@ class RunLog:
     def note_exception(self, tool: str, error: BaseException) -> None:
         """Store the exception of a tool with its traceback: a plug-in may answer the model in its place."""
         lines = "".join(traceback.format_exception(error))
-        message = f"{tool} raised {type(error).__name__}: {error}"[:MAX_MESSAGE]
+        message = truncate(f"{tool} raised {type(error).__name__}: {error}", MAX_MESSAGE)
         self.note(logging.ERROR, LogRecord.Source.LOG, f"{message}\n{lines}", OWN_LOGGER)
 
     def print(self, source: str, text: str) -> None:
@@ -285,7 +286,7 @@ def _text_of(record: logging.LogRecord) -> str:
     try:
         message = record.getMessage()
     except Exception as error:
-        message = f"{str(record.msg)[:MAX_MESSAGE]} (cannot be formatted: {type(error).__name__})"
+        message = f"{truncate(str(record.msg), MAX_MESSAGE)} (cannot be formatted: {type(error).__name__})"
     if record.exc_info:
         message = f"{message}\n{logging.Formatter().formatException(record.exc_info)}"
     return message

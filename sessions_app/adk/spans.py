@@ -23,6 +23,7 @@ from sessions_app.store.database.stopwatch import Stopwatch
 from sessions_app.store.models import Span as Row
 from sessions_app.store.redaction import redact
 from sessions_app.store.session_key import SessionKey
+from sessions_app.store.short_texts import truncate
 from sessions_app.store.traces.outbox import outbox
 from sessions_app.store.traces.records import MAX_ERROR, save_span
 
@@ -134,7 +135,7 @@ def _save_unit(owner: tuple[SessionKey, str], span: ReadableSpan, clock_errors: 
         started_ns=(span.start_time or 0) - clock_errors[0],
         ended_ns=(span.end_time or span.start_time or 0) - clock_errors[1],
         failed=span.status.status_code is StatusCode.ERROR,
-        message=scopes.clean_error(span.status.description or "")[:MAX_ERROR],
+        message=truncate(scopes.clean_error(span.status.description or ""), MAX_ERROR),
         event_id=str(attributes.get(EVENT_ID) or ""),
         attributes=scopes.dumps(
             {

@@ -21,6 +21,7 @@ from sessions_app.search.query.terms import Field
 from sessions_app.sessions import listing
 from sessions_app.store import expiry
 from sessions_app.store.models import AgentSession, Run
+from sessions_app.store.short_texts import truncate
 from sessions_app.templatetags import devui
 
 register = template.Library()
@@ -100,7 +101,7 @@ def _fill_template(template: list[str], row: dict[str, str]) -> str:
 
 def session_row(session: AgentSession, hits: Mapping[int, Hit] | str = "") -> dict[str, str]:
     """Return the fields of a session's row, escaped for HTML."""
-    title = session.name[:TITLE_SHOWN]
+    title = truncate(session.name, TITLE_SHOWN)
     app, user, state = session.app_name, session.user_id, paths.fixed_url("state")
     url = visible_text.escape_html(paths.session_url(session))
     hit = hits.get(session.pk) if isinstance(hits, Mapping) else None

@@ -56,6 +56,12 @@ def test_custom_title_precedes_first_text(get: Get):
     assert titles(get) == ["A rainy day"]
 
 
+def test_title_that_is_cut_off_ends_with_an_ellipsis(get: Get):
+    story = Story()
+    writes.rename_session(story.pk, "x" * 199 + "yz")
+    assert titles(get) == ["x" * 199 + "…"]
+
+
 def test_a_session_without_a_text_is_called_by_its_id(get: Get):
     Story("empty-one")
     assert titles(get) == ["empty-one"]

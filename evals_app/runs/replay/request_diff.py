@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from difflib import SequenceMatcher
 from typing import Any
 
+from sessions_app.store.short_texts import truncate
 from sessions_app.traces import model_calls
 
 Json = dict[str, Any]
@@ -37,7 +38,10 @@ def compare_requests(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> Jso
         differences["model"] = {"recorded": recorded.get("model"), "now": now.get("model")}
     before, after = (model_calls.instruction_text(side.get("system_instruction")) for side in (recorded, now))
     if before != after:
-        differences["instruction"] = {"recorded": before[:MAX_TEXT_LENGTH], "now": after[:MAX_TEXT_LENGTH]}
+        differences["instruction"] = {
+            "recorded": truncate(before, MAX_TEXT_LENGTH),
+            "now": truncate(after, MAX_TEXT_LENGTH),
+        }
     differences.update(_compare_history(recorded.get("contents") or [], now.get("contents") or []))
     differences.update(_compare_tools(recorded.get("tools") or [], now.get("tools") or []))
     if settings := _compare_settings(recorded.get("config") or {}, now.get("config") or {}):
