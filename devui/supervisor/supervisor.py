@@ -469,8 +469,11 @@ class Supervisor:
                         with suppress(TimeoutError):
                             await asyncio.wait_for(child.settled.wait(), SETTLE_S)
                         await self.child(child.app_name)
-        except (OSError, RuntimeError) as error:
-            log.warning("Code changes are detected when the next run starts: %s", error)
+        except (OSError, RuntimeError, ExceptionGroup) as error:
+            first = (
+                error.exceptions[0] if isinstance(error, ExceptionGroup) else error
+            )  # a name may not be UTF-8
+            log.warning("Code changes are detected when the next run starts: %s", first)
 
 
 def _needs_reload(child: Child) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import os
 import subprocess
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.test import Client
 
+from devui.supervisor import supervisor
 from devui.supervisor.deliveries import Deliveries
 from devui.supervisor.runtime_process import Child
 from sessions_app.agents.folder import open_folder
@@ -152,6 +155,23 @@ async def test_code_that_is_saved_while_it_is_loaded_is_loaded_again(supervise, 
         ["saved"],
         open_folder(agents_dir).code_version("talker"),
     )
+
+
+async def test_name_that_is_not_utf_8_ends_the_watch_for_code_with_a_warning(
+    supervise, agents_dir: Path, monkeypatch
+):
+    warnings: list[str] = []
+    monkeypatch.setattr(supervisor.log, "warning", lambda text, *values: warnings.append(text % values))
+    counter = itertools.count()
+
+    async def make_file() -> list[str]:
+        (agents_dir / os.fsdecode(b"k\xf6ln%d.txt" % next(counter))).touch()
+        return warnings
+
+    async with supervise() as stage:
+        await stage.health("talker")
+        [warning] = await until(make_file, bool)
+        assert warning.startswith("Code changes are detected when the next run starts: Unable to decode path")
 
 
 @pytest.mark.soak
