@@ -8,10 +8,10 @@ import `problems`.
 
 from __future__ import annotations
 
-from django.db.models import F, Min, Q, QuerySet
-from django.db.models.functions import Least
+from django.db import connection
+from django.db.models import F, Q, QuerySet
 
-from sessions_app.store.models import UNCHECKED, UNINDEXED, AgentSession, Event
+from sessions_app.store.models import UNCHECKED, UNINDEXED, AgentSession
 
 BEHIND_CURSOR = Q(seq__gt=F("session__indexed_seq"))
 """Condition on events and on ledger rows that their session's cursor has not reached them."""
@@ -32,10 +32,16 @@ def recheck(session_pk: int, invocation_id: str) -> None:
 
     The cursor moves back by at least one event: only sessions that are behind are checked.
     """
-    events = Event.objects.filter(session=session_pk, invocation_id=invocation_id) if invocation_id else None
-    first = events.aggregate(first=Min("seq"))["first"] if events is not None else None
-    before = F("last_seq") - 1
-    AgentSession.objects.filter(pk=session_pk).update(
-        problems_seq=Least(F("problems_seq"), before if first is None else Least(before, first - 1)),
-        problems_version=F("problems_version") + 1,
-    )
+    with connection.cursor() as cursor:  # plain SQL: this runs with every invocation
+        cursor.execute(_MOVE_BACK, (session_pk, invocation_id, session_pk))
+
+
+_MOVE_BACK = """
+    UPDATE sessions_app_agentsession SET problems_version = problems_version + 1, problems_seq = (
+        SELECT min(seq) FROM (
+            SELECT problems_seq AS seq UNION ALL SELECT last_seq - 1 UNION ALL
+            SELECT min(e.seq) - 1 FROM sessions_app_event e
+            WHERE e.session_id = %s AND e.invocation_id = %s AND e.invocation_id <> ''
+        ) AS cursors
+    ) WHERE id = %s
+"""
