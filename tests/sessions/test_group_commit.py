@@ -47,6 +47,14 @@ async def test_a_refused_write_fails_alone_while_its_group_is_stored():
     assert await units_of_work.read(AgentSession.objects.count) == 20
 
 
+async def test_thread_without_event_loop_gets_the_result_of_its_write():
+    session = await asyncio.to_thread(units_of_work.write_in_thread, writes.create_session, key(0))
+
+    assert await units_of_work.read(AgentSession.objects.get) == session
+    with pytest.raises(AlreadyExists):
+        await asyncio.to_thread(units_of_work.write_in_thread, writes.create_session, key(0))
+
+
 async def test_a_caller_that_gives_up_does_not_undo_its_write():
     gate, is_queued = threading.Event(), asyncio.Event()
 

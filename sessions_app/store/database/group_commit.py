@@ -13,6 +13,7 @@ import contextvars
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
@@ -35,12 +36,12 @@ SHORT_WAIT_S = 1.0
 
 @dataclass(slots=True)
 class Job:
-    """A request with the context and the future of its caller."""
+    """A request with the context and the future of its caller, and the caller's event loop, if it has one."""
 
     request: Any
     context: contextvars.Context
-    loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop | None
+    future: asyncio.Future[Any] | Future[Any]
     value: Any = None
     error: BaseException | None = None
     asked_at: float = field(default_factory=time.monotonic)
@@ -51,7 +52,7 @@ class Job:
         return time.monotonic() - self.asked_at
 
     def settle(self) -> None:
-        """Set the future's result or exception. Called in the job's event loop."""
+        """Set the future's result or exception. Called in the job's event loop, if it has one."""
         if self.future.cancelled():
             return
         if self.error is not None:
@@ -82,10 +83,19 @@ class GroupCommitter:
             Exception: the request failed, or the commit did.
         """
         loop = asyncio.get_running_loop()
-        job = Job(request, contextvars.copy_context(), loop, loop.create_future())
-        self._start()
-        self._jobs.put(job)
-        return await job.future
+        future = loop.create_future()
+        self._enqueue(Job(request, contextvars.copy_context(), loop, future))
+        return await future
+
+    def submit_and_wait(self, request: Any) -> Any:
+        """Return the value of a request once its group has committed. For threads without an event loop.
+
+        Raises:
+            Exception: the request failed, or the commit did.
+        """
+        future: Future[Any] = Future()
+        self._enqueue(Job(request, contextvars.copy_context(), None, future))
+        return future.result()
 
     def close(self) -> None:
         """Finish all waiting jobs, close the threads' connections and end the threads."""
@@ -95,11 +105,13 @@ class GroupCommitter:
             thread.join()
         self._started.clear()
 
-    def _start(self) -> None:
+    def _enqueue(self, job: Job) -> None:
+        """Queue a job, after starting the threads if needed."""
         while len(self._started) < self.threads:
             thread = threading.Thread(target=self._serve, name="devui-write", daemon=True)
             self._started.append(thread)
             thread.start()
+        self._jobs.put(job)
 
     def _serve(self) -> None:
         try:
@@ -228,7 +240,10 @@ def _deliver(group: list[Job]) -> None:
     """Deliver outcomes to their event loops, with one wake-up per loop."""
     by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
     for job in group:
-        by_loop.setdefault(job.loop, []).append(job)
+        if job.loop is None:
+            job.settle()
+        else:
+            by_loop.setdefault(job.loop, []).append(job)
     for loop, jobs in by_loop.items():
         with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(_settle_jobs, jobs)

@@ -54,6 +54,20 @@ async def write(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     return await asyncio.shield(asyncio.ensure_future(_run_in_pool("write", WRITE_THREADS, unit)))
 
 
+def write_in_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run a unit of work that writes, in one transaction, and wait for it in a thread without an event loop.
+
+    Raises:
+        StoreFault: see `db_errors`; also what `work` raises.
+    """
+    unit = partial(work, *args, **kwargs)
+    with db_errors.translate_db_errors():
+        if connection.vendor != "sqlite":
+            return _run_on_live_connection(unit)
+        result: R = _committer(run_units, run_units, 1).submit_and_wait(unit)
+    return result
+
+
 async def write_together(work: Callable[[list[Q]], list[R]], request: Q) -> R:
     """Run `work` with a request and all waiting requests for the same `work`. Cancelling the caller does not undo it.
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 
-from django.db import InterfaceError, OperationalError, connection, connections, transaction
+from django.db import connections, transaction
 
 from sessions_app.store.database import db_errors, retry, units_of_work
 from sessions_app.store.errors import StoreCorrupt, StoreFault
@@ -81,11 +81,9 @@ class Outbox:
 
     async def wait_written(self, within_s: float | None = None) -> bool:
         """Wait until the records queued so far are written. Return False after the timeout."""
-        try:
-            await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self.flush())), within_s)
-        except TimeoutError:
-            return False
-        return True
+        written = asyncio.wrap_future(self.flush())
+        await asyncio.wait([written], timeout=within_s)
+        return written.done()
 
     def close(self) -> None:
         """Write the remaining records within `CLOSE_S` and end the thread."""
@@ -104,8 +102,7 @@ class Outbox:
 
     def _serve(self) -> None:
         try:
-            with asyncio.Runner() as self._runner:
-                self._serve_until_closed()
+            self._serve_until_closed()
         finally:
             connections.close_all()
 
@@ -143,7 +140,7 @@ class Outbox:
         is_told = False
         for delay in retry.delays():
             try:
-                return self._commit(units)
+                return units_of_work.write_in_thread(_run_units, units)
             except Exception as error:
                 if not _is_temporary(error):
                     if len(units) == 1:
@@ -161,16 +158,6 @@ class Outbox:
                     is_told = True
             time.sleep(delay)
         return None
-
-    def _commit(self, units: list[Unit]) -> list[Unit]:
-        """Write in one transaction; on SQLite in the writer thread."""
-        if connection.vendor == "sqlite":
-            return self._runner.run(units_of_work.write(_run_units, units))
-        try:
-            return _run_units(units)
-        except (OperationalError, InterfaceError):
-            connections.close_all()
-            raise
 
 
 def _is_temporary(error: Exception) -> bool:
