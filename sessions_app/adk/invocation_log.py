@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import uuid
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -35,8 +35,8 @@ from sessions_app.store.database.stopwatch import Stopwatch
 from sessions_app.store.events.error_causes import ErrorCause
 from sessions_app.store.models import Trace
 from sessions_app.store.session_key import SessionKey
-from sessions_app.store.traces.outbox import outbox
-from sessions_app.store.traces.records import Stage, save_stages
+from sessions_app.store.traces.outbox import Unit, outbox
+from sessions_app.store.traces.records import MAX_STAGES, Stage, save_stages
 
 OPEN_S = 0.5
 """Seconds after which a request without response is stored."""
@@ -78,24 +78,25 @@ class InvocationLog:
         self._watch = Stopwatch()
         self.task: asyncio.Task[Any] | None = None
         self.on_task_end: Callable[[asyncio.Task[Any]], None] | None = None
-        self._stages: list[Stage] = []
+        self._stages: deque[Stage] = deque()
         self._calls: dict[int, tuple[EventActions, OpenCall]] = {}
         self._lost_toolsets: set[str] = set()
         self._last_error: BaseException | None = None
         self.nested_runs = NestedRuns(key, invocation_id)
         self.run_log = RunLog(key, invocation_id, self._watch.now) if keep_logs else None
 
-    def note_stage(self, name: str, of: str = "", at: float | None = None) -> None:
-        """Note a stage of an agent or a tool."""
-        self._stages.append(Stage(name, self._watch.now() if at is None else at, of))
-        if len(self._stages) >= STAGES_AT_ONCE:
-            self._send_stages(ended=False)
+    def note_stage(self, name: str, of: str = "", at: float | None = None, *, is_last: bool = False) -> None:
+        """Note a stage of an agent or a tool. The last one ends the invocation."""
+        if is_last or len(self._stages) < MAX_STAGES:
+            self._stages.append(Stage(name, self._watch.now() if at is None else at, of, is_last))
+            if is_last or len(self._stages) % STAGES_AT_ONCE == 0:
+                self._send_stages()
 
     def note_start(self) -> None:
         """Note that the root agent starts: the session is loaded, the user's message is stored."""
         self.note_stage("context ready", self.root_agent)
         self.trace_id = spans.attach_to_invocation(self.key, self.invocation_id) or self.trace_id
-        self._send_stages(ended=False)
+        self._send_stages()
 
     def note_request(self, context: CallbackContext, request: LlmRequest) -> None:
         """Note a model request. It is stored with the response, after callbacks have changed it."""
@@ -202,16 +203,17 @@ class InvocationLog:
         """Send the remaining records and wait until they are stored, for a limited time."""
         if error:
             self.note_error_cause(error)
-        self.note_stage("failed" if error else "end", type(error).__name__ if error else self.root_agent)
-        self._send_remaining()
+            self._send_remaining("failed", type(error).__name__)
+        else:
+            self._send_remaining("end", self.root_agent)
         await outbox().wait_written(END_S)
 
     def abort(self) -> None:
         """Send the remaining records of a cancelled invocation."""
-        self.note_stage(Trace.CUT_OFF, self.root_agent)
-        self._send_remaining()
+        self._send_remaining(Trace.CUT_OFF, self.root_agent)
 
-    def _send_remaining(self) -> None:
+    def _send_remaining(self, last_stage: str, of: str) -> None:
+        ended_at = self._watch.now()
         self.nested_runs.close_all()
         if self.run_log:
             self.run_log.close()
@@ -224,20 +226,21 @@ class InvocationLog:
                 outbox().enqueue(call.snapshot())
         self._calls.clear()
         self._live.clear()
-        self._send_stages(ended=True)
+        self.note_stage(last_stage, of, ended_at, is_last=True)
 
     def _store_open_call(self, call: OpenCall) -> None:
         """Store a request that has no response yet: it may never get one."""
         if call.finished_at is None:
             outbox().enqueue(call.snapshot())
-            self._send_stages(ended=False)
+            self._send_stages()
 
-    def _send_stages(self, ended: bool) -> None:
-        stages, self._stages = self._stages, []
-        unit = partial(
-            save_stages, self.key, self.invocation_id, stages, self.trace_id, self.root_agent, ended
-        )
-        outbox().enqueue(lambda: unit)
+    def _send_stages(self) -> None:
+        outbox().enqueue(self._stages_unit)
+
+    def _stages_unit(self) -> Unit:
+        """Return the write of the stages noted so far. Called in the outbox's thread, which alone removes stages."""
+        stages = [self._stages.popleft() for _ in range(len(self._stages))]
+        return partial(save_stages, self.key, self.invocation_id, stages, self.trace_id, self.root_agent)
 
     def _drop_finished_calls(self) -> None:
         """Drop requests that have produced events, when the next request begins."""

@@ -8,6 +8,7 @@ from django.db import IntegrityError, connection, transaction
 from sessions_app.store.database import statements
 from sessions_app.store.models import AgentSession, AppScope
 from sessions_app.store.sessions import event_rows, ledger, writes
+from sessions_app.store.traces import records
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -28,8 +29,9 @@ def test_values_that_look_like_placeholders_are_data():
 def test_a_row_for_each_set_of_values():
     with transaction.atomic(), statements.open_statements() as cursor:
         cursor.executemany(ADD, [("", f"app {number}", number) for number in range(3)])
-        cursor.execute("SELECT count(*) FROM sessions_app_appscope WHERE realm = %s", [""])
-        assert cursor.fetchone()[0] == 3
+        cursor.execute("SELECT app_name FROM sessions_app_appscope WHERE realm = %s ORDER BY id", [""])
+        assert cursor.fetchone()[0] == "app 0"
+        assert [name for (name,) in cursor.fetchall()] == ["app 1", "app 2"]
 
 
 def test_failed_statement_raises_djangos_error_and_rolls_back():
@@ -46,7 +48,7 @@ def test_failed_statement_raises_djangos_error_and_rolls_back():
 
 
 def test_no_statement_of_the_hot_path_holds_a_percent_sign_of_its_own():
-    for module in (ledger, event_rows, writes):
+    for module in (ledger, event_rows, writes, records):
         values = [
             value
             for held in vars(module).values()

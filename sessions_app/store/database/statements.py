@@ -1,4 +1,4 @@
-"""Plain SQL statements for the append path, run by the database driver's cursor.
+"""Plain SQL statements of appends and of records of runs, executed by the database driver's cursor.
 
 Django's cursor rewrites the placeholders of every statement and wraps every call, which cost an append of a dozen
 statements more than the statements themselves. On PostgreSQL statements go through a pipeline. They are not logged
@@ -21,6 +21,12 @@ from sessions_app.store.database import store_guard
 if TYPE_CHECKING:
     from psycopg import Connection
 
+FIND_SESSION = (
+    "SELECT id FROM sessions_app_agentsession"
+    " WHERE realm = %s AND app_name = %s AND user_id = %s AND session_id = %s"
+)
+"""Statement that returns the primary key of the session of a `SessionKey`."""
+
 PREPARE_AT_FIRST_USE = 0
 """psycopg's `prepare_threshold` for preparing statements at their first use."""
 
@@ -36,6 +42,9 @@ class Statements(Protocol):
 
     def fetchone(self) -> Any:
         """Return the next row of the last statement, or None."""
+
+    def fetchall(self) -> list[Any]:
+        """Return the remaining rows of the last statement."""
 
     def first_rows(self, *statements: tuple[str, Sequence[Any]]) -> list[Any]:
         """Execute statements in order and return the first row of each, or None. A pipeline takes one round trip."""
@@ -123,6 +132,7 @@ class _SqliteStatements:
     def __init__(self, driver: sqlite3.Cursor) -> None:
         self._driver = driver
         self.fetchone = driver.fetchone
+        self.fetchall = driver.fetchall
 
     def execute(self, sql: str, values: Sequence[Any]) -> object:
         return self._driver.execute(_question_marks(sql), values)
@@ -145,6 +155,7 @@ class PostgresStatements:
         self._cursor = self._new()
         self.execute = self._cursor.execute
         self.fetchone = self._cursor.fetchone
+        self.fetchall = self._cursor.fetchall
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> object:
         """Execute a statement for each row of values."""

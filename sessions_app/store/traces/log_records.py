@@ -12,6 +12,7 @@ from django.db.models import Count, Exists, Max, Min, OuterRef, Q, QuerySet
 from django.db.models.functions import Substr
 
 from sessions_app.store.database import change_notification
+from sessions_app.store.database.statements import FIND_SESSION
 from sessions_app.store.models import LOG_LEVELS, AgentSession, Event, LogRecord, Trace
 from sessions_app.store.session_key import SessionKey
 
@@ -54,6 +55,9 @@ class NewLogRecord(NamedTuple):
 _COLUMNS = f"sessions_app_logrecord (session_id, {', '.join(NewLogRecord._fields)})"
 _INSERT = f"INSERT INTO {_COLUMNS} VALUES (%s, {', '.join(['%s'] * len(NewLogRecord._fields))})"  # noqa: S608 - our own table
 _COPY = f"COPY {_COLUMNS} FROM STDIN"
+_STORED_NUMBERS = (
+    "SELECT number FROM sessions_app_logrecord WHERE session_id = %s AND ref = %s AND number >= %s"
+)
 
 USER = "user"
 """Author of messages to the agent."""
@@ -91,11 +95,14 @@ def save_log_records(key: SessionKey, records: Sequence[NewLogRecord]) -> bool:
     """
     if not records:
         return True
-    session_pk = AgentSession.objects.filter(**key._asdict()).values_list("pk", flat=True).first()
-    if session_pk is None:
-        return True
-    rows = LogRecord.objects.filter(session=session_pk, ref=records[0].ref, number__gte=records[0].number)
-    stored_numbers = set(rows.values_list("number", flat=True))  # of an earlier call, or a retried write
+    with connection.cursor() as cursor:  # plain SQL: this runs with every invocation
+        cursor.execute(FIND_SESSION, key)
+        row = cursor.fetchone()
+        if row is None:
+            return True
+        session_pk: int = row[0]
+        cursor.execute(_STORED_NUMBERS, (session_pk, records[0].ref, records[0].number))
+        stored_numbers = {number for (number,) in cursor.fetchall()}  # of an earlier call, or a retried write
     missing = [record for record in records if record.number not in stored_numbers]
     with transaction.atomic(savepoint=False):
         _insert([(session_pk, *record) for record in missing[:MAX_WRITTEN]])

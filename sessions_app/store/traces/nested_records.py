@@ -9,7 +9,7 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from sessions_app.store.database import change_notification
-from sessions_app.store.database.statements import insert_sql
+from sessions_app.store.database.statements import FIND_SESSION, insert_sql
 from sessions_app.store.events.conditions import HAS_CALLS
 from sessions_app.store.models import Event, NestedEvent, NestedRun
 from sessions_app.store.session_key import SessionKey
@@ -23,10 +23,6 @@ CUT_OFF = "Cut off: the call was cancelled, or the process ended."
 _UPDATED = ("finished_at", "changed_at", "error", "event_count", "stored_count", "total_tokens", "usage")
 _EVENT_FIELDS = [field.attname for field in NestedEvent._meta.concrete_fields if not field.primary_key]
 
-_FIND_SESSION = (
-    "SELECT id FROM sessions_app_agentsession"
-    " WHERE realm = %s AND app_name = %s AND user_id = %s AND session_id = %s"
-)
 _FIND_RUN = "SELECT id, seq FROM sessions_app_nestedrun WHERE session_id = %s AND ref = %s"
 _UPDATE_RUN = (
     "UPDATE sessions_app_nestedrun SET seq = %s, finished_at = %s, changed_at = %s, error = %s,"
@@ -57,7 +53,7 @@ def save_nested(key: SessionKey, run: NestedRun, top: TopCall, event: NestedEven
         event: an event of the run, without its session.
     """
     with connection.cursor() as cursor:  # plain SQL: this runs with every nested event
-        cursor.execute(_FIND_SESSION, key)
+        cursor.execute(FIND_SESSION, key)
         session = cursor.fetchone()
         if session is None:
             return True

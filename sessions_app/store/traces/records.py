@@ -5,17 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from typing import Any
 
-from django.db import connection
-from django.db.models import Value
+from django.db.models import Model, Value
 from django.db.models.functions import Greatest
 
 from sessions_app.store import scopes
 from sessions_app.store.database import change_notification
+from sessions_app.store.database.statements import (
+    FIND_SESSION,
+    Statements,
+    insert_sql,
+    open_statements,
+)
 from sessions_app.store.index import index_backlog
-from sessions_app.store.models import ModelCall, Span, Trace
+from sessions_app.store.models import ModelCall, ModelPiece, Span, Trace
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.traces import nested_records
 from sessions_app.store.traces.content_store import Piece
@@ -33,11 +39,12 @@ MAX_PIECES = 500
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage that an invocation reached: name, time, and agent or tool."""
+    """A stage that an invocation reached: name, time, and agent or tool. The last one ends the invocation."""
 
     name: str
     at: float
     of: str = ""
+    is_last: bool = False
 
 
 UPDATED_COLUMNS = (
@@ -46,6 +53,20 @@ UPDATED_COLUMNS = (
     "total_tokens",
 )
 """Columns of a model call that change while it goes on."""
+
+_FIND_CALL = "SELECT id FROM sessions_app_modelcall WHERE session_id = %s AND ref = %s"
+_LAST_NUMBER = "SELECT max(number) FROM sessions_app_modelcall WHERE session_id = %s AND invocation_id = %s"
+_NEW_VALUES = ", ".join(f"{name} = %s" for name in UPDATED_COLUMNS)
+_UPDATE_CALL = f"UPDATE sessions_app_modelcall SET {_NEW_VALUES} WHERE id = %s"  # noqa: S608 - our own columns
+_FIND_TRACE = (
+    "SELECT id, trace_id, stages FROM sessions_app_trace WHERE session_id = %s AND invocation_id = %s"
+)
+_UPDATE_TRACE = "UPDATE sessions_app_trace SET stages = %s, trace_id = %s, finished_at = %s WHERE id = %s"
+_FIND_SPAN = (
+    "SELECT 1 FROM sessions_app_span WHERE session_id = %s AND invocation_id = %s AND started_ns = %s"
+    " AND ended_ns = %s AND trace_id = %s AND span_id = %s"
+)
+_INSERT_PIECE = f"{insert_sql(ModelPiece)} ON CONFLICT DO NOTHING"
 
 
 def save_call(key: SessionKey, call: ModelCall, pieces: Sequence[Piece]) -> bool:
@@ -58,57 +79,56 @@ def save_call(key: SessionKey, call: ModelCall, pieces: Sequence[Piece]) -> bool
 
     Returns False if only some of very many pieces were written; then call it again.
     """
-    session_pk = _session_pk(key)
-    if session_pk is None:
-        return True
-    if not _save_pieces(session_pk, pieces):
-        return False
-    stored = _rows(
-        "SELECT id FROM sessions_app_modelcall WHERE session_id = %s AND ref = %s", (session_pk, call.ref)
-    )
-    if stored:
-        values = {name: getattr(call, name) for name in UPDATED_COLUMNS}
-        ModelCall.objects.filter(pk=stored[0][0]).update(**values)
-        return True
-    call.pk, call.session_id = None, session_pk  # a transaction that was rolled back may have set the key
-    call.number = _last_number(session_pk, call.invocation_id) + 1
-    call.save(force_insert=True)
+    with open_statements() as cursor:
+        session_pk = _find_session(cursor, key)
+        if session_pk is None:
+            return True
+        if not _save_pieces(cursor, session_pk, pieces):
+            return False
+        [stored, last] = cursor.first_rows(
+            (_FIND_CALL, (session_pk, call.ref)), (_LAST_NUMBER, (session_pk, call.invocation_id))
+        )
+        if stored:
+            cursor.execute(_UPDATE_CALL, (*(getattr(call, name) for name in UPDATED_COLUMNS), stored[0]))
+        else:
+            call.session_id, call.number = session_pk, (last[0] or 0) + 1
+            _insert_row(cursor, call)
     return True
 
 
 def save_stages(
-    key: SessionKey, invocation_id: str, stages: Sequence[Stage], trace_id: str, root_agent: str, ended: bool
+    key: SessionKey, invocation_id: str, stages: Sequence[Stage], trace_id: str, root_agent: str
 ) -> bool:
     """Append stages to the trace of an invocation."""
-    session_pk = _session_pk(key)
-    if session_pk is None or not stages:
+    if not stages:
         return True
     entries = [[stage.name, stage.at, scopes.clean_error(stage.of)] for stage in stages]
-    finished_at = stages[-1].at if ended else None
-    traces = _rows(
-        "SELECT id, trace_id, stages FROM sessions_app_trace WHERE session_id = %s AND invocation_id = %s",
-        (session_pk, invocation_id),
-    )
-    for pk, known_id, before in traces:
-        earlier = json.loads(before)
-        entries = [
-            stage for stage in entries if stage not in earlier
-        ]  # a retried write may be stored already
-        _execute(
-            "UPDATE sessions_app_trace SET stages = %s, trace_id = %s, finished_at = %s WHERE id = %s",
-            (scopes.dumps((earlier + entries)[:MAX_STAGES]), trace_id or known_id, finished_at, pk),
-        )
-    if not traces:
-        Trace.objects.create(
-            session_id=session_pk,
-            invocation_id=invocation_id,
-            trace_id=trace_id,
-            root_agent=scopes.clean_text(root_agent),
-            started_at=stages[0].at,
-            finished_at=finished_at,
-            stages=scopes.dumps(entries[:MAX_STAGES]),
-        )
-    if ended:
+    finished_at = stages[-1].at if stages[-1].is_last else None
+    with open_statements() as cursor:
+        session_pk = _find_session(cursor, key)
+        if session_pk is None:
+            return True
+        [trace] = cursor.first_rows((_FIND_TRACE, (session_pk, invocation_id)))
+        if trace:
+            pk, known_id, stored = trace
+            before = json.loads(stored)
+            # a retried write may be stored already
+            entries = before + [stage for stage in entries if stage not in before]
+            values = (scopes.dumps(entries[:MAX_STAGES]), trace_id or known_id, finished_at, pk)
+            cursor.execute(_UPDATE_TRACE, values)
+        else:
+            trace = Trace(
+                session_id=session_pk,
+                invocation_id=invocation_id,
+                trace_id=trace_id,
+                root_agent=scopes.clean_text(root_agent),
+                started_at=stages[0].at,
+                finished_at=finished_at,
+                stages=scopes.dumps(entries[:MAX_STAGES]),
+                counted_until=0.0,
+            )
+            _insert_row(cursor, trace)
+    if finished_at is not None:
         index_backlog.recheck(session_pk, invocation_id)
     change_notification.notify_after_commit()
     return True
@@ -137,78 +157,58 @@ def save_span(key: SessionKey, span: Span) -> bool:
     A retried write may be stored already. Ids alone do not identify a span: an agent that seeds Python's random
     generator gets the same ids again.
     """
-    session_pk = _session_pk(key)
-    if session_pk is None:
-        return True
-    identity = (span.invocation_id, span.started_ns, span.ended_ns, span.trace_id, span.span_id)
-    if not _rows(STORED_SPAN, (session_pk, *identity)):
-        span.pk, span.session_id = None, session_pk
-        span.save(force_insert=True)
+    with open_statements() as cursor:
+        session_pk = _find_session(cursor, key)
+        if session_pk is None:
+            return True
+        identity = (span.invocation_id, span.started_ns, span.ended_ns, span.trace_id, span.span_id)
+        if cursor.first_rows((_FIND_SPAN, (session_pk, *identity))) == [None]:
+            span.session_id = session_pk
+            _insert_row(cursor, span)
     return True
 
 
-STORED_SPAN = (
-    "SELECT 1 FROM sessions_app_span WHERE session_id = %s AND invocation_id = %s AND started_ns = %s"
-    " AND ended_ns = %s AND trace_id = %s AND span_id = %s"
-)
+def _find_session(cursor: Statements, key: SessionKey) -> int | None:
+    [row] = cursor.first_rows((FIND_SESSION, key))
+    return row[0] if row else None
 
 
-def _session_pk(key: SessionKey) -> int | None:
-    rows = _rows(
-        "SELECT id FROM sessions_app_agentsession"
-        " WHERE realm = %s AND app_name = %s AND user_id = %s AND session_id = %s",
-        key,
-    )
-    return rows[0][0] if rows else None
+def _insert_row(cursor: Statements, row: ModelCall | Trace | Span) -> None:
+    """Insert a row with plain SQL: these run with every model call, and Django's ORM takes ten times as long."""
+    statement, names = _insert_statement(type(row))
+    cursor.execute(statement, [getattr(row, name) for name in names])
 
 
-def _last_number(session_pk: int, invocation_id: str) -> int:
-    [(number,)] = _rows(
-        "SELECT max(number) FROM sessions_app_modelcall WHERE session_id = %s AND invocation_id = %s",
-        (session_pk, invocation_id),
-    )
-    return number or 0
+@cache
+def _insert_statement(model: type[Model]) -> tuple[str, list[str]]:
+    """Return the INSERT statement of a table and the attributes with its values."""
+    names = [field.attname for field in model._meta.concrete_fields if not field.primary_key]
+    return insert_sql(model), names
 
 
-def _rows(statement: str, parameters: Sequence[Any]) -> list[Any]:
-    """Run a plain SQL statement: these run with every model call, and Django's ORM takes ten times as long."""
-    with connection.cursor() as cursor:
-        cursor.execute(statement, parameters)
-        return list(cursor.fetchall())
-
-
-def _execute(statement: str, parameters: Sequence[Any]) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, parameters)
-
-
-def _save_pieces(session_pk: int, pieces: Iterable[Piece]) -> bool:
+def _save_pieces(cursor: Statements, session_pk: int, pieces: Iterable[Piece]) -> bool:
     """Store up to about `MAX_PIECES` missing pieces. Return whether all pieces are stored now."""
-    missing = list(islice(_missing(session_pk, pieces), MAX_PIECES + 1))
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            "INSERT INTO sessions_app_modelpiece (session_id, sha, body) VALUES (%s, %s, %s)"
-            " ON CONFLICT DO NOTHING",
-            [(session_pk, piece.sha, piece.text) for piece in missing],
-        )
+    missing = list(islice(_missing(cursor, session_pk, pieces), MAX_PIECES + 1))
+    cursor.executemany(_INSERT_PIECE, [(session_pk, piece.sha, piece.text) for piece in missing])
     return len(missing) <= MAX_PIECES
 
 
-def _missing(session_pk: int, pieces: Iterable[Piece]) -> Iterator[Piece]:
+def _missing(cursor: Statements, session_pk: int, pieces: Iterable[Piece]) -> Iterator[Piece]:
     """Yield the missing pieces, members before their list: a stored list has all its members."""
     by_name = {piece.sha: piece for piece in pieces}
-    there = _stored_names(session_pk, list(by_name))
+    stored_names = _stored_names(cursor, session_pk, list(by_name))
     for sha, piece in by_name.items():
-        if sha not in there:
-            yield from _missing(session_pk, piece.members)
+        if sha not in stored_names:
+            yield from _missing(cursor, session_pk, piece.members)
             yield piece
 
 
-def _stored_names(session_pk: int, names: Sequence[str]) -> set[str]:
+def _stored_names(cursor: Statements, session_pk: int, names: Sequence[str]) -> set[str]:
     stored: set[str] = set()
     for start in range(0, len(names), PIECES_PER_QUERY):
         some = names[start : start + PIECES_PER_QUERY]
         marks = ", ".join(["%s"] * len(some))
         statement = f"SELECT sha FROM sessions_app_modelpiece WHERE session_id = %s AND sha IN ({marks})"  # noqa: S608 - placeholders
-        stored.update(sha for (sha,) in _rows(statement, (session_pk, *some)))
+        cursor.execute(statement, (session_pk, *some))
+        stored.update(sha for (sha,) in cursor.fetchall())
     return stored
