@@ -89,7 +89,10 @@ class WatchedInvocation:
 
     def delta(self, actions: EventActions) -> WatchedDelta:
         """Return the watched delta of an event's actions, creating it if needed."""
-        return self._deltas.setdefault(id(actions), WatchedDelta(actions))
+        delta = self._deltas.get(id(actions))
+        if delta is None:
+            delta = self._deltas[id(actions)] = WatchedDelta(actions)
+        return delta
 
     def callbacks(self, agent_name: str, hook: str) -> list[str]:
         """Return the names of the callbacks at a hook: the agent's and the other plug-ins'."""
@@ -112,7 +115,10 @@ class WatchedInvocations:
         self._by_id: BoundedDict[str, WatchedInvocation] = BoundedDict(MAX_INVOCATIONS)
 
     def __getitem__(self, invocation_id: str) -> WatchedInvocation:
-        return self._by_id.setdefault(invocation_id, WatchedInvocation())
+        invocation = self._by_id.get(invocation_id)
+        if invocation is None:
+            invocation = self._by_id[invocation_id] = WatchedInvocation()
+        return invocation
 
     def forget(self, invocation_id: str) -> None:
         """Drop an ended invocation."""

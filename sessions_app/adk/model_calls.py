@@ -244,10 +244,12 @@ def _content_json(content: types.Content) -> str:
 
 def _fingerprint(content: types.Content) -> tuple[Any, ...] | None:
     """Return a cheap fingerprint of a content of text, calls and results; None for other contents."""
+    parts = content.parts or ()
+    if len(parts) == 1 and len(parts[0].__pydantic_fields_set__) == 1 and (text := parts[0].text) is not None:
+        return content.role, len(text), hash(text)  # nearly all contents
     fingerprint: list[Any] = [content.role]
-    for part in content.parts or ():
-        field_names = part.model_fields_set
-        if len(field_names) == 1 and (text := part.text) is not None:
+    for part in parts:
+        if len(part.__pydantic_fields_set__) == 1 and (text := part.text) is not None:
             fingerprint += (len(text), hash(text))
         elif part.text is not None or part.thought_signature:
             return None

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 from sessions_app.store import scopes
 from sessions_app.store.redaction import redact
@@ -40,8 +39,7 @@ _HEADERS = frozenset(("headers", "extraheaders", "additionalheaders"))
 _CUT = "…"
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """A part of a request. `body` is its JSON, or a function that returns it when the piece is stored."""
 
     sha: str
