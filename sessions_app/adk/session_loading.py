@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection
 from django.db.models import QuerySet
@@ -31,6 +31,19 @@ Row = tuple[int, str, str | None, str, str]
 _EVENT = ("seq", "data", "private", "event_id", "invocation_id")
 
 
+class StoredSession(NamedTuple):
+    """The columns of a session that loading it needs. Each turn reads them twice, and Django's ORM takes long."""
+
+    pk: int
+    revision: int
+    last_seq: int
+    updated_at: float
+    realm: str
+    app_name: str
+    user_id: str
+    session_id: str
+
+
 @dataclass(slots=True)
 class EventPrefix:
     """The first events of a stored session as ADK events that no caller has yet.
@@ -49,11 +62,11 @@ class EventPrefix:
     events: list[Event] = field(default_factory=list)
 
     @classmethod
-    def of(cls, row: store.AgentSession) -> EventPrefix:
+    def of(cls, row: StoredSession) -> EventPrefix:
         """Return the empty prefix of a session."""
         return cls(row.pk, row.revision - row.last_seq)
 
-    def begins(self, row: store.AgentSession) -> bool:
+    def begins(self, row: StoredSession) -> bool:
         """Return whether the session still begins with these events."""
         return (
             self.session_pk == row.pk
@@ -170,7 +183,7 @@ def is_partial(config: GetSessionConfig | None) -> bool:
     return config is not None and bool(config.after_timestamp or config.num_recent_events is not None)
 
 
-def to_session(row: store.AgentSession, events: list[Event], merged: dict[str, Any]) -> Session:
+def to_session(row: StoredSession, events: list[Event], merged: dict[str, Any]) -> Session:
     """Return the ADK session of a row, marked with the row's revision, with a new list of events."""
     session = Session(
         id=row.session_id,
@@ -184,8 +197,9 @@ def to_session(row: store.AgentSession, events: list[Event], merged: dict[str, A
     return session
 
 
-def new_session(row: store.AgentSession) -> Session:
+def new_session(created: store.AgentSession) -> Session:
     """Return the ADK session of a row that was created in this transaction."""
+    row = StoredSession(*(getattr(created, name) for name in StoredSession._fields))
     return to_session(row, [], _merged_state(row))
 
 
@@ -194,15 +208,22 @@ def read_state(rows: QuerySet[Any]) -> dict[str, Any]:
     return _parse_rows(rows.order_by("pk").values_list("key", "value", "private"))
 
 
-def _find_row(key: SessionKey) -> store.AgentSession | None:
+def _find_row(key: SessionKey) -> StoredSession | None:
     if not is_storable(*key):
         return None
-    return store.AgentSession.objects.filter(**key._asdict()).first()
+    with connection.cursor() as cursor:
+        cursor.execute(_FIND_ROW, key)
+        columns = cursor.fetchone()
+    return None if columns is None else StoredSession(*columns)
 
 
-def _select_events(
-    row: store.AgentSession, prefix: EventPrefix, config: GetSessionConfig | None
-) -> Iterable[Row]:
+_FIND_ROW = (
+    "SELECT id, revision, last_seq, updated_at, realm, app_name, user_id, session_id FROM sessions_app_agentsession"
+    " WHERE realm = %s AND app_name = %s AND user_id = %s AND session_id = %s"
+)
+
+
+def _select_events(row: StoredSession, prefix: EventPrefix, config: GetSessionConfig | None) -> Iterable[Row]:
     rows = prefix.following(row.last_seq)
     if config is None:
         return rows
@@ -227,7 +248,7 @@ _STATE = """
 """
 
 
-def _merged_state(row: store.AgentSession) -> dict[str, Any]:
+def _merged_state(row: StoredSession) -> dict[str, Any]:
     """Return a session's merged state with a single statement, since every turn begins with it."""
     of_app = (row.realm, row.app_name)
     scopes: tuple[list[StoredKey], ...] = ([], [], [])
