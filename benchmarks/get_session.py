@@ -22,7 +22,7 @@ from benchmarks.stores import (
     session_of,
 )
 from sessions_app.adk import DjangoSessionService
-from sessions_app.adk.prefetch import ReadAhead
+from sessions_app.adk.prefetch import Prefetcher
 
 EVENTS = 10_000
 TURNS = 5
@@ -45,14 +45,14 @@ async def cold_time(service: BaseSessionService) -> float:
 
 async def next_turn_time() -> float:
     """Return the median of the reads at the start of later turns, in milliseconds."""
-    ahead = ReadAhead(delay=0)
-    service = DjangoSessionService(ahead=ahead)
+    prefetcher = Prefetcher(delay=0)
+    service = DjangoSessionService(prefetcher=prefetcher)
     session, _ = await read(service)
     times = []
     for _ in range(TURNS):
         for number in range(2):
             await service.append_event(session, event(number))
-        await ahead.wait_for_copies()
+        await prefetcher.wait_for_copies()
         session, duration = await read(service)
         times.append(duration)
     return statistics.median(times)

@@ -21,7 +21,7 @@ from devui.runtime.agent_loading import traceback_text
 from devui.runtime.exception_text import message_of, without_credentials
 from devui.runtime.run_queue import ActiveRun, RunQueue, Status
 from sessions_app.adk import DjangoSessionService, MirroredSessionService
-from sessions_app.adk.prefetch import ReadAhead
+from sessions_app.adk.prefetch import Prefetcher
 from sessions_app.lookup import find_session
 from sessions_app.runs import lifecycle
 from sessions_app.runs.agent_exit import AgentExited
@@ -214,7 +214,7 @@ class NotifyingSessionService(DjangoSessionService):
     waits_for_store = True
 
     def __init__(self, runs: Runs, realm: str = "") -> None:
-        super().__init__(realm, ahead=None if realm else ReadAhead())
+        super().__init__(realm, prefetcher=None if realm else Prefetcher())
         self._runs = runs
 
     @override

@@ -45,7 +45,7 @@ class _PrefetchedCopy:
     size: int = 0
 
 
-class ReadAhead:
+class Prefetcher:
     """Prefetched events of this process. The least recently read sessions are evicted first.
 
     Args:

@@ -21,7 +21,7 @@ from google.adk.sessions.session import Session
 from typing_extensions import override
 
 from sessions_app.adk import _adk, adk_errors, event_mapping, provenance, session_loading
-from sessions_app.adk.prefetch import ReadAhead
+from sessions_app.adk.prefetch import Prefetcher
 from sessions_app.store import models as store
 from sessions_app.store import realms, scopes
 from sessions_app.store.database import retry, units_of_work
@@ -45,7 +45,7 @@ class DjangoSessionService(BaseSessionService):
 
     Args:
         realm: isolated namespace to work in; empty: none. A service sees only its own realm.
-        ahead: prefetches long sessions for their next turn. For processes that serve the same sessions turn after
+        prefetcher: loads long sessions for their next turn. For processes that serve the same sessions turn after
             turn; it takes memory, and as much processor time as a second read.
     """
 
@@ -57,9 +57,9 @@ class DjangoSessionService(BaseSessionService):
     Runtimes wait, as they do to claim and to end a run.
     """
 
-    def __init__(self, realm: str = "", *, ahead: ReadAhead | None = None) -> None:
+    def __init__(self, realm: str = "", *, prefetcher: Prefetcher | None = None) -> None:
         self.realm = realm
-        self.ahead = ahead
+        self.prefetcher = prefetcher
         self._locks: WeakValueDictionary[tuple[int, SessionKey], asyncio.Lock] = WeakValueDictionary()
 
     @override
@@ -110,17 +110,17 @@ class DjangoSessionService(BaseSessionService):
     ) -> Session | None:
         """Return a session with its events and merged state, or None if it does not exist."""
         key = self._key(app_name, user_id, session_id)
-        if self.ahead is None or session_loading.is_partial(config):
+        if self.prefetcher is None or session_loading.is_partial(config):
             loaded = await self._when_reachable(
                 partial(units_of_work.read, session_loading.load_session, key, config)
             )
         else:
-            known = self.ahead.take(key)
+            known = self.prefetcher.take(key)
             loaded = await self._when_reachable(
                 partial(units_of_work.read, session_loading.load_session, key, None, known)
             )
             if loaded is not None:
-                self.ahead.start(key, loaded[1])
+                self.prefetcher.start(key, loaded[1])
         return loaded[0] if loaded else None
 
     @override

@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from devui.runtime.runs import Runs
 from sessions_app.adk import DjangoSessionService, event_mapping
-from sessions_app.adk.prefetch import EVENT_BYTES, ReadAhead
+from sessions_app.adk.prefetch import EVENT_BYTES, Prefetcher
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession
 from sessions_app.store.models import Event as EventRow
@@ -34,15 +34,15 @@ KEY = SessionKey("", APP, "ann", "s1")
 
 
 @pytest.fixture
-def ahead(store: None) -> ReadAhead:
+def prefetcher(store: None) -> Prefetcher:
     """Makes a copy of the shortest session, at once."""
-    return ReadAhead(min_events=1, delay=0)
+    return Prefetcher(min_events=1, delay=0)
 
 
 @pytest.fixture
-def quick(ahead: ReadAhead) -> DjangoSessionService:
+def quick(prefetcher: Prefetcher) -> DjangoSessionService:
     """A service that makes the next copy ahead, as a runtime's does."""
-    return DjangoSessionService(ahead=ahead)
+    return DjangoSessionService(prefetcher=prefetcher)
 
 
 @pytest.fixture
@@ -66,9 +66,11 @@ async def talk(service: DjangoSessionService, turns: int, session_id: str = "s1"
     return session
 
 
-async def read_and_settle(service: DjangoSessionService, ahead: ReadAhead, session_id: str = "s1") -> Session:
+async def read_and_settle(
+    service: DjangoSessionService, prefetcher: Prefetcher, session_id: str = "s1"
+) -> Session:
     session = await get(service, session_id)
-    await ahead.wait_for_copies()
+    await prefetcher.wait_for_copies()
     return session
 
 
@@ -76,9 +78,9 @@ async def cold() -> Session:
     return await get(DjangoSessionService())
 
 
-async def test_the_next_turn_makes_only_the_events_that_are_new(quick, ahead, created_events):
+async def test_the_next_turn_makes_only_the_events_that_are_new(quick, prefetcher, created_events):
     await talk(quick, 3)
-    session = await read_and_settle(quick, ahead)
+    session = await read_and_settle(quick, prefetcher)
     sent = [await append(session, quick, {"turn": turn}) for turn in (3, 4)]
     created_events.clear()
     stored_session = await get(quick)
@@ -86,9 +88,9 @@ async def test_the_next_turn_makes_only_the_events_that_are_new(quick, ahead, cr
     assert stored_session == await cold() == session
 
 
-async def test_next_turn_sees_appends_and_edits_of_other_processes(quick, ahead):
+async def test_next_turn_sees_appends_and_edits_of_other_processes(quick, prefetcher):
     await talk(quick, 3)
-    await read_and_settle(quick, ahead)
+    await read_and_settle(quick, prefetcher)
     await append(await cold(), DjangoSessionService(), {"turn": "theirs", "app:theme": "dark"})
     await units_of_work.write(writes.edit_state, KEY, {"turn": "by hand"}, removed=["user:turn"])
     session = await get(quick)
@@ -97,12 +99,12 @@ async def test_next_turn_sees_appends_and_edits_of_other_processes(quick, ahead)
     assert session.state == {"turn": "by hand", "app:theme": "dark"}
 
 
-async def test_changes_to_the_agents_copy_are_not_in_the_next_turn(quick, ahead):
+async def test_changes_to_the_agents_copy_are_not_in_the_next_turn(quick, prefetcher):
     session = await talk(quick, 2)
     await quick.append_event(session, full_event())
     expected = await cold()
     for _ in range(3):
-        spoiled = await read_and_settle(quick, ahead)
+        spoiled = await read_and_settle(quick, prefetcher)
         assert spoiled == expected
         spoiled.events[0].content.parts[0].text = "spoiled"
         spoiled.events[1].actions.state_delta["turn"] = "spoiled"
@@ -112,33 +114,33 @@ async def test_changes_to_the_agents_copy_are_not_in_the_next_turn(quick, ahead)
         spoil(spoiled)
 
 
-async def test_an_agent_that_spoils_its_session_late_spoils_no_other_turn(quick, ahead):
+async def test_an_agent_that_spoils_its_session_late_spoils_no_other_turn(quick, prefetcher):
     await talk(quick, 2)
-    first = await read_and_settle(quick, ahead)
-    second = await read_and_settle(quick, ahead)
+    first = await read_and_settle(quick, prefetcher)
+    second = await read_and_settle(quick, prefetcher)
     spoil(first)
     assert second == await cold()
 
 
-async def test_turns_that_read_at_the_same_time_share_no_event(quick, ahead):
+async def test_turns_that_read_at_the_same_time_share_no_event(quick, prefetcher):
     await talk(quick, 3)
-    await read_and_settle(quick, ahead)
+    await read_and_settle(quick, prefetcher)
     sessions = await asyncio.gather(*[get(quick) for _ in range(3)])
     events = [event for session in sessions for event in session.events]
     assert len({id(event) for event in events}) == 9
     assert sessions == [await cold()] * 3
 
 
-async def test_deleted_session_is_missing(quick, ahead):
+async def test_deleted_session_is_missing(quick, prefetcher):
     await talk(quick, 3)
-    await read_and_settle(quick, ahead)
+    await read_and_settle(quick, prefetcher)
     await DjangoSessionService().delete_session(**OWNER, session_id="s1")
     assert await quick.get_session(**OWNER, session_id="s1") is None
 
 
-async def test_recreated_session_starts_empty(quick, ahead):
+async def test_recreated_session_starts_empty(quick, prefetcher):
     await talk(quick, 3)
-    await read_and_settle(quick, ahead)
+    await read_and_settle(quick, prefetcher)
     other = DjangoSessionService()
     await other.delete_session(**OWNER, session_id="s1")
     await talk(other, 4)
@@ -147,17 +149,17 @@ async def test_recreated_session_starts_empty(quick, ahead):
     assert len(session.events) == 4
 
 
-async def test_the_same_ids_in_another_realm_are_another_session(quick, ahead):
+async def test_the_same_ids_in_another_realm_are_another_session(quick, prefetcher):
     await talk(quick, 3)
-    await read_and_settle(quick, ahead)
-    attempt = DjangoSessionService("attempt", ahead=ahead)
+    await read_and_settle(quick, prefetcher)
+    attempt = DjangoSessionService("attempt", prefetcher=prefetcher)
     await talk(attempt, 1)
     assert [len((await get(service)).events) for service in (attempt, quick)] == [1, 3]
 
 
-async def test_prefetch_is_dropped_if_stored_events_change(quick, ahead):
+async def test_prefetch_is_dropped_if_stored_events_change(quick, prefetcher):
     await talk(quick, 3)
-    await read_and_settle(quick, ahead)
+    await read_and_settle(quick, prefetcher)
     await units_of_work.write(change_first_event)
     session = await get(quick)
     assert session.events[0].author == "changed"
@@ -183,61 +185,63 @@ def change_first_event() -> None:
     ],
     ids=str,
 )
-async def test_filters_give_the_same_result_without_prefetch(quick, ahead, config):
+async def test_filters_give_the_same_result_without_prefetch(quick, prefetcher, config):
     session = await create(quick)
     for number in range(4):
         await quick.append_event(session, event(str(number), timestamp=100.0 + number))
-    await read_and_settle(quick, ahead)
+    await read_and_settle(quick, prefetcher)
     assert await get(quick, config=config) == await get(DjangoSessionService(), config=config)
     assert await get(quick) == await cold()
 
 
 async def test_copy_taken_while_being_made_is_completed(store):
-    ahead = ReadAhead(min_events=1, delay=0)
-    quick = DjangoSessionService(ahead=ahead)
+    prefetcher = Prefetcher(min_events=1, delay=0)
+    quick = DjangoSessionService(prefetcher=prefetcher)
     await talk(quick, 250)
     await get(quick)
     async with asyncio.timeout(30):
-        while not ahead.size:  # noqa: ASYNC110 - it is made by steps of its own
+        while not prefetcher.size:  # noqa: ASYNC110 - it is made by steps of its own
             await asyncio.sleep(0.001)
     assert await get(quick) == await cold()
-    await ahead.wait_for_copies()
+    await prefetcher.wait_for_copies()
     assert await get(quick) == await cold()
 
 
 async def test_short_session_is_not_prefetched(store):
-    ahead = ReadAhead(min_events=4, delay=0)
-    quick = DjangoSessionService(ahead=ahead)
+    prefetcher = Prefetcher(min_events=4, delay=0)
+    quick = DjangoSessionService(prefetcher=prefetcher)
     await talk(quick, 3)
-    await read_and_settle(quick, ahead)
-    assert ahead.size == 0
+    await read_and_settle(quick, prefetcher)
+    assert prefetcher.size == 0
 
 
 async def test_the_session_read_longest_ago_makes_room(store, created_events):
-    ahead = ReadAhead(min_events=1, delay=0, max_bytes=8 * EVENT_BYTES)
-    quick = DjangoSessionService(ahead=ahead)
+    prefetcher = Prefetcher(min_events=1, delay=0, max_bytes=8 * EVENT_BYTES)
+    quick = DjangoSessionService(prefetcher=prefetcher)
     for name in ("s1", "s2", "s3"):
         await talk(quick, 3, name)
-        await read_and_settle(quick, ahead, name)
-    assert 0 < ahead.size <= 8 * EVENT_BYTES
+        await read_and_settle(quick, prefetcher, name)
+    assert 0 < prefetcher.size <= 8 * EVENT_BYTES
     for name, cost in (("s3", 0), ("s1", 3)):
         created_events.clear()
         session = await get(quick, name)
         assert len(created_events) == cost
         assert session == await get(DjangoSessionService(), name)
-        await ahead.wait_for_copies()
+        await prefetcher.wait_for_copies()
 
 
 async def test_too_long_session_is_prefetched_in_part_or_not_at_all(store):
-    ahead = ReadAhead(min_events=1, delay=0, max_bytes=220 * (EVENT_BYTES + 2000))
-    quick = DjangoSessionService(ahead=ahead)
+    prefetcher = Prefetcher(min_events=1, delay=0, max_bytes=220 * (EVENT_BYTES + 2000))
+    quick = DjangoSessionService(prefetcher=prefetcher)
     await talk(quick, 250)
-    await read_and_settle(quick, ahead)
-    assert 0 < ahead.size <= 220 * (EVENT_BYTES + 2000)
+    await read_and_settle(quick, prefetcher)
+    assert 0 < prefetcher.size <= 220 * (EVENT_BYTES + 2000)
     assert await get(quick) == await cold()
 
 
-async def test_failing_prefetch_is_logged_and_harmless(quick, ahead, created_events, monkeypatch, caplog):
+async def test_failing_prefetch_is_logged_and_harmless(
+    quick, prefetcher, created_events, monkeypatch, caplog
+):
     def fail(*row: Any) -> Event:
         raise OperationalError("disk I/O error")
 
@@ -245,14 +249,14 @@ async def test_failing_prefetch_is_logged_and_harmless(quick, ahead, created_eve
     await get(quick)
     with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
         patch.setattr(event_mapping, "from_row", fail)
-        await ahead.wait_for_copies()
+        await prefetcher.wait_for_copies()
     assert "could not be made ahead" in caplog.text
     assert await get(quick) == await cold()
 
 
 def test_only_runtimes_prefetch_by_default():
-    assert Runs("r1", lambda: None).service.ahead is not None
-    assert DjangoSessionService().ahead is None
+    assert Runs("r1", lambda: None).service.prefetcher is not None
+    assert DjangoSessionService().prefetcher is None
 
 
 def spoil(session: Session) -> None:
@@ -275,8 +279,8 @@ class Turns(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.app = uuid.uuid4().hex
-        self.ahead = ReadAhead(min_events=1, delay=0)
-        self.quick, self.plain = DjangoSessionService(ahead=self.ahead), DjangoSessionService()
+        self.prefetcher = Prefetcher(min_events=1, delay=0)
+        self.quick, self.plain = DjangoSessionService(prefetcher=self.prefetcher), DjangoSessionService()
         self.loop = asyncio.new_event_loop()
         self.names = itertools.count()
         self.held: list[Session] = []
@@ -284,7 +288,7 @@ class Turns(RuleBasedStateMachine):
         self.do(self.plain.create_session(**self.owner))
 
     def teardown(self) -> None:
-        self.do(self.ahead.wait_for_copies())
+        self.do(self.prefetcher.wait_for_copies())
         self.loop.close()
 
     def do(self, work: Any) -> Any:
@@ -292,7 +296,7 @@ class Turns(RuleBasedStateMachine):
 
     @rule()
     def wait(self) -> None:
-        self.do(self.ahead.wait_for_copies())
+        self.do(self.prefetcher.wait_for_copies())
 
     @rule(text=texts, delta=deltas, by_other=st.booleans())
     def append(self, text: str, delta: dict[str, Any], by_other: bool) -> None:
