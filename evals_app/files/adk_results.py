@@ -6,12 +6,13 @@ files with JSON inside a JSON string, and the overall scores' deprecated name.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from evals_app.files.content import Metadata
@@ -55,6 +56,15 @@ class AdkMetricResult(_BothSpellings):
     score: float | None = None
     eval_status: AdkEvalStatus
     details: MetricDetails = Field(default_factory=MetricDetails)
+
+    @model_validator(mode="after")
+    def _require_score_of_pass(self) -> Self:
+        """Let a metric without a score, or with NaN, not have passed."""
+        if self.score is not None and not math.isfinite(self.score):
+            self.score = None
+        if self.score is None and self.eval_status == AdkEvalStatus.PASSED:
+            self.eval_status = AdkEvalStatus.NOT_EVALUATED
+        return self
 
 
 class TurnResult(_BothSpellings):

@@ -115,6 +115,16 @@ def test_case_passed_by_adk_without_verdict_is_incomplete(store, agent):
     assert list(report.changed) == ["case never_judged: ADK says passed, but no metric did: incomplete"]
 
 
+@pytest.mark.parametrize("score", ["NaN", "Infinity", "null"])
+def test_pass_without_a_score_is_incomplete(store, agent, score):
+    file = result_file(agent)
+    file.write_text(file.read_text().replace("0.9", score))
+    import_folder(agent)
+    first = EvalAttempt.objects.get(case_id="polite", repetition=1)
+    assert first.status == EvalAttempt.Status.INCOMPLETE
+    assert {(each.score, each.status) for each in first.results.all()} == {(None, "not_evaluated")}
+
+
 def test_attempts_link_their_sessions_and_real_state_is_unchanged(store, agent):
     import_folder(agent)
 
