@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
@@ -52,12 +53,36 @@ def format_gap(seconds: float) -> str:
     return f"{seconds / 86400:,.0f} days"
 
 
+class _LossyError(Exception):
+    """JSON would lose something if it was parsed and written again."""
+
+
+def _keep_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise _LossyError
+    return value
+
+
+def _keep_number(text: str) -> float:
+    if repr(float(text)) != text:
+        raise _LossyError
+    return float(text)
+
+
 def _indent_json(text: str) -> str:
-    """Return a JSON object or array with indentation; empty for other texts, unindented if it has too many lines."""
+    """Return a JSON object or array with indentation; empty for other texts.
+
+    It stays as it is if it has too many lines, repeats a key, or has numbers that would be written differently.
+    """
     if text[:1] not in "{[" or text[-1:] not in "}]" or not text:
         return ""
     try:
-        code = json.dumps(json.loads(text), ensure_ascii=False, indent=2)
+        json.loads(text)  # a text that only begins like JSON is none
+        value = json.loads(text, object_pairs_hook=_keep_pairs, parse_float=_keep_number)
+        code = json.dumps(value, ensure_ascii=False, indent=2)
+    except _LossyError:
+        return text
     except (ValueError, RecursionError):
         return ""
     return code if code.count("\n") < MAX_JSON_LINES else text

@@ -256,3 +256,19 @@ def test_ordinary_documents_are_read_as_markdown():
 
 def test_rich_content_is_plain_in_rows():
     assert parse(render_message("[" * 4_000)).one("p", css="message-text").text == "[" * 4_000
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1, "a": 2}', '{"a": 1.50}', '[1e400, "x"]', "[0.1000000000000000000001]"]
+)
+def test_json_that_would_lose_something_stays_as_it_is(text: str):
+    assert parse(render_message(text)).one("pre").text == text
+
+
+def test_text_that_only_begins_like_json_is_markdown():
+    assert parse(render_message("[1.50] and **[2]**")).one("strong").text == "[2]"
+
+
+def test_json_is_indented():
+    shown = str(render_message('{"a": [1.5, 2]}'))
+    assert shown.count("\n") == 5
