@@ -6,6 +6,7 @@ import logging
 import statistics
 import time
 from collections.abc import AsyncGenerator
+from typing import Any
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.callback_context import CallbackContext
@@ -79,31 +80,37 @@ async def event_time(plugins: Plugins) -> float:
 
 
 def log_records(callback_context: CallbackContext) -> None:
-    """Log as much as a talkative agent. Without the recorder, no handler takes the records."""
+    """Log as much as a talkative agent."""
     for number in range(RECORDS):
         log.info("step %d of the plan of %s", number, callback_context.agent_name)
 
 
-async def logging_turn_time(plugins: Plugins) -> float:
-    """Return the median of a turn that logs `RECORDS` records, in milliseconds."""
-    return await turn_time(plugins, LlmAgent(name="logger", model=Short(), before_agent_callback=log_records))
+async def turn_times(name: str, **options: Any) -> tuple[float, float]:
+    """Return the median processor time of a turn without and with the recorder, in milliseconds.
 
+    The turns alternate between two growing sessions. The processor time is that of all threads.
 
-async def turn_time(plugins: Plugins, agent: BaseAgent | None = None) -> float:
-    """Return the median of a turn with one model call in a growing session, in milliseconds."""
-    times = []
-    agent = agent or LlmAgent(name="speaker", model=Short())
-    async with runner(agent, plugins) as running:
+    Args:
+        name: name of the agent and of its sessions.
+        options: further options of the agent.
+    """
+    runners = {
+        on: runner(LlmAgent(name=name, model=Short(), **options), [Recorder()] if on else [])
+        for on in (False, True)
+    }
+    times: dict[bool, list[float]] = {False: [], True: []}
+    async with runners[False], runners[True]:
         for number in range(CALLS + WARM_UP):
-            before = time.perf_counter()
-            async for _ in running.run_async(
-                user_id=USER,
-                session_id=f"{agent.name}-{len(plugins)}",
-                new_message=message(f"question {number}"),
-            ):
-                pass
-            times.append((time.perf_counter() - before) * 1000)
-    return statistics.median(times[WARM_UP:])
+            for on, running in runners.items():
+                before = time.process_time()
+                async for _ in running.run_async(
+                    user_id=USER,
+                    session_id=f"{name}-{'recorded' if on else 'alone'}",
+                    new_message=message(f"question {number}"),
+                ):
+                    pass
+                times[on].append((time.process_time() - before) * 1000)
+    return statistics.median(times[False][WARM_UP:]), statistics.median(times[True][WARM_UP:])
 
 
 def message(text: str) -> types.Content:
@@ -113,13 +120,14 @@ def message(text: str) -> types.Content:
 
 async def rows() -> list[Figure]:
     """Measure both without and with the recorder. The peer of a row is the same without."""
+    logging_agent: dict[str, Any] = {"before_agent_callback": log_records}
+    measured = {
+        "event of a run, stored": (await event_time([]), await event_time([Recorder()])),
+        f"turn with a model call, {CALLS} in a session, processor time": await turn_times("speaker"),
+        f"the same with {RECORDS} log records": await turn_times("logger", **logging_agent),
+    }
     figures = []
-    for what, measure in (
-        ("event of a run, stored", event_time),
-        (f"turn with a model call, {CALLS} in a session", turn_time),
-        (f"the same with {RECORDS} log records", logging_turn_time),
-    ):
-        alone, recorded = await measure([]), await measure([Recorder()])
+    for what, (alone, recorded) in measured.items():
         figures.append(Figure(what, "ms", alone))
         figures.append(Figure(f"{what}, recorder on", "ms", recorded, None, alone, "recorder off"))
     return figures
