@@ -7,7 +7,7 @@ import time
 import pytest
 
 from sessions_app.runs import lifecycle as runs
-from sessions_app.search.execution import trait_terms
+from sessions_app.search.execution import event_terms
 from sessions_app.sessions import app_settings
 from sessions_app.store.models import AgentSession, Run, SessionTag
 from sessions_app.store.sessions import writes
@@ -136,7 +136,7 @@ def test_session_is_found_by_event_or_invocation_id(find: Find):
 
 
 def test_id_shared_by_very_many_events_is_found(find: Find, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(trait_terms, "FEW", 0)
+    monkeypatch.setattr(event_terms, "FEW", 0)
     Story("s1").says("hello")
     assert find("invocation:i1") == ["s1"]
     assert find("invocation:i2") == []

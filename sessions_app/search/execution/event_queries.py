@@ -10,9 +10,8 @@ from django.db.models import F, Q, QuerySet, Value
 from django.db.models.lookups import GreaterThanOrEqual, LessThanOrEqual
 
 from sessions_app.search import nested_content
-from sessions_app.search.execution import log_terms
-from sessions_app.search.execution.state_owners import owner_keys
-from sessions_app.search.execution.state_terms import written_key_term
+from sessions_app.search.execution import event_terms
+from sessions_app.search.execution.state_terms import owner_keys, written_key_term
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.query.terms import Field, Query, StateTerm, Term, Word
 from sessions_app.search.query.times import parse_time
@@ -46,7 +45,7 @@ EVENT_FIELDS = frozenset(
         "before",
         "is",
         "problem",
-        *log_terms.LOG_NAMES,
+        *event_terms.LOG_NAMES,
     }
 )
 """Names of terms about events; of `is:` only `is:error`."""
@@ -90,8 +89,8 @@ class EventQuery:
         if term.name == "problem":
             problems = SessionProblem.objects.filter(session=self.session, code=term.value)
             return Q(seq__in=problems.values("seq"))
-        if term.name in log_terms.LOG_NAMES:
-            return log_terms.precedes_record(term, self.session)
+        if term.name in event_terms.LOG_NAMES:
+            return event_terms.precedes_record(term, self.session)
         if term.name == "key":
             return self._state_condition(written_key_term(term.value), first, last)
         if not _is_of_events(term):

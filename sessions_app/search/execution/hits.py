@@ -9,7 +9,7 @@ from django.db.models import Max
 
 from sessions_app.presentation.visible_text import strip_terminal_codes
 from sessions_app.search import nested_content
-from sessions_app.search.execution import log_terms, trait_terms
+from sessions_app.search.execution import event_terms
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.query.terms import Field, Query, StateTerm, When
 from sessions_app.search.snippets import SnippetPart, has_match, make_snippet
@@ -62,19 +62,19 @@ def find_hits(query: Query, sessions: Sequence[AgentSession], tail: UnindexedTai
     }
 
 
-_SHOWN_TERMS = trait_terms.TRAIT_NAMES | {"log"}
+_SHOWN_TERMS = event_terms.TRAIT_NAMES | {"log"}
 """Terms whose value may be in the text of a hit."""
 
 
-def _log_hits(query: Query, pks: list[int]) -> dict[int, log_terms.LogHit]:
+def _log_hits(query: Query, pks: list[int]) -> dict[int, event_terms.LogHit]:
     """Return the log records that a query names, unless it has another term that names an event."""
     if any(not word.negated for word in query.words):
         return {}
     fields = [term for term in query.fields if not term.negated]
-    if any(term.name in trait_terms.ID_COLUMNS or term.name in trait_terms.TRAIT_NAMES for term in fields):
+    if any(term.name in event_terms.ID_COLUMNS or term.name in event_terms.TRAIT_NAMES for term in fields):
         return {}
-    log_fields = [term for term in fields if term.name in log_terms.LOG_NAMES]
-    return log_terms.newest_hits(log_fields[-1], pks) if log_fields else {}
+    log_fields = [term for term in fields if term.name in event_terms.LOG_NAMES]
+    return event_terms.newest_hits(log_fields[-1], pks) if log_fields else {}
 
 
 def _events_at(places: Mapping[int, int]) -> Iterable[Event]:
@@ -99,9 +99,9 @@ def _hit_seqs(query: Query, pks: list[int], tail: UnindexedTail) -> dict[int, in
     if phrases:
         return _word_hits(phrases, pks, tail)
     fields = [term for term in query.fields if not term.negated]
-    if id_fields := [term for term in fields if term.name in trait_terms.ID_COLUMNS]:
+    if id_fields := [term for term in fields if term.name in event_terms.ID_COLUMNS]:
         return _id_hits(id_fields[-1], pks)
-    if trait_fields := [term for term in fields if term.name in trait_terms.TRAIT_NAMES]:
+    if trait_fields := [term for term in fields if term.name in event_terms.TRAIT_NAMES]:
         return _trait_hits(trait_fields[-1], pks, tail)
     value_terms = [
         term
@@ -129,12 +129,12 @@ def _word_hits(phrases: list[tokens.Phrase], pks: list[int], tail: UnindexedTail
 
 def _id_hits(term: Field, pks: list[int]) -> dict[int, int]:
     """Return the newest events with an id: one seek for each session."""
-    rows = Event.objects.filter(**{trait_terms.ID_COLUMNS[term.name]: term.value}, session__in=pks).order_by()
+    rows = Event.objects.filter(**{event_terms.ID_COLUMNS[term.name]: term.value}, session__in=pks).order_by()
     return dict(rows.values_list("session").annotate(Max("seq")))
 
 
 def _trait_hits(term: Field, pks: list[int], tail: UnindexedTail) -> dict[int, int]:
-    rows, matches = trait_terms.trait_lookup(term)
+    rows, matches = event_terms.trait_lookup(term)
     places = dict(rows.filter(session__in=pks).order_by().values_list("session").annotate(Max("seq")))
     page_pks = set(pks)
     events = [event for event in tail.events_with_trait(matches) if event.session_id in page_pks]

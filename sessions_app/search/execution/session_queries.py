@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
 
-from sessions_app.search.execution import hits, invocation_terms, log_terms, state_terms, trait_terms
+from sessions_app.search.execution import event_terms, hits, state_terms
 from sessions_app.search.execution.column_terms import find_by_column, has_index
+from sessions_app.search.execution.event_terms import find_by_word
 from sessions_app.search.execution.session_sets import SessionSet, condition_of
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
-from sessions_app.search.execution.word_terms import find_by_word
 from sessions_app.search.query.terms import Query, StateTerm, Term, Word
 from sessions_app.store.events.kinds import EventKind
 from sessions_app.store.models import AgentSession
@@ -80,13 +80,13 @@ def _find_sessions(term: Term, tail: UnindexedTail) -> SessionSet:
         )
     if term.name == "kind" and term.value == EventKind.ERROR:  # as `is:error`, and errors of nested runs
         own_errors = condition_of(find_by_column(replace(term, name="is")))
-        return own_errors | condition_of(trait_terms.find_by_trait(term, tail))
-    if term.name in log_terms.LOG_NAMES:
-        return log_terms.has_record(term)
-    if term.name in invocation_terms.INVOCATION_NAMES:
-        return invocation_terms.find_by_invocation(term)
-    if term.name in trait_terms.TRAIT_NAMES:
-        return trait_terms.find_by_trait(term, tail)
-    if term.name in trait_terms.ID_COLUMNS:
-        return trait_terms.find_by_id(term, tail)
+        return own_errors | condition_of(event_terms.find_by_trait(term, tail))
+    if term.name in event_terms.LOG_NAMES:
+        return event_terms.has_record(term)
+    if term.name in event_terms.INVOCATION_NAMES:
+        return event_terms.find_by_invocation(term)
+    if term.name in event_terms.TRAIT_NAMES:
+        return event_terms.find_by_trait(term, tail)
+    if term.name in event_terms.ID_COLUMNS:
+        return event_terms.find_by_id(term, tail)
     return find_by_column(term)

@@ -9,16 +9,22 @@ jsonb refuses NUL, lone surrogates and NaN, and reorders keys.
 
 from sessions_app.store.models.apps import AgentCard, AppSettings
 from sessions_app.store.models.artifacts import Artifact, MemoryEntry
+from sessions_app.store.models.derived import (
+    EventWords,
+    PersonUsage,
+    SessionProblem,
+    SessionTrait,
+    SessionUsage,
+    SessionWords,
+    StateValue,
+    TrendBucket,
+)
 from sessions_app.store.models.imports import (
     ImportedScope,
     ImportedSession,
     ImportSource,
     MirroredSession,
 )
-from sessions_app.store.models.indexes import EventWords, SessionTrait, SessionWords, StateValue
-from sessions_app.store.models.logs import LOG_LEVELS, LogRecord
-from sessions_app.store.models.nested import UNINDEXED_NESTED, NestedEvent, NestedRun
-from sessions_app.store.models.problems import SessionProblem
 from sessions_app.store.models.runs import Run, RuntimeProcess
 from sessions_app.store.models.sessions import (
     UNCHECKED,
@@ -44,9 +50,18 @@ from sessions_app.store.models.state import (
     UserScope,
     UserState,
 )
-from sessions_app.store.models.traces import UNCOUNTED, ModelCall, ModelPiece, Span, Trace
-from sessions_app.store.models.trends import TrendBucket
-from sessions_app.store.models.usage import PersonUsage, SessionUsage
+from sessions_app.store.models.traces import (
+    LOG_LEVELS,
+    UNCOUNTED,
+    UNINDEXED_NESTED,
+    LogRecord,
+    ModelCall,
+    ModelPiece,
+    NestedEvent,
+    NestedRun,
+    Span,
+    Trace,
+)
 
 __all__ = [
     "LOG_LEVELS",

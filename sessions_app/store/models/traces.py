@@ -1,13 +1,142 @@
-"""Traces, model calls and spans that the recorder observed."""
+"""What the recorder observes: traces, spans, model calls, nested runs and log records."""
 
 from __future__ import annotations
 
 import json
+import logging
+from functools import cached_property
 from typing import Any
 
 from django.db import models
 
-from sessions_app.store.models.sessions import AgentSession
+from sessions_app.store.models.sessions import AgentSession, EventSummary
+
+UNINDEXED_NESTED = models.Q(
+    stored_count__gt=models.F("indexed_count"), finished_at__isnull=False, seq__isnull=False
+)
+"""Condition: a nested run has ended and has events that are not indexed yet. It has a partial index."""
+
+
+class NestedEvent(models.Model):
+    """One event of a nested run, as the recorder observed it. It belongs to no session's history."""
+
+    session = models.ForeignKey(
+        AgentSession, on_delete=models.CASCADE, related_name="nested_events", db_index=False
+    )
+    ref = models.TextField(help_text="The nested run's `ref`.")
+    number = models.IntegerField(help_text="1, 2, 3 … within the nested run.")
+    event_id = models.TextField()
+    author = models.TextField()
+    kind = models.CharField(max_length=16, help_text="A value of `events.EventKind`.")
+    timestamp = models.FloatField()
+    branch = models.TextField(default="")
+    is_final = models.BooleanField(default=False)
+    total_tokens = models.IntegerField(default=0)
+    summary = models.TextField(help_text="JSON: content of a timeline row. See `events.summarize`.")
+    data = models.TextField(help_text="JSON: the event in ADK's wire form, redacted.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["session", "ref", "number"], name="nested_event_identity")
+        ]
+
+    @cached_property
+    def decoded_summary(self) -> EventSummary:
+        """The summary, decoded once."""
+        return EventSummary(json.loads(self.summary))
+
+
+class NestedRun(models.Model):
+    """A run of an agent inside a tool call (`AgentTool`), in a session that ADK kept in memory only.
+
+    Runs are named by `ref`, so that they can be copied with their session.
+    """
+
+    session = models.ForeignKey(
+        AgentSession, on_delete=models.CASCADE, related_name="nested_runs", db_index=False
+    )
+    ref = models.TextField(help_text="ADK's id of the nested invocation.")
+    parent_ref = models.TextField(
+        default="", help_text="`ref` of the nested run that made the call; empty: none."
+    )
+    seq = models.BigIntegerField(
+        null=True, help_text="seq of the session's event with the outermost call; null: not stored yet."
+    )
+    invocation_id = models.TextField(help_text="Invocation of the session that it belongs to.")
+    call_id = models.TextField(help_text="Id of the function call that it carries out.")
+    agent = models.TextField()
+    started_at = models.FloatField()
+    finished_at = models.FloatField(null=True, help_text="Null: unfinished, or its process was killed.")
+    changed_at = models.FloatField(help_text="Time of the last write, for live pages.")
+    error = models.TextField(default="", help_text="Why it failed or was cut off; empty: it did not.")
+    state = models.TextField(default="{}", help_text="JSON: state at its start, redacted and bounded.")
+    state_omitted = models.IntegerField(default=0, help_text="Keys that `state` leaves out.")
+    event_count = models.IntegerField(default=0, help_text="Number of its events.")
+    stored_count = models.IntegerField(default=0, help_text="Number of its events that are stored.")
+    total_tokens = models.BigIntegerField(default=0, help_text="Tokens of its own model calls.")
+    usage = models.TextField(
+        default="{}", db_default="{}", help_text="JSON: tokens of its own model calls by model and kind."
+    )
+    indexed_count = models.IntegerField(
+        default=0, db_default=0, help_text="Stored events in the search index."
+    )
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["session", "ref"], name="nested_run_identity")]
+        indexes = [
+            models.Index(fields=["session", "seq"], name="nested_run_of_event"),
+            models.Index(fields=["session", "changed_at"], name="nested_run_changed"),
+            models.Index(fields=["id"], name="nested_run_unindexed", condition=UNINDEXED_NESTED),
+        ]
+
+
+LOG_LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+}
+"""Lowest number of each level."""
+
+
+class LogRecord(models.Model):
+    """A log record or printed line of an invocation. The order is that of the primary keys."""
+
+    class Source(models.TextChoices):
+        """Source of a record: Python's `logging`, or a standard stream."""
+
+        LOG = "log"
+        STDOUT = "stdout"
+        STDERR = "stderr"
+
+    session = models.ForeignKey(
+        AgentSession, on_delete=models.CASCADE, related_name="log_records", db_index=False
+    )
+    invocation_id = models.TextField()
+    ref = models.CharField(max_length=32, help_text="The recorder's id of its part of the invocation.")
+    number = models.IntegerField(help_text="1, 2, 3 … within `ref`.")
+    at = models.FloatField()
+    level = models.IntegerField(help_text="Python's number: 20 is INFO, 30 WARNING, 40 ERROR.")
+    source = models.CharField(max_length=8, choices=Source)
+    logger = models.TextField(default="", help_text="Name of the logger; empty: printed.")
+    agent = models.TextField(default="", help_text="Agent that was running, if known.")
+    tool = models.TextField(default="", help_text="Tool that was running, if known.")
+    call_id = models.TextField(default="", help_text="Id of the tool's function call, if known.")
+    after_event_id = models.TextField(
+        default="", help_text="ADK id of the invocation's last event before it; empty: none."
+    )
+    message = models.TextField(help_text="Without credentials; a long one is truncated.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["session", "ref", "number"], name="log_record_identity")
+        ]
+        indexes = [
+            models.Index(fields=["session", "invocation_id", "id"], name="log_of_invocation"),
+            models.Index(fields=["session", "id"], name="log_of_session"),
+        ]
+
 
 UNCOUNTED = models.Q(finished_at__gt=models.F("counted_until"))
 """Condition: an invocation has ended and is not part of the trends yet. It has a partial index."""

@@ -1,0 +1,154 @@
+"""Terms about what happened in a session: events and their ids, logs, invocations and runs, and free words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
+
+from sessions_app.search.execution.column_terms import column_contains, id_starts_with
+from sessions_app.search.execution.session_sets import FEW, SessionSet, sessions_of_rows
+from sessions_app.search.execution.unindexed_scan import UnindexedTail
+from sessions_app.search.query.terms import Field, Word
+from sessions_app.search.query.times import parse_period
+from sessions_app.store.database import tokens
+from sessions_app.store.events import event_text
+from sessions_app.store.index import event_index
+from sessions_app.store.index.event_index import HoldsPhrase
+from sessions_app.store.models import (
+    LOG_LEVELS,
+    AgentSession,
+    Event,
+    LogRecord,
+    ModelCall,
+    Run,
+    SessionTrait,
+    Trace,
+)
+
+TRAIT_NAMES = frozenset({"kind", "author", "tool", "error", "branch", "problem"})
+"""Names of the terms that compare a trait."""
+
+ID_COLUMNS = {"event": "event_id", "invocation": "invocation_id"}
+"""Names of the terms that name an id, and the columns of events with it."""
+
+
+def trait_lookup(term: Field) -> tuple[QuerySet[SessionTrait], Callable[[event_text.Trait], bool]]:
+    """Return the rows of a trait, and a predicate for traits of unindexed events. For an error a substring matches."""
+    rows = SessionTrait.objects.filter(name=term.name)
+    if term.name == SessionTrait.Name.ERROR:
+        part = term.value.casefold()
+        has_part = rows.filter(value__icontains=term.value)
+        return has_part, lambda trait: trait[0] == term.name and part in trait[1].casefold()
+    short = event_text.truncate_value(term.value)
+    return rows.filter(value=short), lambda trait: trait == (term.name, short)
+
+
+def find_by_trait(term: Field, tail: UnindexedTail) -> SessionSet:
+    """Return the sessions that have a trait."""
+    rows, matches = trait_lookup(term)
+    tail_pks = {event.session_id for event in tail.events_with_trait(matches)}
+    return sessions_of_rows(rows, tail_pks)
+
+
+def find_by_id(term: Field, tail: UnindexedTail) -> SessionSet:
+    """Return the sessions with an event of this id."""
+    column = ID_COLUMNS[term.name]
+    phrase = event_index.id_phrase(term.name, term.value)
+    pks = event_index.find_sessions(phrase, FEW)
+    if pks is None:
+        return Q(Exists(Event.objects.filter(**{column: term.value}, session=OuterRef("pk"))))
+    return pks | {event.session_id for event in tail.events if getattr(event, column) == term.value}
+
+
+LOG_NAMES = frozenset({"log", "level"})
+"""Names of the terms about log records."""
+
+
+def has_record(term: Field) -> Q:
+    """Return the condition that a session has a matching log record."""
+    return Q(Exists(_records(term).filter(session=OuterRef("pk"))))
+
+
+def precedes_record(term: Field, session: AgentSession) -> Q:
+    """Return the condition that a matching log record came after an event of a session, before the next one.
+
+    Records before the first event of their invocation belong to the user's message.
+    """
+    records = _records(term).filter(session=session)
+    at_start = records.filter(after_event_id="").values("invocation_id")
+    after_event = records.exclude(after_event_id="").values("after_event_id")
+    return Q(event_id__in=after_event) | Q(author="user", invocation_id__in=at_start)
+
+
+@dataclass(frozen=True, slots=True)
+class LogHit:
+    """A log record, and the seq of the event that it follows."""
+
+    seq: int
+    message: str
+
+
+def newest_hits(term: Field, session_pks: list[int]) -> dict[int, LogHit]:
+    """Return the newest matching record of each session. Two queries."""
+    records = _records(term).filter(session__in=session_pks).order_by()
+    newest = records.values("session").annotate(newest=Max("pk")).values("newest")
+    by_session = {record.session_id: record for record in LogRecord.objects.filter(pk__in=newest)}
+    ids = {record.after_event_id for record in by_session.values()} - {""}
+    at_start = {record.invocation_id for record in by_session.values() if not record.after_event_id}
+    events = Event.objects.filter(
+        Q(event_id__in=ids) | Q(author="user", invocation_id__in=at_start), session__in=by_session
+    )
+    return {
+        event.session_id: LogHit(event.seq, record.message)
+        for event in events.only("session", "event_id", "seq", "invocation_id", "author").order_by("-seq")
+        if _precedes(event, record := by_session[event.session_id])
+    }
+
+
+def _precedes(event: Event, record: LogRecord) -> bool:
+    if record.after_event_id:
+        return event.event_id == record.after_event_id
+    return event.author == "user" and event.invocation_id == record.invocation_id
+
+
+def _records(term: Field) -> QuerySet[LogRecord]:
+    if term.name == "level":
+        return LogRecord.objects.filter(level__gte=LOG_LEVELS[term.value])
+    return LogRecord.objects.filter(column_contains("message", term.value))
+
+
+INVOCATION_NAMES = frozenset({"during", "model", "code"})
+"""Names of the terms about invocations and runs."""
+
+LONGEST_S = 86_400
+"""Invocations that began longer before a period are not searched, so that an index bounds them."""
+
+
+def find_by_invocation(term: Field) -> SessionSet:
+    """Return the sessions with a matching invocation or run."""
+    of_session = Q(session=OuterRef("pk"))
+    if term.name == "model":
+        return Q(Exists(ModelCall.objects.filter(of_session, model=term.value)))
+    if term.name == "code":
+        is_version = Q(code_version__startswith=term.value) | Q(git_revision__startswith=term.value)
+        return Q(Exists(Run.objects.filter(of_session, is_version)))
+    start, end = parse_period(term.value)
+    began = Trace.objects.filter(started_at__gte=start - LONGEST_S, started_at__lt=end)
+    return sessions_of_rows(began.filter(Q(finished_at__gte=start) | Q(finished_at=None)))
+
+
+def find_by_word(term: Word, tail: UnindexedTail) -> SessionSet:
+    """Return the sessions that match a word or phrase, ignoring its negation."""
+    is_named = id_starts_with(term.text) | ~Q(title="") & column_contains("title", term.text)
+    phrase = tokens.parse_phrase(term.text)
+    if phrase is None:
+        return is_named
+    pks = {event.session_id for event in tail.events_with_phrase(phrase)}
+    matches = event_index.find_sessions(phrase, FEW)
+    if matches is not None:
+        named_pks = set(AgentSession.objects.filter(is_named).values_list("pk", flat=True)[: FEW + 1])
+        if len(named_pks) <= FEW:
+            return matches | pks | named_pks
+    return Q(HoldsPhrase(F("pk"), phrase)) | Q(pk__in=pks) | is_named
