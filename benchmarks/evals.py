@@ -16,6 +16,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -55,30 +56,48 @@ def write_evalsets(*sizes: int) -> tuple[Path, list[Path]]:
     return agents / "weather", files
 
 
-def time_of(
-    command: Sequence[str], agents: Path, passed: re.Pattern[str], *, new_stores: bool = False
-) -> tuple[float, str]:
-    """Return the median wall time of a command in seconds, and the number of passed cases.
+@dataclass(frozen=True)
+class TimedCommand:
+    """A command whose output names the number of passed cases.
 
-    `new_stores`: use a new store each time, as a CI build does.
+    `new_stores`: it uses a new store each time, as a CI build does.
     """
-    times, passed_count = [], ""
-    for turn in range(TURNS + 1):
-        store = {"DATABASE_URL": f"sqlite:///{FOLDER / f'new{turn}.sqlite3'}"} if new_stores else {}
+
+    command: Sequence[str]
+    passed: re.Pattern[str]
+    new_stores: bool = False
+
+    def run(self, turn: int, agents: Path) -> tuple[float, str]:
+        """Return the wall time in seconds, and the number of passed cases."""
+        store = {"DATABASE_URL": f"sqlite:///{FOLDER / f'new{turn}.sqlite3'}"} if self.new_stores else {}
         start = time.perf_counter()
         process = subprocess.run(
-            command,
+            self.command,
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(agents), **store},
             capture_output=True,
             text=True,
             check=False,
         )
-        times.append(time.perf_counter() - start)
-        if not (match := passed.search(process.stdout)):
-            raise SystemExit(f"{' '.join(command)} printed no result:\n{process.stdout}\n{process.stderr}")
-        passed_count = match[1]
-    return statistics.median(times[1:]), passed_count
+        seconds = time.perf_counter() - start
+        if not (match := self.passed.search(process.stdout)):
+            raise SystemExit(
+                f"{' '.join(self.command)} printed no result:\n{process.stdout}\n{process.stderr}"
+            )
+        return seconds, match[1]
+
+
+def run_alternately(commands: Mapping[str, TimedCommand], agents: Path) -> dict[str, tuple[float, str]]:
+    """Return the median time of each command, and its number of passed cases.
+
+    The commands take turns, so that a change of the machine's load meets all of them.
+    """
+    turns = [
+        {name: command.run(turn, agents) for name, command in commands.items()} for turn in range(TURNS + 1)
+    ]
+    return {
+        name: (statistics.median(turn[name][0] for turn in turns[1:]), turns[0][name][1]) for name in commands
+    }
 
 
 def many_attempts(agent: Path, evalset: Path) -> Figure:
@@ -157,15 +176,22 @@ def main() -> None:
     """Measure and print."""
     agent, (evalset, large) = write_evalsets(CASES, MANY)
     ours = (sys.executable, str(ROOT / "manage.py"), "run_evals", str(agent), str(evalset))
-    own, own_passed = time_of(ours, agent.parent, PASSED["DevUI"])
-    what = f"evalset of {CASES} cases, command line ({own_passed} passed)"
-    peer, why = None, "adk eval: not installed here, see --adk-eval"
+    commands = {
+        "own": TimedCommand(ours, PASSED["DevUI"]),
+        "new store": TimedCommand(ours, PASSED["DevUI"], new_stores=True),
+    }
     if ADK_PYTHON:
         theirs = (ADK_PYTHON, "-m", "google.adk.cli", "eval", str(agent), str(evalset))
-        peer, peer_passed = time_of(theirs, agent.parent, PASSED["adk eval"])
-        why = f"adk eval ({peer_passed} passed)"
+        commands["peer"] = TimedCommand(theirs, PASSED["adk eval"])
+    times = run_alternately(commands, agent.parent)
+    peer, why = None, "adk eval: not installed here, see --adk-eval"
+    if "peer" in times:
+        peer, passed = times["peer"]
+        why = f"adk eval ({passed} passed)"
+    own, passed = times["own"]
+    what = f"evalset of {CASES} cases, command line ({passed} passed)"
     print(Figure(what, "s", own, BUDGET, peer, why).as_line())
-    own, _ = time_of(ours, agent.parent, PASSED["DevUI"], new_stores=True)
+    own, _ = times["new store"]
     print(Figure(f"{what}, new store", "s", own, OF_ADK_EVAL * peer if peer else None, peer, why).as_line())
     print(many_attempts(agent, large).as_line())
     for figure in memory_of_the_web(agent, large):

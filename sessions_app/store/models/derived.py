@@ -1,4 +1,4 @@
-"""What is derived from events and runs: words, traits and values that searches use, sums of tokens, problems, roll-ups."""
+"""What is derived from events and runs: words, traits and values for searches, sums of tokens, problems, roll-ups."""
 
 from __future__ import annotations
 
