@@ -8,11 +8,11 @@ from django.db import connection
 
 from benchmarks.figures import Figure
 from benchmarks.stores import APP, FULL, USER, median_of
-from sessions_app.store import state_history as history
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession, Event
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
+from sessions_app.store.state import history as history
 
 ROWS = 1_000_000 if FULL else 100_000
 KEYS = 50

@@ -100,4 +100,4 @@ def load_event_body(pk: int, seq: int) -> str:
 
 def list_apps_with_sessions() -> list[str]:
     """Return the names of the apps that have sessions, sorted."""
-    return sorted(distinct_values("sessions_app_agentsession", "app_name", {"realm": ""}))
+    return sorted(distinct_values(AgentSession._meta.db_table, "app_name", {"realm": ""}))

@@ -219,11 +219,11 @@ def test_imports_have_no_cycles():
     "planted",
     [
         {
-            "sessions_app/state/drift.py": "from sessions_app.state import shared_state",
-            "sessions_app/state/shared_state.py": "from . import drift",
+            "sessions_app/state/key_history.py": "from sessions_app.state import shared_state",
+            "sessions_app/state/shared_state.py": "from . import key_history",
         },
         {
-            "sessions_app/state/drift.py": "from sessions_app.search import tokens",
+            "sessions_app/state/key_history.py": "from sessions_app.search import tokens",
             "sessions_app/search/tokens.py": "import sessions_app.state.shared_state",
             "sessions_app/state/shared_state.py": "",
         },
@@ -379,6 +379,36 @@ def test_the_web_process_starts_without_the_agent_runtime(module, tmp_path):
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
     assert result.returncode == 0, result.stderr
+
+
+DATABASE_PACKAGES = (
+    "sessions_app/store/",
+    "sessions_app/search/",
+    "sessions_app/adk/",
+    "sessions_app/migrations/",
+)
+"""Where the two databases may be told apart, and where SQL names the tables of sessions."""
+
+
+def database_details(path: str, text: str) -> list[str]:
+    """Return the questions for the database's vendor and the raw table names of a module outside of the store."""
+    if path.startswith(DATABASE_PACKAGES):
+        return []
+    return [
+        f"{path}: {match}"
+        for match in re.findall(r"\.vendor\b|\b(?:FROM|JOIN|UPDATE|INTO) sessions_app_\w+", text)
+    ]
+
+
+def test_what_differs_between_the_databases_stands_in_the_store():
+    files = ((file.relative_to(ROOT).as_posix(), file) for app in APPS for file in (ROOT / app).rglob("*.py"))
+    assert not [detail for path, file in files for detail in database_details(path, file.read_text())]
+
+
+@pytest.mark.parametrize("line", ['connection.vendor == "sqlite"', "SELECT id FROM sessions_app_event"])
+def test_a_planted_detail_of_the_database_is_seen(line):
+    assert database_details("sessions_app/runs/lifecycle.py", line)
+    assert not database_details("sessions_app/store/models/runs.py", line)
 
 
 LOADED_WITH_SERVICES = (

@@ -25,10 +25,10 @@ from sessions_app.presentation import text_diff, value_diff
 from sessions_app.presentation.text_diff import DiffPiece
 from sessions_app.presentation.value_diff import DiffLine
 from sessions_app.store import scopes
-from sessions_app.store import state_history as history
 from sessions_app.store.events.call_pairing import name_occurrences
 from sessions_app.store.events.conditions import HAS_CALLS
 from sessions_app.store.models import Event, Trace
+from sessions_app.store.state import history as history
 
 MODEL_CALLS = "inference_call_count_v1"
 REPORTED_AS = {

@@ -30,12 +30,12 @@ from evals_app.runs import dispatch, run_form, run_orders
 from sessions_app.api import request_bodies
 from sessions_app.http import json_text, note_object, person_name
 from sessions_app.store import redaction, scopes
-from sessions_app.store import state_history as history
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.database.change_listener import subscribe
 from sessions_app.store.errors import BadInput, SessionMissing
 from sessions_app.store.ids import is_storable
 from sessions_app.store.models import AgentSession
+from sessions_app.store.state import history as history
 
 DEV = "/dev/apps/{seg:app_name}"
 OLD_SET, NEW_SET = DEV + "/eval_sets/{seg:evalset_id}", DEV + "/eval-sets/{seg:evalset_id}"

@@ -16,12 +16,12 @@ from django.db.models import Max, Min
 from evals_app.files.content import FINAL_STATE, TURN_STATES
 from sessions_app.runs.runtime_client import provider
 from sessions_app.store import scopes
-from sessions_app.store import state_history as history
 from sessions_app.store.errors import BadInput
 from sessions_app.store.events.superseded_events import find_superseded_ranges
 from sessions_app.store.models import AgentSession, Event, Scope, StateChange
 from sessions_app.store.scopes import EVALUATION_KEY
 from sessions_app.store.short_texts import truncate
+from sessions_app.store.state import history as history
 
 Json = dict[str, Any]
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from django.db import connection
 from google.adk.apps.app import App
 from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
 from google.adk.evaluation.eval_case import EvalCase, Invocation, SessionInput
@@ -428,13 +427,8 @@ async def _stored_invocations(realm: str) -> list[Invocation]:
 
 def _find_session(realm: str) -> tuple[int | None, int]:
     """Return key and tokens of the session of an attempt."""
-    with connection.cursor() as cursor:  # plain SQL: each attempt reads it several times
-        cursor.execute(_FIND_SESSION, (realm,))
-        row: tuple[int, int] | None = cursor.fetchone()
+    row = AgentSession.objects.filter(realm=realm).order_by("pk").values_list("pk", "total_tokens").first()
     return row or (None, 0)
-
-
-_FIND_SESSION = "SELECT id, total_tokens FROM sessions_app_agentsession WHERE realm = %s ORDER BY id LIMIT 1"
 
 
 def _read_usage(realm: str) -> tuple[int | None, int, model_usage.Usage]:

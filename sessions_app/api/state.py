@@ -36,13 +36,13 @@ from sessions_app.lookup import find_event, find_session
 from sessions_app.presentation import json_tree
 from sessions_app.sessions import state_edits
 from sessions_app.sessions.state_edits import Condition
-from sessions_app.state import drift, lint
-from sessions_app.state.diff import differences
+from sessions_app.state import lint
 from sessions_app.store import scopes as state
-from sessions_app.store import state_history as history
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput, NotFound
 from sessions_app.store.models import AgentSession, Event, Scope, StateChange
+from sessions_app.store.state import differences, drift
+from sessions_app.store.state import history as history
 
 router = Router(tags=["state"])
 

@@ -11,10 +11,10 @@ from pydantic import Field
 from sessions_app.api.schemas import RowSchema
 from sessions_app.sessions.state_edits import StateEdit
 from sessions_app.state import lint
-from sessions_app.state.diff.differences import KeyDiff
-from sessions_app.state.drift import Drift, DriftReport
 from sessions_app.store.models import AgentSession, Event, Scope, StateChange
 from sessions_app.store.scopes import PREFIX
+from sessions_app.store.state.differences import KeyDiff
+from sessions_app.store.state.drift import Drift, DriftReport
 
 
 class StateOut(Schema):

@@ -12,12 +12,12 @@ from sessions_app.branches import fork
 from sessions_app.lookup import find_event, find_session
 from sessions_app.sessions import storage_location
 from sessions_app.store import events, scopes
-from sessions_app.store import state_history as history
 from sessions_app.store.errors import BadInput
 from sessions_app.store.events.conditions import is_user_message
 from sessions_app.store.models import AgentSession, Event, Scope
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
+from sessions_app.store.state import history as history
 
 FORK_ORIGIN = "fork"
 

@@ -28,7 +28,6 @@ from sessions_app.branches.session_copy import SessionCopy
 from sessions_app.lookup import find_event, find_session, session_missing
 from sessions_app.sessions import purge, storage_location
 from sessions_app.store import realms, scopes
-from sessions_app.store import state_history as history
 from sessions_app.store.database import change_notification
 from sessions_app.store.database.json_sql import COUNTS_AS_ERROR
 from sessions_app.store.errors import AlreadyExists, BadInput
@@ -37,6 +36,7 @@ from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import lineage, writes
 from sessions_app.store.sessions.event_rows import PREVIEW_LIMIT
 from sessions_app.store.sessions.lineage import Origin
+from sessions_app.store.state import history as history
 
 ORIGIN = "fork"
 

@@ -10,7 +10,6 @@ from django.db.models import Min, Q, QuerySet, Subquery
 
 from sessions_app.branches.rewind_plan import CountedList, RecallableEntry, SharedKey, StoredValue, ToolEffect
 from sessions_app.store import scopes
-from sessions_app.store import state_history as history
 from sessions_app.store.events.conditions import HAS_CALLS
 from sessions_app.store.models import (
     AgentSession,
@@ -22,6 +21,7 @@ from sessions_app.store.models import (
     UserState,
 )
 from sessions_app.store.short_texts import truncate
+from sessions_app.store.state import history as history
 
 MAX_LISTED = 50
 """Maximum number of entries per list of a plan; the count covers all."""

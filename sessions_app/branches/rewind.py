@@ -27,7 +27,6 @@ from sessions_app.branches.rewind_plan import (
 from sessions_app.lookup import find_event, find_session
 from sessions_app.sessions import storage_location
 from sessions_app.store import events, scopes
-from sessions_app.store import state_history as history
 from sessions_app.store.artifacts import artifact_versions as artifacts
 from sessions_app.store.artifacts.artifact_versions import USER_PREFIX, VersionMetadata
 from sessions_app.store.artifacts.content_files import Payload
@@ -41,6 +40,7 @@ from sessions_app.store.runs.session_runs import finish_rewound, require_idle
 from sessions_app.store.sessions import writes
 from sessions_app.store.sessions.writes import AppendResult
 from sessions_app.store.short_texts import truncate
+from sessions_app.store.state import history as history
 
 _UNTYPED = "application/octet-stream"
 _TOMBSTONE = {"inlineData": {"mimeType": _UNTYPED}}

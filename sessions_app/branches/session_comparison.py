@@ -6,13 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from django.db import connection
-
 from sessions_app.branches.rewind_plan import StoredValue
 from sessions_app.store import scopes
-from sessions_app.store import state_history as history
 from sessions_app.store.models import AgentSession, Event, Scope
-from sessions_app.store.sessions.lineage import ancestors
+from sessions_app.store.state import history as history
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.groups import InvocationGroup
 from sessions_app.timeline.timeline_reader import read_timeline
@@ -86,28 +83,6 @@ class StateDifference:
     same: int
 
 
-_FIRST_DIFFERENT = """
-SELECT a.seq FROM sessions_app_event a
-LEFT JOIN sessions_app_event b ON b.session_id = %s AND b.seq = a.seq
-WHERE a.session_id = %s AND a.seq > %s AND (b.event_id IS NULL OR b.event_id <> a.event_id)
-ORDER BY a.seq LIMIT 1
-"""
-
-
-def count_common_events(left: AgentSession, right: AgentSession) -> int:
-    """Return the number of first events that two sessions share, by event id.
-
-    Events copied by a fork are skipped, and the scan ends at the first event that differs.
-    """
-    if left.pk == right.pk:
-        return left.last_seq
-    shared = _count_shared_by_lineage(left, right)
-    with connection.cursor() as cursor:
-        cursor.execute(_FIRST_DIFFERENT, [right.pk, left.pk, shared])
-        row = cursor.fetchone()
-    return row[0] - 1 if row else left.last_seq
-
-
 def read_turns(left: AgentSession, right: AgentSession, left_after: int, right_after: int) -> TurnPage:
     """Return the turns after two events, at most `PAGE` events per session.
 
@@ -138,13 +113,6 @@ def state_difference(
     pairs = (KeyPair(*place, ours.get(place), theirs.get(place)) for place in places)
     keys = [pair for pair in pairs if pair.differs]
     return StateDifference(keys, len(places) - len(keys))
-
-
-def _count_shared_by_lineage(left: AgentSession, right: AgentSession) -> int:
-    """Return the number of first events that both sessions copied from the same session, or one from the other."""
-    ours = {left.pk: left.last_seq} | {each.pk: each.last_seq for each in ancestors(left)}
-    theirs = {right.pk: right.last_seq} | {each.pk: each.last_seq for each in ancestors(right)}
-    return max((min(ours[pk], theirs[pk]) for pk in ours.keys() & theirs.keys()), default=0)
 
 
 def _groups(session: AgentSession, after: int) -> tuple[list[InvocationGroup | None], bool]:

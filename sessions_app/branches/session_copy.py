@@ -14,7 +14,6 @@ from django.db import connection
 from django.db.models import Model, QuerySet
 
 from sessions_app.branches import artifact_versions
-from sessions_app.store import state_history as history
 from sessions_app.store.database.batched_transactions import BatchedTransactions
 from sessions_app.store.errors import StaleSession
 from sessions_app.store.models import (
@@ -34,6 +33,7 @@ from sessions_app.store.models import (
     UserState,
 )
 from sessions_app.store.sessions.lineage import Ancestor
+from sessions_app.store.state import history as history
 
 CHUNK = 2_000
 """Row keys fetched at a time."""

@@ -332,14 +332,14 @@ def _contains(text: str, columns: Iterable[str]) -> Q:
 
 
 _NTH_NEWEST = """,
-    (SELECT id FROM sessions_app_agentsession s WHERE s.realm = '' AND s.app_name = names.name
+    (SELECT id FROM {table} s WHERE s.realm = '' AND s.app_name = names.name
      ORDER BY updated_at DESC, id DESC LIMIT 1 OFFSET {n})"""
 
 
 def newest_sessions() -> dict[str, list[AgentSession]]:
     """Return the newest sessions of every app that has sessions. Two queries."""
-    columns = "".join(_NTH_NEWEST.format(n=n) for n in range(NEWEST_PER_APP))
     table = AgentSession._meta.db_table
+    columns = "".join(_NTH_NEWEST.format(table=table, n=n) for n in range(NEWEST_PER_APP))
     apps = distinct_rows(table, "app_name", {"realm": ""}, further_columns=columns)
     keys = [pks for _, *pks in apps]
     rows = with_run_status(AgentSession.objects.filter(pk__in=[pk for pks in keys for pk in pks if pk]))

@@ -13,7 +13,6 @@ from django.db import transaction
 from sessions_app.lookup import find_session
 from sessions_app.sessions import storage_location
 from sessions_app.store import scopes
-from sessions_app.store import state_history as history
 from sessions_app.store.database.skip_scan import distinct_values
 from sessions_app.store.errors import BadInput, NotFound, StaleKey, StaleSession
 from sessions_app.store.models import AgentSession, AppScope, Scope, StateChange, UserScope
@@ -21,6 +20,7 @@ from sessions_app.store.realms import refuse_read_only
 from sessions_app.store.runs import session_runs
 from sessions_app.store.sessions import writes
 from sessions_app.store.sessions.writes import AppendResult
+from sessions_app.store.state import history as history
 
 COUNT_LIMIT = 1000
 """Maximum sessions, and users, counted; beyond it a page says "more than"."""

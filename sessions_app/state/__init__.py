@@ -1,1 +1,1 @@
-"""State at any event, its history, the difference between two points in time, drift, lint hints, shared state."""
+"""Read models of state: the board, the history of a key, the difference of two events, lint hints, shared state."""

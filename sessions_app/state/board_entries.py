@@ -9,7 +9,6 @@ from typing import Any
 from django.db.models import CharField
 from django.db.models.functions import Substr
 
-from sessions_app.state.diff.keys import KeyAt
 from sessions_app.state.key_changes import (
     BRIEF_LENGTH,
     TEMP,
@@ -19,10 +18,11 @@ from sessions_app.state.key_changes import (
     writer_of,
     writer_text,
 )
-from sessions_app.store import state_history as history
 from sessions_app.store.events.attribution import UNKNOWN, Writer
 from sessions_app.store.models import AgentSession, ChangeCause, StateChange
-from sessions_app.store.state_history import WRITES_COUNTED
+from sessions_app.store.state import history as history
+from sessions_app.store.state.history import WRITES_COUNTED
+from sessions_app.store.state.keys import KeyAt
 
 ROWS_PER_QUERY = 20_000
 """Keys per query, since databases limit the number of parameters to some tens of thousands."""

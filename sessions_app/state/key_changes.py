@@ -11,7 +11,6 @@ from django.db.models import CharField, F, Q, Subquery, Window
 from django.db.models.functions import RowNumber, Substr
 
 from sessions_app.store import scopes, short_texts
-from sessions_app.store import state_history as history
 from sessions_app.store.events.attribution import Writer
 from sessions_app.store.models import (
     AgentSession,
@@ -22,6 +21,7 @@ from sessions_app.store.models import (
     TempWrite,
 )
 from sessions_app.store.sessions.lineage import ancestors
+from sessions_app.store.state import history as history
 
 BRIEF_LENGTH = 160
 """Characters of a value's JSON in a timeline row."""

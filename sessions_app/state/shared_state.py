@@ -8,8 +8,6 @@ from django.db import connection
 from django.db.models import Count
 
 from sessions_app.lookup import list_apps_with_sessions
-from sessions_app.state.diff.points import FEW_KEYS
-from sessions_app.store import state_history as history
 from sessions_app.store.models import (
     AgentSession,
     AppScope,
@@ -19,6 +17,8 @@ from sessions_app.store.models import (
     UserScope,
     UserState,
 )
+from sessions_app.store.state import history as history
+from sessions_app.store.state.points import FEW_KEYS
 
 PAGE_SIZE = 100
 MOST_USERS, MOST_REMOVED = 200, 20

@@ -11,16 +11,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from sessions_app.state.board_entries import BoardEntry, entries_of, is_written_by, unchanged_entry
-from sessions_app.state.diff import counts
-from sessions_app.state.diff.counts import Counts
-from sessions_app.state.diff.keys import KeyAt, first_keys, keys_by_id
-from sessions_app.state.diff.points import KeyRef, PointPair
 from sessions_app.state.ephemeral_keys import UntrackedEntry, read_ghosts, read_untracked
 from sessions_app.state.key_changes import TEMP, scope_prefix
 from sessions_app.store import scopes
-from sessions_app.store import state_history as history
 from sessions_app.store.models import AgentSession, Event, Run, Scope, StateChange, UntrackedKey
-from sessions_app.store.state_history import Owners
+from sessions_app.store.state import counts
+from sessions_app.store.state import history as history
+from sessions_app.store.state.counts import Counts
+from sessions_app.store.state.history import Owners
+from sessions_app.store.state.keys import KeyAt, first_keys, keys_by_id
+from sessions_app.store.state.points import KeyRef, PointPair
 
 MAX_WRITTEN = 10
 """Keys of a scope written by the event that are shown beyond the limit."""

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from sessions_app.lookup import find_event
 from sessions_app.presentation import value_diff
 from sessions_app.presentation.value_diff import DiffLine
-from sessions_app.state.diff import differences
-from sessions_app.state.diff.differences import Diff, KeyDiff
 from sessions_app.state.key_changes import is_inferred, scope_prefix, writer_of_change, writer_text
 from sessions_app.state.state_board import SCOPES, parse_entry_id, state_mark_of
 from sessions_app.store.errors import BadInput
 from sessions_app.store.models import AgentSession, Event, Scope, StateChange
+from sessions_app.store.state import differences
+from sessions_app.store.state.differences import Diff, KeyDiff
 
 NOW = "now"
 START = 0

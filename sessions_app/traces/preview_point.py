@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from sessions_app.store import state_history as history
 from sessions_app.store.events.conditions import is_error, is_model_output
 from sessions_app.store.models import AgentSession, Event
+from sessions_app.store.state import history as history
 from sessions_app.traces.model_calls import call_of
 
 

@@ -16,11 +16,11 @@ from sessions_app.http import person_name, render_partial, wants_partial
 from sessions_app.lookup import find_event, find_session
 from sessions_app.paths import session_url
 from sessions_app.sessions import overview, storage_location
-from sessions_app.state.diff import differences
 from sessions_app.store.errors import AlreadyExists, BadInput, StaleSession
 from sessions_app.store.models import AgentSession, Event, Scope
 from sessions_app.store.runs.session_runs import active_run
 from sessions_app.store.sessions import lineage
+from sessions_app.store.state import differences
 from sessions_app.timeline.siblings import read_siblings
 
 REWIND = "devui/sessions/branches/rewind.html"
@@ -127,7 +127,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 
 def _turn_context(left: AgentSession, right: AgentSession, query: Context) -> Context:
-    common = comparing.count_common_events(left, right)
+    common = lineage.count_common_events(left, right)
     after = (common if query[name] is None else query[name] for name in ("left_after", "right_after"))
     return {"common": common, "page": comparing.read_turns(left, right, *after)}
 

@@ -13,9 +13,10 @@ from django.views.decorators.http import require_safe
 
 from sessions_app.http import render_partial, wants_partial
 from sessions_app.lookup import find_session
-from sessions_app.state import drift, lint
-from sessions_app.state.drift import Drift
+from sessions_app.state import lint
 from sessions_app.state.lint import Hint
+from sessions_app.store.state import drift
+from sessions_app.store.state.drift import Drift
 
 PAGE = "devui/sessions/state/hints.html"
 MOST_KEYS = 300

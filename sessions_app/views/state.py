@@ -14,13 +14,14 @@ from sessions_app.http import json_text, render_partial
 from sessions_app.lookup import find_session
 from sessions_app.presentation import json_tree
 from sessions_app.sessions import listing, overview
-from sessions_app.state import drift, shared_state
+from sessions_app.state import shared_state
 from sessions_app.state.key_changes import truncate
 from sessions_app.state.key_history import read_key_history
 from sessions_app.store import realms
-from sessions_app.store import state_history as history
 from sessions_app.store.errors import NotFound
 from sessions_app.store.models import AgentSession, Scope, StateChange
+from sessions_app.store.state import drift
+from sessions_app.store.state import history as history
 
 PAGE = "devui/sessions/state/scopes.html"
 VALUE = "devui/sessions/state/value.html"

@@ -19,10 +19,10 @@ from sessions_app.presentation import value_diff, visible_text
 from sessions_app.sessions import state_edits, storage_location
 from sessions_app.sessions.state_edits import Condition
 from sessions_app.store import realms, scopes
-from sessions_app.store import state_history as history
 from sessions_app.store.errors import DevUIError, NotFound
 from sessions_app.store.models import AgentSession, Scope, StateChange
 from sessions_app.store.runs import session_runs
+from sessions_app.store.state import history as history
 
 EDIT = "devui/sessions/state/key_edit.html"
 REMOVE = "devui/sessions/state/key_remove.html"

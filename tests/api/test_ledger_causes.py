@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from sessions_app.state import drift
-from sessions_app.state.drift import DriftCause
 from sessions_app.state.key_changes import changes_of
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession
+from sessions_app.store.state import drift
+from sessions_app.store.state.drift import DriftCause
 from sessions_app.transfer.readers.detection import open_source
 from sessions_app.transfer.writers import import_sessions
 from tests.api.builders import append

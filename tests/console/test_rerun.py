@@ -14,7 +14,7 @@ from sessions_app.paths import session_url
 from sessions_app.runs import lifecycle, runtime_client
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession, Event, Run
-from sessions_app.store.state_history import state_at
+from sessions_app.store.state.history import state_at
 from tests.console.fake_runtimes import RecordingRuntime
 from tests.pages.html import parse
 from tests.timeline.story import Story

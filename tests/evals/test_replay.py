@@ -80,7 +80,7 @@ async def test_recorded_tools_are_not_called_but_their_state_is_written(play):
     assert calls == ["Rome", "Oslo"]
 
     def state():
-        from sessions_app.store import state_history as history
+        from sessions_app.store.state import history as history
 
         return history.state_at(AgentSession.objects.get(pk=attempt.session_id)).merge_scopes()
 

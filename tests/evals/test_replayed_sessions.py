@@ -13,9 +13,9 @@ from evals_app.execution.conversations import conversation_of
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from sessions_app.adk import DjangoSessionService, Recorder
 from sessions_app.runs import runtime_client as runs
-from sessions_app.store import state_history as history
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession
+from sessions_app.store.state import history as history
 from tests.evals.agents import Source
 from tests.evals.conftest import Process, wait_until_settled
 from tests.evals.replay_world import OutsideWorld, weather_agent

@@ -7,8 +7,8 @@ import json
 from asgiref.sync import async_to_sync
 
 from sessions_app.adk import DjangoSessionService
-from sessions_app.store import state_history as history
 from sessions_app.store.models import AgentSession, AppScope, StateChange, UserScope
+from sessions_app.store.state import history as history
 
 
 def empty_store() -> None:

@@ -12,7 +12,6 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app.store import state_history as history
 from sessions_app.store.database import batched_transactions
 from sessions_app.store.models import (
     AgentSession,
@@ -26,6 +25,7 @@ from sessions_app.store.models import (
     UserState,
 )
 from sessions_app.store.sessions import writes
+from sessions_app.store.state import history as history
 from sessions_app.transfer.exports import ExportFilter, export_json
 from sessions_app.transfer.writers import ImportReport, import_location
 from tests.importers.own_store import empty_store, ledger_matches_state

@@ -16,10 +16,10 @@ from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
 from sessions_app.adk import DjangoSessionService
 from sessions_app.sessions import labels
-from sessions_app.store import state_history as history
 from sessions_app.store.models import AgentSession
 from sessions_app.store.sessions import writes
 from sessions_app.store.sessions.writes import SessionKey
+from sessions_app.store.state import history as history
 from sessions_app.transfer.exports import ExportFilter, export_adk_sqlite, export_json
 from sessions_app.transfer.readers.event_schema import snake_case
 from tests import forked_processes

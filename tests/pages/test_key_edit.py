@@ -12,9 +12,9 @@ from django.test.utils import CaptureQueriesContext
 
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import state_edits
-from sessions_app.store import state_history as history
 from sessions_app.store.models import AgentSession, ChangeCause, Event, Run, Scope, StateChange
 from sessions_app.store.sessions import writes
+from sessions_app.store.state import history as history
 from tests.pages.client import Get
 from tests.pages.html import Element, parse
 from tests.timeline.story import Story

@@ -9,7 +9,7 @@ from django.test import Client
 
 from sessions_app.sessions import app_settings
 from sessions_app.store.models import AgentSession
-from sessions_app.store.state_history import state_at
+from sessions_app.store.state.history import state_at
 from tests.pages.client import Get
 from tests.pages.html import Element, parse
 from tests.timeline.story import Story

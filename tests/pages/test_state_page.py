@@ -8,10 +8,10 @@ from pytest_django import DjangoAssertNumQueries
 
 from sessions_app.sessions import state_edits
 from sessions_app.state import shared_state
-from sessions_app.state.diff.points import FEW_KEYS
 from sessions_app.store.events.attribution import Writer
 from sessions_app.store.models import StateChange
 from sessions_app.store.sessions import writes
+from sessions_app.store.state.points import FEW_KEYS
 from tests.pages.client import Get
 from tests.pages.html import Element, table
 from tests.timeline.story import Story, many_keys

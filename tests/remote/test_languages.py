@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from sessions_app.store import state_history as history
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession, Event, Run, Scope
+from sessions_app.store.state import history as history
 from tests.remote.conftest import connect_runtimes, serve_remote, start_run, the_session, wait_for_end
 from tests.remote.synthetic_servers import START, Go, Java, JavaScript, Rust, Synthetic
 from tests.web import serve

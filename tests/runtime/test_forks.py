@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sessions_app.branches.fork import NewFork, fork
-from sessions_app.store import state_history as history
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession, Event, Run, UserState
+from sessions_app.store.state import history as history
 from tests.runtime.conftest import Stage
 
 Status = Run.Status

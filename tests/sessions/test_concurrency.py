@@ -11,11 +11,11 @@ import pytest
 from google.adk.errors import StaleSessionError
 
 from sessions_app.store import events
-from sessions_app.store import state_history as history
 from sessions_app.store.errors import StaleSession
 from sessions_app.store.models import AgentSession, StateChange
 from sessions_app.store.models import Event as EventRow
 from sessions_app.store.sessions import writes
+from sessions_app.store.state import history as history
 from tests.sessions.build import APP, append, create, event, get
 from tests.sessions.concurrency import run_together
 

@@ -9,10 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sessions_app.state import drift
-from sessions_app.state.diff.points import FEW_KEYS
-from sessions_app.state.drift import DriftCause
-from sessions_app.store import state_history as history
 from sessions_app.store.models import (
     AgentSession,
     AppState,
@@ -25,6 +21,10 @@ from sessions_app.store.models import (
 )
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import writes
+from sessions_app.store.state import drift
+from sessions_app.store.state import history as history
+from sessions_app.store.state.drift import DriftCause
+from sessions_app.store.state.points import FEW_KEYS
 from tests.timeline.story import Story, many_keys
 
 pytestmark = pytest.mark.django_db

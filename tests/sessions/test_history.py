@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from google.adk.sessions.session import Session
 
-from sessions_app.store import state_history as history
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession, Scope, StateChange, UserScope
 from sessions_app.store.models import Event as EventRow
 from sessions_app.store.sessions import writes
+from sessions_app.store.state import history as history
 from tests.sessions.build import APP, OWNER, USER, append, create
 
 KEY = writes.SessionKey("", APP, USER, "s1")

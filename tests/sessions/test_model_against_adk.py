@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from sessions_app.adk import DjangoSessionService
-from sessions_app.store import state_history as history
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession, Scope, StateChange
+from sessions_app.store.state import history as history
 from tests.sessions.build import event
 from tests.sessions.strategies import json_values
 

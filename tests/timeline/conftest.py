@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sessions_app.state import shared_state
-from sessions_app.state.diff import points
+from sessions_app.store.state import points
 from tests.timeline.story import LARGE, Story
 
 

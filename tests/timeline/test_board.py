@@ -15,7 +15,7 @@ from sessions_app.store import scopes
 from sessions_app.store.events.attribution import Writer
 from sessions_app.store.models import Run
 from sessions_app.store.sessions import writes
-from sessions_app.store.state_history import WRITES_COUNTED
+from sessions_app.store.state.history import WRITES_COUNTED
 from tests.timeline.story import Story, many_keys
 
 

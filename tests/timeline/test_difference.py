@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessions_app.presentation import value_diff
-from sessions_app.state.diff import differences
 from sessions_app.state.state_board import read_board
 from sessions_app.state.state_difference import state_differences
 from sessions_app.store import scopes
-from sessions_app.store import state_history as history
 from sessions_app.store.errors import BadInput, NotFound
 from sessions_app.store.models import AgentSession, Event, Scope
 from sessions_app.store.sessions import writes
+from sessions_app.store.state import differences
+from sessions_app.store.state import history as history
 from tests.pages.client import Get
 from tests.pages.html import parse
 from tests.timeline.story import Story, many_keys

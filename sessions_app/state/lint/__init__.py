@@ -18,9 +18,9 @@ from sessions_app.state.lint import rules
 from sessions_app.state.lint.evidence import Evidence, KeyEvidence
 from sessions_app.state.lint.evidence_queries import read_evidence, scope_sizes
 from sessions_app.state.lint.rules import Finding, Occurrence, Rule, rule, write_occurrences
-from sessions_app.store import state_history as history
 from sessions_app.store.models import AgentSession
 from sessions_app.store.scopes import replace_surrogates
+from sessions_app.store.state import history as history
 
 __all__ = [
     "Evidence",

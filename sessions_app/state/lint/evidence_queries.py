@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from django.db import connection
 from django.db.models import (
     CharField,
     F,
@@ -22,9 +21,6 @@ from django.db.models import (
 from django.db.models.functions import Coalesce, Substr
 
 from sessions_app.agents import cards
-from sessions_app.state.diff import counts
-from sessions_app.state.diff.keys import first_keys
-from sessions_app.state.diff.points import PointPair
 from sessions_app.state.lint.evidence import (
     Evidence,
     Failure,
@@ -36,7 +32,6 @@ from sessions_app.state.lint.evidence import (
     SameValue,
 )
 from sessions_app.store import scopes
-from sessions_app.store import state_history as history
 from sessions_app.store.events.conditions import IS_ERROR
 from sessions_app.store.models import (
     STATE_ROWS,
@@ -48,6 +43,10 @@ from sessions_app.store.models import (
     StateChange,
     TempWrite,
 )
+from sessions_app.store.state import counts
+from sessions_app.store.state import history as history
+from sessions_app.store.state.keys import first_keys
+from sessions_app.store.state.points import PointPair
 
 MOST_KEYS = 300
 """Maximum keys of a scope that are checked."""
@@ -134,31 +133,14 @@ def _keys(session: AgentSession, owners: history.Owners) -> tuple[list[KeyEviden
     return keys, max(0, unread)
 
 
-_RECENT = """
-SELECT * FROM (
-    SELECT scope, key_id, substr(value, 1, %s) AS text, cause, seq, invocation_id, session_id, from_session,
-        from_user, removed, position, id
-    FROM sessions_app_statechange WHERE scope = %s AND owner_id = %s AND key_id = %s
-    ORDER BY position DESC, id DESC LIMIT %s
-) AS recent
-"""
-
-
 def _recent_writes(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[KeyWriteEvidence]]:
     """Return the newest writes of keys, by scope and key id: one seek a key."""
     writes: dict[tuple[str, str], list[KeyWriteEvidence]] = {}
     for start in range(0, len(rows), KEYS_A_QUERY):
         batch = rows[start : start + KEYS_A_QUERY]
-        params = [
-            parameter
-            for row in batch
-            for parameter in (VALUE_READ, row["scope"], row["owner_id"], row["key_id"], WRITES_READ)
-        ]
-        with connection.cursor() as cursor:
-            cursor.execute(" UNION ALL ".join([_RECENT] * len(batch)), params)
-            recent: list[Any] = sorted(cursor.fetchall(), key=lambda row: row[-2:], reverse=True)
-        for row in recent:
-            writes.setdefault(row[:2], []).append(KeyWriteEvidence(*row[2:10]))
+        keys = [(row["scope"], row["owner_id"], row["key_id"]) for row in batch]
+        for row in history.read_newest_writes(keys, WRITES_READ, VALUE_READ):
+            writes.setdefault(row[:2], []).append(KeyWriteEvidence(*row[2:]))
     return writes
 
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from django.db import connection
 from django.db.models import QuerySet
 
 from sessions_app.store import realms
@@ -94,3 +95,32 @@ def _forks(session: AgentSession) -> QuerySet[AgentSession]:
     return realms.exclude_hidden(
         AgentSession.objects.select_related("mirrored").filter(forked_from=session)
     ).order_by("pk")
+
+
+_FIRST_DIFFERENT = """
+SELECT a.seq FROM sessions_app_event a
+LEFT JOIN sessions_app_event b ON b.session_id = %s AND b.seq = a.seq
+WHERE a.session_id = %s AND a.seq > %s AND (b.event_id IS NULL OR b.event_id <> a.event_id)
+ORDER BY a.seq LIMIT 1
+"""
+
+
+def count_common_events(left: AgentSession, right: AgentSession) -> int:
+    """Return the number of first events that two sessions share, by event id.
+
+    Events copied by a fork are skipped, and the scan ends at the first event that differs.
+    """
+    if left.pk == right.pk:
+        return left.last_seq
+    shared = _count_shared_by_lineage(left, right)
+    with connection.cursor() as cursor:
+        cursor.execute(_FIRST_DIFFERENT, [right.pk, left.pk, shared])
+        row = cursor.fetchone()
+    return row[0] - 1 if row else left.last_seq
+
+
+def _count_shared_by_lineage(left: AgentSession, right: AgentSession) -> int:
+    """Return the number of first events that both sessions copied from the same session, or one from the other."""
+    ours = {left.pk: left.last_seq} | {each.pk: each.last_seq for each in ancestors(left)}
+    theirs = {right.pk: right.last_seq} | {each.pk: each.last_seq for each in ancestors(right)}
+    return max((min(ours[pk], theirs[pk]) for pk in ours.keys() & theirs.keys()), default=0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessions_app.store import state_history as history
 from sessions_app.store.models import AgentSession, Event
+from sessions_app.store.state import history as history
 from tests.timeline.story import Story
 
 

@@ -14,7 +14,6 @@ from sessions_app.lookup import find_session
 from sessions_app.search import indexing
 from sessions_app.sessions import deletion, listing, purge
 from sessions_app.store import realms
-from sessions_app.store import state_history as history
 from sessions_app.store.artifacts import artifact_versions as artifacts
 from sessions_app.store.database import batched_transactions
 from sessions_app.store.errors import AlreadyExists, SessionMissing, StaleSession
@@ -32,6 +31,7 @@ from sessions_app.store.models import (
     UserState,
 )
 from sessions_app.store.sessions import writes
+from sessions_app.store.state import history as history
 from tests.sessions.branches.interleaving import act_between_transactions, run_in_other_thread
 from tests.sessions.branches.rows import columns, current_state, event_columns, state_at_seq
 from tests.settable_clock import STEPS_S, Clock, later

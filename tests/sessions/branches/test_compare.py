@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from sessions_app.branches import session_comparison as comparing
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.store.models import AgentSession, Event
-from sessions_app.store.sessions import writes
+from sessions_app.store.sessions import lineage, writes
 from tests.sessions.branches.rows import tell_three_invocations
 from tests.timeline.story import Story
 
@@ -36,44 +36,44 @@ def turn_seqs(page: comparing.TurnPage) -> list[tuple[list[int], list[int]]]:
 
 
 def turns(left: Story, right: Story) -> comparing.TurnPage:
-    common = comparing.count_common_events(left.session, right.session)
+    common = lineage.count_common_events(left.session, right.session)
     return comparing.read_turns(left.session, right.session, common, common)
 
 
 def test_fork_shares_copied_events_with_its_original():
     story = tell_three_invocations()
     other = branch(story, 5)
-    assert comparing.count_common_events(story.session, other.session) == 5
-    assert comparing.count_common_events(other.session, story.session) == 5
+    assert lineage.count_common_events(story.session, other.session) == 5
+    assert lineage.count_common_events(other.session, story.session) == 5
 
 
 def test_two_forks_share_their_common_events():
     story = tell_three_invocations()
     short, long = branch(story, 2), branch(story, 6)
     short.asks("else")
-    assert comparing.count_common_events(short.session, long.session) == 2
-    assert comparing.count_common_events(long.session, short.session) == 2
+    assert lineage.count_common_events(short.session, long.session) == 2
+    assert lineage.count_common_events(long.session, short.session) == 2
 
 
 def test_a_session_without_another_event_is_shared_whole():
     story = tell_three_invocations()
     other = branch(story, 8)
-    assert comparing.count_common_events(story.session, other.session) == 8
+    assert lineage.count_common_events(story.session, other.session) == 8
     assert turns(story, other).turns == []
-    assert comparing.count_common_events(story.session, story.session) == 8
+    assert lineage.count_common_events(story.session, story.session) == 8
 
 
 def test_unrelated_sessions_share_no_events_unless_ids_are_equal():
     story, stranger = tell_three_invocations(), Story("stranger")
     stranger.told = 50
     stranger.asks("hi")
-    assert comparing.count_common_events(story.session, stranger.session) == 0
+    assert lineage.count_common_events(story.session, stranger.session) == 0
     twin = Story("twin")
     twin.asks("one")
     twin.says("1")
     twin.told = 77
     twin.says("else")
-    assert comparing.count_common_events(story.session, twin.session) == 2
+    assert lineage.count_common_events(story.session, twin.session) == 2
 
 
 def test_turns_are_aligned_side_by_side():
@@ -101,7 +101,7 @@ def test_pages_are_bounded_and_continue():
         story.says("y")
         other.asks("x")
     seen, pages = [], 0
-    left_after = right_after = comparing.count_common_events(story.session, other.session)
+    left_after = right_after = lineage.count_common_events(story.session, other.session)
     while True:
         page = comparing.read_turns(story.session, other.session, left_after, right_after)
         seen += turn_seqs(page)

@@ -16,7 +16,6 @@ from sessions_app.branches.rewind import rewind
 from sessions_app.state.key_changes import changes_of
 from sessions_app.state.state_board import read_board
 from sessions_app.store import events
-from sessions_app.store import state_history as history
 from sessions_app.store.artifacts import content_files
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import AlreadyExists, BadInput, EventMissing, SessionMissing
@@ -33,6 +32,7 @@ from sessions_app.store.models import (
     UserState,
 )
 from sessions_app.store.sessions import lineage, writes
+from sessions_app.store.state import history as history
 from tests.sessions.branches.rows import current_state, event_columns, state_at_seq, tell_three_invocations
 from tests.timeline.story import Story
 

@@ -23,7 +23,6 @@ from sessions_app.branches import not_undone
 from sessions_app.branches import rewind as rewinding
 from sessions_app.branches.rewind_plan import FileOutcome, RewindPlan, StoredValue
 from sessions_app.runs import lifecycle as runs
-from sessions_app.store import state_history as history
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import (
     BadInput,
@@ -46,6 +45,7 @@ from sessions_app.store.models import (
     StateChange,
 )
 from sessions_app.store.sessions import writes
+from sessions_app.store.state import history as history
 from tests.fake_models import ScriptedModel, call
 from tests.sessions.branches.rows import tell_three_invocations
 from tests.timeline.story import Story

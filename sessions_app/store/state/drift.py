@@ -18,9 +18,7 @@ from typing import Any
 
 from django.db import connection, models
 
-from sessions_app.state.diff import points
 from sessions_app.store import scopes
-from sessions_app.store import state_history as history
 from sessions_app.store.models import (
     STATE_ROWS,
     AgentSession,
@@ -31,6 +29,8 @@ from sessions_app.store.models import (
     StateRow,
     UntrackedKey,
 )
+from sessions_app.store.state import history as history
+from sessions_app.store.state import points
 
 WRITES_SEARCHED = 500
 """Writes of a key searched for the last one by this session; beyond them the value is "not known"."""

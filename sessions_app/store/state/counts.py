@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from django.db import connection
 
-from sessions_app.state.diff.keys import KeyAt
-from sessions_app.state.diff.points import (
+from sessions_app.store.models import Scope
+from sessions_app.store.state.keys import KeyAt
+from sessions_app.store.state.points import (
     IS_SAME,
     LIKE,
     PointPair,
@@ -18,7 +19,6 @@ from sessions_app.state.diff.points import (
     matching_keys_sql,
     writes_at_both,
 )
-from sessions_app.store.models import Scope
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,9 @@ from typing import Any
 
 from django.db import connection
 
-from sessions_app.state.diff.points import (
+from sessions_app.store.models import Scope
+from sessions_app.store.state.history import KEYS_FROM
+from sessions_app.store.state.points import (
     BATCH,
     FROM_KEY,
     IS_SAME,
@@ -18,8 +20,6 @@ from sessions_app.state.diff.points import (
     matching_keys_sql,
     writes_at_both,
 )
-from sessions_app.store.models import Scope
-from sessions_app.store.state_history import KEYS_FROM
 
 
 @dataclass(frozen=True, slots=True)

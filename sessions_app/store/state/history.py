@@ -7,7 +7,7 @@ ledger's index, so removed keys and deleted sessions are covered.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -235,3 +235,32 @@ def owners_before(session: AgentSession, event: Event) -> Owners:
     for scope in own.order_by().values_list("scope", flat=True).distinct():
         positions[Scope(scope)] -= 1
     return Owners(owners.ids, positions)
+
+
+_NEWEST_WRITES = """
+SELECT * FROM (
+    SELECT scope, key_id, substr(value, 1, %s) AS text, cause, seq, invocation_id, session_id, from_session,
+        from_user, removed, position, id
+    FROM sessions_app_statechange WHERE scope = %s AND owner_id = %s AND key_id = %s
+    ORDER BY position DESC, id DESC LIMIT %s
+) AS recent
+"""
+
+
+def read_newest_writes(keys: Sequence[tuple[str, int, str]], most: int, characters: int) -> list[Any]:
+    """Return the newest writes of keys, newest first: one seek a key.
+
+    Args:
+        keys: scope, owner and key id of each, at most 250.
+        most: writes of one key.
+        characters: of a value's text that are read.
+
+    Returns:
+        Rows of scope, key id, start of the value, cause, seq, invocation id, session, session and user that it came
+        from, and whether the write removed the key.
+    """
+    params = [param for key in keys for param in (characters, *key, most)]
+    with connection.cursor() as cursor:
+        cursor.execute(" UNION ALL ".join([_NEWEST_WRITES] * len(keys)), params)
+        rows = sorted(cursor.fetchall(), key=lambda row: row[-2:], reverse=True)
+    return [row[:-2] for row in rows]

@@ -7,7 +7,7 @@ from typing import Any
 
 from sessions_app.store import scopes
 from sessions_app.store.models import STATE_ROWS, AgentSession, Scope
-from sessions_app.store.state_history import EVERY_KEY, Owners, join_last_write_sql
+from sessions_app.store.state.history import EVERY_KEY, Owners, join_last_write_sql
 
 BATCH = 500
 """Keys, or ledger rows, named in one query."""

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 from django.db import connection
 
-from sessions_app.state.diff.counts import count_changed
-from sessions_app.state.diff.points import (
+from sessions_app.store import scopes
+from sessions_app.store.models import AgentSession, Event, Scope, StateChange
+from sessions_app.store.state import history as history
+from sessions_app.store.state.counts import count_changed
+from sessions_app.store.state.points import (
     BATCH,
     FROM_KEY,
     IS_SAME,
@@ -17,9 +20,6 @@ from sessions_app.state.diff.points import (
     differing_keys_sql,
     writes_at_both,
 )
-from sessions_app.store import scopes
-from sessions_app.store import state_history as history
-from sessions_app.store.models import AgentSession, Event, Scope, StateChange
 
 
 @dataclass(frozen=True, slots=True)
