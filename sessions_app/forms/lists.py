@@ -90,7 +90,7 @@ class SessionActionForm(forms.Form):
         except ValueError:
             pks = []
         if verb not in self.VERBS or not pks:
-            raise BadInput("No session is meant.", hint="Select sessions first, then choose an action.")
+            raise BadInput("No session is selected.", hint="Select sessions first, then choose an action.")
         if len(pks) > MAX_SESSIONS_PER_ACTION:
             raise BadInput(
                 f"{len(pks)} sessions are too many at once; the maximum is {MAX_SESSIONS_PER_ACTION}.",

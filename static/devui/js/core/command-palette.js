@@ -133,7 +133,7 @@ function show() {
   showTimes(list);
   list.hidden = !shown.length;
   input.setAttribute("aria-expanded", String(!list.hidden));
-  status.textContent = shown.length ? "" : "Nothing is called that.";
+  status.textContent = shown.length ? "" : "No matches.";
   const index = hasMoved ? shown.findIndex((one) => isSame(one, selected)) : -1;
   select(Math.max(0, index), { scroll: hasMoved });
 }
