@@ -18,7 +18,8 @@ import devui
 devui.setup(sys.argv[1])
 devui.setup(sys.argv[1])
 from django.db import connection
-from sessions_app.sessions import storage_location as keeping, writes
+from sessions_app.sessions import storage_location as keeping
+from sessions_app.store.sessions import writes
 from sessions_app.store.session_key import SessionKey
 writes.create_session(SessionKey("", "app", "user", "s1"))
 place = keeping.store_location()

@@ -7,7 +7,6 @@ import random
 import sys
 import time
 from collections.abc import AsyncGenerator
-from types import SimpleNamespace
 
 import pytest
 from google.adk.models.base_llm import BaseLlm
@@ -320,7 +319,7 @@ async def test_wait_longer_than_the_time_for_retries_is_not_awaited(store):
 
 
 async def test_call_without_limit_and_back_off_costs_no_query(monkeypatch):
-    monkeypatch.setattr(rate_limiter, "connection", SimpleNamespace(vendor="sqlite"))
+    monkeypatch.setattr(rate_limiter, "is_file_store", lambda: True)
     monkeypatch.setattr(rate_limiter, "retry", None)
     assert await RateLimiter().reserve("nobody-was-refused") is None
 

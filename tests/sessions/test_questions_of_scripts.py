@@ -19,6 +19,7 @@ from sessions_app.search.query.parsing import parse
 from sessions_app.sessions import listing
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession, Event, Run
+from sessions_app.store.runs import session_runs
 from tests.fake_models import ScriptedModel, call
 from tests.sessions.build import APP, USER
 
@@ -103,7 +104,7 @@ async def test_failure_to_end_the_run_fails_no_event(script: Script, monkeypatch
         raise RuntimeError("no room")
 
     await run_that_waits(script)
-    monkeypatch.setattr(lifecycle, "finish_answered", broken)
+    monkeypatch.setattr(session_runs, "finish_answered", broken)
     await script(ANSWER)
     assert await units_of_work.read(lambda: AgentSession.objects.get().last_seq) > 2
     assert "could not be ended" in caplog.text
