@@ -23,7 +23,7 @@ STORE = "sessions_app.store"
 """The package behind the wall: it imports nothing of the app beside it, and has a table of its own."""
 
 ADK_SERVICES = "sessions_app.adk"
-"""What programs with a `Runner` of their own import; it imports only the store."""
+"""The package that programs with a `Runner` of their own import; it imports only the store."""
 
 ENTRY_POINTS_THAT_MEET = {
     ("urls", "views"),  # what a table of addresses is for
@@ -387,7 +387,7 @@ DATABASE_PACKAGES = (
     "sessions_app/adk/",
     "sessions_app/migrations/",
 )
-"""Where the two databases may be told apart, and where SQL names the tables of sessions."""
+"""Packages that may ask which database they use, and name tables of sessions in SQL."""
 
 
 def database_details(path: str, text: str) -> list[str]:
@@ -426,8 +426,8 @@ LOADED_WITH_SERVICES = (
     "sessions_app.store",
     "sessions_app.transfer.folder_importer",
 )
-"""What a program with a `Runner` of its own may load: settings, tables, the store, ADK's services, and two registries
-that `evals_app` adds to when Django starts."""
+"""Modules that a program with a `Runner` of its own may load: settings, tables, the store, ADK's services, and two
+registries that `evals_app` adds to when Django starts."""
 
 
 def test_a_foreign_runner_loads_only_the_store_and_adks_services(tmp_path):

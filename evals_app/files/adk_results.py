@@ -58,7 +58,7 @@ class AdkMetricResult(_BothSpellings):
     details: MetricDetails = Field(default_factory=MetricDetails)
 
     @model_validator(mode="after")
-    def _require_score_of_pass(self) -> Self:
+    def _require_score_to_pass(self) -> Self:
         """Let a metric without a score, or with NaN, not have passed."""
         if self.score is not None and not math.isfinite(self.score):
             self.score = None

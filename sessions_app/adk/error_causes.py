@@ -1,4 +1,4 @@
-"""ErrorCause of an exception by its type and HTTP status, or those of the exceptions that it wraps."""
+"""Cause of an exception by its type and HTTP status, or those of the exceptions that it wraps."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _BY_TYPE = {
 """Classes of Python, httpx, requests, urllib3, google-auth, Google's API clients, OpenAI, Anthropic and LiteLLM."""
 
 
-def cause_of_exception(error: BaseException) -> ErrorCause:
+def find_error_cause(error: BaseException) -> ErrorCause:
     """Return the first known cause of an exception or of those that it wraps; `OTHER` if all are unknown."""
     causes = (_own_cause(each) for each, _ in zip(_exceptions_in(error), range(MAX_WRAPPED), strict=False))
     return next((cause for cause in causes if cause is not ErrorCause.OTHER), ErrorCause.OTHER)

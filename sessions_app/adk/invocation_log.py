@@ -24,7 +24,7 @@ from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
 from sessions_app.adk import spans
-from sessions_app.adk.error_causes import cause_of_exception
+from sessions_app.adk.error_causes import find_error_cause
 from sessions_app.adk.lost_toolsets import report_lost_toolsets
 from sessions_app.adk.mirror import MirroredSessionService
 from sessions_app.adk.model_calls import OpenCall
@@ -149,7 +149,7 @@ class InvocationLog:
 
     def note_error_cause(self, error: BaseException) -> None:
         """Note the cause of an exception, if its type or status shows one, once: it may end tool, model and run."""
-        cause = cause_of_exception(error)
+        cause = find_error_cause(error)
         if cause is not ErrorCause.OTHER and error is not self._last_error:
             self._last_error = error
             text = f"{type(error).__name__}: {error}"[:CAUSE_MOST]

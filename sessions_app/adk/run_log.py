@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
 
 from sessions_app.store import scopes
 from sessions_app.store.models import LogRecord
@@ -60,24 +60,11 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """Agent and tool call that run in the current context, without characters that a column cannot hold."""
+    """Agent and tool call that run in the current context."""
 
     agent: str = ""
     tool: str = ""
     call_id: str = ""
-
-
-class _Record(NamedTuple):
-    """A record that waits for the outbox."""
-
-    number: int
-    at: float
-    level: int
-    source: str
-    message: str
-    logger: str
-    origin: _Origin
-    after_event_id: str
 
 
 _NO_ORIGIN = _Origin()
@@ -100,7 +87,7 @@ class RunLog:
         self._clock = clock
         self._ref = uuid.uuid4().hex
         self._lock = threading.Lock()
-        self._waiting: list[_Record] = []
+        self._waiting: list[NewLogRecord] = []
         self._lines: dict[str, str] = {}
         self._count = 0
         self._chars = 0
@@ -169,9 +156,21 @@ class RunLog:
         self._chars += min(len(message), MAX_MESSAGE)
         origin = _origin.get()
         is_queued = bool(self._waiting)
-        text = message[: MAX_MESSAGE + LONGEST_CREDENTIAL]
         self._waiting.append(
-            _Record(self._count, self._clock(), level, source, text, logger, origin, self.last_event_id)
+            NewLogRecord(
+                invocation_id=self._invocation_id,
+                ref=self._ref,
+                number=self._count,
+                at=self._clock(),
+                level=level,
+                source=source,
+                logger=logger,
+                agent=origin.agent,
+                tool=origin.tool,
+                call_id=origin.call_id,
+                after_event_id=self.last_event_id,
+                message=message[: MAX_MESSAGE + LONGEST_CREDENTIAL],
+            )
         )
         if not is_queued:
             outbox().enqueue(self._unit)
@@ -180,34 +179,17 @@ class RunLog:
         """Return the write of the waiting records. Removes credentials here, because the agent does not wait for it."""
         with self._lock:
             records, self._waiting = self._waiting, []
-        return partial(save_log_records, self._key, [self._storable(record) for record in records])
-
-    def _storable(self, record: _Record) -> NewLogRecord:
-        """Return the row of a record, without credentials and without characters that a column cannot hold."""
-        return NewLogRecord(
-            invocation_id=self._invocation_id,
-            ref=self._ref,
-            number=record.number,
-            at=record.at,
-            level=record.level,
-            source=record.source,
-            message=_cut_message(record.message),
-            logger=scopes.clean_text(record.logger),
-            agent=record.origin.agent,
-            tool=record.origin.tool,
-            call_id=record.origin.call_id,
-            after_event_id=record.after_event_id,
-        )
+        return partial(save_log_records, self._key, [_clean(record) for record in records])
 
 
 def note_agent(agent: str) -> None:
     """Note the agent that runs in the current context, without a tool call."""
-    _origin.set(_Origin(scopes.clean_text(agent)))
+    _origin.set(_Origin(agent))
 
 
 def note_tool(agent: str, tool: str, call_id: str) -> None:
     """Note the tool call that runs in the current context."""
-    _origin.set(_Origin(*map(scopes.clean_text, (agent, tool, call_id))))
+    _origin.set(_Origin(agent, tool, call_id))
 
 
 def _current_run_log() -> RunLog | None:
@@ -270,6 +252,17 @@ def _capture() -> None:
         stream = getattr(sys, name)
         if stream is not None and not isinstance(stream, _Tee):
             setattr(sys, name, _Tee(stream, source))
+
+
+def _clean(record: NewLogRecord) -> NewLogRecord:
+    """Return a record without credentials and without characters that a column cannot hold."""
+    return record._replace(
+        logger=scopes.clean_text(record.logger),
+        agent=scopes.clean_text(record.agent),
+        tool=scopes.clean_text(record.tool),
+        call_id=scopes.clean_text(record.call_id),
+        message=_cut_message(record.message),
+    )
 
 
 def _cut_message(message: str) -> str:

@@ -1,1 +1,1 @@
-"""What the console needs for a run: the draft of a message, and the questions of agents with their answers."""
+"""Forms of runs: the draft of a message, questions of agents and their answers, requests for credentials."""

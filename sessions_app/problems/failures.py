@@ -105,17 +105,17 @@ _CAUSES = (
 )
 
 
-def _cause_of(message: str, evidence: Evidence) -> ErrorCause:
+def _find_cause(message: str, evidence: Evidence) -> ErrorCause:
     """Return the cause of an error: from the exception if the recorder saw it, else from the text."""
     for stage in evidence.stages:
         if stage.name == Trace.ERROR_CAUSE:
             cause, _, text = stage.of.partition(": ")
             if _is_same_text(message, text) and cause in set(ErrorCause):
                 return ErrorCause(cause)
-    return cause_of(message)
+    return match_cause(message)
 
 
-def cause_of(message: str) -> ErrorCause:
+def match_cause(message: str) -> ErrorCause:
     """Return the cause that an error text states."""
     return next((cause for cause, pattern in _CAUSES if pattern.search(message)), ErrorCause.OTHER)
 
@@ -127,7 +127,7 @@ def failures_of(evidence: Evidence) -> tuple[Failure, ...]:
     for failure in _all_failures(evidence):
         place = next((place for place, first in enumerate(distinct) if _is_same(first, failure)), None)
         if place is None:
-            distinct.append(replace(failure, cause=_cause_of(failure.message, evidence)))
+            distinct.append(replace(failure, cause=_find_cause(failure.message, evidence)))
         else:
             distinct[place] = _merge(distinct[place], failure)
     distinct += _answered_exceptions(evidence, distinct)
@@ -145,7 +145,7 @@ def _answered_exceptions(evidence: Evidence, others: Sequence[Failure]) -> Itera
                 record.agent,
                 record.raised_by,
                 message,
-                _cause_of(message, evidence),
+                _find_cause(message, evidence),
                 ResultForm.ANSWERED,
                 (Link("event", record.seq, CALL_LABEL),) if record.seq else (),
             )

@@ -88,7 +88,7 @@ def test_name_of_two_folders_means_the_nested_one_which_can_be_loaded(folder):
     [
         "",
         '"""Helpers of all agents; the app is elsewhere."""',
-        '"""What every root_agent shares.\n\napp = what it serves\n"""',
+        '"""Values that every root_agent shares.\n\napp = what it serves\n"""',
         "# root_agent is in ../weather; import app from there\nimport os\nfrom .http import fetch",
         'def app_name():\n    """Import the app\'s name."""',
         'COLORS = {"app": "blue"}  # from .agent import *',

@@ -50,7 +50,7 @@ def owner_keys(session: AgentSession, scope: Scope) -> Any:
     return OWNERS[scope].filter(**{name: getattr(session, name) for name in _IDENTITY[scope]}).values("pk")
 
 
-def find_sessions_of(scope: Scope, owners: Iterable[int]) -> list[int]:
+def find_reading_sessions(scope: Scope, owners: Iterable[int]) -> list[int]:
     """Return the sessions of users or apps, at most `FEW` + 1. The cross join makes SQLite begin with the owners."""
     keys, table = keys_statement(owners), OWNERS[scope].model._meta.db_table
     same = " AND ".join(f"s.{name} = o.{name}" for name in _IDENTITY[scope])
@@ -96,7 +96,7 @@ def _find_sessions(term: StateTerm, tail: UnindexedTail, *, is_now: bool) -> Ses
         owners = set(rows.values_list("owner", flat=True))
     if term.scope is Scope.SESSION or not owners:
         return owners
-    pks = find_sessions_of(term.scope, owners)
+    pks = find_reading_sessions(term.scope, owners)
     return set(pks) if len(pks) <= FEW else test
 
 

@@ -1,4 +1,4 @@
-"""What is derived from events and runs: words, traits and values for searches, sums of tokens, problems, roll-ups."""
+"""Tables derived from events and runs: words, traits and values for searches, tokens, problems, roll-ups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the recorder observes: traces, spans, model calls, nested runs and log records."""
+"""Tables that the recorder fills: traces, spans, model calls, nested runs and log records."""
 
 from __future__ import annotations
 

@@ -206,9 +206,9 @@ def _missing(cursor: Statements, session_pk: int, pieces: Iterable[Piece]) -> It
 def _stored_names(cursor: Statements, session_pk: int, names: Sequence[str]) -> set[str]:
     stored: set[str] = set()
     for start in range(0, len(names), PIECES_PER_QUERY):
-        some = names[start : start + PIECES_PER_QUERY]
-        marks = ", ".join(["%s"] * len(some))
+        batch = names[start : start + PIECES_PER_QUERY]
+        marks = ", ".join(["%s"] * len(batch))
         statement = f"SELECT sha FROM sessions_app_modelpiece WHERE session_id = %s AND sha IN ({marks})"  # noqa: S608 - placeholders
-        cursor.execute(statement, (session_pk, *some))
+        cursor.execute(statement, (session_pk, *batch))
         stored.update(sha for (sha,) in cursor.fetchall())
     return stored
