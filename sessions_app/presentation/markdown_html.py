@@ -222,8 +222,8 @@ def _read_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
             columns = escapedSplit(getLine(state, line).strip())
             first = 1 if columns and not columns[0] else 0
             last = len(columns) - 1 if columns and not columns[-1] else len(columns)
-            extra = columns[first + len(cells) : last]
-            cells[-1].content = "|".join([cells[-1].content, *extra]).rstrip()
+            if last > first + len(cells):
+                cells[-1].content = "|".join(columns[first + len(cells) - 1 : last]).strip()
     return True
 
 

@@ -89,8 +89,8 @@ def test_definition_that_no_link_uses_is_shown(text: str, shown: str):
 
 
 def test_cells_beyond_the_columns_of_a_table_stay():
-    page = parse(render_markdown("| a | b |\n|---|---|\n| 1 | `x|y` |\n| 1 | 2 | 3 | 4 |\n| 1 |"))
-    assert [cell.text for cell in page.all("td")] == ["1", "x|y", "1", "2| 3 | 4", "1", ""]
+    page = parse(render_markdown("| a | b |\n|---|---|\n| 1 | `x | y` |\n| 1 | 2 | 3 | 4 |\n| 1 |"))
+    assert [cell.text for cell in page.all("td")] == ["1", "x | y", "1", "2 | 3 | 4", "1", ""]
 
 
 @pytest.mark.parametrize(
