@@ -441,5 +441,6 @@ def test_a_foreign_runner_loads_only_the_store_and_adks_services(tmp_path):
     )
     loaded = result.stdout.split()
     assert "sessions_app.adk.service" in loaded
+    assert "sessions_app.adk.recorder" not in loaded
     packages = {"sessions_app", "sessions_app.quotas", "sessions_app.transfer", "evals_app"}
     assert not [name for name in loaded if name not in packages and not is_under(name, *LOADED_WITH_SERVICES)]

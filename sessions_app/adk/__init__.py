@@ -34,7 +34,7 @@ _MODULES = {
     "MirroredSessionService": "mirror",
     "Recorder": "recorder",
 }
-"""Module of each public name, imported with the first use: a session service alone needs half of ADK."""
+"""Module of each public name, imported with its first use: a program that only stores sessions loads no recorder."""
 
 
 def __getattr__(name: str) -> Any:

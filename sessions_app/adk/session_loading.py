@@ -32,7 +32,7 @@ _EVENT = ("seq", "data", "private", "event_id", "invocation_id")
 
 
 class StoredSession(NamedTuple):
-    """The columns of a session that loading it needs. Each turn reads them twice, and Django's ORM takes long."""
+    """The columns of a session that loading it needs, read with plain SQL twice in each turn."""
 
     pk: int
     revision: int

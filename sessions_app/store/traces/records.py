@@ -174,7 +174,7 @@ def _find_session(cursor: Statements, key: SessionKey) -> int | None:
 
 
 def _insert_row(cursor: Statements, row: ModelCall | Trace | Span) -> None:
-    """Insert a row with plain SQL: these run with every model call, and Django's ORM takes ten times as long."""
+    """Insert a row with plain SQL, because it is written with every model call."""
     statement, names = _insert_statement(type(row))
     cursor.execute(statement, [getattr(row, name) for name in names])
 
