@@ -17,6 +17,7 @@ from evals_app.metrics.alignment import CallPair, Fit, MatchRules, align
 from evals_app.metrics.catalog import own_metrics
 from evals_app.metrics.metric import label_of
 from evals_app.models import EvalAttempt, MetricResult
+from sessions_app.store.short_texts import truncate
 
 TRAJECTORY = "tool_trajectory_avg_score"
 MAX_LENGTH = 160
@@ -123,4 +124,4 @@ def _first_line(text: str) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 1]}…"
+    return truncate(text, MAX_LENGTH)

@@ -36,6 +36,7 @@ from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import lineage, writes
 from sessions_app.store.sessions.event_rows import PREVIEW_LIMIT
 from sessions_app.store.sessions.lineage import Origin
+from sessions_app.store.short_texts import truncate
 from sessions_app.store.state import history as history
 
 ORIGIN = "fork"
@@ -113,7 +114,7 @@ def title_of(source: AgentSession, seq: int) -> str:
 def short_name(source: AgentSession) -> str:
     """Return the session's name, truncated."""
     name = source.name
-    return name if len(name) <= NAME_LIMIT else name[: NAME_LIMIT - 1] + "…"
+    return truncate(name, NAME_LIMIT)
 
 
 def _last_event(source: AgentSession, options: NewFork) -> Event:

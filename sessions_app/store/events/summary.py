@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Set
 from hashlib import sha256
 from itertools import islice, pairwise
@@ -28,6 +27,7 @@ from sessions_app.store.events.content import (
     waiting_call_ids,
 )
 from sessions_app.store.events.token_counts import count_tokens
+from sessions_app.store.short_texts import truncate
 
 CALLS_IN_SUMMARY = '"calls":['
 """Text that only stored summaries of events with tool calls contain."""
@@ -170,17 +170,20 @@ def _summary_keys_of(part: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 def shorten(value: Any, limit: int = SHORT_LIMIT) -> str:
     """Return a value as text of at most `limit` characters; the last one is an ellipsis if it is longer."""
-    text = value if isinstance(value, str) else scopes.dumps(value)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return truncate(_as_text(value), limit)
 
 
 def shorten_id(value: Any) -> str:
     """Return an id as text of at most `SHORT_LIMIT` characters. A longer one ends with its hash: ids stay distinct."""
-    text = shorten(value, sys.maxsize)
+    text = _as_text(value)
     if len(text) <= SHORT_LIMIT:
         return text
     digest = sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
     return f"{text[: SHORT_LIMIT - len(digest) - 1]}…{digest}"
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else scopes.dumps(value)
 
 
 def _call(call: Mapping[str, Any], waiting: set[str], *, whole: bool) -> dict[str, Any]:
