@@ -37,10 +37,7 @@ urlpatterns = [
     page("sessions/id/<int:pk>/state/drift/", "state.session_drift", "session-drift"),
     page("sessions/id/<int:pk>/problems/", "problems.problems", "session-problems"),
     page("sessions/id/<int:pk>/state/hints/", "lint_hints.hints", "session-hints"),
-    page("sessions/id/<int:pk>/nested/<int:run>/", "nested_runs.events", "nested-events"),
-    page(
-        "sessions/id/<int:pk>/nested/<int:run>/<int:number>/", "nested_runs.event_json", "nested-event-json"
-    ),
+    page("sessions/id/<int:pk>/nested/", "nested_runs.events", "nested-events"),
     page("sessions/<seg:app_name>/<seg:user_id>/<seg:session_id>/", "session.page", "session"),
     page("sessions/id/<int:pk>/events/<int:seq>/model/", "traces.event_call", "event-model-call"),
     page("sessions/id/<int:pk>/model-calls/<int:call>/", "traces.call", "model-call"),

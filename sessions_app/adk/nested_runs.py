@@ -1,13 +1,14 @@
 """Nested runs: the runs of agents that are used as tools (`AgentTool`), inside the calls.
 
 ADK runs such an agent in a separate in-memory session and returns only its last text. The recorder observes its events,
-because `AgentTool` passes plug-ins on. They are stored apart from the session's events: no model and no client of ADK's
-API receives them.
+because `AgentTool` passes plug-ins on. They are stored in a session of their own (`NestedRun.child`): no model and no
+client of ADK's API receives them.
 """
 
 from __future__ import annotations
 
 import contextvars
+import json
 import time
 import uuid
 from collections.abc import Mapping
@@ -21,12 +22,11 @@ from google.genai import types
 
 from sessions_app.adk import event_mapping
 from sessions_app.store import scopes
-from sessions_app.store.events.call_usage import add_tokens, parse_call_usage
 from sessions_app.store.events.summary import shorten_id
-from sessions_app.store.models import NestedEvent, NestedRun
+from sessions_app.store.models import NestedRun
 from sessions_app.store.session_key import SessionKey
+from sessions_app.store.sessions.nested_runs import NestedCall, save_nested
 from sessions_app.store.short_texts import truncate
-from sessions_app.store.traces.nested_records import CUT_OFF, TopCall, save_nested
 from sessions_app.store.traces.outbox import Unit, outbox
 from sessions_app.store.traces.records import MAX_ERROR
 
@@ -65,38 +65,51 @@ class _Budget:
 
 @dataclass(slots=True)
 class _OpenRun:
-    """A nested run in progress. Only the outbox's thread writes `stored`, `tokens` and `usage`."""
+    """A nested run in progress. Only the outbox's thread writes `stored`.
+
+    Attributes:
+        key: the session that is not nested.
+        invocation_id: invocation of that session.
+        top_call: event id and id of the outermost call, which has one budget for all depths.
+        state: state at its start, redacted and bounded.
+    """
 
     key: SessionKey
     invocation_id: str
-    ref: str
-    parent_ref: str
-    call_id: str
-    top: TopCall
+    call: NestedCall
+    top_call: tuple[str, str]
     agent: str
     budget: _Budget
-    state: str
+    state: dict[str, Any]
     state_omitted: int
     started_at: float = field(default_factory=time.time)
     finished_at: float | None = None
     error: str = ""
     events: int = 0
     stored: int = 0
-    tokens: int = 0
-    usage: dict[str, dict[str, int]] = field(default_factory=dict)
+    event_ids: set[str] = field(default_factory=set)
 
-    def note(self, event: Event, model: str = "") -> None:
-        """Store a copy of an event without the marks of ADK's evaluation, unless the call has too many."""
+    def note(self, event: Event, model: str = "") -> str:
+        """Store a copy of an event without the marks of ADK's evaluation, unless the call has too many.
+
+        Returns:
+            The id of the copy.
+        """
         self.events += 1
         if self.budget.events <= 0:
-            return
+            return event.id
         self.budget.events -= 1
         delta = {
             key: scopes.to_jsonable(value) for key, value in _without_mark(event.actions.state_delta).items()
         }
         metadata = _without_mark(event.custom_metadata or {}) or None
-        copy = event.model_copy(update={"custom_metadata": metadata})
-        outbox().enqueue(partial(self._event_unit, copy, self.events, delta, model))
+        changes: dict[str, Any] = {"custom_metadata": metadata}
+        if event.id in self.event_ids:  # a session of the store has each id once
+            changes["id"] = f"{event.id}-{self.events}"
+        self.event_ids.add(event.id)
+        copy = event.model_copy(update=changes)
+        outbox().enqueue(partial(self._event_unit, copy, delta, model))
+        return copy.id
 
     def close(self, error: str) -> None:
         """Store the end of the run."""
@@ -105,50 +118,29 @@ class _OpenRun:
 
     def unit(self) -> Unit:
         """Return the write of the run in its current state."""
-        return partial(save_nested, self.key, self._row(), self.top)
+        return partial(save_nested, self.key, self.call, self._row(), self.state)
 
-    def _event_unit(self, event: Event, number: int, delta: dict[str, Any], model: str) -> Unit:
+    def _event_unit(self, event: Event, delta: dict[str, Any], model: str) -> Unit:
         record = event_mapping.to_record(event, delta=delta, keep_temp=False, model=model)
         size = len(record.data) + len(record.summary)
         if size > self.budget.size:
             return self.unit()
         self.budget.size -= size
         self.stored += 1
-        self.tokens += record.total_tokens
-        if call := parse_call_usage(record.summary, record.timestamp):
-            add_tokens(self.usage.setdefault(call.model, {}), call.tokens)
-        row = NestedEvent(
-            ref=self.ref,
-            number=number,
-            event_id=record.event_id,
-            author=record.author,
-            kind=str(record.kind),
-            timestamp=record.timestamp,
-            branch=record.branch,
-            is_final=record.is_final,
-            total_tokens=record.total_tokens,
-            summary=record.summary,
-            data=record.data,
-        )
-        return partial(save_nested, self.key, self._row(), self.top, row)
+        return partial(save_nested, self.key, self.call, self._row(), self.state, record)
 
     def _row(self) -> NestedRun:
         return NestedRun(
-            ref=self.ref,
-            parent_ref=self.parent_ref,
             invocation_id=self.invocation_id,
-            call_id=self.call_id,
+            call_id=self.call.call_id,
             agent=self.agent,
             started_at=self.started_at,
             finished_at=self.finished_at,
             changed_at=time.time(),
             error=self.error,
-            state=self.state,
             state_omitted=self.state_omitted,
             event_count=self.events,
             stored_count=self.stored,
-            total_tokens=self.tokens,
-            usage=scopes.dumps(self.usage),
         )
 
 
@@ -160,8 +152,8 @@ class NestedRuns:
         self._key = key
         self._invocation_id = invocation_id
         self._open: dict[str, _OpenRun] = {}
-        self._budgets: dict[TopCall, _Budget] = {}
-        self._call_events: dict[tuple[str, str], str] = {}
+        self._budgets: dict[tuple[str, str], _Budget] = {}
+        self._call_events: dict[tuple[str, str, str], str] = {}
 
     def open(self, context: InvocationContext) -> None:
         """Note the start of a nested run, unless it runs outside a tool call or its call has no budget left."""
@@ -171,18 +163,17 @@ class NestedRuns:
         parent = self._open.get(call.invocation_id)
         if parent is None and call.invocation_id != self._invocation_id:
             return
-        top = parent.top if parent else self._top_call(call)
-        budget = self._budgets.setdefault(top, _Budget(MAX_EVENTS, MAX_BYTES))
+        event_id = self._call_events.get((call.invocation_id, call.branch, call.call_id), "")
+        top_call = parent.top_call if parent else (event_id, call.call_id)
+        budget = self._budgets.setdefault(top_call, _Budget(MAX_EVENTS, MAX_BYTES))
         if budget.events <= 0:
             return
         state, omitted = _bounded_state(_without_mark(context.session.state))
         self._open[ref] = _OpenRun(
             key=self._key,
             invocation_id=self._invocation_id,
-            ref=ref,
-            parent_ref=parent.ref if parent else "",
-            call_id=call.call_id,
-            top=top,
+            call=NestedCall(ref, call.call_id, event_id, parent.call.ref if parent else ""),
+            top_call=top_call,
             agent=scopes.clean_text(context.agent.name if context.agent else ""),
             budget=budget,
             state=state,
@@ -198,11 +189,10 @@ class NestedRuns:
         """Note an event of a nested run and the model that was asked for it, or an event of the session. No chunks."""
         if event.partial:
             return
-        if ref == self._invocation_id:
-            for call in event.get_function_calls():
-                self._call_events[event.branch or "", _stored_id(call.id or "")] = event.id
-        elif run := self._open.get(ref):
-            run.note(event, model)
+        run = self._open.get(ref)
+        event_id = run.note(event, model) if run else event.id
+        for call in event.get_function_calls():
+            self._call_events[ref, event.branch or "", _stored_id(call.id or "")] = event_id
 
     def close(self, ref: str, error: BaseException | None = None) -> None:
         """Note the end of a nested run."""
@@ -213,11 +203,8 @@ class NestedRuns:
     def close_all(self) -> None:
         """End the runs whose end ADK did not report: their calls were cancelled."""
         for run in self._open.values():
-            run.close(CUT_OFF)
+            run.close(NestedRun.CUT_OFF)
         self._open.clear()
-
-    def _top_call(self, call: _Call) -> TopCall:
-        return TopCall(call.call_id, self._call_events.get((call.branch, call.call_id), ""))
 
 
 def note_call(invocation_id: str, call_id: str, branch: str) -> None:
@@ -235,9 +222,9 @@ def _without_mark(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name != scopes.EVALUATION_KEY}
 
 
-def _bounded_state(state: Mapping[str, Any]) -> tuple[str, int]:
-    """Return a state as JSON without credentials, and the number of keys that did not fit."""
-    texts: dict[str, str] = {}
+def _bounded_state(state: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+    """Return a state without credentials, and the number of keys that did not fit. Of large values, return a text."""
+    values: dict[str, Any] = {}
     remaining = MAX_STATE_BYTES
     for key, value in state.items():
         name = scopes.canonicalize_key(key)
@@ -247,6 +234,5 @@ def _bounded_state(state: Mapping[str, Any]) -> tuple[str, int]:
         remaining -= len(name) + len(text)
         if remaining < 0:
             break
-        texts[name] = text
-    pairs = ",".join(f"{scopes.dumps(name)}:{text}" for name, text in texts.items())
-    return f"{{{pairs}}}", len(state) - len(texts)
+        values[name] = json.loads(text)
+    return values, len(state) - len(values)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, Self
+from typing import Self
 
 from django.http import HttpRequest
 from ninja import P, QueryEx, Router, Schema
@@ -11,28 +10,31 @@ from pydantic import Field
 
 from sessions_app.api.schemas import COST, CostOut, Older, PageSize, Problem, RowSchema
 from sessions_app.lookup import find_session
+from sessions_app.prices.costs import Cost
+from sessions_app.prices.session_usage import costs_of_sessions
+from sessions_app.store import realms
 from sessions_app.store.database import pagination, units_of_work
 from sessions_app.store.models import NestedRun
-from sessions_app.timeline.nested_runs import cost_of_run, events_of, find_nested_run
 
 router = Router(tags=["sessions"])
 
 ERRORS = {400: Problem, 404: Problem, 422: Problem}
-RUNS = "/sessions/{int:session}/nested-runs"
 
 
 class NestedRunOut(RowSchema):
-    """A run of an agent that is used as a tool, inside a call."""
+    """A run of an agent that is used as a tool, inside a call. Its session `child` has its events and its state."""
 
     id: int
-    ref: str = Field(description="ADK's id of the nested invocation.")
-    parent_ref: str = Field(
-        description="`ref` of the nested run with the call; empty: the session's own events have it."
+    child: int = Field(description="Key of its session, for /sessions/{session}, its events and its state.")
+    ref: str = Field(description="ADK's id of the nested invocation, and of the session.")
+    session: int = Field(
+        description="Key of the session with the call; of a nested one, if the run is nested deeper."
     )
-    seq: int | None = Field(
-        description="Number of the session's event with the outermost call; null: not stored yet."
+    seq: int | None = Field(description="Number of the event with the call; null: not stored yet.")
+    outer_seq: int | None = Field(
+        description="Number of the event of the session that is not nested; null: not stored yet."
     )
-    invocation_id: str = Field(description="Invocation of the session.")
+    invocation_id: str = Field(description="Invocation of the session that is not nested.")
     call_id: str = Field(description="Id of the function call that started the run.")
     agent: str
     started_at: float
@@ -44,15 +46,19 @@ class NestedRunOut(RowSchema):
     )
     total_tokens: int = Field(description="Tokens of its own model calls.")
     cost: CostOut | None = COST
-    state: dict[str, Any] = Field(
-        description="State at its start, without credentials; long values are shortened."
-    )
-    state_omitted: int = Field(description="Number of keys that `state` leaves out.")
+    state_omitted: int = Field(description="Number of keys of the state at its start that are not stored.")
 
     @classmethod
-    def of(cls, row: NestedRun) -> Self:
+    def of(cls, row: NestedRun, cost: Cost | None) -> Self:
         """Return the schema of a row."""
-        return cls.from_row(row, state=json.loads(row.state), cost=CostOut.of(cost_of_run(row)))
+        return cls.from_row(
+            row,
+            child=row.child_id,
+            ref=row.child.session_id,
+            session=row.session_id,
+            total_tokens=row.child.total_tokens,
+            cost=CostOut.of(cost),
+        )
 
 
 class NestedRunPage(Schema):
@@ -62,21 +68,7 @@ class NestedRunPage(Schema):
     next: str
 
 
-class NestedEventOut(Schema):
-    """An event of a nested run."""
-
-    number: int = Field(description="Number within the run, from 1.")
-    event: dict[str, Any] = Field(description="The event as ADK's REST spells events, without credentials.")
-
-
-class NestedEventPage(Schema):
-    """Events of a nested run, in order."""
-
-    items: list[NestedEventOut]
-    cursor: int = Field(description="Number of the last event; pass it as `after` for the next page.")
-
-
-@router.get(RUNS, response={200: NestedRunPage, **ERRORS})
+@router.get("/sessions/{int:session}/nested-runs", response={200: NestedRunPage, **ERRORS})
 async def list_nested_runs(
     request: HttpRequest,
     session: int,
@@ -84,31 +76,17 @@ async def list_nested_runs(
     limit: PageSize = 50,
     before: Older = "",
 ) -> NestedRunPage:
-    """List the nested runs of a session, newest first."""
+    """List the nested runs inside a session at all depths, newest first; of a nested session those that it called."""
     return await units_of_work.read(_run_page, session, event, limit, before)
 
 
-@router.get(RUNS + "/{int:run}/events", response={200: NestedEventPage, **ERRORS})
-async def list_nested_events(
-    request: HttpRequest,
-    session: int,
-    run: int,
-    after: QueryEx[int, P(ge=0, description="The `cursor` of the page before.")] = 0,
-    limit: QueryEx[int, P(ge=1, le=500)] = 100,
-) -> NestedEventPage:
-    """Return the events of a nested run after a cursor, in order."""
-    return await units_of_work.read(_event_page, session, run, after, limit)
-
-
-def _run_page(session: int, event: int | None, limit: int, before: str) -> NestedRunPage:
-    rows = NestedRun.objects.filter(session=find_session(session))
+def _run_page(session_pk: int, event: int | None, limit: int, before: str) -> NestedRunPage:
+    session = find_session(session_pk)
+    role, number = ("session", "seq") if session.realm.startswith(realms.NESTED) else ("outer", "outer_seq")
+    rows = NestedRun.objects.filter(**{role: session}).select_related("child")
     if event is not None:
-        rows = rows.filter(seq=event)
+        rows = rows.filter(**{number: event})
     page = pagination.paginate(rows, "started_at", before, size=limit)
-    return NestedRunPage(items=[NestedRunOut.of(row) for row in page.rows], next=page.older)
-
-
-def _event_page(session: int, run: int, after: int, limit: int) -> NestedEventPage:
-    rows = events_of(find_nested_run(find_session(session), run)).filter(number__gt=after)[:limit]
-    items = [NestedEventOut(number=row.number, event=json.loads(row.data)) for row in rows]
-    return NestedEventPage(items=items, cursor=items[-1].number if items else after)
+    costs = costs_of_sessions([row.child for row in page.rows])
+    items = [NestedRunOut.of(row, costs.get(row.child_id)) for row in page.rows]
+    return NestedRunPage(items=items, next=page.older)

@@ -55,7 +55,8 @@ def find_session(app_name: str, user_id: str, session_id: str, *, attempts: bool
     matching = AgentSession.objects.filter(app_name=app_name, user_id=user_id, session_id=key.session_id)
     row = matching.filter(realm="").first()
     if row is None and attempts:
-        row = realms.exclude_hidden(matching).order_by("-pk").first()
+        others = realms.exclude_hidden(matching).exclude(realm__startswith=realms.NESTED)
+        row = others.order_by("-pk").first()
     if row is None:
         raise SessionMissing(
             "Session not found",

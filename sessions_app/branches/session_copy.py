@@ -14,6 +14,7 @@ from django.db import connection
 from django.db.models import Model, QuerySet
 
 from sessions_app.branches import artifact_versions
+from sessions_app.store import realms
 from sessions_app.store.database.batched_transactions import BatchedTransactions
 from sessions_app.store.errors import StaleSession
 from sessions_app.store.models import (
@@ -23,7 +24,6 @@ from sessions_app.store.models import (
     Artifact,
     ChangeCause,
     Event,
-    NestedEvent,
     NestedRun,
     Scope,
     SessionState,
@@ -40,6 +40,9 @@ CHUNK = 2_000
 
 NOT_REMOVED = "NOT removed"
 
+NOT_INDEXED = -1
+"""`indexed_seq` of a copy: it is indexed anew, because the index saw an incomplete one."""
+
 
 class SqlExpression(NamedTuple):
     """SQL with the values of its placeholders."""
@@ -52,13 +55,24 @@ class SessionCopy:
     """A copy of a session up to an event, in progress."""
 
     def __init__(
-        self, source: AgentSession, new: AgentSession, event: Event, ancestors: Sequence[Ancestor]
+        self,
+        source: AgentSession,
+        new: AgentSession,
+        event: Event,
+        ancestors: Sequence[Ancestor],
+        *,
+        unfinished: AgentSession | None = None,
     ) -> None:
-        """Copy into `new`, a hidden session without events."""
+        """Copy into `new`, a hidden session without events.
+
+        Args:
+            unfinished: the fork that shows the progress; default: `new`.
+        """
         self.source = source
         self.new = new
         self.event = event
         self.ancestors = ancestors
+        self._unfinished = unfinished or new
         self._slices = BatchedTransactions()
 
     def session(self) -> None:
@@ -103,11 +117,40 @@ class SessionCopy:
     def nested_runs(self) -> None:
         """Copy the nested runs inside the calls of the copied events. An unfinished run ends in the copy."""
         runs = NestedRun.objects.filter(session=self.source, seq__lte=self.event.seq)
-        nested_events = NestedEvent.objects.filter(session=self.source, ref__in=runs.values("ref"))
-        changed = {"session_id": self.new.pk}
-        self._copy(NestedEvent, nested_events, changed)
-        ended = SqlExpression("COALESCE(finished_at, changed_at)")
-        self._copy(NestedRun, runs, changed, {"finished_at": ended})
+        self._copy_nested_runs(runs, self.new, None)
+
+    def _copy_nested_runs(
+        self, runs: QuerySet[NestedRun], caller: AgentSession, outer_seq: int | None
+    ) -> None:
+        """Copy runs, with their sessions and the runs inside them, to calls of the session `caller`.
+
+        Args:
+            outer_seq: number of the event of the fork with the outermost call; None: that of each run.
+        """
+        for run in runs.select_related("child").order_by("pk"):
+            source, new = run.child, AgentSession.objects.get(pk=run.child_id)
+            new.pk = None
+            new.realm = realms.nested_key(source.key, self.new.pk, source.session_id).realm
+            new.indexed_seq = new.problems_seq = NOT_INDEXED
+            run.pk, run.session, run.outer, run.indexed_count = None, caller, self.new, 0
+            run.outer_seq = run.seq if outer_seq is None else outer_seq
+            run.finished_at = run.changed_at if run.finished_at is None else run.finished_at
+            with self._slices.one():
+                self._go_on()
+                new.save(force_insert=True)
+                run.child = new
+                run.save(force_insert=True)
+            self._copy_nested_session(source, new)
+            self._copy_nested_runs(NestedRun.objects.filter(session=source), new, run.outer_seq)
+
+    def _copy_nested_session(self, source: AgentSession, new: AgentSession) -> None:
+        """Copy state and events of a nested session."""
+        newest = Event.objects.filter(session=source).order_by("-seq").first()
+        if newest is not None:
+            nested = SessionCopy(source, new, newest, [], unfinished=self.new)
+            nested.session()
+            nested.shared_state()
+            nested.events({})
 
     def artifacts(self, *, with_users: bool) -> None:
         """Copy the versions of the session's artifacts; `with_users`: also those of its user."""
@@ -205,7 +248,7 @@ class SessionCopy:
         Raises:
             StaleSession: the copy paused for so long that it was considered abandoned and removed.
         """
-        if not AgentSession.objects.filter(pk=self.new.pk).update(updated_at=time.time()):
+        if not AgentSession.objects.filter(pk=self._unfinished.pk).update(updated_at=time.time()):
             raise StaleSession(
                 f"The fork of session {self.source.session_id!r} paused for too long and was removed.",
                 hint="Fork it again.",

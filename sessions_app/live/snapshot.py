@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 from django.template.loader import render_to_string
 
 from sessions_app.live.streaming_text import TextStream
@@ -141,8 +142,9 @@ def marks_html(session_pk: int, marks: Sequence[RunMark], cursor: int) -> tuple[
 
 def nested_html(session_pk: int, changed_at: float) -> str:
     """Return the HTML of the nested runs that changed after a time, a template each; empty if there are none."""
-    heads = runs_changed_after(session_pk, changed_at)
-    return render_to_string(NESTED, {"heads": heads}) if heads else ""
+    session = AgentSession.objects.filter(pk=session_pk).first()
+    heads = runs_changed_after(session, changed_at) if session else []
+    return render_to_string(NESTED, {"heads": heads, "session_pk": session_pk}) if heads else ""
 
 
 def log_html(session_pk: int, after_pk: int) -> str:
@@ -199,11 +201,7 @@ def _session_with_scopes(session_pk: int) -> QuerySet[AgentSession, tuple[Any, .
             untracked=Subquery(
                 UntrackedKey.objects.filter(session=OuterRef("pk")).order_by("-pk").values("pk")[:1]
             ),
-            nested_changed_at=Subquery(
-                NestedRun.objects.filter(session=OuterRef("pk"))
-                .order_by("-changed_at")
-                .values("changed_at")[:1]
-            ),
+            nested_changed_at=Coalesce(_newest_change("outer"), _newest_change("session")),
             newest_problem=Subquery(
                 SessionProblem.objects.filter(session=OuterRef("pk")).order_by("-pk").values("pk")[:1]
             ),
@@ -213,6 +211,12 @@ def _session_with_scopes(session_pk: int) -> QuerySet[AgentSession, tuple[Any, .
         )
         .values_list(*COLUMNS)
     )
+
+
+def _newest_change(role: str) -> Subquery:
+    """Return the time of the last change of a nested run that a session is the `outer` session or the caller of."""
+    runs = NestedRun.objects.filter(**{role: OuterRef("pk")})
+    return Subquery(runs.order_by("-changed_at").values("changed_at")[:1])
 
 
 _SESSION = CompiledQuery(_session_with_scopes, -1)

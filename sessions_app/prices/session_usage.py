@@ -6,7 +6,6 @@ are not indexed yet.
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import reduce
@@ -17,20 +16,16 @@ from django.db.models import F, Q, Sum
 from sessions_app.prices.costs import Cost, Spending, cost_of
 from sessions_app.prices.price_files import current_prices
 from sessions_app.store.events.call_usage import (
-    DAY_S,
     USAGE_COLUMNS,
     CallUsage,
     add_tokens,
     call_without_usage,
     parse_call_usage,
 )
-from sessions_app.store.models import UNINDEXED, AgentSession, Event, NestedRun, SessionUsage
+from sessions_app.store.models import UNINDEXED, AgentSession, Event, SessionUsage
 
 MAX_UNINDEXED_SESSIONS = 50
 """Maximum number of sessions whose unindexed events a sum over all sessions adds."""
-
-MAX_NESTED = 2_000
-"""Newest nested runs whose tokens are added to the sums by model."""
 
 MAX_UNINDEXED_EVENTS = 2_000
 """Maximum number of unindexed events that a query adds."""
@@ -59,8 +54,15 @@ def add_usage(session_pk: int, calls: Iterable[CallUsage | None]) -> None:
 def costs_of_sessions(sessions: Sequence[AgentSession]) -> dict[int, Cost | None]:
     """Return the costs of sessions by primary key. At most two queries; none without a price list."""
     prices = current_prices()
+    if not prices.prices:
+        return {}
+    return {pk: cost_of(calls, prices) for pk, calls in calls_of_sessions(sessions).items()}
+
+
+def calls_of_sessions(sessions: Iterable[AgentSession]) -> dict[int, list[CallUsage]]:
+    """Return the usage of the model calls of sessions with tokens, by primary key. At most two queries."""
     with_tokens = [row for row in sessions if row.total_tokens]
-    if not prices.prices or not with_tokens:
+    if not with_tokens:
         return {}
     usages: dict[int, list[CallUsage]] = defaultdict(list)
     for row in SessionUsage.objects.filter(session__in=[session.pk for session in with_tokens]):
@@ -69,7 +71,7 @@ def costs_of_sessions(sessions: Sequence[AgentSession]) -> dict[int, Cost | None
         usages[pk].append(call)
     for session in with_tokens:
         usages[session.pk].extend(_missing_usage(session.total_tokens, usages[session.pk]))
-    return {pk: cost_of(calls, prices) for pk, calls in usages.items()}
+    return usages
 
 
 def _missing_usage(total: int, usages: Iterable[CallUsage]) -> list[CallUsage]:
@@ -86,23 +88,11 @@ def spending_of(app: str, user: str) -> Spending:
     return Spending(sum(call.tokens["total"] for call in calls), cost_of(calls, current_prices()))
 
 
-def calls_of_nested_run(run: NestedRun) -> list[CallUsage]:
-    """Return the model calls of a nested run, without those of the runs inside it, by model."""
-    usage: dict[str, dict[str, int]] = json.loads(run.usage)
-    if run.total_tokens and not usage:
-        return [call_without_usage()]
-    return [CallUsage(model, int(run.started_at // DAY_S), tokens) for model, tokens in usage.items()]
-
-
 def usage_by_model() -> dict[str, int]:
-    """Return the tokens of the models that sessions and the newest nested runs called; "" for an unknown model."""
+    """Return the tokens of the models that sessions called; "" for an unknown model."""
     tokens: Counter[str] = Counter()
     for call in _usage_of_sessions():
         tokens[call.model] += call.tokens["total"]
-    for text in (
-        NestedRun.objects.exclude(usage="{}").order_by("-pk").values_list("usage", flat=True)[:MAX_NESTED]
-    ):
-        tokens.update({model: kinds["total"] for model, kinds in json.loads(text).items()})
     return tokens
 
 

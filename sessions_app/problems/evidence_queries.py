@@ -42,7 +42,6 @@ from sessions_app.store.models import (
     LogRecord,
     ModelCall,
     ModelPiece,
-    NestedEvent,
     NestedRun,
     Run,
     Scope,
@@ -307,19 +306,17 @@ def _read_tool_use(
 
 def _read_nested_failures(session: AgentSession, ids: Collection[str]) -> dict[str, list[ToolResult]]:
     """Return the failed results of tools inside nested runs by invocation. Their seq is that of the session's call."""
-    runs = NestedRun.objects.filter(session=session, invocation_id__in=ids, seq__isnull=False)
-    places = {
-        ref: (invocation_id, seq or 0)
-        for ref, invocation_id, seq in runs.values_list("ref", "invocation_id", "seq")
+    runs = NestedRun.objects.filter(outer=session, invocation_id__in=ids, outer_seq__isnull=False)
+    calls = {
+        child: (invocation_id, seq or 0)
+        for child, invocation_id, seq in runs.values_list("child_id", "invocation_id", "outer_seq")
     }
-    if not places:
+    if not calls:
         return {}
-    rows = NestedEvent.objects.filter(
-        session=session, ref__in=runs.values("ref"), summary__contains=FAILURE_IN_SUMMARY
-    )
+    rows = Event.objects.filter(session__in=runs.values("child"), summary__contains=FAILURE_IN_SUMMARY)
     failures: defaultdict[str, list[ToolResult]] = defaultdict(list)
     for row in rows.annotate(size=Length("data")).filter(size__lt=LARGE_EVENT).order_by("-pk")[:ROWS_READ]:
-        invocation_id, seq = places[row.ref]
+        invocation_id, seq = calls[row.session_id]
         results = _results(seq, row.author, row.decoded_summary, json.loads(row.data))
         failures[invocation_id] += (replace(result, is_nested=True) for result in results if result.form)
     return failures

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import or_
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from sessions_app.prices import current_prices
 from sessions_app.prices.costs import Spending, cost_of
-from sessions_app.prices.session_usage import calls_of_nested_run
+from sessions_app.prices.session_usage import calls_of_sessions
 from sessions_app.store.events.call_usage import CallUsage, parse_call_usage
 from sessions_app.store.models import Event, NestedRun, Run
 
 
 def spending_of_run(run: Run) -> Spending:
-    """Return tokens and cost of a run that has ended, with those of nested runs. Two queries."""
+    """Return tokens and cost of a run that has ended, with those of nested runs. Four queries at most."""
     return spending_of_runs([run]).get(run.pk, Spending(0, None))
 
 
 def spending_of_runs(runs: Sequence[Run]) -> dict[str, Spending]:
-    """Return tokens and costs of ended runs with events by id, with those of nested runs. At most two queries."""
+    """Return tokens and costs of ended runs with events by id, with those of nested runs. At most four queries."""
     ranges = {
         run.pk: (run.session_id, run.first_seq, run.last_seq)
         for run in runs
@@ -39,8 +39,11 @@ def spending_of_runs(runs: Sequence[Run]) -> dict[str, Spending]:
         "session_id", "seq", "total_tokens", "summary", "timestamp"
     ).iterator():
         calls[pk].append((seq, tokens, [parse_call_usage(summary, at)]))
-    for nested in NestedRun.objects.filter(is_of_runs, total_tokens__gt=0).defer("state"):
-        calls[nested.session_id].append((nested.seq or 0, nested.total_tokens, calls_of_nested_run(nested)))
+    nested_runs = list(_nested_runs(ranges.values()))
+    usages = calls_of_sessions([nested.child for nested in nested_runs])
+    for nested in nested_runs:
+        usage = usages.get(nested.child_id, ())
+        calls[nested.outer_id].append((nested.outer_seq or 0, nested.child.total_tokens, usage))
     prices = current_prices()
     spending = {}
     for run_id, (pk, first, last) in ranges.items():
@@ -48,3 +51,11 @@ def spending_of_runs(runs: Sequence[Run]) -> dict[str, Spending]:
         cost = cost_of((call for _, made in own for call in made), prices)
         spending[run_id] = Spending(sum(tokens for tokens, _ in own), cost)
     return spending
+
+
+def _nested_runs(ranges: Iterable[tuple[int, int, int]]) -> QuerySet[NestedRun]:
+    """Return the nested runs with tokens inside ranges of events: session, seq before the first and seq of the last."""
+    is_inside = reduce(
+        or_, (Q(outer=pk, outer_seq__gt=first, outer_seq__lte=last) for pk, first, last in ranges)
+    )
+    return NestedRun.objects.filter(is_inside, child__total_tokens__gt=0).select_related("child")

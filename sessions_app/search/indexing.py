@@ -139,13 +139,15 @@ def _limit_text(events: list[Event]) -> list[Event]:
 
 def _read_nested_batches() -> list[IndexBatch]:
     """Read the indexed events whose nested runs have ended since, to index them again with the text of these runs."""
-    waiting = NestedRun.objects.filter(UNINDEXED_NESTED, seq__lte=F("session__indexed_seq")).order_by("pk")
+    waiting = NestedRun.objects.filter(UNINDEXED_NESTED, outer_seq__lte=F("outer__indexed_seq")).order_by(
+        "pk"
+    )
     batches: dict[int, IndexBatch] = {}
     events: dict[int, set[int]] = defaultdict(set)
-    for run in waiting.only("session_id", "seq", "stored_count")[:BATCH_NESTED]:
-        batch = batches.setdefault(run.session_id, IndexBatch(run.session_id, 0, 0))
+    for run in waiting.only("outer_id", "outer_seq", "stored_count")[:BATCH_NESTED]:
+        batch = batches.setdefault(run.outer_id, IndexBatch(run.outer_id, 0, 0))
         batch.nested[run.pk] = run.stored_count
-        events[run.session_id].add(run.seq or 0)
+        events[run.outer_id].add(run.outer_seq or 0)
     for pk, batch in batches.items():
         rows = Event.objects.filter(session=pk, seq__in=events[pk]).order_by("seq")
         calling_events = list(rows.only(*event_text.COLUMNS))

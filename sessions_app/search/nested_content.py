@@ -10,7 +10,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from sessions_app.store.events import event_text
 from sessions_app.store.events.summary import CALLS_IN_SUMMARY
-from sessions_app.store.models import AgentSession, Event, NestedEvent, NestedRun
+from sessions_app.store.models import AgentSession, Event, NestedRun
 
 MAX_TEXT = 2_000_000
 """Characters of nested text that are indexed at an event."""
@@ -28,21 +28,17 @@ class NestedContent:
 
 
 def contents_of(session_pk: int, events: Iterable[Event]) -> Mapping[int, NestedContent]:
-    """Return the content of the nested runs inside events, by seq. At most two queries."""
+    """Return the content of the nested runs inside events, by seq. At most one query."""
     seqs = [event.seq for event in events if CALLS_IN_SUMMARY in event.summary]
     if not seqs:
         return {}
-    runs = NestedRun.objects.filter(session=session_pk, seq__in=seqs)
-    seq_by_ref = dict(runs.values_list("ref", "seq"))
-    if not seq_by_ref:
-        return {}
-    rows = NestedEvent.objects.filter(session=session_pk, ref__in=runs.values("ref")).order_by("pk")
+    is_inside = Q(session__nested_run__outer=session_pk, session__nested_run__outer_seq__in=seqs)
+    rows = Event.objects.filter(is_inside).order_by("pk")
     contents: dict[int, NestedContent] = defaultdict(NestedContent)
     remaining = dict.fromkeys(seqs, MAX_TEXT)
-    for ref, kind, author, summary, data in rows.values_list(
-        "ref", "kind", "author", "summary", "data"
-    ).iterator():
-        seq = seq_by_ref.get(ref) or 0
+    columns = ("session__nested_run__outer_seq", "kind", "author", "summary", "data")
+    for outer_seq, kind, author, summary, data in rows.values_list(*columns).iterator():
+        seq = outer_seq or 0
         content = contents[seq]
         if len(content.traits) < MAX_TRAITS:
             content.traits.update(event_text.traits_of(kind, author, "", summary))
@@ -54,6 +50,8 @@ def contents_of(session_pk: int, events: Iterable[Event]) -> Mapping[int, Nested
 
 def has_nested(session: AgentSession, condition: Q, first: int, last: int) -> Q:
     """Return the condition for events from seq `first` to `last` with a nested event that meets a condition."""
-    matching = NestedEvent.objects.filter(condition, session=session, ref=OuterRef("ref"))
-    runs = NestedRun.objects.filter(Exists(matching), session=session, seq__gte=first, seq__lte=last)
-    return Q(seq__in=runs.values("seq"))
+    matching = Event.objects.filter(condition, session=OuterRef("child"))
+    runs = NestedRun.objects.filter(
+        Exists(matching), outer=session, outer_seq__gte=first, outer_seq__lte=last
+    )
+    return Q(seq__in=runs.values("outer_seq"))

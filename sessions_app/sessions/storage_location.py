@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import connection
 
 from sessions_app.agents import remotes
+from sessions_app.store import realms
 from sessions_app.store.database import db_errors
 from sessions_app.store.database.store_kind import is_file_store
 from sessions_app.store.errors import BadInput
@@ -123,11 +124,16 @@ def refuse_copy(session: AgentSession) -> None:
 
 
 def refuse_deletion(session: AgentSession) -> None:
-    """Refuse to delete a copy while the service that owns the session is in use: the copy would reappear.
+    """Refuse to delete a nested session, or a copy while the service that owns it is in use: it would reappear.
 
     Raises:
-        BadInput: the service is in use.
+        BadInput: the session belongs to a nested run, or the service is in use.
     """
+    if nested := realms.find_nested_run(session):
+        raise BadInput(
+            f"Session {session.session_id!r} belongs to a call of session {nested.outer.session_id!r}.",
+            hint="Delete that session: the sessions of its calls are deleted with it.",
+        )
     where = session_service_of(session.app_name)
     mirror = mirror_of(session) if where else None
     if mirror and mirror.place == where:

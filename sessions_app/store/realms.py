@@ -5,7 +5,8 @@ from __future__ import annotations
 from django.db.models import QuerySet
 
 from sessions_app.store.errors import BadInput
-from sessions_app.store.models import AgentSession
+from sessions_app.store.models import AgentSession, NestedRun
+from sessions_app.store.session_key import SessionKey
 
 ATTEMPT = "eval/"
 """Prefix for eval attempts, which are read-only."""
@@ -22,35 +23,58 @@ PURGED = "purged/"
 DELETED = "deleted/"
 """Prefix for deleted sessions that can be restored; the session's primary key follows."""
 
+NESTED = "nested/"
+"""Prefix for sessions of nested runs, which are read-only; the outer session's primary key and ADK's id follow."""
+
 HIDDEN = (COPYING, PURGED, DELETED)
 
 
+def nested_key(outer: SessionKey, outer_pk: int, ref: str) -> SessionKey:
+    """Return the key of the session of a nested run.
+
+    Args:
+        outer: key of the session around it that is not nested.
+        outer_pk: primary key of that session.
+        ref: ADK's id of the nested invocation.
+    """
+    return SessionKey(f"{NESTED}{outer_pk}/{ref}", outer.app_name, outer.user_id, ref)
+
+
+def find_nested_run(session: AgentSession) -> NestedRun | None:
+    """Return the nested run whose session it is, with the session of its call; None if the session is not nested."""
+    if not session.realm.startswith(NESTED):
+        return None
+    return NestedRun.objects.filter(child=session).select_related("session", "outer").first()
+
+
 def is_hidden(session: AgentSession) -> bool:
-    """Tell whether a session is hidden: it is deleted, being removed or being copied."""
-    return session.realm.startswith(HIDDEN)
+    """Tell whether a session, or the one around it, is hidden: it is deleted, being removed or being copied."""
+    nested = find_nested_run(session)
+    return (nested.outer if nested else session).realm.startswith(HIDDEN)
 
 
 def exclude_hidden(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
-    """Leave out hidden sessions."""
+    """Leave out hidden sessions, but not the nested sessions inside them."""
     for unseen in HIDDEN:
         rows = rows.exclude(realm__startswith=unseen)
     return rows
 
 
 def is_read_only(session: AgentSession) -> bool:
-    """Tell whether a session is read-only because it belongs to an eval attempt."""
-    return session.realm.startswith(ATTEMPT)
+    """Tell whether a session is read-only because it belongs to an eval attempt or to a nested run."""
+    return session.realm.startswith((ATTEMPT, NESTED))
 
 
 def refuse_read_only(session: AgentSession) -> None:
     """Refuse to change a read-only session.
 
     Raises:
-        BadInput: the session belongs to an eval attempt.
+        BadInput: the session belongs to an eval attempt or to a nested run.
     """
     if is_read_only(session):
+        owner = "a call of another session" if session.realm.startswith(NESTED) else "an eval attempt"
         raise BadInput(
-            f"Session {session.session_id!r} belongs to an eval attempt and is read-only.",
+            f"Session {session.session_id!r} belongs to {owner} and is read-only.",
             hint="Use another session, or fork this one.",
         )
 

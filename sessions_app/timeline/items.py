@@ -145,7 +145,7 @@ class TimelineItem:
         log: number of log records after it; None: there are none.
         cost: what its model call cost; None without tokens or without a price list.
         person: name of the person who sent it or added it by hand; empty: unknown, or an agent's event.
-        nested_url: for an event of a nested run the URL of its JSON; empty for an event of the session.
+        page_url: for an event of a nested run the address of its session's page; empty on that page itself.
     """
 
     event: Event
@@ -168,12 +168,12 @@ class TimelineItem:
     log: LogCount | None = None
     cost: Cost | None = None
     person: str = ""
-    nested_url: str = ""
+    page_url: str = ""
 
     @property
     def address(self) -> str:
         """URL at which the whole event can be read."""
-        return self.nested_url or f"?seq={self.event.seq}"
+        return f"{self.page_url}?seq={self.event.seq}"
 
     @property
     def summary(self) -> EventSummary:

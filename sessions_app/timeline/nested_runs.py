@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
-from sessions_app.prices import current_prices
-from sessions_app.prices.costs import Cost, Spending, cost_of, sum_costs
-from sessions_app.prices.session_usage import calls_of_nested_run
-from sessions_app.store.errors import NotFound
+from sessions_app.prices.costs import Cost, Spending, sum_costs
+from sessions_app.prices.session_usage import costs_of_sessions
 from sessions_app.store.events.call_pairing import pair_starts, place_calls
-from sessions_app.store.models import AgentSession, Event, NestedEvent, NestedRun
+from sessions_app.store.models import AgentSession, Event, NestedRun
+from sessions_app.store.realms import find_nested_run
 
 RUNS_READ = 2_000
 """Maximum nested runs that are read at once: as many as there can be events of a call."""
@@ -34,7 +33,7 @@ class NestedHead:
     @property
     def tokens(self) -> int:
         """Tokens of its model calls, with those of the runs inside it."""
-        return self.run.total_tokens + self.deeper_tokens
+        return self.run.child.total_tokens + self.deeper_tokens
 
     @property
     def seconds(self) -> float | None:
@@ -48,111 +47,80 @@ HeadsByCall = Mapping[int, Sequence[NestedHead]]
 
 
 def nested_runs_of(session: AgentSession, events: Iterable[Event]) -> dict[int, HeadsByCall]:
-    """Return the nested runs inside events, by seq. At most one query."""
+    """Return the nested runs inside events, by seq. At most one query; in a nested session, and with tokens, more."""
     calling = {event.seq: event for event in events if event.decoded_summary["calls"]}
     if not calling:
         return {}
-    rows = NestedRun.objects.filter(session=session, seq__in=calling.keys()).defer("state").order_by("pk")
     by_seq: dict[int, list[NestedHead]] = defaultdict(list)
-    for head in _with_totals(rows[:RUNS_READ]):
-        if not head.run.parent_ref and head.run.seq is not None:
+    for head in _with_totals(_runs_around(session, calling.keys())):
+        if head.run.session_id == session.pk and head.run.seq in calling:
             by_seq[head.run.seq].append(head)
-    return {seq: _by_call([calling[seq]], heads).get(seq, {}) for seq, heads in by_seq.items()}
+    return {seq: _by_call(calling[seq], heads) for seq, heads in by_seq.items()}
 
 
-def runs_changed_after(session_pk: int, changed_at: float) -> list[NestedHead]:
-    """Return the nested runs that changed after a time, and the runs that contain them. At most two queries."""
-    rows = NestedRun.objects.filter(session=session_pk, seq__isnull=False).defer("state")
+def runs_changed_after(session: AgentSession, changed_at: float) -> list[NestedHead]:
+    """Return the nested runs of a session that changed after a time, and the runs that contain them."""
+    rows = _runs_around(session).filter(outer_seq__isnull=False, seq__isnull=False)
     changed = list(rows.filter(changed_at__gt=changed_at).order_by("changed_at")[:RUNS_SENT])
     if not changed:
         return []
-    seqs = {run.seq for run in changed}
-    heads = _with_totals(rows.filter(seq__in=seqs).order_by("pk")[:RUNS_READ])
-    parents = {head.run.ref: head.run.parent_ref for head in heads}
-    refs: set[str] = set()
+    heads = _with_totals(rows.filter(outer_seq__in={run.outer_seq for run in changed}))
+    parents = {head.run.child_id: head.run.session_id for head in heads}
+    shown: set[int] = set()
     for run in changed:
-        ref = run.ref
-        while ref and ref not in refs:
-            refs.add(ref)
-            ref = parents.get(ref, "")
-    return [head for head in heads if head.run.ref in refs]
+        path = list(_path_up(run.child_id, parents))
+        if session.pk in path:
+            shown.update(path[: path.index(session.pk)])
+    return [head for head in heads if head.run.child_id in shown]
 
 
 def nested_usage(session: AgentSession) -> Spending:
-    """Return tokens and cost of the newest nested runs of a session."""
-    runs = (
-        NestedRun.objects.filter(session=session, total_tokens__gt=0)
-        .defer("state")
-        .order_by("-pk")[:RUNS_READ]
-    )
-    calls = [call for run in runs for call in calls_of_nested_run(run)]
-    return Spending(sum(run.total_tokens for run in runs), cost_of(calls, current_prices()))
+    """Return tokens and cost of the newest nested runs inside a session, at all depths."""
+    children = AgentSession.objects.filter(nested_run__outer=session, total_tokens__gt=0).order_by("-pk")
+    newest = list(children[:RUNS_READ])
+    cost = sum_costs(list(costs_of_sessions(newest).values()))
+    return Spending(sum(child.total_tokens for child in newest), cost)
 
 
-def cost_of_run(run: NestedRun) -> Cost | None:
-    """Return the cost of the own model calls of a nested run."""
-    return cost_of(calls_of_nested_run(run), current_prices())
+def _runs_around(session: AgentSession, seqs: Collection[int] | None = None) -> QuerySet[NestedRun]:
+    """Return the runs inside events of a session, at all depths, outer ones first.
 
-
-def find_nested_run(session: AgentSession, pk: int) -> NestedRun:
-    """Return a nested run of a session.
-
-    Raises:
-        NotFound: the session has no such run.
+    Args:
+        session: the session; of a nested one, all runs of the same outermost call are returned.
+        seqs: numbers of the events, unless the session is nested; None: all events.
     """
-    run = NestedRun.objects.filter(session=session, pk=pk).first()
-    if run is None:
-        raise NotFound(
-            f"Session {session.session_id!r} has no nested run {pk}.",
-            hint=f"GET /api/v1/sessions/{session.pk}/nested-runs lists them.",
-        )
-    return run
+    rows = NestedRun.objects.select_related("child").order_by("pk")
+    if nested := find_nested_run(session):
+        return rows.filter(outer=nested.outer_id, outer_seq=nested.outer_seq)
+    rows = rows.filter(outer=session)
+    return rows if seqs is None else rows.filter(outer_seq__in=seqs)
 
 
-def find_nested_event(run: NestedRun, number: int) -> NestedEvent:
-    """Return an event of a nested run.
-
-    Raises:
-        NotFound: the run has no such event, or it is not stored.
-    """
-    event = events_of(run).filter(number=number).first()
-    if event is None:
-        raise NotFound(
-            f"The nested run {run.pk} of agent {run.agent!r} has no stored event {number}.",
-            hint=f"It has {run.event_count:,} events, of which {run.stored_count:,} are stored.",
-        )
-    return event
+def _path_up(child_pk: int, parents: Mapping[int, int]) -> Iterator[int]:
+    """Yield the primary keys of a nested session and of the sessions around it, from the inside."""
+    pk: int | None = child_pk
+    while pk is not None:
+        yield pk
+        pk = parents.get(pk)
 
 
-def events_of(run: NestedRun) -> QuerySet[NestedEvent]:
-    """Return the stored events of a nested run."""
-    return NestedEvent.objects.filter(session=run.session_id, ref=run.ref).order_by("number")
-
-
-def runs_inside(run: NestedRun, events: Sequence[Event]) -> Mapping[int, HeadsByCall]:
-    """Return the runs directly inside the calls of consecutive events of a nested run, by the events' `seq`."""
-    rows = NestedRun.objects.filter(session=run.session_id, seq=run.seq).defer("state").order_by("pk")
-    heads = [head for head in _with_totals(rows[:RUNS_READ]) if head.run.parent_ref == run.ref]
-    return _by_call(events, heads)
-
-
-def _by_call(events: Iterable[Event], heads: Sequence[NestedHead]) -> Mapping[int, HeadsByCall]:
-    """Return the runs by the `seq` of the events with their calls. Usually a call has the name of the agent."""
-    placed_calls = [(event.timestamp, place_calls(event)) for event in events]
-    starts = [(head.run.started_at, {"id": head.run.call_id, "name": head.run.agent}) for head in heads]
-    by_call: dict[int, dict[int, list[NestedHead]]] = defaultdict(lambda: defaultdict(list))
-    for head, call in zip(heads, pair_starts(placed_calls, starts), strict=True):
+def _by_call(event: Event, heads: Sequence[NestedHead]) -> HeadsByCall:
+    """Return the runs inside an event by the place of their call. Usually a call has the name of the agent."""
+    starts = [{"id": head.run.call_id, "name": head.run.agent} for head in heads]
+    by_place: dict[int, list[NestedHead]] = defaultdict(list)
+    for head, call in zip(heads, pair_starts(place_calls(event), starts), strict=True):
         if call is not None:
-            by_call[call.event.seq][call.place].append(head)
-    return by_call
+            by_place[call.place].append(head)
+    return by_place
 
 
-def _with_totals(runs: Iterable[NestedRun]) -> list[NestedHead]:
+def _with_totals(runs: QuerySet[NestedRun]) -> list[NestedHead]:
     """Return the heads of runs with the totals of the runs inside them, which `runs` has after their outer runs."""
-    prices = current_prices()
-    heads = {run.ref: NestedHead(run, cost_of(calls_of_nested_run(run), prices)) for run in runs}
+    read_runs = list(runs[:RUNS_READ])
+    costs = costs_of_sessions([run.child for run in read_runs])
+    heads = {run.child_id: NestedHead(run, costs.get(run.child_id)) for run in read_runs}
     for head in reversed(heads.values()):
-        if parent := heads.get(head.run.parent_ref):
+        if parent := heads.get(head.run.session_id):
             parent.deeper_events += head.run.event_count + head.deeper_events
             parent.deeper_tokens += head.tokens
             parent.cost = sum_costs([parent.cost, head.cost])

@@ -15,6 +15,7 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Model
 
+from sessions_app.store import realms
 from sessions_app.store.database.schema import own_migrations
 from sessions_app.store.errors import BadInput, SchemaTooOld
 from sessions_app.store.models import (
@@ -25,7 +26,6 @@ from sessions_app.store.models import (
     LogRecord,
     ModelCall,
     ModelPiece,
-    NestedEvent,
     NestedRun,
     Scope,
     SessionTag,
@@ -51,9 +51,9 @@ OWNERS: dict[Scope, type[AgentSession | UserScope | AppScope]] = {
 
 SESSION_TABLES = (
     *(Event, SessionTag, TempWrite, UntrackedKey),
-    *(Trace, ModelCall, ModelPiece, Span, NestedRun, NestedEvent, LogRecord),
+    *(Trace, ModelCall, ModelPiece, Span, LogRecord),
 )
-"""Tables with a session and without other keys."""
+"""Tables with one session and without other keys."""
 
 Row = TypeVar("Row", bound=Model)
 
@@ -114,11 +114,32 @@ class StoreFile:
 
 
 def copy_realm(source: StoreFile, realm: str, new_realm: str) -> dict[int, int]:
-    """Copy a realm with its sessions, state and traces, in the caller's transaction.
+    """Copy a realm with its sessions, state, traces and nested sessions, in the caller's transaction.
 
     Returns:
         The primary key of each session there and here.
     """
+    sessions = _copy_sessions(source, realm, new_realm)
+    for key in list(sessions):
+        sessions |= _copy_nested_runs(source, key, sessions)
+    return sessions
+
+
+def _copy_nested_runs(source: StoreFile, key: int, sessions: dict[int, int]) -> dict[int, int]:
+    """Copy the nested runs inside a session, which follow the runs around them, with their sessions."""
+    nested: dict[int, int] = {}
+    for _, run in source.rows(NestedRun, outer_id=key):
+        [(_, child)] = source.rows(AgentSession, id=run.child_id)
+        new_realm = realms.nested_key(child.key, sessions[key], child.session_id).realm
+        nested |= _copy_sessions(source, child.realm, new_realm)
+        run.child_id, run.outer_id = nested[run.child_id], sessions[key]
+        run.session_id = (sessions | nested)[run.session_id]
+        run.save(force_insert=True)
+    return nested
+
+
+def _copy_sessions(source: StoreFile, realm: str, new_realm: str) -> dict[int, int]:
+    """Copy the sessions of a realm with their state and traces, and the state of its users and apps."""
     keys = {scope: _copy_owners(source, owner, realm, new_realm) for scope, owner in OWNERS.items()}
     sessions = keys[Scope.SESSION]
     for scope, owners in keys.items():

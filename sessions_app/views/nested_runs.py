@@ -1,4 +1,4 @@
-"""Events of nested runs: pages of the session page, and their JSON."""
+"""Events of nested runs, page by page, inside the session page."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from django.views.decorators.http import require_safe
 
 from sessions_app.forms.query import QueryForm
 from sessions_app.lookup import find_session
+from sessions_app.store.errors import NotFound
+from sessions_app.store.models import NestedRun
 from sessions_app.timeline.nested_events import read_nested_events
-from sessions_app.timeline.nested_runs import find_nested_event, find_nested_run
-from sessions_app.views.event import json_response
 
 EVENTS = "devui/sessions/timeline/nested_events.html"
 
@@ -23,26 +23,20 @@ class NestedEventsQuery(QueryForm):
 
 
 @require_safe
-def events(request: HttpRequest, pk: int, run: int) -> HttpResponse:
-    """Show a page of the events of a nested run inside the session page.
+def events(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show a page of the events of a nested run inside the page of the session that called the agent.
 
     Raises:
         SessionMissing: no such session.
-        NotFound: the session has no such nested run.
+        NotFound: the session is not that of a nested run.
     """
     session = find_session(pk)
+    run = NestedRun.objects.filter(child=session).first()
+    if run is None:
+        raise NotFound(
+            f"Session {session.session_id!r} is not nested.",
+            hint="Its own page shows its events.",
+        )
+    run.child = session
     after = NestedEventsQuery(request.GET).read()["after"] or 0
-    nested = read_nested_events(session, find_nested_run(session, run), after)
-    return render(request, EVENTS, {"nested": nested, "session": session})
-
-
-@require_safe
-def event_json(request: HttpRequest, pk: int, run: int, number: int) -> HttpResponse:
-    """Return the JSON of an event of a nested run.
-
-    Raises:
-        SessionMissing: no such session.
-        NotFound: the session has no such nested run, or the run no such event.
-    """
-    event = find_nested_event(find_nested_run(find_session(pk), run), number)
-    return json_response(request, event.data)
+    return render(request, EVENTS, {"nested": read_nested_events(run, after), "session": session})

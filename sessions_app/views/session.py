@@ -22,10 +22,9 @@ from sessions_app.sessions import deletion, listing
 from sessions_app.sessions.storage_location import mirror_of
 from sessions_app.state.state_board import ClientBoard, read_board
 from sessions_app.state.state_difference import state_differences
-from sessions_app.store import expiry
+from sessions_app.store import expiry, realms
 from sessions_app.store.errors import EventMissing, SessionMissing
 from sessions_app.store.models import AgentSession, Event
-from sessions_app.store.realms import exclude_hidden, is_isolated_fork, is_read_only
 from sessions_app.store.sessions import lineage
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.event_window import EventWindow
@@ -84,9 +83,9 @@ def page(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> 
 @require_safe
 def by_key(request: HttpRequest, pk: int) -> HttpResponse:
     """Show a session by its primary key: sessions of realms, and ids that a path cannot hold."""
-    rows = exclude_hidden(AgentSession.objects.select_related("mirrored").filter(pk=pk))
+    rows = realms.exclude_hidden(AgentSession.objects.select_related("mirrored").filter(pk=pk))
     session = expiry.annotate_ttl(rows).first()
-    if session is None:
+    if session is None or realms.is_hidden(session):
         return _render_missing_session(request, session_missing(pk), pk=pk)
     return _render_session(request, session)
 
@@ -118,15 +117,17 @@ def _render_session(request: HttpRequest, session: AgentSession) -> HttpResponse
 def _frame(page: PageRequest) -> Context:
     """Return the page around its parts: what can be done with the session, and what runs."""
     session = page.session
-    realm_name = "eval attempt" if session.realm else ""
+    nested = realms.find_nested_run(session)
+    realm_name = "nested run" if nested else "eval attempt" if session.realm else ""
     return {
         "name": session.name,
         "focused_seq": page.selected.seq if page.selected else None,
         "runs": read_session_runs(session.pk),
-        "realm_name": "own user: and app: state" if is_isolated_fork(session) else realm_name,
-        "is_read_only": is_read_only(session),
+        "realm_name": "own user: and app: state" if realms.is_isolated_fork(session) else realm_name,
+        "is_read_only": realms.is_read_only(session),
+        "nested_run": nested,
         "mirror": mirror_of(session),
-        "cannot_run": None if is_read_only(session) else find_problem(session.app_name),
+        "cannot_run": None if realms.is_read_only(session) else find_problem(session.app_name),
         "find": page.query["find"],
         "errors": windows.error_seqs(session),
     }
@@ -139,7 +140,7 @@ def _lineage(page: PageRequest) -> Context:
         "parent": lineage.parent_of(page.session),
         "imported_from": lineage.imported_from(page.session),
         "forks": [] if page.selected else lineage.forks_of(page.session),
-        "in_own_realm": is_isolated_fork(page.session),
+        "in_own_realm": realms.is_isolated_fork(page.session),
     }
 
 
@@ -193,7 +194,7 @@ def _spending(page: PageRequest) -> Context:
 
 def _permissions(page: PageRequest) -> Context:
     """Return whether keys can be edited, and whether the session can be rewound to the selected event."""
-    can_edit = not is_read_only(page.session) and mirror_of(page.session) is None
+    can_edit = not realms.is_read_only(page.session) and mirror_of(page.session) is None
     return {"can_edit": can_edit, "can_rewind": can_edit and page.selected and page.selected.invocation_id}
 
 

@@ -15,7 +15,8 @@ from sessions_app.lookup import find_event, find_session
 from sessions_app.sessions import overview
 from sessions_app.store import scopes
 from sessions_app.store.database import pagination
-from sessions_app.store.models import AgentSession, ModelCall
+from sessions_app.store.models import AgentSession, Event, ModelCall
+from sessions_app.store.realms import find_nested_run
 from sessions_app.store.traces import log_records
 from sessions_app.traces import model_calls, waterfall
 from sessions_app.traces.request_contents import describe_content
@@ -53,8 +54,9 @@ def event_call(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     """
     session = find_session(pk)
     event = find_event(session, seq=seq)
-    model_call = model_calls.call_of(event, session)
-    calls = model_calls.calls_of(session, event.invocation_id)
+    recorded_session, invocation_id = _find_records(session, event)
+    model_call = model_calls.call_of(event, recorded_session)
+    calls = model_calls.calls_of(recorded_session, invocation_id)
     return _render_call(request, session, model_call, calls, event=event)
 
 
@@ -134,15 +136,22 @@ def event_trace(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     """
     session = find_session(pk)
     event = find_event(session, seq=seq)
+    recorded_session, invocation_id = _find_records(session, event)
     context = {
         "session": session,
         "name": session.name,
-        "waterfall": waterfall.waterfall(session, event.invocation_id),
+        "waterfall": waterfall.waterfall(recorded_session, invocation_id),
         "selected": event.seq,
-        "log": log_records.count_invocation(session, event.invocation_id),
+        "log": log_records.count_invocation(recorded_session, invocation_id),
         "beside": True,
     }
     return render_partial(request, TRACE, context, partial="body", target="trace")
+
+
+def _find_records(session: AgentSession, event: Event) -> tuple[AgentSession, str]:
+    """Return the session and the invocation that have the records of an event; of a nested event the outer ones."""
+    nested = find_nested_run(session)
+    return (nested.outer, nested.invocation_id) if nested else (session, event.invocation_id)
 
 
 def _render_call(

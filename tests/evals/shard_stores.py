@@ -42,6 +42,37 @@ root_agent = Keeper(name="keeper")
 """An agent that answers what was said, and keeps it in its state."""
 
 
+CALLER = """
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_response import LlmResponse
+from google.adk.tools.agent_tool import AgentTool
+from google.genai import types
+
+
+class Calling(BaseLlm):
+    calls: str = ""
+
+    async def generate_content_async(self, llm_request, stream=False):
+        is_answered = any(part.function_response for part in llm_request.contents[-1].parts)
+        if self.calls and not is_answered:
+            part = types.Part(function_call=types.FunctionCall(name=self.calls, args={"request": "go on"}))
+        else:
+            part = types.Part(text="done")
+        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+
+def make_agent(name, calls="", tools=()):
+    return LlmAgent(name=name, model=Calling(model="calling", calls=calls), tools=list(tools))
+
+
+inner = make_agent("inner")
+outer = make_agent("outer", "inner", [AgentTool(inner)])
+root_agent = make_agent("caller", "outer", [AgentTool(outer)])
+"""
+"""An agent that calls an agent, which calls another one."""
+
+
 def command(store: Path, *arguments: object, code: int = 0, **environment: str) -> str:
     """Run a management command on an SQLite store; return what it prints."""
     done = forked_processes.run(

@@ -14,7 +14,7 @@ from evals_app.metrics.catalog import INCLUDE_NESTED
 from evals_app.metrics.criterion_options import value_of
 from evals_app.runs.replay.policy import ReplayPolicy
 from sessions_app.store.database import units_of_work
-from sessions_app.store.models import AgentSession, NestedEvent, NestedRun
+from sessions_app.store.models import AgentSession, Event, NestedRun
 from sessions_app.store.scopes import EVALUATION_KEY
 from tests.evals.builders import case, evalset, turn
 from tests.evals.web_pages import get_page
@@ -92,7 +92,8 @@ async def test_invocations_of_the_attempt_never_contain_nested_calls(play):
 
 async def test_nested_events_are_stored_without_the_marks_of_adks_evaluation(play):
     await play(evalset(case("a", turn("go", tools=ALL))), chain(), criteria(NESTED))
-    data = await units_of_work.read(lambda: list(NestedEvent.objects.values_list("data", flat=True)))
+    nested_events = Event.objects.filter(session__nested_run__isnull=False)
+    data = await units_of_work.read(lambda: list(nested_events.values_list("data", flat=True)))
     assert data
     assert not [text for text in data if EVALUATION_KEY in text]
 
@@ -176,7 +177,7 @@ async def replayed_agents(play, models: str, tools: str) -> tuple[float, list[st
     replay = ReplayPolicy.chosen(models, tools, run=first.id).as_json()
     second = await play(document, chain(), criteria(NESTED), policy=replay)
     attempt, scores = await scores_of(second)
-    runs = NestedRun.objects.filter(session__realm=attempt.realm).order_by("pk")
+    runs = NestedRun.objects.filter(outer__realm=attempt.realm).order_by("pk")
     return scores[None].score, await units_of_work.read(lambda: list(runs.values_list("agent", flat=True)))
 
 

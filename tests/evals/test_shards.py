@@ -18,7 +18,7 @@ from evals_app.analysis.exports import run_json
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.deletion import delete_run
 from evals_app.runs.shards import Shard
-from sessions_app.store.models import AgentSession, Event, StateChange, UserState
+from sessions_app.store.models import AgentSession, Event, NestedRun, StateChange, UserState
 from sessions_app.transfer import realm_copy
 from tests.evals import shard_stores
 from tests.evals.builders import case, evalset, turn, write
@@ -152,6 +152,29 @@ def test_attempts_of_a_merged_run_have_their_sessions_state_and_traces(store, sh
     assert set(AgentSession.objects.values_list("realm", flat=True)) == set(
         EvalAttempt.objects.values_list("realm", flat=True)
     )
+
+
+def test_nested_sessions_of_attempts_come_with_the_merged_run(store, tmp_path):
+    folder, file = tmp_path / "agents" / "caller", tmp_path / "shard.sqlite3"
+    folder.mkdir(parents=True)
+    (folder / "agent.py").write_text(shard_stores.CALLER)
+    write(folder, "one.evalset.json", evalset(case("a", turn("go", "done"))))
+    metric = ("--metrics=response_match_score", "--shard=1/1")
+    shard_stores.command(file, "run_evals", folder, "one", *metric)
+    merge(file)
+    attempt = EvalAttempt.objects.get()
+    outer, inner = NestedRun.objects.order_by("pk")
+    assert [(run.agent, run.outer_id) for run in (outer, inner)] == [
+        ("outer", attempt.session_id),
+        ("inner", attempt.session_id),
+    ]
+    assert (outer.session_id, inner.session_id) == (attempt.session_id, outer.child_id)
+    assert (outer.seq, inner.seq, inner.outer_seq) == (2, 2, 2)
+    assert outer.child.realm == f"nested/{attempt.session_id}/{outer.child.session_id}"
+    assert [event.author for event in inner.child.events.order_by("seq")] == ["user", "inner"]
+    assert outer.child.events.count() == outer.child.last_seq == 4
+    delete_run(attempt.run_id)
+    assert not AgentSession.objects.exists()
 
 
 def test_merge_ignores_order_of_stores_and_is_idempotent(store, shard_files):
@@ -383,7 +406,8 @@ def test_every_table_of_a_session_is_copied_or_made_anew():
         "EvalAttempt",
         "AgentSession",
     }
+    copied_with_its_session = {"NestedRun"}
     runs_of_the_console = {"Run"}
     copied = {table.__name__ for table in realm_copy.SESSION_TABLES} | {"SessionState", "StateChange"}
     related = {relation.related_model.__name__ for relation in AgentSession._meta.related_objects}
-    assert related == copied | made_anew | runs_of_the_console
+    assert related == copied | made_anew | runs_of_the_console | copied_with_its_session

@@ -26,7 +26,7 @@ def test_nested_run_appears_under_its_call_and_grows_while_it_is_open(open_page,
     page = open_page(story)
     running = {"finished_at": None, "event_count": 1, "stored_count": 1}
     run = nest(story, "r1", **running, changed_at=1.0)
-    nested = event(page, 1).locator("[data-nested=r1]")
+    nested = event(page, 1).locator(f"[data-nested='{run.child_id}']")
     expect(nested.locator("> summary")).to_contain_text("1 event of agent helper")
     add(run, text("Paris?"), author="user")
     nested.locator("> summary").click()
@@ -35,8 +35,8 @@ def test_nested_run_appears_under_its_call_and_grows_while_it_is_open(open_page,
     add(run, nested_call("deep", "d1"))
     nest(story, "r1", finished_at=None, event_count=2, stored_count=2, changed_at=2.0)
     expect(nested.locator("article")).to_have_count(2)
-    nest(story, "r2", call_id="d1", parent="r1", agent="deep", changed_at=3.0)
-    inner = nested.locator("[data-nested=r2]")
+    deep = nest(story, "r2", call_id="d1", parent="r1", agent="deep", changed_at=3.0)
+    inner = nested.locator(f"[data-nested='{deep.child_id}']")
     expect(inner.locator("> summary")).to_contain_text("of agent deep")
 
     add(run, text("Sunny"))
@@ -52,7 +52,7 @@ def test_event_that_comes_while_others_are_loaded_is_shown_after_them(open_page,
     run = nest(story, "r1", finished_at=None, event_count=1, stored_count=1, changed_at=1.0)
     add(run, text("Paris?"), author="user")
     page = open_page(story)
-    nested = event(page, 1).locator("[data-nested=r1]")
+    nested = event(page, 1).locator(f"[data-nested='{run.child_id}']")
     late_answers: list[tuple[Route, APIResponse]] = []
 
     def hold_first_answer(route: Route) -> None:
@@ -74,12 +74,12 @@ def test_event_that_comes_while_others_are_loaded_is_shown_after_them(open_page,
     expect(nested.locator("article")).to_have_count(2)
 
 
-def nested_refs(page: Page) -> list[list[str]]:
+def nested_keys(page: Page) -> list[list[str]]:
     """Return the nested runs below each call of the session."""
     below = """call => {
-        const refs = [];
-        while ((call = call.nextElementSibling)?.matches(".nested")) refs.push(call.dataset.nested);
-        return refs;
+        const keys = [];
+        while ((call = call.nextElementSibling)?.matches(".nested")) keys.push(call.dataset.nested);
+        return keys;
     }"""
     calls = page.locator("#events .row > .event > .event-body > .call").all()
     return [call.evaluate(below) for call in calls]
@@ -89,13 +89,14 @@ def test_runs_of_calls_with_one_id_stand_under_their_own_calls_live_and_after_a_
     calls = [{"functionCall": {"id": "c1", "name": name, "args": {}}} for name in ("add", "helper", "helper")]
     story.add(*calls)
     page = open_page(story)
+    keys = []
     for number, ref in enumerate(("r1", "r2")):
-        nest(story, ref, changed_at=1.0 + number)
-        expect(page.locator(f"[data-nested={ref}]")).to_be_visible()
-    assert nested_refs(page) == [[], ["r1"], ["r2"]]
+        keys.append(str(nest(story, ref, changed_at=1.0 + number).child_id))
+        expect(page.locator(f"[data-nested='{keys[-1]}']")).to_be_visible()
+    assert nested_keys(page) == [[], keys[:1], keys[1:]]
     page.reload()
-    expect(page.locator("[data-nested=r2]")).to_be_visible()
-    assert nested_refs(page) == [[], ["r1"], ["r2"]]
+    expect(page.locator(f"[data-nested='{keys[-1]}']")).to_be_visible()
+    assert nested_keys(page) == [[], keys[:1], keys[1:]]
 
 
 def test_later_step_with_the_same_id_in_an_open_run_shows_its_own_run(open_page, story):
@@ -103,16 +104,16 @@ def test_later_step_with_the_same_id_in_an_open_run_shows_its_own_run(open_page,
     unfinished = {"finished_at": None, "event_count": 1, "stored_count": 1}
     run = nest(story, "r1", **unfinished, changed_at=1.0)
     add(run, nested_call("deep", "d1"))
-    nest(story, "in1", call_id="d1", parent="r1", agent="deep", started_at=11.5, changed_at=2.0)
+    first = nest(story, "in1", call_id="d1", parent="r1", agent="deep", started_at=11.5, changed_at=2.0)
     page = open_page(story)
-    nested = event(page, 1).locator("[data-nested=r1]")
+    nested = event(page, 1).locator(f"[data-nested='{run.child_id}']")
     nested.locator("> summary").click()
-    expect(nested.locator("[data-nested=in1]")).to_have_count(1)
+    expect(nested.locator(f"[data-nested='{first.child_id}']")).to_have_count(1)
     add(run, nested_call("deep", "d1"))
-    nest(story, "in2", call_id="d1", parent="r1", agent="deep", started_at=12.5, changed_at=3.0)
-    second = nested.locator("> .nested-events > li > .event").nth(1)
-    expect(second.locator("[data-nested=in2]")).to_have_count(1)
-    expect(nested.locator("[data-nested=in2]")).to_have_count(1)
+    second = nest(story, "in2", call_id="d1", parent="r1", agent="deep", started_at=12.5, changed_at=3.0)
+    second_event = nested.locator("> .nested-events > li > .event").nth(1)
+    expect(second_event.locator(f"[data-nested='{second.child_id}']")).to_have_count(1)
+    expect(nested.locator(f"[data-nested='{second.child_id}']")).to_have_count(1)
 
 
 DEPTH = 5

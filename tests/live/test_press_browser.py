@@ -43,11 +43,11 @@ def session_story(story: Story) -> Story:
 
 def test_summary_of_a_nested_run_waits(open_page, story):
     story.calls("helper", "c1")
-    nest(story, "r1", finished_at=None, event_count=1, stored_count=1, changed_at=1.0)
+    run = nest(story, "r1", finished_at=None, event_count=1, stored_count=1, changed_at=1.0)
     page = open_page(story)
     with page.expect_websocket() as socket:
         page.reload()
-    summary = event(page, 1).locator("[data-nested=r1] > summary")
+    summary = event(page, 1).locator(f"[data-nested='{run.child_id}'] > summary")
     press(summary)
     with socket.value.expect_event("framereceived", lambda frame: '"nested"' in str(frame)):
         nest(story, "r1", finished_at=None, event_count=2, stored_count=2, changed_at=2.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 
 import pytest
@@ -13,12 +12,11 @@ from sessions_app.prices import current_prices
 from sessions_app.prices.session_usage import costs_of_sessions, spending_of
 from sessions_app.runs.run_list import spending_of_listed
 from sessions_app.search import indexing
-from sessions_app.store.events.call_usage import USAGE_COLUMNS
 from sessions_app.store.models import AgentSession, Run
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.timeline_reader import read_timeline
 from tests.prices.price_list import MILLION, PRICES, used
-from tests.timeline.nested_story import nest
+from tests.timeline.nested_story import add, nest, text
 from tests.timeline.story import START, Story
 
 
@@ -148,8 +146,7 @@ def test_runs_have_the_cost_of_their_nested_runs(story, price_file):
     price_file(PRICES)
     story.says("before", **used())
     story.calls("helper", "c1")
-    tokens = dict.fromkeys(USAGE_COLUMNS, 0) | {"calls": 1, "prompt": MILLION, "output": MILLION}
-    nest(story, "n1", total_tokens=2 * MILLION, usage=json.dumps({"fast": tokens}))
+    add(nest(story, "n1"), text("inside"), **used())
     columns = {"session_id": story.pk, "status": Run.Status.DONE, "created_at": 1.0, "request": "{}"}
     run = Run.objects.create(id="r1", first_seq=1, last_seq=2, **columns)
     [spending] = spending_of_listed([run]).values()

@@ -58,7 +58,7 @@ async def converse(
                     user_id=USER, session_id="s1", new_message=message, run_config=run_config
                 ):
                     pass
-    return await units_of_work.read(AgentSession.objects.get)
+    return await units_of_work.read(lambda: AgentSession.objects.get(realm=""))
 
 
 async def find_problems(session: AgentSession) -> list[SessionProblem]:

@@ -21,14 +21,13 @@ from sessions_app.store.models import (
     AgentSession,
     EventWords,
     MemoryEntry,
-    NestedEvent,
     NestedRun,
     SessionTrait,
     SessionUsage,
     StateValue,
 )
 from sessions_app.store.sessions import writes
-from sessions_app.store.traces.nested_records import TopCall, save_nested
+from sessions_app.store.sessions.nested_runs import NestedCall, save_nested
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db
@@ -187,15 +186,9 @@ def nest(
 ) -> None:
     """Store a nested run with one event inside a call."""
     wire = {"id": f"n-{ref}", "author": "helper", "content": {"parts": [{"text": text}]}, "timestamp": 1.0}
-    record = build_record(wire)
-    run = NestedRun(
-        ref=ref, call_id=call_id, agent="helper", started_at=1.0, changed_at=1.0, finished_at=finished_at
-    )
+    run = NestedRun(call_id=call_id, agent="helper", started_at=1.0, changed_at=1.0, finished_at=finished_at)
     run.event_count = run.stored_count = 1
-    event = NestedEvent(
-        ref=ref, number=1, kind=record.kind, timestamp=1.0, summary=record.summary, data=record.data
-    )
-    save_nested(story.key, run, TopCall(call_id), event)
+    save_nested(story.key, NestedCall(ref, call_id), run, {}, build_record(wire))
 
 
 def test_text_of_every_key_in_arguments_and_results_is_found_and_bytes_are_not():
@@ -215,7 +208,8 @@ def test_text_of_a_nested_run_is_found_at_its_call():
     story.calls("helper", "c1", city="Oslo")
     nest(story, "the archive mentions fjords")
     indexing.index_all()
-    assert indexed_sessions("fjords") == {story.pk}
+    nested = NestedRun.objects.get().child_id
+    assert indexed_sessions("fjords") == {story.pk, nested}
     assert matches("fjords") == ["s1"]
     hits = session_queries.Search(parse("fjords")).hits([story.session])
     assert hits[story.pk].seq == 2

@@ -92,4 +92,4 @@ def test_session_without_nested_runs_is_searched_as_before():
         connection,
     ) as queries:
         assert events(story, "tool:look") == [1]
-    assert "nestedevent" not in queries[-1]["sql"]
+    assert "nestedrun" not in queries[-1]["sql"]

@@ -80,6 +80,22 @@ def test_store_of_the_last_version_before_release_opens_completely(store_before_
     assert responses == recorded
 
 
+def test_nested_runs_of_an_earlier_store_become_sessions(empty_store: str):
+    outer, inner = output_of("tests.sessions.nested_runs_before", empty_store)
+    assert outer == {
+        "caller": "s1",
+        "numbers": [2, 2],
+        "names": ["s1", "r1", "helper", ""],
+        "tokens": 7,
+        "first_text": "Paris?",
+        "counts": [3, 2, 2],
+        "events": [[1, "e1", "user"], [2, "e1-3", "helper"]],
+        "state": {"city": "Oslo", "user:name": "Ben"},
+    }
+    assert (inner["caller"], inner["numbers"]) == ("r1", [1, 2])
+    assert (inner["names"], inner["events"]) == (["s1", "r2", "deep", "lost"], [])
+
+
 def test_commands_refuse_store_of_an_older_development_version_in_one_line(store_before_release: Path):
     with sqlite3.connect(store_before_release) as file:
         file.execute("DELETE FROM django_migrations WHERE app = 'evals_app' AND name > '0013'")

@@ -55,7 +55,8 @@ async def run(
 async def writers() -> dict[str, tuple[str, str, bool]]:
     """Return (kind, name, inferred) of the last write of each key, with its prefix."""
     prefixes = {"session": "", "user": "user:", "app": "app:"}
-    rows = await units_of_work.read(lambda: list(StateChange.objects.order_by("pk")))
+    changes = StateChange.objects.filter(session__realm="").order_by("pk")
+    rows = await units_of_work.read(lambda: list(changes))
     return {
         prefixes[row.scope] + row.key: (row.writer, row.writer_name, row.inferred)
         for row in rows

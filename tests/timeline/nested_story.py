@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sessions_app.store import events as event_records
-from sessions_app.store.models import NestedEvent, NestedRun
-from sessions_app.store.traces.nested_records import TopCall, save_nested
+from sessions_app.store.models import Event, NestedRun
+from sessions_app.store.sessions import writes
+from sessions_app.store.sessions.nested_runs import NestedCall, save_nested
 from tests.timeline.story import Story
 
 
 def nest(
-    story: Story, ref: str, call_id: str = "c1", parent: str = "", top: str = "c1", **columns: Any
+    story: Story,
+    ref: str,
+    call_id: str = "c1",
+    parent: str = "",
+    state: Mapping[str, Any] | None = None,
+    **columns: Any,
 ) -> NestedRun:
     """Store a nested run with its request."""
     values = {
@@ -24,35 +31,24 @@ def nest(
         "stored_count": 0,
         **columns,
     }
-    save_nested(story.key, NestedRun(ref=ref, call_id=call_id, parent_ref=parent, **values), TopCall(top))
-    return NestedRun.objects.get(session=story.pk, ref=ref)
+    call = NestedCall(ref, call_id, parent_ref=parent)
+    save_nested(story.key, call, NestedRun(call_id=call_id, **values), state or {})
+    return NestedRun.objects.select_related("child").get(outer=story.pk, child__session_id=ref)
 
 
-def add(run: NestedRun, *parts: dict[str, Any], author: str = "helper", **fields: Any) -> NestedEvent:
+def add(run: NestedRun, *parts: dict[str, Any], author: str = "helper", **fields: Any) -> Event:
     """Append an event to a nested run."""
-    number = NestedEvent.objects.filter(session=run.session_id, ref=run.ref).count() + 1
+    number = Event.objects.filter(session=run.child_id).count() + 1
     wire = {
-        "id": f"{run.ref}-{number}",
+        "id": f"{run.child.session_id}-{number}",
         "author": author,
         "timestamp": 10.0 + number,
         "content": {"parts": list(parts)},
         **fields,
     }
-    record = event_records.build_record(wire)
+    writes.append_event(run.child.key, event_records.build_record(wire))
     NestedRun.objects.filter(pk=run.pk).update(event_count=number, stored_count=number)
-    return NestedEvent.objects.create(
-        session_id=run.session_id,
-        ref=run.ref,
-        number=number,
-        event_id=record.event_id,
-        author=record.author,
-        kind=str(record.kind),
-        timestamp=record.timestamp,
-        is_final=record.is_final,
-        total_tokens=record.total_tokens,
-        summary=record.summary,
-        data=record.data,
-    )
+    return Event.objects.get(session=run.child_id, seq=number)
 
 
 def text(words: str) -> dict[str, Any]:

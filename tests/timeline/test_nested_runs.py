@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 from django.urls import reverse
 
-from sessions_app.store.models import AgentSession, NestedRun
+from sessions_app.lookup import find_event
+from sessions_app.paths import session_url
+from sessions_app.sessions import deletion
+from sessions_app.store import realms
+from sessions_app.store.errors import BadInput
+from sessions_app.store.models import NestedRun
+from sessions_app.store.state.history import state_at
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline import nested_events
 from sessions_app.timeline.nested_runs import nested_runs_of, runs_changed_after
@@ -27,18 +32,18 @@ def called(story: Story) -> Story:
 
 
 def fragment(client, run: NestedRun, after: int = 0):
-    url = reverse("nested-events", kwargs={"pk": run.session_id, "run": run.pk})
+    url = reverse("nested-events", kwargs={"pk": run.child_id})
     response = client.get(url, {"after": after} if after else {})
     assert response.status_code == 200
     return parse(f"<ol>{response.content.decode()}</ol>")
 
 
 def test_nested_run_stands_under_its_call(client, called):
-    run = nest(called, "r1", total_tokens=1_200)
+    run = nest(called, "r1")
     add(run, text("Paris?"), author="user")
-    add(run, text("Sunny"))
+    add(run, text("Sunny"), usageMetadata={"totalTokenCount": 1_200})
     page = parse(client.get(session_path(called)).content.decode())
-    [nested] = event(page, 2).all("details", data_nested="r1")
+    [nested] = event(page, 2).all("details", data_nested=str(run.child_id))
     assert "2 events of agent helper" in nested.text
     assert "1.20k tok" in nested.text
     assert "2.50 s" in nested.text
@@ -56,17 +61,30 @@ def test_nested_events_are_loaded_when_the_run_is_opened(client, called):
     assert "Paris" in articles[1].text
 
 
-def test_state_of_a_nested_run_is_its_start_and_its_deltas(called):
-    run = nest(called, "r1", state=json.dumps({"city": "Rome", "n": 1}), state_omitted=2)
+def test_state_of_a_nested_run_is_its_start_and_its_deltas(client, called):
+    run = nest(called, "r1", state={"city": "Rome", "user:n": 1}, state_omitted=2)
     add(run, text("one"), actions={"stateDelta": {"city": "Paris"}})
     add(run, text("two"), actions={"stateDelta": {"city": "Oslo", "new": True}})
-    page = nested_events.read_nested_events(called.session, NestedRun.objects.get(pk=run.pk))
-    assert page.state == {"city": "Rome", "n": 1}
+    page = nested_events.read_nested_events(run)
     changes = [[(change.name, change.old, change.new) for change in item.changes] for item in page.items]
     assert changes == [
         [("city", '"Rome"', '"Paris"')],
         [("city", '"Paris"', '"Oslo"'), ("new", None, "true")],
     ]
+    assert "2 keys of the state at its start not stored" in fragment(client, run).text
+    assert state_at(run.child, find_event(run.child, seq=1)).merge_scopes() == {"city": "Paris", "user:n": 1}
+
+
+def test_events_of_a_nested_run_link_to_the_page_of_its_session(client, called):
+    run = nest(called, "r1")
+    added = add(run, text("It is sunny"))
+    link = fragment(client, run).one("a", css="event-seq").attrs["href"]
+    assert link == f"{session_url(run.child)}?event={added.event_id}"
+    page = parse(client.get(link).content.decode())
+    assert "It is sunny" in event(page, 1).text
+    callers = [a for a in page.all("a") if a.attrs.get("href") == f"{session_url(called.session)}?seq=2"]
+    assert ["Weather?" in caller.text for caller in callers] == [True, True]
+    assert "and is read-only" in page.text
 
 
 def test_long_nested_run_is_shown_page_by_page(client, called):
@@ -80,7 +98,7 @@ def test_long_nested_run_is_shown_page_by_page(client, called):
     second = fragment(client, run, after=size)
     assert [article.text.count(f"text {size}") for article in second.all("article")] == [1, 0, 0]
     assert "State at its start" not in second.text
-    page = nested_events.read_nested_events(called.session, run, after=size)
+    page = nested_events.read_nested_events(run, after=size)
     assert page.items[0].changes[0].old == str(size - 1)
 
 
@@ -92,24 +110,26 @@ def test_events_that_are_not_stored_are_counted_at_the_end(client, called):
 
 
 def test_run_inside_a_nested_run_stands_under_the_nested_call(client, called):
-    outer = nest(called, "r1", total_tokens=10)
-    add(outer, nested_call("deep", "d1"))
-    inner = nest(called, "r2", call_id="d1", parent="r1", agent="deep", total_tokens=5)
-    add(inner, text("from the bottom"))
+    outer = nest(called, "r1")
+    add(outer, nested_call("deep", "d1"), usageMetadata={"totalTokenCount": 10})
+    inner = nest(called, "r2", call_id="d1", parent="r1", agent="deep")
+    add(inner, text("from the bottom"), usageMetadata={"totalTokenCount": 5})
     page = parse(client.get(session_path(called)).content.decode())
-    [nested] = page.all("details", data_nested="r1")
+    [nested] = page.all("details", data_nested=str(outer.child_id))
     assert "1 event of nested agents" in nested.text
     assert "15 tok" in nested.text
-    assert not page.all("details", data_nested="r2")
-    assert fragment(client, outer).one("details", data_nested="r2")
+    assert not page.all("details", data_nested=str(inner.child_id))
+    assert fragment(client, outer).one("details", data_nested=str(inner.child_id))
+    page_of_outer = parse(client.get(session_url(outer.child)).content.decode())
+    assert page_of_outer.one("details", data_nested=str(inner.child_id))
 
 
 def test_failed_and_running_nested_runs_say_so(client, called):
     failed = nest(called, "r1", error="ValueError: no city")
-    nest(called, "r2", finished_at=None)
+    running = nest(called, "r2", finished_at=None)
     page = parse(client.get(session_path(called)).content.decode())
-    assert "Failed" in page.one("details", data_nested="r1").text
-    assert "Running" in page.one("details", data_nested="r2").text
+    assert "Failed" in page.one("details", data_nested=str(failed.child_id)).text
+    assert "Running" in page.one("details", data_nested=str(running.child_id)).text
     assert "ValueError: no city" in fragment(client, failed).text
 
 
@@ -120,19 +140,18 @@ def test_window_reads_nested_runs_with_one_query(called, django_assert_num_queri
     events = windows.newest(session).events
     with django_assert_num_queries(1):
         heads = nested_runs_of(session, events)
-    assert [head.run.ref for head in heads[2][0]] == ["r0", "r1", "r2"]
+    assert [head.run.child.session_id for head in heads[2][0]] == ["r0", "r1", "r2"]
     with django_assert_num_queries(0):
         assert nested_runs_of(session, events[:1]) == {}
 
 
-def test_nested_events_cost_a_bounded_number_of_queries(called, django_assert_max_num_queries):
+def test_queries_for_nested_events_do_not_grow_with_their_number(called, django_assert_max_num_queries):
     run = nest(called, "r1")
     for number in range(60):
         add(run, nested_call("deep", f"d{number}"), actions={"stateDelta": {"n": number}})
         nest(called, f"x{number}", call_id=f"d{number}", parent="r1")
-    session = called.session
-    with django_assert_max_num_queries(5):
-        nested_events.read_nested_events(session, run, after=3)
+    with django_assert_max_num_queries(15):
+        nested_events.read_nested_events(run, after=3)
 
 
 def test_nested_run_whose_call_is_stored_later_is_found_by_its_next_write(story):
@@ -145,36 +164,45 @@ def test_nested_run_whose_call_is_stored_later_is_found_by_its_next_write(story)
 
 def test_changes_of_nested_runs_come_with_the_runs_around_them(called):
     outer = nest(called, "r1", changed_at=1.0)
+    add(outer, nested_call("deep", "d1"))
     nest(called, "r2", call_id="d1", parent="r1", changed_at=5.0)
     nest(called, "r3", call_id="c1", changed_at=1.0)
-    heads = runs_changed_after(outer.session_id, 2.0)
-    assert [head.run.ref for head in heads] == ["r1", "r2"]
-    assert runs_changed_after(outer.session_id, 5.0) == []
+    heads = runs_changed_after(called.session, 2.0)
+    assert [head.run.child.session_id for head in heads] == ["r1", "r2"]
+    heads = runs_changed_after(outer.child, 2.0)
+    assert [head.run.child.session_id for head in heads] == ["r2"]
+    assert runs_changed_after(called.session, 5.0) == []
 
 
-def test_json_of_a_nested_event_can_be_read(client, called):
-    run = nest(called, "r1")
-    add(run, text("hello"))
-    ids = {"pk": run.session_id, "run": run.pk}
-    body = client.get(reverse("nested-event-json", kwargs={**ids, "number": 1})).json()
-    assert body["content"] == {"parts": [{"text": "hello"}]}
-    assert client.get(reverse("nested-event-json", kwargs={**ids, "number": 2})).status_code == 404
-
-
-def test_nested_run_of_another_session_is_not_found(client, called):
-    run = nest(called, "r1")
-    other = AgentSession.objects.create(app_name="a", user_id="u", session_id="x", created_at=0, updated_at=0)
-    url = reverse("nested-events", kwargs={"pk": other.pk, "run": run.pk})
+def test_session_that_is_not_nested_has_no_nested_events(client, called):
+    url = reverse("nested-events", kwargs={"pk": called.pk})
     assert client.get(url).status_code == 404
 
 
+def test_nested_session_can_neither_be_changed_nor_deleted_alone(called):
+    run = nest(called, "r1")
+    with pytest.raises(BadInput, match="belongs to a call of another session"):
+        realms.refuse_read_only(run.child)
+    with pytest.raises(BadInput, match="belongs to a call of session 's1'"):
+        deletion.delete([run.child_id])
+
+
+def test_nested_session_is_hidden_while_the_session_around_it_is_deleted(client, called):
+    run = nest(called, "r1")
+    deleted = deletion.delete([called.pk])
+    assert client.get(session_url(run.child)).status_code == 404
+    assert client.get(reverse("nested-events", kwargs={"pk": run.child_id})).status_code == 404
+    deletion.undo(deleted.batch.id)
+    assert client.get(session_url(run.child)).status_code == 200
+
+
 def test_rewound_call_keeps_its_nested_runs_inside_the_marked_event(client, called):
-    nest(called, "r1")
+    run = nest(called, "r1")
     called.add(actions={"rewindBeforeInvocationId": "i1"})
     page = parse(client.get(session_path(called) + "?seq=2").content.decode())
     call = event(page, 2)
     assert "is-rewound" in call.classes
-    assert call.one("details", data_nested="r1")
+    assert call.one("details", data_nested=str(run.child_id))
 
 
 def from_server(state: str) -> dict[str, Any]:

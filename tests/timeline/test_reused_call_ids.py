@@ -77,10 +77,10 @@ def test_calls_without_ids_are_told_apart_by_their_names():
     assert [pairing.take({"id": None, "name": name}) for name in ("b", "a", "c")] == ["B", "A", None]
 
 
-def test_start_belongs_to_the_newest_call_before_it():
-    events = [(1.0, [({"id": "x"}, "first")]), (5.0, [({"id": "x"}, "second")])]
-    starts = [(0.5, {"id": "x"}), (4.0, {"id": "x"}), (5.0, {"id": "x"}), (6.0, {"id": "y"})]
-    assert pair_starts(events, starts) == ["first", "first", "second", None]
+def test_starts_of_one_id_belong_to_the_calls_of_an_event_in_order():
+    calls = [({"id": "x", "name": "add"}, "first"), ({"id": "x", "name": "add"}, "second")]
+    starts = [{"id": "x", "name": "add"}] * 2 + [{"id": "y", "name": "look"}]
+    assert pair_starts(calls, starts) == ["first", "second", None]
 
 
 def test_calls_of_one_id_have_names_of_their_own():
@@ -238,32 +238,42 @@ def test_result_behind_a_call_of_another_branch_stands_alone(story):
 def test_nested_runs_of_one_event_stand_under_their_own_calls(client, story):
     story.add(call("add"), call("helper", n=1), call("helper", n=2))
     for ref in ("r1", "r2"):
-        nest(story, ref, call_id="x", top="x")
+        nest(story, ref, call_id="x")
     calls = items(story)[1].calls
-    assert [[head.run.ref for head in each["nested_runs"]] for each in calls] == [[], ["r1"], ["r2"]]
+    assert [[head.run.child.session_id for head in each["nested_runs"]] for each in calls] == [
+        [],
+        ["r1"],
+        ["r2"],
+    ]
 
 
 def test_runs_inside_a_nested_run_stand_under_their_own_steps(story):
     story.calls("helper", "x")
-    run = nest(story, "r1", call_id="x", top="x")
+    run = nest(story, "r1", call_id="x")
     for ref, started_at in (("in1", 11.5), ("in2", 13.5)):
         add(run, nested_call("deep", "x"))
         add(run, result("deep"))
         nest(story, ref, call_id="x", parent="r1", agent="deep", started_at=started_at)
-    shown = read_nested_events(story.session, run).items
-    runs = [[head.run.ref for each in item.calls for head in each["nested_runs"]] for item in shown]
+    shown = read_nested_events(run).items
+    runs = [
+        [head.run.child.session_id for each in item.calls for head in each["nested_runs"]] for item in shown
+    ]
     assert runs == [["in1"], [], ["in2"], []]
 
 
 def test_runs_inside_a_long_nested_run_stand_on_the_page_of_their_call(story):
     story.calls("helper", "x")
-    run = nest(story, "r1", call_id="x", top="x")
+    run = nest(story, "r1", call_id="x")
     for number in range(60):
         add(run, nested_call("deep", "x"))
         nest(story, f"in{number}", call_id="x", parent="r1", agent="deep", started_at=11.5 + number)
-    pages = [read_nested_events(story.session, run, after=after).items for after in (0, 50)]
+    pages = [read_nested_events(run, after=after).items for after in (0, 50)]
     runs = [
-        head.run.ref for page in pages for item in page for each in item.calls for head in each["nested_runs"]
+        head.run.child.session_id
+        for page in pages
+        for item in page
+        for each in item.calls
+        for head in each["nested_runs"]
     ]
     assert runs == [f"in{number}" for number in range(60)]
     assert all(len(item.calls[0]["nested_runs"]) == 1 for page in pages for item in page)

@@ -25,8 +25,9 @@ from sessions_app.adk import nested_runs
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.sessions import purge
 from sessions_app.store.database import units_of_work
-from sessions_app.store.models import AgentSession, Event, ModelCall, NestedEvent, NestedRun
-from sessions_app.store.traces.nested_records import CUT_OFF
+from sessions_app.store.models import AgentSession, Event, ModelCall, NestedRun, StateChange, UserScope
+from sessions_app.store.sessions import writes
+from sessions_app.store.state.history import state_at
 from sessions_app.store.traces.outbox import outbox
 from tests.fake_models import ScriptedModel, call
 from tests.sessions.build import APP, USER, get
@@ -50,15 +51,27 @@ def caller(tools: list[Any], *turns: Any) -> LlmAgent:
 
 async def stored() -> list[NestedRun]:
     await outbox().wait_written()
-    return await units_of_work.read(lambda: list(NestedRun.objects.order_by("pk")))
-
-
-async def events_of(run: NestedRun) -> list[NestedEvent]:
-    rows = NestedEvent.objects.filter(session=run.session_id, ref=run.ref).order_by("number")
+    rows = NestedRun.objects.select_related("child").order_by("pk")
     return await units_of_work.read(lambda: list(rows))
 
 
-def brief(event: NestedEvent) -> tuple[str, str]:
+async def events_of(run: NestedRun) -> list[Event]:
+    rows = Event.objects.filter(session=run.child_id).order_by("seq")
+    return await units_of_work.read(lambda: list(rows))
+
+
+async def state_at_start(run: NestedRun) -> dict[str, str]:
+    """Return the values of the state at the start of a run, as JSON."""
+    rows = StateChange.objects.filter(session=run.child_id, seq=0)
+    prefix = {"session": "", "user": "user:", "app": "app:"}
+    return await units_of_work.read(lambda: {f"{prefix[row.scope]}{row.key}": row.value for row in rows})
+
+
+TABLES = (AgentSession, Event, NestedRun, StateChange)
+"""Tables that are empty when the only session is removed, if no scope but the session's has keys."""
+
+
+def brief(event: Event) -> tuple[str, str]:
     return event.author, event.kind
 
 
@@ -66,7 +79,8 @@ async def test_events_of_an_agent_used_as_a_tool_are_stored_at_its_call(ask):
     tool = helper(call("remember", city="Oslo"), "it is Oslo", tools=[remember])
     await ask(caller([tool], call("helper", "c1", request="where?"), "done"))
     [run] = await stored()
-    assert (run.agent, run.call_id, run.parent_ref, run.seq, run.error) == ("helper", "c1", "", 2, "")
+    assert (run.agent, run.call_id, run.seq, run.outer_seq, run.error) == ("helper", "c1", 2, 2, "")
+    assert run.session_id == run.outer_id
     assert (run.event_count, run.stored_count) == (4, 4)
     assert run.finished_at is not None
     assert run.finished_at >= run.started_at
@@ -77,7 +91,7 @@ async def test_events_of_an_agent_used_as_a_tool_are_stored_at_its_call(ask):
         ("helper", "tool_result"),
         ("helper", "agent"),
     ]
-    assert [event.number for event in events] == [1, 2, 3, 4]
+    assert [event.seq for event in events] == [1, 2, 3, 4]
     assert events[0].decoded_summary["text"] == "where?"
     assert json.loads(events[2].data)["actions"]["stateDelta"] == {"city": "Oslo"}
 
@@ -85,7 +99,7 @@ async def test_events_of_an_agent_used_as_a_tool_are_stored_at_its_call(ask):
 async def test_session_and_its_model_never_contain_nested_events(ask, ours):
     await ask(caller([helper("secret thought")], call("helper", "c1", request="x"), "done"))
     rows = await units_of_work.read(
-        lambda: list(Event.objects.order_by("seq").values_list("author", flat=True))
+        lambda: list(Event.objects.filter(session__realm="").order_by("seq").values_list("author", flat=True))
     )
     assert rows == ["user", "ann", "ann", "ann"]
     assert [event.author for event in (await get(ours)).events] == rows
@@ -165,18 +179,20 @@ async def test_parallel_agents_with_one_call_id_keep_their_nested_runs(ask):
     for run in await stored():
         texts = [event.decoded_summary["text"] for event in await events_of(run)]
         places[texts[0]] = (texts[1], run.seq)
-    calling = await units_of_work.read(
-        lambda: dict(Event.objects.filter(kind="tool_call").values_list("author", "seq"))
-    )
+    calling_events = Event.objects.filter(kind="tool_call", session__realm="")
+    calling = await units_of_work.read(lambda: dict(calling_events.values_list("author", "seq")))
     assert places == {name: (name, seq) for name, seq in calling.items()}
 
 
-async def test_nested_model_call_is_linked_to_its_nested_event(ask):
+async def test_nested_model_call_is_linked_to_its_nested_event(ask, client):
     await ask(caller([helper("inside")], call("helper", "c1", request="x"), "done"))
     [run] = await stored()
     answer = (await events_of(run))[-1]
     calls = await units_of_work.read(lambda: list(ModelCall.objects.filter(event_id=answer.event_id)))
     assert [row.agent for row in calls] == ["helper"]
+    url = f"/sessions/id/{run.child_id}/events/{answer.seq}/model/"
+    page = await units_of_work.read(lambda: client.get(url).content.decode())
+    assert f"/sessions/id/{run.outer_id}/model-calls/{calls[0].pk}/json/" in page
 
 
 async def test_agents_nested_five_deep_are_stored_under_their_calls(ask):
@@ -191,10 +207,10 @@ async def test_agents_nested_five_deep_are_stored_under_their_calls(ask):
     await ask(caller([tool], call("a1", "c1", request="down"), "done"))
     runs = {run.agent: run for run in await stored()}
     assert list(runs) == ["a1", "a2", "a3", "a4", "a5"]
-    assert {run.seq for run in runs.values()} == {2}
-    assert runs["a1"].parent_ref == ""
+    assert {run.outer_seq for run in runs.values()} == {run.seq for run in runs.values()} == {2}
+    assert runs["a1"].session_id == runs["a1"].outer_id
     for depth in (2, 3, 4, 5):
-        assert runs[f"a{depth}"].parent_ref == runs[f"a{depth - 1}"].ref
+        assert runs[f"a{depth}"].session_id == runs[f"a{depth - 1}"].child_id
         assert runs[f"a{depth}"].call_id == f"c{depth}"
     assert all(run.finished_at for run in runs.values())
 
@@ -208,10 +224,12 @@ async def test_state_as_the_nested_agent_found_it_is_stored_without_credentials(
     agent.before_agent_callback = prepare
     await ask(agent)
     [run] = await stored()
-    state = json.loads(run.state)
-    assert state["city"] == "Oslo"
+    state = await state_at_start(run)
+    assert state["city"] == '"Oslo"'
     assert "user:key" in state
-    assert "s3cret" not in run.state
+    assert "s3cret" not in str(state)
+    changes = StateChange.objects.filter(session=run.child_id)
+    assert await units_of_work.read(lambda: set(changes.values_list("private", flat=True))) == {None}
 
 
 async def test_large_state_is_bounded(ask):
@@ -227,9 +245,9 @@ async def test_large_state_is_bounded(ask):
     agent.before_agent_callback = prepare
     await ask(agent)
     [run] = await stored()
-    state = json.loads(run.state)
-    assert (list(state), run.state_omitted) == ([f"key{number}" for number in range(fitting)], 3)
-    assert state["key0"].endswith("… (20,002 characters)")
+    state = await state_at_start(run)
+    assert (sorted(state), run.state_omitted) == (sorted(f"key{number}" for number in range(fitting)), 3)
+    assert state["key0"].endswith('… (20,002 characters)"')
 
 
 async def test_nested_agent_that_fails_keeps_its_events_and_its_error(ask):
@@ -259,7 +277,7 @@ async def test_cancelled_nested_agent_is_marked_as_cut_off(ask):
         await run_task
     await asyncio.sleep(0)
     [run] = await stored()
-    assert run.error == CUT_OFF
+    assert run.error == NestedRun.CUT_OFF
     assert run.finished_at is not None
     assert [event.kind for event in await events_of(run)] == ["user", "tool_call"]
 
@@ -306,9 +324,8 @@ async def test_events_appear_while_the_nested_agent_runs(ask):
 async def test_deleting_the_session_deletes_its_nested_runs(ask):
     await ask(caller([helper("inside")], call("helper", "c1", request="x"), "done"))
     assert await stored()
-    await units_of_work.write(lambda: AgentSession.objects.all().delete())
-    assert not await stored()
-    assert not await units_of_work.read(NestedEvent.objects.exists)
+    await units_of_work.write(lambda: writes.delete_session(AgentSession.objects.get(realm="")))
+    assert not await units_of_work.read(lambda: [table for table in TABLES if table.objects.exists()])
 
 
 async def test_fork_copies_the_nested_runs_of_the_events_it_copies(ask):
@@ -319,10 +336,9 @@ async def test_fork_copies_the_nested_runs_of_the_events_it_copies(ask):
     await ask(agent)
     await ask(agent)
     [first, second] = await stored()
-    source = await units_of_work.read(AgentSession.objects.get)
-    new = await units_of_work.read(lambda: fork(source.pk, NewFork(seq=second.seq - 1)))
-    copied = await units_of_work.read(lambda: list(NestedRun.objects.filter(session=new)))
-    assert [(run.ref, run.seq) for run in copied] == [(first.ref, first.seq)]
+    new = await units_of_work.read(lambda: fork(first.outer_id, NewFork(seq=second.seq - 1)))
+    copied = [run for run in await stored() if run.outer_id == new.pk]
+    assert [(run.child.session_id, run.seq) for run in copied] == [(first.child.session_id, first.seq)]
     assert [event.data for event in await events_of(copied[0])] == [
         event.data for event in await events_of(first)
     ]
@@ -356,5 +372,46 @@ async def test_purge_removes_nested_runs_with_their_session(ask):
     assert await stored()
     report = await units_of_work.read(lambda: purge.purge(purge.PurgeFilter(older_than_s=-1.0)))
     assert report.sessions == 1
-    assert not await units_of_work.read(NestedEvent.objects.exists)
-    assert not await units_of_work.read(NestedRun.objects.exists)
+    assert not await units_of_work.read(lambda: [table for table in TABLES if table.objects.exists()])
+
+
+async def test_state_of_users_and_apps_goes_with_the_nested_session(ask):
+    def prepare(callback_context: CallbackContext) -> None:
+        callback_context.state["user:name"] = "Ann"
+
+    agent = caller([helper("inside")], call("helper", "c1", request="x"), "done")
+    agent.before_agent_callback = prepare
+    await ask(agent)
+    [run] = await stored()
+    in_realm = UserScope.objects.filter(realm=run.child.realm)
+    assert await units_of_work.read(in_realm.exists)
+    await units_of_work.read(lambda: purge.purge(purge.PurgeFilter(older_than_s=-1.0)))
+    assert not await units_of_work.read(in_realm.exists)
+
+
+async def test_fork_copies_runs_inside_nested_runs_with_their_state(ask):
+    inner = helper(call("remember", city="Oslo"), "it is Oslo", name="inner", tools=[remember])
+    outer = helper(call("inner", "c2", request="y"), "ok", name="outer", tools=[inner])
+    await ask(caller([outer], call("outer", "c1", request="x"), "done"))
+    [first, _] = await stored()
+    new = await units_of_work.read(lambda: fork(first.outer_id, NewFork()))
+    copies = [run for run in await stored() if run.outer_id == new.pk]
+    assert [(run.agent, run.seq, run.outer_seq) for run in copies] == [("outer", 2, 2), ("inner", 2, 2)]
+    assert [run.session_id for run in copies] == [new.pk, copies[0].child_id]
+    state = await units_of_work.read(lambda: state_at(copies[1].child).merge_scopes())
+    assert state["city"] == "Oslo"
+
+
+async def test_fork_of_a_nested_session_has_the_runs_that_it_called(ask):
+    inner = helper("deep", name="inner")
+    outer = helper(call("inner", "c2", request="y"), "ok", name="outer", tools=[inner])
+    await ask(caller([outer], call("outer", "c1", request="x"), "done"))
+    [first, second] = await stored()
+    new = await units_of_work.read(lambda: fork(first.child_id, NewFork(own_realm=True)))
+    [copy] = [run for run in await stored() if run.outer_id == new.pk]
+    assert (copy.agent, copy.session_id, copy.seq, copy.outer_seq) == (
+        "inner",
+        new.pk,
+        second.seq,
+        second.seq,
+    )

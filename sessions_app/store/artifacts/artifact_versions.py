@@ -174,11 +174,11 @@ def refuse_read_only(realm: str) -> None:
     """Refuse to change files of a read-only realm.
 
     Raises:
-        BadInput: the realm belongs to an eval attempt.
+        BadInput: the realm belongs to an eval attempt or a nested run.
     """
-    if realm.startswith((realms.ATTEMPT, *realms.HIDDEN)):
+    if realm.startswith((realms.ATTEMPT, realms.NESTED, *realms.HIDDEN)):
         raise BadInput(
-            "The artifacts of an eval attempt are read-only.", hint="Use a session outside of evals."
+            "The artifacts of eval attempts and nested runs are read-only.", hint="Use another session."
         )
 
 

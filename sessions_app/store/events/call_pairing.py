@@ -8,7 +8,7 @@ an earlier event may. Calls without ids are told apart by their names.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -131,25 +131,16 @@ def place_calls(event: Event) -> list[tuple[Json, PlacedCall]]:
     ]
 
 
-def pair_starts(
-    events: Iterable[tuple[float, Iterable[tuple[Json, T]]]], starts: Iterable[tuple[float, Json]]
-) -> list[T | None]:
-    """Pair what calls have started with the newest call of its id until then, or else with the first one after it.
+def pair_starts(calls: Iterable[tuple[Json, T]], starts: Iterable[Json]) -> list[T | None]:
+    """Pair what the calls of an event have started with these calls.
 
     Args:
-        events: the time of each event and its calls with their values, in order.
-        starts: the time of each start, and the id and name of its call, in order.
+        calls: the calls of the event with their values, in order.
+        starts: the id and name of the call of each start, in order.
     """
-    pairing, later = CallPairing[T](), deque(events)
-    values: list[T | None] = []
-    for started_at, call in starts:
-        while later and later[0][0] <= started_at:
-            pairing.add_event(later.popleft()[1])
-        values.append(pairing.take(call))
-        while values[-1] is None and later:
-            pairing.add_event(later.popleft()[1])
-            values[-1] = pairing.take(call)
-    return values
+    pairing = CallPairing[T]()
+    pairing.add_event(calls)
+    return [pairing.take(start) for start in starts]
 
 
 def name_occurrences(ids: Iterable[str]) -> list[str]:

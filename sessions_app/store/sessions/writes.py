@@ -23,7 +23,15 @@ from sessions_app.store.events import EventRecord, KeyWrite
 from sessions_app.store.events.attribution import Writer
 from sessions_app.store.ids import check_event_ids, check_ids, is_storable
 from sessions_app.store.index import index_entries
-from sessions_app.store.models import AgentSession, ChangeCause, Scope, StateChange, UntrackedKey
+from sessions_app.store.models import (
+    AgentSession,
+    AppScope,
+    ChangeCause,
+    Scope,
+    StateChange,
+    UntrackedKey,
+    UserScope,
+)
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions.event_rows import ADVANCE_SESSION, INSERT_EVENT, advance, event_row
 from sessions_app.store.sessions.ledger import Provenance, insert_temp, take_owners, write_keys
@@ -214,7 +222,9 @@ def rename_session(session_pk: int, title: str, person: str = "") -> None:
 
 
 def delete_session(session: SessionKey | AgentSession) -> bool:
-    """Delete a session with its events and its own state, not user and app state. Return whether it existed.
+    """Delete a session with its events, its own state and its nested sessions. Return whether it existed.
+
+    User and app state remain.
 
     `session`: as for `append_event`.
     """
@@ -224,11 +234,27 @@ def delete_session(session: SessionKey | AgentSession) -> bool:
         row = session if isinstance(session, AgentSession) else _lock_row(session)
         if row is None:
             return False
-        StateChange.objects.filter(scope=Scope.SESSION, owner_id=row.pk).delete()
-        index_entries.forget_session(row.pk)
-        row.delete()
+        for nested in AgentSession.objects.filter(nested_run__outer=row.pk).only("pk", "realm"):
+            _delete_rows(nested)
+            _delete_owners(nested.realm)
+        _delete_rows(row)
         change_notification.notify_after_commit()
     return True
+
+
+def _delete_rows(session: AgentSession) -> None:
+    StateChange.objects.filter(scope=Scope.SESSION, owner_id=session.pk).delete()
+    index_entries.forget_session(session.pk)
+    session.delete()
+
+
+def _delete_owners(realm: str) -> None:
+    """Delete the user and app state of an isolated realm."""
+    for scope, table in ((Scope.USER, UserScope), (Scope.APP, AppScope)):
+        for owner in table._default_manager.filter(realm=realm):
+            StateChange.objects.filter(scope=scope, owner_id=owner.pk).delete()
+            index_entries.forget_owner(scope, owner.pk)
+            owner.delete()
 
 
 def _lock_row(key: SessionKey) -> AgentSession | None:

@@ -21,9 +21,8 @@ from sessions_app.store.database.statements import (
     open_statements,
 )
 from sessions_app.store.index import index_backlog
-from sessions_app.store.models import ModelCall, ModelPiece, Span, Trace
+from sessions_app.store.models import ModelCall, ModelPiece, NestedRun, Span, Trace
 from sessions_app.store.session_key import SessionKey
-from sessions_app.store.traces import nested_records
 from sessions_app.store.traces.content_store import Piece
 
 MAX_ERROR = 10_000
@@ -148,7 +147,9 @@ def close_unfinished(at: float, **of: Any) -> None:
             stages=scopes.dumps(stages[-MAX_STAGES:]), finished_at=end
         )
     ModelCall.objects.filter(finished_at=None, **of).update(finished_at=Greatest(Value(at), "started_at"))
-    nested_records.close_unfinished(at, **of)
+    of_outer = {name.replace("session", "outer", 1): value for name, value in of.items()}
+    unfinished = NestedRun.objects.filter(finished_at=None, **of_outer)
+    unfinished.update(finished_at=at, changed_at=at, error=NestedRun.CUT_OFF)
 
 
 def save_span(key: SessionKey, span: Span) -> bool:

@@ -297,5 +297,5 @@ def test_a_copy_reads_which_rows_there_are_once(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(session_copy, "_keys", lambda rows: requests.append(1) or keys(rows))
     act_between_transactions(monkeypatch, lambda number: None)
     fork(story.pk, NewFork(own_realm=True))
-    assert len(requests) == 7
+    assert len(requests) == 5
     assert history.state_at(story.session).merge_scopes()
