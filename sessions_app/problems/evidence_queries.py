@@ -102,8 +102,8 @@ class EvidenceBatch:
         return [each.invocation_id for each in self.evidence]
 
 
-def read_batch(session: AgentSession, limit: int, *, of_session: bool = True) -> EvidenceBatch:
-    """Read the evidence of the next unchecked events of a session, and with `of_session` of the session as a whole."""
+def read_batch(session: AgentSession, limit: int) -> EvidenceBatch:
+    """Read the evidence of the next unchecked events of a session, and of the session as a whole."""
     start = max(0, session.problems_seq)
     events = list(_events(session).filter(seq__gt=start).order_by("seq")[:limit])
     end = events[-1].seq if len(events) == limit else session.last_seq
@@ -118,7 +118,7 @@ def read_batch(session: AgentSession, limit: int, *, of_session: bool = True) ->
         session.problems_version,
         [
             *_evidence_of(session, events, [each for each in ids if each]),
-            *([_session_evidence(session)] if of_session else ()),
+            _session_evidence(session),
         ],
     )
 

@@ -1,4 +1,4 @@
-"""Queries of problems for pages and the API. Some also check events whose problems are not stored yet."""
+"""Queries of problems for pages and the API. Events are checked in the background (`session_checks`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 
 from django.db.models import Case, Count, IntegerField, Sum, Value, When
 
-from sessions_app.problems import session_checks
 from sessions_app.problems.registry import CALL_LABEL, Detector, Link, Severity, detector_of
 from sessions_app.store.models import AgentSession, SessionProblem
 from sessions_app.store.traces.log_records import traces_with_log
@@ -90,27 +89,19 @@ class SessionProblems:
 
 
 def problems_of(session: AgentSession, code: str = "", invocation_id: str = "") -> SessionProblems:
-    """Return the problems of a session. Its next unchecked events are checked, but the result is not stored."""
+    """Return the problems that were found in a session so far."""
     stored = SessionProblem.objects.filter(session=session)
-    checked, unchecked = _check(session)
-    if checked is not None:
-        stored = stored.exclude(session_checks.replaced_by(checked.batch))
     if code:
         stored = stored.filter(code=code)
     if invocation_id:
         stored = stored.filter(invocation_id=invocation_id)
     rows = list(_order_by_severity(stored)[:MAX_LISTED])
     counted = stored.exclude(severity=Severity.NOTE).aggregate(rows=Count("pk"), more=Sum("more", default=0))
-    new_rows = [
-        row
-        for row in (checked.rows if checked else ())
-        if code in ("", row.code) and invocation_id in ("", row.invocation_id)
-    ]
-    number = counted["rows"] + counted["more"] + _count(new_rows)
+    number = counted["rows"] + counted["more"]
     number += 0 if code or invocation_id else session.problems_beyond
-    rows = sorted([*rows, *new_rows], key=lambda row: (_RANKS[Severity(row.severity)], row.seq))[:MAX_LISTED]
     logs = traces_with_log(session, {row.invocation_id for row in rows})
     problems = [ShownProblem(row, logs.get(row.invocation_id, 0)) for row in rows]
+    unchecked = session.last_seq - max(0, session.problems_seq)
     return SessionProblems(problems, number - _count(rows), unchecked)
 
 
@@ -120,24 +111,13 @@ def _count(rows: Sequence[SessionProblem]) -> int:
 
 
 def problems_by_invocation(
-    session: AgentSession, invocation_ids: Collection[str], *, check_new: bool = False
+    session: AgentSession, invocation_ids: Collection[str]
 ) -> dict[str, list[ShownProblem]]:
-    """Return the errors and warnings of some invocations of a session.
-
-    Args:
-        session: the session.
-        invocation_ids: the ids.
-        check_new: check the next unchecked events, too, without storing the result.
-    """
+    """Return the errors and warnings that were found so far in some invocations of a session."""
     rows = SessionProblem.objects.filter(session=session, invocation_id__in=invocation_ids)
-    checked = _check(session, of_session=False)[0] if check_new else None
-    if checked is not None:
-        rows = rows.exclude(session_checks.replaced_by(checked.batch))
-    grouped = _group(rows)
-    for row in checked.rows if checked else ():
-        if row.invocation_id in invocation_ids and row.severity != Severity.NOTE:
-            grouped[session.pk, row.invocation_id].append(ShownProblem(row))
-    return _complete(session, {invocation_id: problems for (_, invocation_id), problems in grouped.items()})
+    return _complete(
+        session, {invocation_id: problems for (_, invocation_id), problems in _group(rows).items()}
+    )
 
 
 def newest_by_invocation(session: AgentSession, most: int) -> dict[str, list[ShownProblem]]:
@@ -192,16 +172,6 @@ def problems_by_code(sessions: Sequence[AgentSession]) -> list[dict[str, Any]]:
         }
         for code, pks in sorted(counts.items(), key=lambda item: -len(item[1]))
     ]
-
-
-def _check(
-    session: AgentSession, *, of_session: bool = True
-) -> tuple[session_checks.CheckedBatch | None, int]:
-    """Check the next unchecked events of a session. Return also the number of events that remain unchecked."""
-    if session.problems_seq >= session.last_seq:
-        return None, 0
-    checked = session_checks.check(session, of_session=of_session)
-    return checked, session.last_seq - checked.batch.end
 
 
 def _order_by_severity(rows: Any) -> Any:

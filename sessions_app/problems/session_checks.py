@@ -49,10 +49,10 @@ def check_next() -> CheckedBatch | None:
     return check(session) if session else None
 
 
-def check(session: AgentSession, *, of_session: bool = True) -> CheckedBatch:
+def check(session: AgentSession) -> CheckedBatch:
     """Check the next events of a session, and the session as a whole. A failed check is logged and skips them."""
     try:
-        batch = read_batch(session, BATCH_EVENTS, of_session=of_session)
+        batch = read_batch(session, BATCH_EVENTS)
         return CheckedBatch(batch, sorted(_find_problems(batch), key=lambda row: row.seq))
     except (DevUIError, DatabaseError):
         raise
@@ -67,7 +67,8 @@ def store(checked: CheckedBatch) -> bool:
     batch = checked.batch
     of_session = SessionProblem.objects.filter(session=batch.session_pk)
     with transaction.atomic():
-        old_rows = of_session.filter(replaced_by(batch))
+        replaced = Q(seq__gt=batch.start) | Q(seq=0, invocation_id__in=batch.invocation_ids)
+        old_rows = of_session.filter(replaced)
         old_contents = [_content(row) for row in old_rows.order_by("seq", "pk")]
         has_changed = old_contents != [_content(row) for row in checked.rows]
         dropped = _replace(batch.session_pk, old_rows, checked.rows) if has_changed else 0
@@ -88,11 +89,6 @@ def _replace(session_pk: int, old_rows: QuerySet[SessionProblem], rows: list[Ses
     old_rows.delete()
     SessionProblem.objects.bulk_create(rows)
     return _drop_oldest(session_pk)
-
-
-def replaced_by(batch: EvidenceBatch) -> Q:
-    """Return the condition that selects the stored problems that a batch replaces."""
-    return Q(seq__gt=batch.start) | Q(seq=0, invocation_id__in=batch.invocation_ids)
 
 
 def check_all() -> int:

@@ -20,6 +20,7 @@ from sessions_app.timeline.event_actions import Action, Compaction
 from sessions_app.timeline.event_details import EventDetails
 from sessions_app.timeline.event_fields import object_field
 from sessions_app.timeline.event_window import InvocationTotals
+from sessions_app.timeline.groups import InvocationGroup
 from sessions_app.timeline.items import TimelineItem
 from sessions_app.timeline.timeline_reader import read_timeline
 
@@ -134,15 +135,20 @@ class Inspection:
         return object_field(self.body, "actions")
 
 
-def inspect_event(session: AgentSession, event: Event, *, more: bool = False) -> Inspection:
+def inspect_event(
+    session: AgentSession, event: Event, *, more: bool = False, shown: InvocationGroup | None = None
+) -> Inspection:
     """Return an event in full, with a limited number of changes (`more`: a higher limit).
 
-    `event` must have `data` loaded. Queries: those of a timeline of one event and, where needed, one for partners and
-    one for the target of a rewind.
+    Queries: those of a timeline of one event, unless it is `shown`, and, where needed, one for the event's body, one
+    for partners and one for the target of a rewind.
+
+    Args:
+        shown: the group of the timeline that shows the event.
     """
     body = json.loads(event.data)
-    [group] = read_timeline(session, windows.EventWindow([event], session.last_seq), titles=False).groups
-    [item] = group.items
+    group = shown or _read_group(session, event)
+    item = next(item for item in group.items if item.event.seq == event.seq)
     action_fields = body.get("actions") or {}
     most = MAX_CHANGES if more else CHANGES_SHOWN
     changes = changes_of(session, [event], length=VALUE_LIMIT, each=most + 1).get(event.seq, [])
@@ -158,6 +164,11 @@ def inspect_event(session: AgentSession, event: Event, *, more: bool = False) ->
         compaction=event_actions.compaction_of(action_fields),
         rewinds_to=_first_seq(session, event, event_actions.rewound_invocation(action_fields)),
     )
+
+
+def _read_group(session: AgentSession, event: Event) -> InvocationGroup:
+    [group] = read_timeline(session, windows.EventWindow([event], session.last_seq), titles=False).groups
+    return group
 
 
 def _partial_answer_parts(body: dict[str, Any]) -> Iterator[content_parts.Part]:

@@ -49,7 +49,6 @@ def read_timeline(
     session: AgentSession,
     window: EventWindow,
     *,
-    checks_problems: bool = False,
     folds: bool = False,
     titles: bool = True,
 ) -> Timeline:
@@ -57,8 +56,7 @@ def read_timeline(
 
     Queries: runs; changes, ghost keys, marks (and one per rewind), totals, forks, log records, titles, problems; where
     needed nested runs, answers and bodies of waiting calls, events before the window, calls before and answers after
-    it, two for a compaction. `checks_problems` also checks events whose problems are not stored yet: at most twenty
-    more.
+    it, two for a compaction.
     """
     events = window.events
     runs = read_window_runs(session, events)
@@ -73,7 +71,7 @@ def read_timeline(
     if folds:
         for group in groups:
             group.rows = fold_rows(group.rows)
-    problems = problems_by_invocation(session, totals.keys(), check_new=checks_problems)
+    problems = problems_by_invocation(session, totals.keys())
     for group in reversed(groups):
         group.problems = problems.pop(group.invocation_id, ())
     return Timeline(window, groups, _place_runs(groups, runs))

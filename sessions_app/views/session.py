@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
@@ -28,6 +28,7 @@ from sessions_app.store.models import AgentSession, Event
 from sessions_app.store.sessions import lineage
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.event_window import EventWindow
+from sessions_app.timeline.groups import InvocationGroup
 from sessions_app.timeline.inspector import inspect_event
 from sessions_app.timeline.nested_runs import nested_usage
 from sessions_app.timeline.run_marks import read_session_runs
@@ -57,11 +58,12 @@ Context = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A request for the session page or a part of it."""
+    """A request for the session page or a part of it. `shown_groups` are those of the timeline, once it is read."""
 
     session: AgentSession
     query: Mapping[str, Any]
     selected: Event | None
+    shown_groups: list[InvocationGroup] = field(default_factory=list)
 
 
 @require_safe
@@ -109,8 +111,9 @@ def _render_session(request: HttpRequest, session: AgentSession) -> HttpResponse
     target = next((name for name in PARTS if wants_partial(request, name)), None)
     template, sections = PARTS[target] if target else (PAGE, PAGE_SECTIONS)
     context: Context = {"session": session, "selected": selected}
+    page_request = PageRequest(session, query, selected)
     for read_section in sections:
-        context |= read_section(PageRequest(session, query, selected))
+        context |= read_section(page_request)
     return render(request, template, context)
 
 
@@ -148,7 +151,8 @@ def _timeline(page: PageRequest) -> Context:
     """Return a window of the timeline, with the search that links within the page keep."""
     hits = session_search.hit_window(page.session, page.query, page.selected)
     window = hits or _choose_window(page)
-    timeline = read_timeline(page.session, window, checks_problems=True, folds=hits is None)
+    timeline = read_timeline(page.session, window, folds=hits is None)
+    page.shown_groups.extend(timeline.groups)
     search = search_parameters(page.query)
     return {
         "window": window,
@@ -201,8 +205,18 @@ def _permissions(page: PageRequest) -> Context:
 def _inspection(page: PageRequest) -> Context:
     """Return the selected event in the inspector. Other tabs than `tab` are hidden."""
     more = page.query["delta"] == "all"
-    inspection = inspect_event(page.session, page.selected, more=more) if page.selected else None
+    inspection = (
+        inspect_event(page.session, page.selected, more=more, shown=_find_group(page, page.selected))
+        if page.selected
+        else None
+    )
     return {"inspection": inspection, "tab": page.query["tab"] or "parts", "tabs": TABS}
+
+
+def _find_group(page: PageRequest, event: Event) -> InvocationGroup | None:
+    """Return the group that the timeline of this page shows an event in."""
+    groups = (group for group in page.shown_groups for item in group.items if item.event.seq == event.seq)
+    return next(groups, None)
 
 
 def _raw(page: PageRequest) -> Context:

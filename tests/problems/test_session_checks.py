@@ -297,16 +297,23 @@ def test_rebuilding_the_index_checks_again(story):
     assert found_by("problem:tool-error") == [story.pk]
 
 
-def test_page_lists_problems_of_events_that_are_not_checked_yet(story, get):
+def test_page_shows_what_is_found_so_far_and_asks_again_until_all_events_are_checked(story, get):
     fail_tools(story, 1)
     page = get(f"/sessions/id/{story.pk}/problems/")
+    [waiting] = [line for line in page.all("p") if "hx-get" in line.attrs]
+    assert waiting.text == "Checking 2 events…"
+    assert "No problems found" not in page.text
+    assert not SessionProblem.objects.exists()
+    index()
+    page = get(f"/sessions/id/{story.pk}/problems/")
+    assert not [line for line in page.all("p") if "hx-get" in line.attrs]
     assert "Tool failed. look answered with an error in its result: no city 0" in page.text
     assert page.one("p", "problem-links").one("a").attrs["href"].endswith("?seq=2")
-    assert not SessionProblem.objects.exists()
 
 
 def test_page_without_problems_says_so(story, get):
     story.says("fine")
+    index()
     assert "No problems found" in get(f"/sessions/id/{story.pk}/problems/").text
 
 
@@ -323,6 +330,7 @@ def test_problem_links_to_the_log_of_its_invocation(story, get):
         Trace.objects.create(session=story.session, invocation_id=f"i{n}", started_at=1.0) for n in (0, 2)
     ]
     log(story, 2, "no such city")
+    index()
     links = [line.all("a") for line in get(f"/sessions/id/{story.pk}/problems/").all("p", "problem-links")]
     assert [[link.text for link in line] for line in links] == [["event 2", "log"], ["event 4"]]
     assert links[0][1].attrs["href"] == f"/traces/{traces[0].pk}/log/"
@@ -409,7 +417,8 @@ def installed_detectors(install_plugin):
 def test_detectors_of_a_package(story, installed_detectors, caplog):
     story.says("fine")
     with caplog.at_level(logging.ERROR):
-        problems = problem_queries.problems_of(story.session).rows
+        index()
+    problems = problem_queries.problems_of(story.session).rows
     texts = [problem.row.text for problem in problems]
     assert "somebody shouts" in texts
     assert "The detector broken raised ValueError: no such <key>" in texts

@@ -297,5 +297,5 @@ def test_evidence_of_problems_has_each_result_with_its_own_call(story):
     story.add(call("load_memory", query="birthday"), call("load_memory", query="name"))
     story.add(result("load_memory", memories=[]), result("load_memory", memories=["Ann"]))
     story.calls("load_memory", "x", query="age")
-    [evidence] = read_batch(story.session, 100, of_session=False).evidence
+    [evidence, _] = read_batch(story.session, 100).evidence
     assert [each.call.args["query"] for each in evidence.results] == ["birthday", "name"]

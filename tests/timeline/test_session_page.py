@@ -533,7 +533,7 @@ def test_the_number_of_queries_does_not_depend_on_the_length(story, client, djan
     short = costs()
     tell(60)
     assert costs() == short
-    assert short <= 54
+    assert short <= 33
 
 
 def test_ten_thousand_events_make_a_small_page(story, client, get):

@@ -80,9 +80,8 @@ async def test_toolset_that_loads_is_no_warning(store):
 
 async def test_session_page_warns_of_lost_toolsets(store):
     session = await converse("Nothing to do.")
-    timeline = await units_of_work.read(
-        lambda: read_timeline(session, windows.newest(session), checks_problems=True)
-    )
+    await units_of_work.write(index)
+    timeline = await units_of_work.read(lambda: read_timeline(session, windows.newest(session)))
     [group] = timeline.groups
     assert [problem.row.text for problem in group.problems] == [f"{LOST}."]
 
