@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 import pkgutil
+from collections.abc import Callable, Container, Iterable
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 METRICS = "devui.metrics"
 LINT_RULES = "devui.lint_rules"
@@ -44,10 +45,46 @@ def import_modules(package: str) -> tuple[ModuleType, ...]:
     return tuple(import_module(f"{package}.{module.name}") for module in modules)
 
 
-def objects_in(plugin: Any, kind: type[T]) -> list[T]:
-    """Return the objects of a class that a module defines; for such an object, the object itself."""
-    objects = [plugin] if isinstance(plugin, kind) else getattr(plugin, "__dict__", {}).values()
-    return [each for each in objects if isinstance(each, kind)]
+class Registry(Generic[T]):
+    """DevUI's own objects of a class, and those that installed packages add."""
+
+    def __init__(self, kind: type[T], group: str, read_own: Callable[[], Iterable[ModuleType]]) -> None:
+        """Take the class, the group of entry points, and what returns DevUI's own modules with such objects."""
+        self._kind = kind
+        self._group = group
+        self._read_own = read_own
+
+    def own(self) -> list[T]:
+        """Return DevUI's own objects."""
+        return [found for module in self._read_own() for found in self._objects_in(module)]
+
+    def added(self) -> list[T]:
+        """Return the objects of installed packages. A plugin without any is logged."""
+        objects: list[T] = []
+        for plugin in load_plugins(self._group):
+            found = self._objects_in(plugin)
+            if not found:
+                log.error("The plugin %r names no %s.", plugin, self._kind.__name__)
+            objects += found
+        return objects
+
+    def by_name(self, name: Callable[[T], str], taken: Container[str] = ()) -> dict[str, T]:
+        """Return DevUI's own objects, then those of installed packages, by name. The first of a name wins.
+
+        Args:
+            name: returns the name of an object.
+            taken: names that no object may have.
+        """
+        named: dict[str, T] = {}
+        for found in (*self.own(), *self.added()):
+            if name(found) in taken or named.setdefault(name(found), found) is not found:
+                log.error("Another %s %r is omitted: the name is in use.", self._kind.__name__, name(found))
+        return named
+
+    def _objects_in(self, plugin: Any) -> list[T]:
+        """Return the objects that a module defines; for such an object, the object itself."""
+        objects = [plugin] if isinstance(plugin, self._kind) else getattr(plugin, "__dict__", {}).values()
+        return [found for found in objects if isinstance(found, self._kind)]
 
 
 def require_texts(plugin: object, *fields: str) -> None:

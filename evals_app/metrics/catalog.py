@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
-import logging
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
@@ -16,9 +15,7 @@ from typing import Any
 from evals_app.metrics.criterion_options import JUDGE, Option, Widget
 from evals_app.metrics.metric import Metric, MetricKind
 from evals_app.metrics.own import OwnMetric
-from sessions_app.plugins import METRICS, import_modules, load_plugins, objects_in
-
-log = logging.getLogger(__name__)
+from sessions_app.plugins import METRICS, Registry, import_modules
 
 MATCH_TYPE = Option(
     "match_type",
@@ -116,21 +113,16 @@ FORMER_NAMES = {
 """Former name of a metric of ADK → its current name, where it is not the most similar one."""
 
 
+_OWN_METRICS = Registry(OwnMetric, METRICS, lambda: import_modules("evals_app.metrics.own"))
+
+
 @cache
 def own_metrics() -> Mapping[str, OwnMetric]:
     """Return DevUI's own metrics by name, then those of installed packages.
 
     A plugin that names no metric, or one whose name is in use, is logged and omitted.
     """
-    metrics: dict[str, OwnMetric] = {}
-    for source in (*import_modules("evals_app.metrics.own"), *load_plugins(METRICS)):
-        found_metrics = objects_in(source, OwnMetric)
-        if not found_metrics:
-            log.error("The plugin %r names no OwnMetric.", source)
-        for metric in found_metrics:
-            if metric.name in ADK_METRICS or metrics.setdefault(metric.name, metric) is not metric:
-                log.error("The metric %r of %s is omitted: the name is in use.", metric.name, metric.module)
-    return metrics
+    return _OWN_METRICS.by_name(lambda metric: metric.name, taken=ADK_METRICS)
 
 
 def all_metrics() -> dict[str, Metric]:

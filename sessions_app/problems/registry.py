@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import cache
 from itertools import islice
 
-from sessions_app.plugins import FAILURES, PROBLEMS, import_modules, load_plugins, objects_in, require_texts
+from sessions_app.plugins import FAILURES, PROBLEMS, Registry, import_modules, require_texts
 from sessions_app.problems.evidence import Evidence
 from sessions_app.store.scopes import clean_error
 from sessions_app.store.short_texts import truncate
@@ -120,17 +120,13 @@ def detector(
     return lambda check: Detector(code, title, remedy, severity, check, repeats_error)
 
 
+_DETECTORS = Registry(Detector, PROBLEMS, lambda: import_modules(OWN_DETECTORS))
+
+
 @cache
 def all_detectors() -> dict[str, Detector]:
     """Return DevUI's detectors, then those of installed packages, by code. The first detector of a code wins."""
-    by_code: dict[str, Detector] = {}
-    for source in (*import_modules(OWN_DETECTORS), *load_plugins(PROBLEMS)):
-        for each in objects_in(source, Detector):
-            if by_code.setdefault(each.code, each) is not each:
-                log.error(
-                    "The problem detector %r exists already: another of this code is omitted.", each.code
-                )
-    return by_code
+    return _DETECTORS.by_name(lambda detector: detector.code)
 
 
 def detector_of(code: str) -> Detector:

@@ -161,7 +161,7 @@ def test_name_that_is_in_use_is_refused_and_logged(name, words, install_plugin, 
     with caplog.at_level(logging.ERROR):
         metric = catalog.all_metrics()[name]
     assert getattr(metric, "module", "") != "second_plugin"
-    assert f"The metric '{name}' of second_plugin is omitted: the name is in use." in caplog.text
+    assert f"Another OwnMetric '{name}' is omitted: the name is in use." in caplog.text
 
 
 @pytest.mark.parametrize(

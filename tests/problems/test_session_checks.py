@@ -424,7 +424,7 @@ def test_detectors_of_a_package(story, installed_detectors, caplog):
     assert "The detector broken raised ValueError: no such <key>" in texts
     assert "The detector odd raised TypeError: A detector yields Problem objects, not str." in texts
     assert texts.count("again") == session_checks.SAME_STORED * 2
-    assert "'tool-error' exists already" in caplog.text
+    assert "Another Detector 'tool-error' is omitted: the name is in use." in caplog.text
 
 
 def test_damaged_event_does_not_stop_the_check(story, caplog):

@@ -171,10 +171,12 @@ class Dialect:
         return self.parse_event(frame, time.time())
 
 
+_DIALECTS = plugins.Registry(Dialect, plugins.DIALECTS, lambda: plugins.import_modules(__name__))
+
+
 def all_dialects() -> tuple[Dialect, ...]:
     """Return the dialects of installed packages, then DevUI's own."""
-    sources = (*plugins.load_plugins(plugins.DIALECTS), *plugins.import_modules(__name__))
-    return tuple(dialect for source in sources for dialect in plugins.objects_in(source, Dialect))
+    return (*_DIALECTS.added(), *_DIALECTS.own())
 
 
 def detect_dialect(version: Any, headers: Mapping[str, str]) -> Dialect:

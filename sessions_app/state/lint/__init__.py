@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from sessions_app.plugins import FAILURES, LINT_RULES, load_plugins, objects_in, require_texts
+from sessions_app.plugins import FAILURES, LINT_RULES, Registry, require_texts
 from sessions_app.state.lint import rules
 from sessions_app.state.lint.evidence import Evidence, KeyEvidence
 from sessions_app.state.lint.evidence_queries import read_evidence, scope_sizes
@@ -72,15 +72,13 @@ def lint(session: AgentSession) -> LintReport:
     return LintReport(hints, scope_sizes(owners), evidence.unread)
 
 
+_RULES = Registry(Rule, LINT_RULES, lambda: (rules,))
+
+
 @cache
 def all_rules() -> tuple[Rule, ...]:
     """Return DevUI's rules, then those of installed packages. The first rule of a name wins."""
-    by_name: dict[str, Rule] = {}
-    for source in (rules, *load_plugins(LINT_RULES)):
-        for each in objects_in(source, Rule):
-            if by_name.setdefault(each.name, each) is not each:
-                log.error("The lint rule %r exists already: another of this name is omitted.", each.name)
-    return tuple(by_name.values())
+    return tuple(_RULES.by_name(lambda rule: rule.name).values())
 
 
 def _hints_of(rule: Rule, evidence: Evidence) -> list[Hint]:

@@ -7,8 +7,7 @@ Each format is a module of this package. An installed package adds one by an ent
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
 from sessions_app import plugins
 from sessions_app.store.errors import DevUIError
@@ -19,23 +18,18 @@ from sessions_app.transfer.readers.reader_process import ReadingFailed
 log = logging.getLogger(__name__)
 
 
+_IMPORTERS = plugins.Registry(Importer, plugins.IMPORTERS, lambda: plugins.import_modules(__name__))
+
+
 def all_importers() -> list[Importer]:
     """Return the importers of installed packages, then DevUI's own; fallbacks last."""
-    importers = [*_importers_in(plugins.load_plugins(plugins.IMPORTERS)), *_own_importers()]
+    importers = [*_IMPORTERS.added(), *_IMPORTERS.own()]
     return sorted(importers, key=lambda importer: importer.is_fallback)
 
 
 def is_plugin(importer: Importer) -> bool:
     """Tell whether an installed package added an importer."""
-    return not any(importer is own for own in _own_importers())
-
-
-def _own_importers() -> list[Importer]:
-    return _importers_in(plugins.import_modules(__name__))
-
-
-def _importers_in(modules: Iterable[Any]) -> list[Importer]:
-    return [importer for module in modules for importer in plugins.objects_in(module, Importer)]
+    return not any(importer is own for own in _IMPORTERS.own())
 
 
 def find_importer(matches: Callable[[Importer], bool]) -> tuple[Importer | None, list[str]]:
