@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -176,6 +177,11 @@ def find_evalset(agents: AgentsFolder, app_name: str, name: str) -> EvalSet:
     files = library.find_files(agents.folder_of(app_name))
     path = Path(name)
     if not path.is_file():
+        if path.is_symlink() and not path.exists():
+            raise NotFound(
+                f"The evalset {name!r} is a link to {os.readlink(path)!r}, which does not exist.",
+                hint="Restore that file, or name another evalset.",
+            )
         if name not in files:
             hint = f"Evalsets of {app_name}: {', '.join(files)}." if files else f"{app_name} has no evalsets."
             raise NotFound(f"There is no evalset {name!r}: neither a file nor an id.", hint=hint)

@@ -179,6 +179,14 @@ def test_unrunnable_order_is_reported_before_any_run(store, arguments, message):
     assert not EvalRun.objects.exists()
 
 
+def test_dead_link_to_an_evalset_is_named(store, tmp_path):
+    link = tmp_path / "gone.evalset.json"
+    link.symlink_to(tmp_path / "nowhere.json")
+    message = usage_error(EXAMPLE_AGENTS / "weather", str(link))
+    assert "is a link to" in message
+    assert "nowhere.json', which does not exist" in message
+
+
 def test_no_evalset_stays_pending_if_a_later_one_is_refused(store):
     assert "has no case 'nobody'" in usage_error(
         EXAMPLE_AGENTS / "weather", "lookups:one_city", "lookups:nobody"
