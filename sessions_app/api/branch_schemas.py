@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from typing import Annotated, Any
 
 from ninja import Schema
 from pydantic import ConfigDict, Field, model_validator
 
-from sessions_app.api.schemas import RowSchema, SessionOut
-from sessions_app.branches.rewind_plan import RewindPlan, StoredValue
+from sessions_app.api.schemas import IS_SET, SessionOut, decode_json
 from sessions_app.store.ids import StorableText
 
 
@@ -40,10 +38,8 @@ class Was(Schema):
     exists: bool
     value: Any = None
 
-    @classmethod
-    def of(cls, text: StoredValue | None) -> Was:
-        """Return the schema of a stored value."""
-        return cls(exists=False) if text is None else cls(exists=True, value=json.loads(text.public))
+    resolve_exists = staticmethod(lambda stored: stored is not None)
+    resolve_value = staticmethod(lambda stored: stored and decode_json(stored.public))
 
 
 class KeyPlanOut(Schema):
@@ -54,7 +50,7 @@ class KeyPlanOut(Schema):
     then: Was
 
 
-class FilePlanOut(RowSchema):
+class FilePlanOut(Schema):
     """An artifact of the session that has changed since."""
 
     name: str
@@ -66,12 +62,12 @@ class FilePlanOut(RowSchema):
 class SharedKeyOut(Schema):
     """A `user:` or `app:` key that was written since; it keeps its value."""
 
-    key: str
+    key: str = Field(validation_alias="name")
     before: Was
     now: Was
 
 
-class EffectOut(RowSchema):
+class EffectOut(Schema):
     """A later tool call, whose external effects are not undone."""
 
     seq: int
@@ -84,67 +80,39 @@ class RecalledOut(Schema):
     """A memory entry that was added since and is not removed."""
 
     entry_id: str
-    time: float
+    time: float = Field(validation_alias="timestamp")
     text: str
 
 
 class StaysOut(Schema):
     """Changes that a rewind does not undo. Lists are limited; counts are complete."""
 
-    state: list[SharedKeyOut]
-    state_count: int
-    user_artifacts: list[str]
-    memory: list[RecalledOut]
-    memory_count: int
-    effects: list[EffectOut]
-    effects_count: int
+    state: list[SharedKeyOut] = Field(validation_alias="shared.first")
+    state_count: int = Field(validation_alias="shared.count")
+    user_artifacts: list[str] = Field(validation_alias="user_files")
+    memory: list[RecalledOut] = Field(validation_alias="memory.first")
+    memory_count: int = Field(validation_alias="memory.count")
+    effects: list[EffectOut] = Field(validation_alias="effects.first")
+    effects_count: int = Field(validation_alias="effects.count")
 
 
-class RewindOut(RowSchema):
+class RewindOut(Schema):
     """A planned or completed rewind."""
 
-    done: bool
-    session: int
+    done: Annotated[bool, IS_SET] = Field(validation_alias="seq")
+    session: int = Field(validation_alias="session_pk")
     revision: int = Field(description="Of the session the plan was made for.")
-    before_invocation: str
-    first_seq: int = Field(description="First event that is undone.")
+    before_invocation: str = Field(validation_alias="invocation_id")
+    first_seq: int = Field(validation_alias="first.seq", description="First event that is undone.")
     events: int = Field(description="Number of undone events. They stay in the history.")
     invocations: int
-    state: list[KeyPlanOut]
-    artifacts: list[FilePlanOut]
+    state: list[KeyPlanOut] = Field(validation_alias="keys")
+    artifacts: list[FilePlanOut] = Field(validation_alias="files")
     stays: StaysOut
     seq: int | None = Field(description="The event that was appended.")
     event_id: str | None
 
-    @classmethod
-    def of(cls, plan: RewindPlan, seq: int | None = None, event_id: str | None = None) -> RewindOut:
-        """Return the schema of a plan and, if carried out, of the appended event."""
-        return cls.from_row(
-            plan,
-            done=seq is not None,
-            seq=seq,
-            event_id=event_id,
-            session=plan.session_pk,
-            before_invocation=plan.invocation_id,
-            first_seq=plan.first.seq,
-            state=[KeyPlanOut(key=key.key, now=Was.of(key.now), then=Was.of(key.then)) for key in plan.keys],
-            artifacts=[FilePlanOut.from_row(file) for file in plan.files],
-            stays=StaysOut(
-                state=[
-                    SharedKeyOut(key=key.name, before=Was.of(key.before), now=Was.of(key.now))
-                    for key in plan.shared.first
-                ],
-                state_count=plan.shared.count,
-                user_artifacts=plan.user_files,
-                memory=[
-                    RecalledOut(entry_id=each.entry_id, time=each.timestamp, text=each.text)
-                    for each in plan.memory.first
-                ],
-                memory_count=plan.memory.count,
-                effects=[EffectOut.from_row(each) for each in plan.effects.first],
-                effects_count=plan.effects.count,
-            ),
-        )
+    resolve_stays = staticmethod(lambda plan: plan)
 
 
 class ForkBody(Schema):

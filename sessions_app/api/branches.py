@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from django.http import HttpRequest
 from ninja import Router
 from ninja.responses import Status
 
 from sessions_app.api.branch_schemas import ForkBody, Lineage, RewindBody, RewindOut
-from sessions_app.api.schemas import Problem, SessionOut
+from sessions_app.api.schemas import ExtendedRow, Problem, SessionOut
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.branches.rewind import plan_rewind, rewind
+from sessions_app.branches.rewind_plan import RewindPlan
 from sessions_app.http import person_name
 from sessions_app.lookup import find_session
 from sessions_app.store.database import retry, units_of_work
@@ -30,11 +33,11 @@ async def rewind_session(request: HttpRequest, session: int, body: RewindBody) -
     """
     where = {"invocation_id": body.before_invocation, "event_id": body.event_id}
     if body.dry_run:
-        return await units_of_work.read(lambda: RewindOut.of(plan_rewind(find_session(session), **where)))
+        return _rewind_out(await units_of_work.read(lambda: plan_rewind(find_session(session), **where)))
     plan, appended, record = await units_of_work.write(
         lambda: rewind(session, **where, revision=body.revision, person=person_name(request))
     )
-    return RewindOut.of(plan, appended.seq, record.event_id)
+    return _rewind_out(plan, appended.seq, record.event_id)
 
 
 @router.post("/sessions/{int:session}/fork", response={201: SessionOut, **CONFLICTS})
@@ -50,7 +53,7 @@ async def fork_session(request: HttpRequest, session: int, body: ForkBody) -> St
         own_realm=body.own_realm,
     )
     new_session = await units_of_work.run_batched(fork, session, new_fork)
-    return Status(201, await retry.read(SessionOut.of, new_session))
+    return Status(201, await retry.read(SessionOut.model_validate, new_session))
 
 
 @router.get("/sessions/{int:session}/lineage", response={200: Lineage, **ERRORS})
@@ -59,18 +62,13 @@ async def get_lineage(request: HttpRequest, session: int) -> Lineage:
     return await units_of_work.read(_read_lineage, session)
 
 
+def _rewind_out(plan: RewindPlan, seq: int | None = None, event_id: str | None = None) -> RewindOut:
+    """Return the schema of a plan and, if carried out, of the appended event."""
+    return RewindOut.model_validate(ExtendedRow(plan, seq=seq, event_id=event_id))
+
+
 def _read_lineage(key: int) -> Lineage:
     session = find_session(key)
     origin = lineage.origin_of(session)
-    source = None
-    if origin is not None:
-        source = {
-            "key": session.forked_from_id,
-            "app": origin.app,
-            "user": origin.user,
-            "session": origin.session,
-            "realm": origin.realm,
-            "seq": origin.seq,
-            "event_id": origin.event_id,
-        }
-    return Lineage(forked_from=source, forks=[SessionOut.of(fork) for fork in lineage.forks_of(session)])
+    source = {"key": session.forked_from_id, **asdict(origin)} if origin else None
+    return Lineage.model_validate({"forked_from": source, "forks": lineage.forks_of(session)})

@@ -87,8 +87,8 @@ async def get_or_create_session(request: HttpRequest, body: ActiveIn) -> Status[
         active_session.get_or_create, body.app, body.user, _seconds(body.ttl), state=body.state
     )
     note_object(request, session.pk, app=body.app)
-    session_out = await retry.read(SessionOut.of, session)
-    return Status(201 if created else 200, ActiveOut(created=created, session=session_out))
+    active = await retry.read(ActiveOut.model_validate, {"created": created, "session": session})
+    return Status(201 if created else 200, active)
 
 
 def _seconds(span: Span | None) -> float | None:

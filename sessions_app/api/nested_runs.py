@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 from django.http import HttpRequest
 from ninja import P, QueryEx, Router, Schema
 from pydantic import Field
 
-from sessions_app.api.schemas import COST, CostOut, Older, PageSize, Problem, RowSchema
+from sessions_app.api.schemas import COST, CostOut, Older, PageSize, Problem
 from sessions_app.lookup import find_session
 from sessions_app.prices.costs import Cost
-from sessions_app.prices.session_usage import costs_of_sessions
+from sessions_app.sessions import listing
 from sessions_app.store import realms
 from sessions_app.store.database import pagination, units_of_work
 from sessions_app.store.models import NestedRun
@@ -21,14 +19,21 @@ router = Router(tags=["sessions"])
 ERRORS = {400: Problem, 404: Problem, 422: Problem}
 
 
-class NestedRunOut(RowSchema):
+class NestedRunOut(Schema):
     """A run of an agent that is used as a tool, inside a call. Its session `child` has its events and its state."""
 
     id: int
-    child: int = Field(description="Key of its session, for /sessions/{session}, its events and its state.")
-    ref: str = Field(description="ADK's id of the nested invocation, and of the session.")
+    child: int = Field(
+        validation_alias="child_id",
+        description="Key of its session, for /sessions/{session}, its events and its state.",
+    )
+    ref: str = Field(
+        validation_alias="child.session_id",
+        description="ADK's id of the nested invocation, and of the session.",
+    )
     session: int = Field(
-        description="Key of the session with the call; of a nested one, if the run is nested deeper."
+        validation_alias="session_id",
+        description="Key of the session with the call; of a nested one, if the run is nested deeper.",
     )
     seq: int | None = Field(description="Number of the event with the call; null: not stored yet.")
     outer_seq: int | None = Field(
@@ -44,28 +49,23 @@ class NestedRunOut(RowSchema):
     stored_count: int = Field(
         description="Number of its events that are stored; the others exceeded the limits."
     )
-    total_tokens: int = Field(description="Tokens of its own model calls.")
+    total_tokens: int = Field(
+        validation_alias="child.total_tokens", description="Tokens of its own model calls."
+    )
     cost: CostOut | None = COST
     state_omitted: int = Field(description="Number of keys of the state at its start that are not stored.")
 
-    @classmethod
-    def of(cls, row: NestedRun, cost: Cost | None) -> Self:
-        """Return the schema of a row."""
-        return cls.from_row(
-            row,
-            child=row.child_id,
-            ref=row.child.session_id,
-            session=row.session_id,
-            total_tokens=row.child.total_tokens,
-            cost=CostOut.of(cost),
-        )
+    @staticmethod
+    def resolve_cost(row: NestedRun) -> Cost | None:
+        """Return the cost of its own model calls."""
+        return listing.cost_of(row.child)
 
 
 class NestedRunPage(Schema):
     """Nested runs of a session, newest first."""
 
-    items: list[NestedRunOut]
-    next: str
+    items: list[NestedRunOut] = Field(validation_alias="rows")
+    next: str = Field(validation_alias="older")
 
 
 @router.get("/sessions/{int:session}/nested-runs", response={200: NestedRunPage, **ERRORS})
@@ -87,6 +87,5 @@ def _run_page(session_pk: int, event: int | None, limit: int, before: str) -> Ne
     if event is not None:
         rows = rows.filter(**{number: event})
     page = pagination.paginate(rows, "started_at", before, size=limit)
-    costs = costs_of_sessions([row.child for row in page.rows])
-    items = [NestedRunOut.of(row, costs.get(row.child_id)) for row in page.rows]
-    return NestedRunPage(items=items, next=page.older)
+    listing.read_costs([row.child for row in page.rows])
+    return NestedRunPage.model_validate(page)

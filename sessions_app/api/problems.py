@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Annotated
 
 from django.http import HttpRequest
 from ninja import P, QueryEx, Router, Schema
 from pydantic import Field
 
-from sessions_app.api.schemas import Problem
+from sessions_app.api.schemas import NULL_IF_EMPTY, Problem
 from sessions_app.lookup import find_session
 from sessions_app.problems import Severity, problem_queries
-from sessions_app.problems.problem_queries import SessionProblems, ShownProblem
 from sessions_app.store.database import units_of_work
 
 router = Router(tags=["sessions"])
@@ -30,52 +29,38 @@ class EvidenceLink(Schema):
 class SessionProblemOut(Schema):
     """A fact about what went wrong, with evidence and a remedy."""
 
-    code: str = Field(description="Code of the kind of problem, such as `tool-error`.")
-    severity: Severity = Field(description="Notes may explain an answer, but are not counted.")
-    title: str
-    text: str
-    remedy: str = Field(description="What you can do about it.")
-    invocation: str = Field(description="Empty: the session as a whole.")
-    seq: int | None = Field(description="Number of the event; null: the invocation as a whole.")
-    agent: str
-    evidence: list[EvidenceLink]
-    more: int = Field(description="Number of further problems like it in the invocation.")
-
-    @classmethod
-    def of(cls, problem: ShownProblem) -> Self:
-        """Return the schema of a problem."""
-        row, detector = problem.row, problem.detector
-        return cls(
-            code=row.code,
-            severity=Severity(row.severity),
-            title=detector.title,
-            text=row.text,
-            remedy=detector.remedy,
-            invocation=row.invocation_id,
-            seq=row.seq or None,
-            agent=row.agent,
-            evidence=[
-                EvidenceLink(kind=link.kind, target=link.target, label=link.label) for link in problem.links
-            ],
-            more=row.more,
-        )
+    code: str = Field(
+        validation_alias="row.code",
+        description="Code of the kind of problem, such as `tool-error`.",
+    )
+    severity: Severity = Field(
+        validation_alias="row.severity",
+        description="Notes may explain an answer, but are not counted.",
+    )
+    title: str = Field(validation_alias="detector.title")
+    text: str = Field(validation_alias="row.text")
+    remedy: str = Field(validation_alias="detector.remedy", description="What you can do about it.")
+    invocation: str = Field(
+        validation_alias="row.invocation_id", description="Empty: the session as a whole."
+    )
+    seq: Annotated[int | None, NULL_IF_EMPTY] = Field(
+        validation_alias="row.seq",
+        description="Number of the event; null: the invocation as a whole.",
+    )
+    agent: str = Field(validation_alias="row.agent")
+    evidence: list[EvidenceLink] = Field(validation_alias="links")
+    more: int = Field(
+        validation_alias="row.more",
+        description="Number of further problems like it in the invocation.",
+    )
 
 
 class SessionProblemList(Schema):
     """Problems of a session: errors, then warnings and notes, each in the order of events."""
 
-    problems: list[SessionProblemOut]
+    problems: list[SessionProblemOut] = Field(validation_alias="rows")
     more: int = Field(description="Number of errors and warnings that are not listed.")
     unchecked: int = Field(description="Number of events that have not been checked yet.")
-
-    @classmethod
-    def of(cls, problems: SessionProblems) -> Self:
-        """Return the schema of the problems of a session."""
-        return cls(
-            problems=[SessionProblemOut.of(problem) for problem in problems.rows],
-            more=problems.more,
-            unchecked=problems.unchecked,
-        )
 
 
 @router.get(
@@ -90,5 +75,7 @@ async def list_problems(
 ) -> SessionProblemList:
     """Return what went wrong in a session, with evidence and remedies."""
     return await units_of_work.read(
-        lambda: SessionProblemList.of(problem_queries.problems_of(find_session(session), code, invocation))
+        lambda: SessionProblemList.model_validate(
+            problem_queries.problems_of(find_session(session), code, invocation)
+        )
     )

@@ -1,20 +1,24 @@
 """Schemas of sessions, events, runs and errors.
 
 Times are seconds since the epoch; `key` is a session's surrogate key.
+
+Schemas of responses read the attributes of rows and dataclasses: `validation_alias` names the attribute, if it has
+another name (`row.text`: that of an attribute), and `resolve_x` computes the field `x`. A response that is returned as
+a row is read outside of a unit of work, so that its attributes must need no query.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Self
+import json
+from operator import attrgetter
+from typing import Annotated, Any
 
 from ninja import P, QueryEx, Schema
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from sessions_app.paths import session_url
-from sessions_app.prices.costs import Cost, Spending
+from sessions_app.prices.costs import Cost
 from sessions_app.sessions import listing, storage_location
-from sessions_app.store.models import AgentSession, Run
 from sessions_app.store.sessions import lineage
 
 PageSize = QueryEx[int, P(ge=1, le=200, description="Maximum number of rows.")]
@@ -29,21 +33,33 @@ class Problem(Schema):
     hint: str = Field(description="How to fix or avoid the error.")
 
 
-class RowSchema(Schema):
-    """A schema whose fields are attributes of an object with the same names."""
+def decode_json(text: str | None) -> Any:
+    """Return the value of a stored JSON text; None without a text."""
+    return None if text is None else json.loads(text)
 
-    @classmethod
-    def from_row(cls, row: object, **others: Any) -> Self:
-        """Return the schema of an object, with `others` as the values of the remaining fields."""
-        names = cls.model_fields.keys() - others.keys()
-        return cls(**{name: getattr(row, name) for name in names}, **others)
+
+DECODED = BeforeValidator(decode_json)
+IS_SET = BeforeValidator(lambda value: value is not None)
+NULL_IF_EMPTY = BeforeValidator(lambda value: value or None)
+ROW_PK = BeforeValidator(attrgetter("pk"))
+
+
+class ExtendedRow:
+    """An object with further attributes, from which a schema is validated."""
+
+    def __init__(self, row: object, **others: Any) -> None:
+        self._row = row
+        vars(self).update(others)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._row, name)
 
 
 REFUSALS = {400: Problem, 404: Problem, 409: Problem, 422: Problem}
 """Error responses of operations that change sessions."""
 
 
-class CostOut(RowSchema):
+class CostOut(Schema):
     """Cost of model calls by the price list (`prices.toml`)."""
 
     amount: float | None = Field(description="Cost of the calls that have a price; null: none has one.")
@@ -53,42 +69,47 @@ class CostOut(RowSchema):
         description="Calls without a price. If there are some, the cost is at least `amount`."
     )
 
-    @classmethod
-    def of(cls, cost: Cost | None) -> Self | None:
-        """Return the schema of a cost."""
-        return cls.from_row(cost, amount=None if cost.is_unknown else cost.amount) if cost else None
+    @staticmethod
+    def resolve_amount(cost: Cost) -> float | None:
+        """Return the amount; None if no call has a price."""
+        return None if cost.is_unknown else cost.amount
 
 
 COST = Field(description="Cost of the tokens; null: there are none, or no price list.")
 
 
-class SessionOut(RowSchema):
+class SessionOut(Schema):
     """A session without state and events."""
 
     key: int = Field(
-        description="Primary key; identifies the session in this API, since ids may hold any character."
+        validation_alias="pk",
+        description="Primary key; identifies the session in this API, since ids may hold any character.",
     )
-    app: str
-    user: str
-    id: str
+    app: str = Field(validation_alias="app_name")
+    user: str = Field(validation_alias="user_id")
+    id: str = Field(validation_alias="session_id")
     realm: str = Field(description="Empty, or the isolated namespace of an eval attempt or a fork.")
     title: str
     title_person: str = Field(description="Name of the person who set the title; empty without users.")
     tags: list[str]
     tag_persons: dict[str, str] = Field(description="Tag → name of the person who added it, if known.")
-    pinned: bool
+    pinned: Annotated[bool, IS_SET] = Field(validation_alias="pinned_at")
     pinned_person: str = Field(description="Name of the person who pinned it; empty without users.")
     first_text: str
     last_text: str
     created_at: float
     updated_at: float
-    events: int
-    errors: int
-    problems: int = Field(description="Errors and warnings among its problems.")
-    tokens: int
+    events: int = Field(validation_alias="last_seq")
+    errors: int = Field(validation_alias="error_count")
+    problems: int = Field(
+        validation_alias="problem_count", description="Errors and warnings among its problems."
+    )
+    tokens: int = Field(validation_alias="total_tokens")
     cost: CostOut | None = COST
     url: str = Field(description="The session's page.")
-    stored_in: str = Field(description="Type of the store, and its file or server.")
+    stored_in: Annotated[str, BeforeValidator(str)] = Field(
+        description="Type of the store, and its file or server."
+    )
     survives_restart: bool | None = Field(
         description="False: the session is lost when the server ends. Null: a remote server stores it."
     )
@@ -99,37 +120,24 @@ class SessionOut(RowSchema):
         description="Path or URL of the store it was imported from; empty: not imported."
     )
 
-    @classmethod
-    def of(cls, row: AgentSession) -> Self:
-        """Return the schema of a session."""
-        place = storage_location.location_of(row)
-        return cls.from_row(
-            row,
-            key=row.pk,
-            app=row.app_name,
-            user=row.user_id,
-            id=row.session_id,
-            tags=listing.tag_names(row),
-            tag_persons=listing.tag_persons(row),
-            pinned=row.pinned_at is not None,
-            events=row.last_seq,
-            errors=row.error_count,
-            problems=row.problem_count,
-            tokens=row.total_tokens,
-            cost=CostOut.of(listing.cost_of(row)),
-            url=session_url(row),
-            stored_in=str(place),
-            survives_restart=place.survives_restart,
-            behind=place.behind,
-            imported_from=lineage.imported_from(row),
-        )
+    resolve_tags = staticmethod(listing.tag_names)
+    resolve_tag_persons = staticmethod(listing.tag_persons)
+    resolve_cost = staticmethod(listing.cost_of)
+    resolve_url = staticmethod(session_url)
+    resolve_stored_in = staticmethod(storage_location.location_of)
+    resolve_survives_restart = staticmethod(lambda row: storage_location.location_of(row).survives_restart)
+    resolve_behind = staticmethod(lambda row: storage_location.location_of(row).behind)
+    resolve_imported_from = staticmethod(lineage.imported_from)
 
 
 class SessionPage(Schema):
     """A page of sessions, newest update first."""
 
-    sessions: list[SessionOut]
-    next: str | None = Field(description="Pass it as `before` for the next page; null: this was the last.")
+    sessions: list[SessionOut] = Field(validation_alias="rows")
+    next: Annotated[str | None, NULL_IF_EMPTY] = Field(
+        validation_alias="older",
+        description="Pass it as `before` for the next page; null: this was the last.",
+    )
 
 
 class EventOut(Schema):
@@ -148,17 +156,17 @@ class EventPage(Schema):
     more: bool
 
 
-class RunOut(RowSchema):
+class RunOut(Schema):
     """A run: a message to an agent and its outcome."""
 
     id: str
     status: str = Field(
         description="queued, running, waiting (for input), done, failed, cancelled or crashed."
     )
-    session: int = Field(description="Key of the session.")
-    app: str
-    user: str
-    session_id: str
+    session: Annotated[int, ROW_PK] = Field(description="Key of the session.")
+    app: str = Field(validation_alias="session.app_name")
+    user: str = Field(validation_alias="session.user_id")
+    session_id: str = Field(validation_alias="session.session_id")
     source: str
     person: str = Field(description="Name of the person who started it; empty without users.")
     invocation_id: str
@@ -174,20 +182,6 @@ class RunOut(RowSchema):
     )
     tokens: int | None = Field(description="Tokens of its events; null: it has not ended, or is very long.")
     cost: CostOut | None = COST
-
-    @classmethod
-    def of(cls, row: Run, lost_toolsets: Sequence[str] = (), spending: Spending | None = None) -> Self:
-        """Return the schema of a run, which must be loaded with its session."""
-        return cls.from_row(
-            row,
-            session=row.session.pk,
-            app=row.session.app_name,
-            user=row.session.user_id,
-            session_id=row.session.session_id,
-            lost_toolsets=list(lost_toolsets),
-            tokens=spending and spending.tokens,
-            cost=CostOut.of(spending and spending.cost),
-        )
 
 
 class Runs(Schema):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Annotated, Any
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import P, QueryEx, Router, Schema
 from pydantic import ConfigDict, Field
 
-from sessions_app.api.schemas import REFUSALS, Problem
+from sessions_app.api.schemas import REFUSALS, ROW_PK, Problem
 from sessions_app.forms.lists import MAX_SESSIONS_PER_ACTION
 from sessions_app.http import download, download_page, note_object
 from sessions_app.lookup import find_session
@@ -49,19 +49,13 @@ class DeletionOut(Schema):
     id: str = Field(description="For POST /api/v1/deletions/{id}/undo.")
     deleted_at: float
     until: float = Field(description="Time at which the sessions are removed for good.")
-    sessions: list[int] = Field(description="Their keys.")
-
-    @classmethod
-    def of(cls, batch: deletion.DeletionBatch) -> Self:
-        """Return the schema of a deletion."""
-        keys = [session.pk for session in batch.sessions]
-        return cls(id=batch.id, deleted_at=batch.deleted_at, until=batch.until, sessions=keys)
+    sessions: list[Annotated[int, ROW_PK]] = Field(description="Their keys.")
 
 
 class Deleted(Schema):
     """Result of a deletion."""
 
-    deletion: DeletionOut | None = Field(description="null: nothing was deleted.")
+    deletion: DeletionOut | None = Field(validation_alias="batch", description="null: nothing was deleted.")
     skipped: list[str] = Field(description="Sessions that were not deleted, each with the reason.")
 
 
@@ -89,19 +83,16 @@ async def export_session(request: HttpRequest, session: int) -> HttpResponse:
 
 
 @router.post("/sessions/delete", response={200: Deleted, **REFUSALS}, tags=["sessions"])
-async def delete_sessions(request: HttpRequest, body: Sessions) -> Deleted:
+async def delete_sessions(request: HttpRequest, body: Sessions) -> deletion.DeletionResult:
     """Delete sessions; the deletion can be undone. Sessions with an active run are skipped; 409 if all have one."""
     note_object(request, ", ".join(map(str, body.sessions)))
-    result = await units_of_work.write(deletion.delete, body.sessions)
-    return Deleted(deletion=DeletionOut.of(result.batch) if result.batch else None, skipped=result.skipped)
+    return await units_of_work.write(deletion.delete, body.sessions)
 
 
 @router.get("/deletions", response=Deletions, tags=["sessions"])
-async def list_deletions(request: HttpRequest) -> Deletions:
+async def list_deletions(request: HttpRequest) -> dict[str, Any]:
     """List deletions that can be undone."""
-    return Deletions(
-        deletions=[DeletionOut.of(batch) for batch in await units_of_work.read(deletion.recent_batches)]
-    )
+    return {"deletions": await units_of_work.read(deletion.recent_batches)}
 
 
 @router.post("/deletions/{batch}/undo", response={200: Sessions, **REFUSALS}, tags=["sessions"])

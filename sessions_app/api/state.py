@@ -20,7 +20,6 @@ from pydantic import ConfigDict, Field
 import sessions_app.paths  # noqa: F401 - registers the `seg` converter
 from sessions_app.api.schemas import Problem
 from sessions_app.api.state_schemas import (
-    ChangeOut,
     DiffOut,
     DriftOut,
     EditOut,
@@ -35,12 +34,12 @@ from sessions_app.http import person_name
 from sessions_app.lookup import find_event, find_session
 from sessions_app.presentation import json_tree
 from sessions_app.sessions import state_edits
-from sessions_app.sessions.state_edits import Condition
+from sessions_app.sessions.state_edits import Condition, StateEdit
 from sessions_app.state import lint
 from sessions_app.store import scopes as state
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput, NotFound
-from sessions_app.store.models import AgentSession, Event, Scope, StateChange
+from sessions_app.store.models import AgentSession, Event, Scope
 from sessions_app.store.state import differences, drift
 from sessions_app.store.state import history as history
 
@@ -99,29 +98,27 @@ async def put_key(
     body: NewValue,
     revision: Revision = None,
     position: Position = None,
-) -> Status[EditOut]:
+) -> Status[StateEdit]:
     """Set a key's value by an appended event. Refused while a run is active on the session."""
     condition = Condition(revision, position)
     edited = await units_of_work.write(
         state_edits.put_key, session, key, body.value, condition, person=person_name(request)
     )
-    return Status(200 if edited.had_value else 201, EditOut.of(edited))
+    return Status(200 if edited.had_value else 201, edited)
 
 
 @router.delete(f"{STATE}/key", response={200: EditOut, 409: Problem, **ERRORS})
 async def remove_key(
     request: HttpRequest, session: int, key: Key, revision: Revision = None, position: Position = None
-) -> EditOut:
+) -> StateEdit:
     """Remove a key from the state by an appended event.
 
     ADK's deltas cannot remove keys: the event sets the key to null, and the store removes it. (ADK's own session
     services would keep the key with null.)
     """
     condition = Condition(revision, position)
-    return EditOut.of(
-        await units_of_work.write(
-            state_edits.remove_key, session, key, condition, person=person_name(request)
-        )
+    return await units_of_work.write(
+        state_edits.remove_key, session, key, condition, person=person_name(request)
     )
 
 
@@ -164,7 +161,7 @@ async def get_drift(
 ) -> DriftOut:
     """Return keys whose value nothing explains, and keys explained by something other than this session's events."""
     return await units_of_work.read(
-        lambda: DriftOut.of(drift.find_drift(find_session(session), from_events=fold == "events"))
+        lambda: DriftOut.model_validate(drift.find_drift(find_session(session), from_events=fold == "events"))
     )
 
 
@@ -174,7 +171,7 @@ async def get_lint(request: HttpRequest, session: int) -> LintOut:
 
     Each hint has evidence and a remedy. Hints are not errors: an agent may have good reasons.
     """
-    return await units_of_work.read(lambda: LintOut.of(lint.lint(find_session(session))))
+    return await units_of_work.read(lambda: LintOut.model_validate(lint.lint(find_session(session))))
 
 
 @router.get("/apps/{seg:app}/state", response={200: OwnerState, **ERRORS})
@@ -213,10 +210,12 @@ def _read_keys(session_key: int, at: str | None, scope: str | None) -> Keys:
     event = _event_at(session, at)
     snapshot = history.state_at(session, event)
     rows = [row for name, part in snapshot.scopes() if scope in (None, name) for row in part]
-    return Keys(
-        seq=event.seq if event else session.last_seq,
-        event_id=event.event_id if event else None,
-        keys=[_key_out(row) for row in rows],
+    return Keys.model_validate(
+        {
+            "seq": event.seq if event else session.last_seq,
+            "event_id": event.event_id if event else None,
+            "keys": rows,
+        }
     )
 
 
@@ -230,7 +229,7 @@ def _read_key(session_key: int, name: str, at: str | None, pointer: str) -> KeyO
             f"The key {name!r} has no value{when}.",
             hint=f"GET /api/v1/sessions/{session.pk}/state/keys lists the keys; the history includes removed ones.",
         )
-    key_out = _key_out(change)
+    key_out = KeyOut.model_validate(change)
     if pointer:
         key_out.value = _resolve_piece(key_out.value, pointer)
     return key_out
@@ -248,18 +247,6 @@ def _resolve_piece(value: Any, pointer: str) -> Any:
         raise NotFound(error.message, hint="GET the key without `pointer` for the whole value.") from error
 
 
-def _key_out(change: StateChange) -> KeyOut:
-    scope = Scope(change.scope)
-    change_out = ChangeOut.of(change)
-    return KeyOut(
-        key=state.PREFIX[scope] + change.key,
-        scope=str(scope),
-        value=change_out.value,
-        note=change_out.note,
-        last_write=change_out,
-    )
-
-
 def _read_history(session_key: int, name: str, limit: int, before: int | None, here: bool) -> HistoryPage:
     session = find_session(session_key)
     scope, bare = state_edits.parse_name(name)
@@ -271,7 +258,7 @@ def _read_history(session_key: int, name: str, limit: int, before: int | None, h
         writes = writes.filter(position__lt=before)
     page = list(writes[: limit + 1])
     following = page[limit - 1].position if len(page) > limit else None
-    return HistoryPage(key=name, changes=[ChangeOut.of(row) for row in page[:limit]], next=following)
+    return HistoryPage.model_validate({"key": name, "changes": page[:limit], "next": following})
 
 
 def _read_diff(session_key: int, first: str | None, last: str | None) -> DiffOut:
@@ -279,7 +266,15 @@ def _read_diff(session_key: int, first: str | None, last: str | None) -> DiffOut
     before, after = _event_at(session, first), _event_at(session, last)
     if before and after and before.seq > after.seq:
         raise BadInput(f"Event {first!r} comes after event {last!r}.", hint="Swap `from` and `to`.")
-    return DiffOut.of(session, before, after, differences.diff(session, before, after).keys)
+    return DiffOut.model_validate(
+        {
+            "from_seq": before.seq if before else 0,
+            "from_event_id": before.event_id if before else None,
+            "to_seq": after.seq if after else session.last_seq,
+            "to_event_id": after.event_id if after else None,
+            "changes": differences.diff(session, before, after).keys,
+        }
+    )
 
 
 def _read_owner_state(app: str, user: str | None) -> OwnerState:
@@ -290,10 +285,7 @@ def _read_owner_state(app: str, user: str | None) -> OwnerState:
             f"{whose} has no shared state.", hint="Agents share values under `app:` and `user:` keys."
         )
     version, rows = owner_state
-    return OwnerState(
-        app=app,
-        user=user,
-        version=version,
-        state={row.key: json.loads(row.value or "null") for row in rows},
-        keys=[_key_out(row) for row in rows],
+    values = {row.key: json.loads(row.value or "null") for row in rows}
+    return OwnerState.model_validate(
+        {"app": app, "user": user, "version": version, "state": values, "keys": rows}
     )

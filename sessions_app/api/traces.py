@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal
 
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from ninja import P, QueryEx, Router, Schema
 from pydantic import Field
 
-from sessions_app.api.schemas import COST, CostOut, Older, PageSize, Problem, RowSchema
+from sessions_app.api.schemas import COST, DECODED, ROW_PK, CostOut, Older, PageSize, Problem
 from sessions_app.lookup import find_event, find_session
 from sessions_app.prices import current_prices
-from sessions_app.prices.costs import cost_of
+from sessions_app.prices.costs import Cost, cost_of
 from sessions_app.store.database import pagination, units_of_work
 from sessions_app.store.errors import EventMissing
 from sessions_app.store.events.call_usage import recorded_call_usage
@@ -26,11 +26,12 @@ router = Router(tags=["traces"])
 ERRORS = {400: Problem, 404: Problem, 422: Problem}
 Level = Literal["", "debug", "info", "warning", "error", "critical"]
 CALLS = "/sessions/{int:session}/model-calls"
+TOKEN_KINDS = ("prompt", "output", "thought", "cached", "total")
 
 Invocation = QueryEx[str | None, P(description="Only calls of this invocation.")]
 
 
-class CallOut(RowSchema):
+class CallOut(Schema):
     """A model call without its request and responses."""
 
     id: int
@@ -39,7 +40,7 @@ class CallOut(RowSchema):
     agent: str
     branch: str
     model: str
-    event_ids: list[str] = Field(description="Events that the call produced.")
+    event_ids: Annotated[list[str], DECODED] = Field(description="Events that the call produced.")
     started_at: float
     first_at: float | None = Field(description="Time of the first response chunk.")
     finished_at: float | None
@@ -50,13 +51,15 @@ class CallOut(RowSchema):
     error_type: str
     error: str
 
-    @classmethod
-    def of(cls, row: ModelCall, **others: Any) -> Self:
-        """Return the schema of a row."""
-        kinds = ("prompt", "output", "thought", "cached", "total")
-        tokens = {kind: getattr(row, f"{kind}_tokens") for kind in kinds}
-        cost = CostOut.of(cost_of([recorded_call_usage(row)], current_prices()))
-        return cls.from_row(row, event_ids=json.loads(row.event_ids), tokens=tokens, cost=cost, **others)
+    @staticmethod
+    def resolve_tokens(row: ModelCall) -> dict[str, int]:
+        """Return the tokens by kind."""
+        return {kind: getattr(row, f"{kind}_tokens") for kind in TOKEN_KINDS}
+
+    @staticmethod
+    def resolve_cost(row: ModelCall) -> Cost | None:
+        """Return the cost by the current prices."""
+        return cost_of([recorded_call_usage(row)], current_prices())
 
 
 class WholeCall(CallOut):
@@ -64,17 +67,23 @@ class WholeCall(CallOut):
 
     request: dict[str, Any] = Field(description="model, system_instruction, contents, tools, config, …")
     responses: list[dict[str, Any]]
-    before: int | None = Field(description="Previous call of the same agent, to compare with.")
+    before: Annotated[int, ROW_PK] | None = Field(
+        description="Previous call of the same agent, to compare with."
+    )
+
+    resolve_request = staticmethod(model_calls.request_json)
+    resolve_responses = staticmethod(model_calls.responses)
+    resolve_before = staticmethod(model_calls.call_before)
 
 
 class CallPage(Schema):
     """Model calls of a session, newest first."""
 
-    items: list[CallOut]
-    next: str
+    items: list[CallOut] = Field(validation_alias="rows")
+    next: str = Field(validation_alias="older")
 
 
-class SpanOut(RowSchema):
+class SpanOut(Schema):
     """A span of OpenTelemetry that ADK made. Times are in nanoseconds since the epoch."""
 
     name: str
@@ -87,7 +96,7 @@ class SpanOut(RowSchema):
     failed: bool
     message: str
     event_id: str
-    attributes: dict[str, Any]
+    attributes: Annotated[dict[str, Any], DECODED]
 
 
 class StageOut(Schema):
@@ -98,11 +107,11 @@ class StageOut(Schema):
     at: float
 
 
-class TraceOut(RowSchema):
+class TraceOut(Schema):
     """The trace of an invocation."""
 
     id: int
-    session: int
+    session: int = Field(validation_alias="session_id")
     invocation_id: str
     trace_id: str
     root_agent: str
@@ -112,11 +121,7 @@ class TraceOut(RowSchema):
         description="Duration without the time that it waited to be answered or resumed."
     )
 
-    @classmethod
-    def of(cls, row: Trace, **others: Any) -> Self:
-        """Return the schema of a row."""
-        seconds = waterfall.working_seconds(row)
-        return cls.from_row(row, session=row.session_id, working_seconds=seconds, **others)
+    resolve_working_seconds = staticmethod(waterfall.working_seconds)
 
 
 class WholeTrace(TraceOut):
@@ -126,8 +131,23 @@ class WholeTrace(TraceOut):
     spans: list[SpanOut]
     more_spans: int = Field(description=f"Number of spans after the first {waterfall.MAX_SPANS}.")
 
+    @staticmethod
+    def resolve_stages(row: Trace) -> list[dict[str, Any]]:
+        """Return the stages with the names of their parts."""
+        return [{"name": name, "at": at, "of": of} for name, at, of in row.decoded_stages]
 
-class LogRecordOut(RowSchema):
+    @staticmethod
+    def resolve_spans(row: Trace) -> QuerySet[Span]:
+        """Return the first spans."""
+        return _spans(row).order_by("started_ns", "pk")[: waterfall.MAX_SPANS]
+
+    @staticmethod
+    def resolve_more_spans(row: Trace) -> int:
+        """Return the number of further spans."""
+        return max(0, _spans(row).count() - waterfall.MAX_SPANS)
+
+
+class LogRecordOut(Schema):
     """A log record or printed line of an invocation."""
 
     id: int
@@ -145,15 +165,15 @@ class LogRecordOut(RowSchema):
 class LogPage(Schema):
     """Log records of an invocation, oldest first. `next` is the cursor of the next page; null: there is none."""
 
-    items: list[LogRecordOut]
-    next: int | None
+    items: list[LogRecordOut] = Field(validation_alias="records")
+    next: int | None = Field(validation_alias="next_pk")
 
 
 class TracePage(Schema):
     """Traces, newest first."""
 
-    items: list[TraceOut]
-    next: str
+    items: list[TraceOut] = Field(validation_alias="rows")
+    next: str = Field(validation_alias="older")
 
 
 @router.get(CALLS, response={200: CallPage, **ERRORS})
@@ -208,8 +228,9 @@ async def list_log_records(
 
 def _log_page(pk: int, level: str, after: int) -> LogPage:
     trace = waterfall.find_trace(pk)
-    page = log_records.read_page(trace.session, trace.invocation_id, LOG_LEVELS.get(level, 0), after)
-    return LogPage(items=[LogRecordOut.from_row(row) for row in page.records], next=page.next_pk)
+    return LogPage.model_validate(
+        log_records.read_page(trace.session, trace.invocation_id, LOG_LEVELS.get(level, 0), after)
+    )
 
 
 def _call_page(session: int, invocation: str | None, event: str | None, limit: int, before: str) -> CallPage:
@@ -221,14 +242,11 @@ def _call_page(session: int, invocation: str | None, event: str | None, limit: i
         with suppress(EventMissing):
             event = find_event(row, event_id=event).event_id
         rows = rows.filter(event_id=event)
-    page = pagination.paginate(rows, "started_at", before, size=limit)
-    return CallPage(items=[CallOut.of(row) for row in page.rows], next=page.older)
+    return CallPage.model_validate(pagination.paginate(rows, "started_at", before, size=limit))
 
 
 def _whole_call(session: int, call: int) -> WholeCall:
-    row = model_calls.find_call(find_session(session), call)
-    before = model_calls.call_before(row)
-    return WholeCall.of(row, **model_calls.call_json(row), before=before.pk if before else None)
+    return WholeCall.model_validate(model_calls.find_call(find_session(session), call))
 
 
 def _trace_page(session: int | None, app: str, limit: int, before: str) -> TracePage:
@@ -236,19 +254,12 @@ def _trace_page(session: int | None, app: str, limit: int, before: str) -> Trace
         rows = waterfall.filter_traces(waterfall.TraceFilter(app))
     else:
         rows = Trace.objects.select_related("session").filter(session=find_session(session))
-    page = pagination.paginate(rows, "started_at", before, size=limit)
-    return TracePage(items=[TraceOut.of(row) for row in page.rows], next=page.older)
+    return TracePage.model_validate(pagination.paginate(rows, "started_at", before, size=limit))
 
 
 def _whole_trace(pk: int) -> WholeTrace:
-    row = waterfall.find_trace(pk)
-    spans = Span.objects.filter(session=row.session_id, invocation_id=row.invocation_id)
-    return WholeTrace.of(
-        row,
-        stages=[StageOut(name=name, at=at, of=of) for name, at, of in row.decoded_stages],
-        spans=[
-            SpanOut.from_row(span, attributes=json.loads(span.attributes))
-            for span in spans.order_by("started_ns", "pk")[: waterfall.MAX_SPANS]
-        ],
-        more_spans=max(0, spans.count() - waterfall.MAX_SPANS),
-    )
+    return WholeTrace.model_validate(waterfall.find_trace(pk))
+
+
+def _spans(row: Trace) -> QuerySet[Span]:
+    return Span.objects.filter(session=row.session_id, invocation_id=row.invocation_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Any, Literal
 
 from django.http import HttpRequest
 from ninja import P, QueryEx, Router, Schema
@@ -13,7 +13,7 @@ from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput
 from sessions_app.trends import code_changes
 from sessions_app.trends.measures import MEASURES, find_grouping
-from sessions_app.trends.trend_queries import DAYS, DEFAULT_DAYS, Group, Trend, TrendFilter, read_trend
+from sessions_app.trends.trend_queries import DAYS, DEFAULT_DAYS, Trend, TrendFilter, read_trend
 
 router = Router(tags=["trends"])
 
@@ -66,49 +66,37 @@ class GroupOut(Schema):
     sessions: str = Field(description="Search for its sessions: `GET /sessions?q=`.")
     points: list[PointOut]
 
-    @classmethod
-    def of(cls, group: Group, criteria: TrendFilter) -> Self:
-        """Return the schema of a group."""
-        points = [
-            PointOut(
-                start=start,
-                figures=FiguresOut.from_orm(figures),
-                sessions=criteria.session_query(group.name, start),
-            )
-            for start, figures in group.points.items()
-        ]
-        return cls(
-            name=group.name,
-            label=group.label,
-            figures=FiguresOut.from_orm(group.figures),
-            sessions=criteria.session_query(group.name),
-            points=points,
-        )
-
 
 class TrendOut(Schema):
     """A measure over time."""
 
-    measure: str
-    by: str
-    start: int = Field(description="Seconds since the epoch.")
-    step: int = Field(description="Seconds of a point: an hour or a day (UTC).")
+    measure: str = Field(validation_alias="filter.measure.slug")
+    by: str = Field(validation_alias="filter.grouping.slug")
+    start: int = Field(validation_alias="starts.start", description="Seconds since the epoch.")
+    step: int = Field(
+        validation_alias="starts.step", description="Seconds of a point: an hour or a day (UTC)."
+    )
     currency: str
     groups: list[GroupOut] = Field(description="The largest groups; of code versions the newest.")
-    more: bool = Field(description="There are groups that are not listed.")
+    more: bool = Field(validation_alias="has_more", description="There are groups that are not listed.")
 
-    @classmethod
-    def of(cls, trend: Trend) -> Self:
-        """Return the schema of a trend."""
-        return cls(
-            measure=trend.filter.measure.slug,
-            by=trend.filter.grouping.slug,
-            start=trend.starts.start,
-            step=trend.starts.step,
-            currency=trend.currency,
-            groups=[GroupOut.of(group, trend.filter) for group in trend.groups],
-            more=trend.has_more,
-        )
+    @staticmethod
+    def resolve_groups(trend: Trend) -> list[dict[str, Any]]:
+        """Return the groups with the searches for their sessions."""
+        query = trend.filter.session_query
+        return [
+            {
+                "name": group.name,
+                "label": group.label,
+                "figures": group.figures,
+                "sessions": query(group.name),
+                "points": [
+                    {"start": start, "figures": figures, "sessions": query(group.name, start)}
+                    for start, figures in group.points.items()
+                ],
+            }
+            for group in trend.groups
+        ]
 
 
 class IntervalOut(Schema):
@@ -161,19 +149,18 @@ async def get_trend(
     by: QueryEx[GroupingName | None, P(description="Group by; by default as the page does.")] = None,
     app: QueryEx[str, P(description="Only this app.")] = "",
     days: Days = DEFAULT_DAYS,
-) -> TrendOut:
+) -> Trend:
     """Return a measure over time by group, from roll-ups of ended invocations."""
     chosen = MEASURES[measure]
     grouping = find_grouping(chosen, by or "", app)
     criteria = TrendFilter(chosen, grouping, _check_days(days), app)
-    return await units_of_work.read(lambda: TrendOut.of(read_trend(criteria)))
+    return await units_of_work.read(read_trend, criteria)
 
 
 @router.get("/trends/code-versions", response={200: CodeVersions, 400: Problem, 422: Problem})
-async def list_code_versions(request: HttpRequest, app: str, days: Days = DEFAULT_DAYS) -> CodeVersions:
+async def list_code_versions(request: HttpRequest, app: str, days: Days = DEFAULT_DAYS) -> dict[str, Any]:
     """Return the code versions of an app, each compared with the one before by a 95 % interval."""
-    versions = await units_of_work.read(code_changes.compare_versions, app, _check_days(days))
-    return CodeVersions(versions=[CodeVersionOut.from_orm(version) for version in versions])
+    return {"versions": await units_of_work.read(code_changes.compare_versions, app, _check_days(days))}
 
 
 def _check_days(days: int) -> int:

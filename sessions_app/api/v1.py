@@ -18,6 +18,7 @@ from pydantic import Field
 from sessions_app.api import branches, nested_runs, problems, session_actions, state, traces, trends
 from sessions_app.api.schemas import (
     EventPage,
+    ExtendedRow,
     NewRun,
     Older,
     PageSize,
@@ -80,7 +81,7 @@ async def list_sessions(
 @router.get("/sessions/{int:session}", response={200: SessionOut, **ERRORS}, tags=["sessions"])
 async def get_session(request: HttpRequest, session: int) -> SessionOut:
     """Return one session."""
-    return await units_of_work.read(lambda: SessionOut.of(find_session(session)))
+    return await units_of_work.read(lambda: SessionOut.model_validate(find_session(session)))
 
 
 @router.patch(
@@ -91,7 +92,7 @@ async def change_session(
 ) -> SessionOut:
     """Rename a session, tag it, pin it."""
     await units_of_work.write(partial(labels.change, session, person=person_name(request), **body.dict()))
-    return await retry.read(lambda: SessionOut.of(find_session(session)))
+    return await retry.read(lambda: SessionOut.model_validate(find_session(session)))
 
 
 @router.get("/sessions/{int:session}/events", response={200: EventPage, **ERRORS}, tags=["sessions"])
@@ -168,7 +169,7 @@ def _session_page(filters: dict[str, Any], query: terms.Query, limit: int, befor
     page = pagination.paginate(matching, "updated_at", before, size=limit)
     listing.read_tags(page.rows)
     listing.read_costs(page.rows)
-    return SessionPage(sessions=[SessionOut.of(row) for row in page.rows], next=page.older or None)
+    return SessionPage.model_validate(page)
 
 
 def _event_page(session_key: int, after: int, limit: int) -> str:
@@ -183,20 +184,26 @@ def _event_page(session_key: int, after: int, limit: int) -> str:
 
 
 def _read_run(run_id: str) -> RunOut:
-    return _runs_out([find_run(run_id)])[0]
+    return RunOut.model_validate(_extend_runs([find_run(run_id)])[0])
 
 
 def _run_page(filters: dict[str, Any], limit: int, before: str) -> Runs:
     matching = Run.objects.filter(session__realm="", **filters)
     runs = matching.select_related("session").defer("request", "traceback")
     page = pagination.paginate(runs, "created_at", before, key=str, size=limit)
-    return Runs(runs=_runs_out(page.rows), next=page.older or None)
+    return Runs.model_validate({"runs": _extend_runs(page.rows), "next": page.older or None})
 
 
-def _runs_out(rows: Sequence[Run]) -> list[RunOut]:
+def _extend_runs(rows: Sequence[Run]) -> list[ExtendedRow]:
+    """Return the runs with the attributes of `RunOut` that other tables have."""
     lost_toolsets = lost_toolsets_of_sessions([(row.session_id, row.invocation_id) for row in rows])
     spending = spending_of_listed(rows)
     return [
-        RunOut.of(row, lost_toolsets.get((row.session_id, row.invocation_id), ()), spending.get(row.pk))
+        ExtendedRow(
+            row,
+            lost_toolsets=lost_toolsets.get((row.session_id, row.invocation_id), []),
+            tokens=spending[row.pk].tokens if row.pk in spending else None,
+            cost=spending[row.pk].cost if row.pk in spending else None,
+        )
         for row in rows
     ]

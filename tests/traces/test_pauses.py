@@ -54,7 +54,7 @@ def test_an_answered_invocation_took_as_long_as_was_worked_on_it(get):
     assert waterfall.working_seconds(trace) == pytest.approx(0.4)
     row = get("/traces/").one("td", data_label="Duration").text
     assert "400 ms" in row
-    assert TraceOut.of(trace).working_seconds == pytest.approx(0.4)
+    assert TraceOut.model_validate(trace).working_seconds == pytest.approx(0.4)
 
 
 def test_timeline_axis_leaves_out_pauses():
