@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 from django.http import HttpRequest
 from ninja import P, QueryEx, Router, Schema
@@ -46,8 +46,8 @@ class ProblemOut(Schema):
 class EvalSetOut(Schema):
     """An evalset file as it is now."""
 
-    app: str
-    id: str
+    app: str = Field(validation_alias="app_name")
+    id: str = Field(validation_alias="evalset_id")
     path: str
     format: str
     name: str
@@ -58,22 +58,9 @@ class EvalSetOut(Schema):
     warnings: list[str]
     gone: bool
 
-    @classmethod
-    def of(cls, row: EvalSet) -> Self:
-        """Return the API form of a row."""
-        return cls(
-            app=row.app_name,
-            id=row.evalset_id,
-            path=row.path,
-            format=row.format,
-            name=row.name,
-            description=row.description,
-            digest=row.digest,
-            cases=library.cases_of(row),
-            problems=[ProblemOut(**problem.as_json()) for problem in library.problems_of(row)],
-            warnings=library.warnings_of(row),
-            gone=row.gone,
-        )
+    resolve_cases = staticmethod(library.cases_of)
+    resolve_problems = staticmethod(library.problems_of)
+    resolve_warnings = staticmethod(library.warnings_of)
 
 
 class MetricOut(Schema):
@@ -131,7 +118,7 @@ class RunPage(Schema):
 
 
 @router.get("/evalsets", response={200: list[EvalSetOut]})
-async def list_evalsets(request: HttpRequest, app: str = "") -> list[EvalSetOut]:
+async def list_evalsets(request: HttpRequest, app: str = "") -> list[EvalSet]:
     """List the evalset files of one app, or of all apps."""
     await units_of_work.write(library.refresh_known, app)
     return await units_of_work.read(_evalsets, app)
@@ -205,9 +192,9 @@ def _read_attempt(pk: int) -> dict[str, Any]:
     return run_json.attempt_json(attempt, retries.find_later_tries(attempt))
 
 
-def _evalsets(app: str) -> list[EvalSetOut]:
+def _evalsets(app: str) -> list[EvalSet]:
     rows = EvalSet.objects.filter(gone=False, **({"app_name": app} if app else {}))
-    return [EvalSetOut.of(row) for row in rows.order_by("app_name", "evalset_id")]
+    return list(rows.order_by("app_name", "evalset_id"))
 
 
 def _order(body: RunIn, person: str, run_id: str) -> EvalRun:
