@@ -10,10 +10,9 @@ from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
 from devui.accounts import guard, personal_tokens, quotas
-from devui.accounts.models import Quota, Token
 from devui.accounts.roles import Role
+from sessions_app.api.schemas import ExtendedRow
 from sessions_app.http import note_object, person_name
-from sessions_app.quotas.quota_enforcement import QuotaUse
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput
 from sessions_app.store.ids import StorableText
@@ -37,7 +36,7 @@ class TokenOut(Schema):
 
     id: int
     name: str
-    role: str
+    role: str = Field(validation_alias="get_role_display")
     created_at: float
     expires_at: float | None
     last_used_at: float | None
@@ -56,11 +55,11 @@ class TokensOut(Schema):
 
 
 @router.get("", response=TokensOut)
-async def list_tokens(request: HttpRequest) -> TokensOut:
+async def list_tokens(request: HttpRequest) -> dict[str, Any]:
     """List your tokens, the newest first."""
     user = await units_of_work.read(guard.user_of, request)
     rows = await units_of_work.read(personal_tokens.list_tokens, user)
-    return TokensOut(tokens=[TokenOut(**_fields(row)) for row in rows])
+    return {"tokens": rows}
 
 
 @router.post("", response={201: NewTokenOut})
@@ -79,7 +78,7 @@ async def create_token(request: HttpRequest, body: TokenIn) -> Status[NewTokenOu
     text, row = await units_of_work.write(
         personal_tokens.create_token, user, body.name, role, body.days, guard.read_token_pk(request)
     )
-    return Status(201, NewTokenOut(token=text, **_fields(row)))
+    return Status(201, NewTokenOut.model_validate(ExtendedRow(row, token=text)))
 
 
 @router.delete("/{int:token}", response={204: None})
@@ -128,12 +127,12 @@ class QuotasOut(Schema):
 class OwnQuotaOut(Schema):
     """A quota that applies to you, and what you have used of it."""
 
-    app: str = Field(description="Empty: all apps together.")
+    app: str = Field(validation_alias="limits.app", description="Empty: all apps together.")
     limits: LimitsOut
     active: int = Field(description="Active runs and eval runs; 0 if they are not limited.")
-    runs: int = Field(description="Of today, as tokens and cost.")
-    tokens: int
-    cost: float
+    runs: int = Field(validation_alias="used.runs", description="Of today, as tokens and cost.")
+    tokens: int = Field(validation_alias="used.tokens")
+    cost: float = Field(validation_alias="used.cost")
 
 
 class OwnQuotasOut(Schema):
@@ -143,14 +142,13 @@ class OwnQuotasOut(Schema):
 
 
 @quota_router.get("", response=QuotasOut)
-async def list_quotas(request: HttpRequest) -> QuotasOut:
+async def list_quotas(request: HttpRequest) -> dict[str, Any]:
     """List all quotas."""
-    rows = await units_of_work.read(quotas.list_quotas)
-    return QuotasOut(quotas=[_quota_of(row) for row in rows])
+    return {"quotas": await units_of_work.read(quotas.list_quotas)}
 
 
 @quota_router.put("", response=QuotasOut)
-async def set_quota(request: HttpRequest, body: QuotaIn) -> QuotasOut:
+async def set_quota(request: HttpRequest, body: QuotaIn) -> dict[str, Any]:
     """Set a quota. Limits that the body does not name stay; null removes one. Without any limit it is removed.
 
     Raises:
@@ -176,22 +174,6 @@ async def remove_quota(request: HttpRequest, person: str = "", app: str = "") ->
 
 
 @quota_router.get("/mine", response=OwnQuotasOut)
-async def list_own_quotas(request: HttpRequest) -> OwnQuotasOut:
+async def list_own_quotas(request: HttpRequest) -> dict[str, Any]:
     """List the quotas that apply to you, with what you have used."""
-    uses = await units_of_work.read(quotas.find_quota_uses, person_name(request))
-    return OwnQuotasOut(quotas=[_own_quota_of(use) for use in uses])
-
-
-def _quota_of(row: Quota) -> QuotaOut:
-    limits = {name: getattr(row, name) for name in quotas.LIMITS}
-    return QuotaOut(person=row.person, app=row.app, **limits)
-
-
-def _own_quota_of(use: QuotaUse) -> OwnQuotaOut:
-    limits = LimitsOut(**{name: getattr(use.limits, name) for name in quotas.LIMITS})
-    return OwnQuotaOut(app=use.limits.app, limits=limits, active=use.active, **use.used._asdict())
-
-
-def _fields(row: Token) -> dict[str, Any]:
-    names = ("id", "name", "created_at", "expires_at", "last_used_at")
-    return {name: getattr(row, name) for name in names} | {"role": row.get_role_display()}
+    return {"quotas": await units_of_work.read(quotas.find_quota_uses, person_name(request))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from django.http import HttpRequest
 from ninja import P, PathEx, Router, Schema
@@ -10,9 +10,8 @@ from ninja.responses import Status
 from pydantic import Field
 
 from devui.workers import worker_control
-from devui.workers.overview import ListedWorker, WorkerRun, read_overview
-from devui.workers.waiting import WaitingRuns
-from sessions_app.api.schemas import Problem
+from devui.workers.overview import WorkerOverview, WorkerRun, read_overview
+from sessions_app.api.schemas import NULL_IF_EMPTY, ROW_PK, Problem
 from sessions_app.store.database import units_of_work
 
 router = Router(tags=["workers"])
@@ -24,41 +23,60 @@ class WorkerRunOut(Schema):
     """A conversation run that a worker executes, or an eval run that it coordinates or executes attempts of."""
 
     kind: Literal["conversation", "eval"]
-    run: str = Field(description="Id of the run or eval run.")
-    app: str
+    run: str = Field(validation_alias="run_id", description="Id of the run or eval run.")
+    app: str = Field(validation_alias="app_name")
     title: str = Field(description="Name of the session or evalset.")
-    session: int | None = Field(description="Key of the session of a conversation run.")
+    session: Annotated[int, ROW_PK] | None = Field(description="Key of the session of a conversation run.")
     attempts: int = Field(description="Attempts of the eval run that this worker executes now.")
     started_at: float | None
+
+    @staticmethod
+    def resolve_kind(run: WorkerRun) -> str:
+        """Return the kind of the run."""
+        return "conversation" if run.session else "eval"
 
 
 class WorkerOut(Schema):
     """A worker."""
 
-    id: str
+    id: str = Field(validation_alias="facts.id")
     status: Literal["alive", "draining", "gone"]
-    host: str
-    pid: int
-    address: str = Field(description="HOST:PORT at which web processes reach it.")
-    apps: dict[str, str] = Field(description="App → hash of its code.")
-    adk_version: str
-    queues: list[str] = Field(description="Kinds of runs that it takes: conversations, evals.")
-    slots: int = Field(description="Conversation runs and eval attempts that it executes at once.")
+    host: str = Field(validation_alias="facts.host")
+    pid: int = Field(validation_alias="row.process.pid")
+    address: str = Field(
+        validation_alias="facts.address", description="HOST:PORT at which web processes reach it."
+    )
+    apps: dict[str, str] = Field(validation_alias="facts.apps", description="App → hash of its code.")
+    adk_version: str = Field(validation_alias="facts.adk_version")
+    queues: list[str] = Field(
+        validation_alias="facts.kinds", description="Kinds of runs that it takes: conversations, evals."
+    )
+    slots: int = Field(
+        validation_alias="facts.concurrency",
+        description="Conversation runs and eval attempts that it executes at once.",
+    )
     slots_taken: int
     work: list[WorkerRunOut]
-    started_at: float
-    heartbeat_at: float = Field(description="By the clock of its host.")
+    started_at: float = Field(validation_alias="row.process.started_at")
+    heartbeat_at: float = Field(
+        validation_alias="row.process.heartbeat_at", description="By the clock of its host."
+    )
 
 
 class WaitingOut(Schema):
     """Runs of an app, or attempts of an eval run, that wait for the same reason."""
 
     kind: str = Field(description="conversations, evals or attempts.")
-    app: str
-    reason: str = Field(description="Code of the reason, such as no_app, no_code, slots or session_busy.")
-    detail: str = Field(description="The reason as a sentence.")
+    app: str = Field(validation_alias="app_name")
+    reason: str = Field(
+        validation_alias="reason.code",
+        description="Code of the reason, such as no_app, no_code, slots or session_busy.",
+    )
+    detail: str = Field(validation_alias="reason.text", description="The reason as a sentence.")
     count: int
-    run: str | None = Field(description="Id of an eval run; null for conversations.")
+    run: Annotated[str | None, NULL_IF_EMPTY] = Field(
+        validation_alias="run_id", description="Id of an eval run; null for conversations."
+    )
     since: float = Field(description="When the oldest was queued, or the run of the attempts started.")
 
 
@@ -79,17 +97,9 @@ class OverviewOut(Schema):
 
 
 @router.get("", response=OverviewOut)
-async def list_workers(request: HttpRequest) -> OverviewOut:
+async def list_workers(request: HttpRequest) -> WorkerOverview:
     """List workers and what waits for them."""
-    overview = await units_of_work.read(read_overview)
-    return OverviewOut(
-        workers=[_worker_out(worker) for worker in overview.workers],
-        waiting=[_waiting_out(group) for group in overview.waiting],
-        held_models=[
-            HeldModelOut(model=held.model, reason=held.reason, until=held.until)
-            for held in overview.held_models
-        ],
-    )
+    return await units_of_work.read(read_overview)
 
 
 @router.post("/{worker_id}/drain", response={204: None, 404: Problem})
@@ -112,46 +122,3 @@ async def remove_worker(request: HttpRequest, worker_id: WorkerId) -> Status[Non
     """
     await units_of_work.write(worker_control.remove_worker, worker_id)
     return Status(204, None)
-
-
-def _worker_out(worker: ListedWorker) -> WorkerOut:
-    facts, process = worker.facts, worker.row.process
-    return WorkerOut(
-        id=facts.id,
-        status=worker.status.value,
-        host=facts.host,
-        pid=process.pid,
-        address=facts.address,
-        apps=dict(facts.apps),
-        adk_version=worker.row.adk_version,
-        queues=list(facts.kinds),
-        slots=facts.concurrency,
-        slots_taken=worker.slots_taken,
-        work=[_run_out(run) for run in worker.work],
-        started_at=process.started_at,
-        heartbeat_at=process.heartbeat_at,
-    )
-
-
-def _run_out(run: WorkerRun) -> WorkerRunOut:
-    return WorkerRunOut(
-        kind="conversation" if run.session else "eval",
-        run=run.run_id,
-        app=run.app_name,
-        title=run.title,
-        session=run.session.pk if run.session else None,
-        attempts=run.attempts,
-        started_at=run.started_at,
-    )
-
-
-def _waiting_out(group: WaitingRuns) -> WaitingOut:
-    return WaitingOut(
-        kind=group.kind,
-        app=group.app_name,
-        reason=group.reason.code,
-        detail=group.reason.text,
-        count=group.count,
-        run=group.run_id or None,
-        since=group.since,
-    )
