@@ -1,16 +1,16 @@
 """Trend of an evalset over its runs: pass rates with intervals, changes between runs, and histories of cases.
 
-Read-only. Coordinates refer to the drawing of the template: percent of its width, so that it fits every window, and
-pixels of its height.
+Read-only.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import ClassVar
 
 from django.core.paginator import Page, Paginator
 from django.db.models import Count, Min, Q, Sum
@@ -22,6 +22,7 @@ from evals_app.analysis.run_differences import read_currency, read_differences
 from evals_app.analysis.statistics import Rate
 from evals_app.models import REPEAT_SOURCES, EvalAttempt, EvalRun, EvalSet
 from evals_app.runs.attempt_status import HAS_OUTCOME
+from sessions_app.presentation.plots import PlotArea, points_text
 
 Status = EvalAttempt.Status
 RUNS = 40
@@ -172,25 +173,26 @@ def _histories(runs: Sequence[EvalRun], stops: Stops) -> Iterator[CaseHistory]:
     yield from (CaseHistory(key, stops_of_case) for key, stops_of_case in by_case.items())
 
 
-PLACES = 7
+MIN_COLUMNS = 7
 """Minimum number of runs that the drawing has room for."""
-TOP = 12.0
-HEIGHT = 180.0
-LANE = 20.0
-BARS = 36.0
+TOP, HEIGHT = 12.0, 180.0
+LANES_Y, LANE_HEIGHT = TOP + HEIGHT + 18, 20.0
+BAR_HEIGHT = 36.0
+SECONDS_Y = LANES_Y + LANE_HEIGHT * len(LANES) + BAR_HEIGHT
+COST_Y = SECONDS_Y + 12 + BAR_HEIGHT
 
 
 @dataclass(frozen=True)
 class Dot:
-    """A run in the drawing."""
+    """A run in the drawing. `seconds_y`, `cost_y`: the tops of its bars; cost None: unknown, or 0."""
 
     point: Point
     x: float
     y: float
     low: float
     high: float
-    seconds: float
-    cost: float
+    seconds_y: float
+    cost_y: float | None
 
 
 @dataclass(frozen=True)
@@ -216,65 +218,61 @@ class Drawing:
 
     points: list[Point]
     baseline: Point | None
-
-    @property
-    def bottom(self) -> float:
-        """The y of a rate of 0."""
-        return TOP + HEIGHT
-
-    @property
-    def height(self) -> float:
-        """Pixels."""
-        return self.bars_y("cost") + BARS + 22
+    seconds_y: ClassVar[float] = SECONDS_Y
+    cost_y: ClassVar[float] = COST_Y
+    height: ClassVar[float] = COST_Y + 22
 
     @property
     def grid(self) -> list[tuple[float, str]]:
-        """Lines of the rates: (y, what it says)."""
-        return [(_y(share), f"{round(100 * share)} %") for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+        """Lines of the rates: (y, label)."""
+        return [(self.rates.y(share), f"{round(100 * share)} %") for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+
+    @cached_property
+    def rates(self) -> PlotArea:
+        """The area of the pass rates."""
+        return PlotArea(max(MIN_COLUMNS, len(self.points)), TOP, HEIGHT)
 
     @cached_property
     def dots(self) -> list[Dot]:
         """The runs with a pass rate."""
         slowest = max((point.seconds or 0.0 for point in self.points), default=0.0) or 1.0
-        dearest = max((self.cost_of(point) or 0.0 for point in self.points), default=0.0) or 1.0
+        dearest = max((self.known_cost(point) or 0.0 for point in self.points), default=0.0) or 1.0
+        seconds = PlotArea(self.rates.columns, SECONDS_Y - BAR_HEIGHT, BAR_HEIGHT, slowest)
+        costs = PlotArea(self.rates.columns, COST_Y - BAR_HEIGHT, BAR_HEIGHT, dearest)
         return [
             Dot(
                 point,
-                self.x(place),
-                _y(point.rate.value or 0.0),
-                _y(point.rate.interval.low),
-                _y(point.rate.interval.high),
-                BARS * (point.seconds or 0.0) / slowest,
-                BARS * (self.cost_of(point) or 0.0) / dearest,
+                self.rates.x(column),
+                self.rates.y(point.rate.value or 0.0),
+                self.rates.y(point.rate.interval.low),
+                self.rates.y(point.rate.interval.high),
+                seconds.y(point.seconds or 0.0),
+                costs.y(cost) if (cost := self.known_cost(point)) else None,
             )
-            for place, point in enumerate(self.points)
+            for column, point in enumerate(self.points)
             if point.rate.total
         ]
 
-    def x(self, place: int) -> float:
-        """Return the x of a run."""
-        return round(100 * (place + 0.5) / max(PLACES, len(self.points)), 2)
-
-    def cost_of(self, point: Point) -> float | None:
+    def known_cost(self, point: Point) -> float | None:
         """Return the cost of a run; None when it is unknown, or in another currency than that of the newest run."""
         return point.cost if point.currency == self.points[-1].currency else None
 
     @property
     def line(self) -> str:
         """The points of the line through the rates."""
-        return _path((dot.x, dot.y) for dot in self.dots)
+        return points_text((dot.x, dot.y) for dot in self.dots)
 
     @property
     def band(self) -> str:
         """The points of the band of the intervals."""
         upper = [(dot.x, dot.high) for dot in self.dots]
         lower = [(dot.x, dot.low) for dot in reversed(self.dots)]
-        return _path([*upper, *lower])
+        return points_text([*upper, *lower])
 
     @property
     def baseline_y(self) -> float | None:
         """Vertical position of the baseline's pass rate."""
-        return _y(self.baseline.rate.value or 0.0) if self.baseline else None
+        return self.rates.y(self.baseline.rate.value or 0.0) if self.baseline else None
 
     @property
     def lanes(self) -> list[Lane]:
@@ -282,40 +280,17 @@ class Drawing:
         return [
             Lane(
                 name,
-                self.bottom + 18 + LANE * number,
+                LANES_Y + LANE_HEIGHT * number,
                 [
-                    Mark(self.x(place), changes)
-                    for place, point in enumerate(self.points)
+                    Mark(self.rates.x(column), changes)
+                    for column, point in enumerate(self.points)
                     if (changes := point.changes_of(names))
                 ],
             )
             for number, (name, names) in enumerate(LANES)
         ]
 
-    def bars_y(self, name: str) -> float:
-        """Return where the bars of `seconds` or `cost` begin at the top."""
-        first = self.bottom + 18 + LANE * len(LANES)
-        return first if name == "seconds" else first + BARS + 12
-
-    @property
-    def seconds_y(self) -> float:
-        """Vertical position of the time bars."""
-        return self.bars_y("seconds") + BARS
-
-    @property
-    def cost_y(self) -> float:
-        """Vertical position of the cost bars."""
-        return self.bars_y("cost") + BARS
-
     @property
     def has_cost(self) -> bool:
         """Tell whether the cost of a run is known."""
-        return any(self.cost_of(point) is not None for point in self.points)
-
-
-def _y(share: float) -> float:
-    return round(TOP + HEIGHT * (1 - share), 2)
-
-
-def _path(places: Iterable[tuple[float, float]]) -> str:
-    return " ".join(f"{x},{y}" for x, y in places)
+        return any(self.known_cost(point) is not None for point in self.points)

@@ -1,21 +1,13 @@
-"""Layout of plots of trends. Pure.
-
-Coordinates refer to the drawing of the template: percent of its width, so that it fits every window, and pixels of its
-height.
-"""
+"""Layout of plots of trends. Pure."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from sessions_app.presentation.plots import PlotArea, points_text, scale_up_to
 from sessions_app.trends.trend_queries import Group, Trend
-
-TOP, HEIGHT = 10.0, 150.0
-TICKS = 4
-"""Most steps of the scale."""
 
 SMALLEST_STEP = {"seconds": 0.001, "tokens": 1.0, "number": 1.0}
 """Smallest step of the scale by unit: smaller ones would have equal labels."""
@@ -60,30 +52,26 @@ class Plot:
         measure = self.trend.filter.measure
         return f"{measure.label}: {self.title.lower()}" if len(measure.figures) > 1 else measure.label
 
-    @property
-    def bottom(self) -> float:
-        """The y coordinate of the value 0."""
-        return TOP + HEIGHT
+    @cached_property
+    def scale(self) -> list[float]:
+        """Values of the horizontal lines."""
+        values = [value for group in self.trend.groups for _, value in self._values(group)]
+        return scale_up_to(max(values, default=0.0), SMALLEST_STEP.get(self.trend.unit, 0.0))
+
+    @cached_property
+    def area(self) -> PlotArea:
+        """The area of the lines."""
+        return PlotArea(len(self.trend.starts), top=10.0, height=150.0, limit=self.scale[-1])
 
     @property
     def height(self) -> float:
         """Height of the drawing in pixels."""
-        return self.bottom + 22
-
-    @cached_property
-    def scale(self) -> list[float]:
-        """Values of the horizontal lines: multiples of 1, 2 or 5 times a power of ten, from 0 up to all values."""
-        values = [value for group in self.trend.groups for _, value in self._values(group)]
-        largest = max(values, default=0.0) or 1.0
-        power = 10.0 ** math.floor(math.log10(largest / TICKS))
-        step = next(factor * power for factor in (1, 2, 5, 10) if factor * power * TICKS >= largest)
-        step = max(step, SMALLEST_STEP.get(self.trend.unit, 0.0))
-        return [round(tick * step, 9) for tick in range(math.ceil(round(largest / step, 9)) + 1)]
+        return self.area.bottom + 22
 
     @property
     def grid(self) -> list[tuple[float, float]]:
         """Horizontal lines: y and value."""
-        return [(self._y(value), value) for value in self.scale]
+        return [(self.area.y(value), value) for value in self.scale]
 
     @property
     def times(self) -> list[tuple[float, str]]:
@@ -111,7 +99,7 @@ class Plot:
         return [
             Dot(
                 self._x(start),
-                self._y(value),
+                self.area.y(value),
                 start,
                 value,
                 criteria.time_label(start),
@@ -125,17 +113,14 @@ class Plot:
         segment: list[Dot] = []
         for dot in dots:
             if segment and dot.start - segment[-1].start > self.trend.filter.step:
-                yield _points(segment)
+                yield points_text((dot.x, dot.y) for dot in segment)
                 segment = []
             segment.append(dot)
-        yield _points(segment)
+        yield points_text((dot.x, dot.y) for dot in segment)
 
     def _x(self, start: int) -> float:
         starts = self.trend.starts
-        return round(100 * ((start - starts.start) / starts.step + 0.5) / len(starts), 2)
-
-    def _y(self, value: float) -> float:
-        return round(TOP + HEIGHT * (1 - value / self.scale[-1]), 2)
+        return self.area.x((start - starts.start) / starts.step)
 
 
 def plots_of(trend: Trend) -> list[Plot]:
@@ -161,7 +146,3 @@ def table_of(trend: Trend) -> list[TableRow]:
             cells = [[getattr(point, name) for name in names] if point else None for point in points]
             rows.append(TableRow(trend.filter.time_label(start), cells))
     return rows
-
-
-def _points(dots: list[Dot]) -> str:
-    return " ".join(f"{dot.x},{dot.y}" for dot in dots)

@@ -417,7 +417,7 @@ def test_costs_in_different_currencies_are_not_compared():
     assert (changed.what, changed.before[:4], changed.after[:4]) == ("prices", "EUR ", "USD ")
     trend = trends.trend_of(of.evalset)
     assert [point.currency for point in trend.points] == ["EUR", "EUR", "USD"]
-    assert [dot.cost for dot in trend.drawing.dots] == [0.0, 0.0, trends.BARS]
+    assert [dot.cost_y for dot in trend.drawing.dots] == [None, None, trends.COST_Y - trends.BAR_HEIGHT]
 
 
 def test_attempts_without_tokens_do_not_count_for_cost_per_repetition():
