@@ -7,32 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
+from devui.supervisor.upstream import Upstream
 from sessions_app.runs.runtime_client import Frame
 from sessions_app.store.errors import BadInput, DevUIError, RuntimeUnavailable
 
 if TYPE_CHECKING:
     import httpx
-
-SOCKET_OPTIONS: dict[str, Any] = {
-    "compression": None,
-    "open_timeout": None,
-    "ping_interval": None,
-    "max_size": None,
-    "proxy": None,
-}
-"""Options of WebSockets to a process: without limits, which the web process sets for its clients."""
-
-NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""For clients of plain HTTP: by default each would read all certificate authorities, which takes 20 ms."""
 
 EXIT_NOTICE_S = 3.0
 """Seconds to wait for the notice of a process's end before its silence is explained without it."""
@@ -64,11 +52,11 @@ class Peer(Protocol):
     """A process that answers: a runtime process, or a worker that forwards to one.
 
     Attributes:
-        http: client of its address; the client authenticates itself.
+        upstream: its address.
         exited: set when nothing more is expected of it, so that its silence can be explained.
     """
 
-    http: httpx.AsyncClient
+    upstream: Upstream
     exited: asyncio.Event
 
     @property
@@ -77,9 +65,6 @@ class Peer(Protocol):
 
     def hold(self) -> AbstractContextManager[None]:
         """Count a request, so that it is not ended as idle meanwhile."""
-
-    def connect(self, path: str, headers: Mapping[str, str]) -> connect:
-        """Return a WebSocket to it, opened by awaiting it."""
 
     def explain_silence(self) -> RuntimeUnavailable:
         """Return the error that says why it does not answer."""
@@ -94,7 +79,7 @@ async def call(peer: Peer, method: str, path: str, body: Mapping[str, Any] | Non
 async def call_without_hold(peer: Peer, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
     """Call a `/devui/…` endpoint like `call`, without keeping the process from being ended as idle."""
     async with _explain_errors(peer):
-        response = await peer.http.request(method, path, json=body)
+        response = await peer.upstream.http.request(method, path, json=body)
     if response.is_success:
         return response.json()
     raise _error_of_response(response)
@@ -108,12 +93,13 @@ async def open_stream(
     forwarded_headers = {
         name: value for name, value in headers.items() if name.lower() not in UNFORWARDED_HEADERS
     }
-    base = peer.http.base_url
+    http = peer.upstream.http
+    base = http.base_url
     url = base.copy_with(raw_path=base.raw_path.rstrip(b"/") + _quote_path(path).encode())
-    request = peer.http.build_request(method, url, headers=forwarded_headers, content=content)
+    request = http.build_request(method, url, headers=forwarded_headers, content=content)
     with peer.hold():
         async with _explain_errors(peer):
-            response = await peer.http.send(request, stream=True)
+            response = await http.send(request, stream=True)
             try:
                 yield response
             finally:
@@ -155,9 +141,8 @@ async def open_socket(peer: Peer, path: str, headers: Mapping[str, str]) -> Asyn
     with peer.hold():
         if not peer.is_alive:
             raise peer.explain_silence()
-        connection = peer.connect(_quote_path(path), headers)
         try:
-            opened = await connection
+            opened = await peer.upstream.connect(_quote_path(path), headers)
         except InvalidStatus as refusal:
             raise BadInput(
                 f"ADK's own server refuses the socket ({refusal.response.status_code}).",

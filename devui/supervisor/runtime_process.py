@@ -13,12 +13,11 @@ import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from websockets.asyncio.client import connect
-
-from devui.runtime.config import TOKEN_HEADER, RuntimeConfig, RuntimeOptions
+from devui.runtime.config import RuntimeConfig, RuntimeOptions
 from devui.supervisor.agent_user import AgentUser
 from devui.supervisor.listeners import Listener
 from devui.supervisor.output import ProcessOutput
+from devui.supervisor.upstream import Upstream
 from sessions_app.agent_processes import processes
 from sessions_app.store.errors import RuntimeUnavailable
 
@@ -49,6 +48,7 @@ class Child:
     """A runtime process: its config, its socket, its output and its end.
 
     Attributes:
+        upstream: its socket.
         ready: set when the process has answered, even if its agent could not be loaded.
         exited: set when the process has ended and the ends of its runs are recorded.
         settled: set when it is ready, has exited, or will be replaced.
@@ -67,7 +67,7 @@ class Child:
         self, config: RuntimeConfig, listener: Listener, lifeline: int, output: ProcessOutput
     ) -> None:
         self.config = config
-        self.http = listener.client({TOKEN_HEADER: config.token})
+        self.upstream = Upstream("127.0.0.1", config.token, str(listener.path))
         self.ready = asyncio.Event()
         self.exited = asyncio.Event()
         self.settled = asyncio.Event()
@@ -158,10 +158,6 @@ class Child:
             if not self._requests:
                 self.unused.set()
 
-    def connect(self, path: str, headers: Mapping[str, str]) -> connect:
-        """Return a WebSocket to the process, opened by awaiting it."""
-        return self._listener.connect(path, {**headers, TOKEN_HEADER: self.config.token})
-
     async def wait(self) -> None:
         """Wait until the process has ended, then kill the rest of its process group."""
         await self._running.wait()
@@ -216,7 +212,7 @@ class Child:
 
     async def accepts_connections(self) -> bool:
         """Tell whether it still has its socket, which agents' code may close. A blocked process has it."""
-        return await self._listener.accepts_connections()
+        return await self.upstream.accepts_connections()
 
     def request_exit(self, reason: str) -> None:
         """Ask the process to cancel its runs and exit, by closing its lifeline."""
@@ -233,7 +229,7 @@ class Child:
         """Release the resources of an ended process."""
         self._close_lifeline()
         self._listener.remove()
-        await self.http.aclose()
+        await self.upstream.http.aclose()
 
     def _kill_group(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from django.conf import settings
-from websockets.asyncio.client import connect
 
-from devui.runtime.config import TOKEN_HEADER
-from devui.supervisor.http_calls import NO_CERTIFICATES, SOCKET_OPTIONS
+from devui.supervisor.upstream import Upstream
 from devui.workers.worker_facts import WorkerFacts
 from sessions_app.store.errors import RuntimeUnavailable
-
-if TYPE_CHECKING:
-    import httpx
-
-CONNECT_S = 5.0
-"""Seconds for a worker to accept a connection."""
 
 APPS = "/apps/"
 """Path prefix of requests to an app's current process: /apps/APP/PATH."""
@@ -34,27 +24,13 @@ END = "/end"
 
 
 class WorkerEndpoint:
-    """One app, or one process, of a worker (`devui.supervisor.http_calls.Peer`).
-
-    A request has a connection of its own, as to a local process: none waits for another, and none is found closed.
-    """
+    """One app, or one process, of a worker (`devui.supervisor.http_calls.Peer`)."""
 
     def __init__(self, worker: WorkerFacts, prefix: str) -> None:
-        import httpx
-
         self._worker = worker
-        self._prefix = prefix
-        self._headers = {TOKEN_HEADER: token_of(worker.id)}
+        self.upstream = Upstream(worker.address + prefix, token_of(worker.id))
         self.exited = asyncio.Event()
         self.exited.set()  # no exit notice will follow, so do not wait for one
-        self.http: httpx.AsyncClient = httpx.AsyncClient(
-            base_url=f"http://{worker.address}{prefix}",
-            headers=self._headers,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
-            timeout=httpx.Timeout(None, connect=CONNECT_S),
-            verify=NO_CERTIFICATES,
-            trust_env=False,
-        )
 
     @classmethod
     def of_app(cls, worker: WorkerFacts, app_name: str) -> WorkerEndpoint:
@@ -75,32 +51,12 @@ class WorkerEndpoint:
         """Do nothing: the worker counts the requests that it forwards."""
         return nullcontext()
 
-    def connect(self, path: str, headers: Mapping[str, str]) -> connect:
-        """Return a WebSocket to the process, opened by awaiting it."""
-        return connect(
-            f"ws://{self._worker.address}{self._prefix}{path}",
-            additional_headers={**headers, **self._headers},
-            **SOCKET_OPTIONS,
-        )
-
     def explain_silence(self) -> RuntimeUnavailable:
         """Return the error of a worker that does not answer."""
         return RuntimeUnavailable(
             f"The worker at {self._worker.address} on host {self._worker.host}, or its process, does not answer.",
             hint="Try again. The worker's log has the reason.",
         )
-
-
-async def accepts_connections(address: str) -> bool:
-    """Tell whether a process listens on an address, host:port."""
-    host, _, port = address.rpartition(":")
-    try:
-        async with asyncio.timeout(CONNECT_S):
-            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-    except OSError:
-        return False
-    writer.close()
-    return True
 
 
 def token_of(worker_id: str) -> str:

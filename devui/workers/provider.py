@@ -15,7 +15,7 @@ from devui.supervisor import http_calls
 from devui.supervisor.client import PeerClient
 from devui.supervisor.frame_feeds import FrameFeeds
 from devui.workers import waiting
-from devui.workers.endpoint import END, WorkerEndpoint, accepts_connections
+from devui.workers.endpoint import END, WorkerEndpoint
 from devui.workers.imports import WorkerImports
 from devui.workers.queues import ProcrastinateQueue, keep_queue_alive
 from devui.workers.worker_facts import WorkerFacts, living_workers
@@ -86,11 +86,11 @@ class WorkerRuntimes:
         Raises:
             RuntimeUnavailable: no worker has the app.
         """
-        *others, last = self._workers_with(app_name)
-        for worker in others:
-            if await accepts_connections(worker.address):
-                return WorkerEndpoint.of_app(worker, app_name)
-        return WorkerEndpoint.of_app(last, app_name)
+        *others, last = [WorkerEndpoint.of_app(worker, app_name) for worker in self._workers_with(app_name)]
+        for endpoint in others:
+            if await endpoint.upstream.accepts_connections():
+                return endpoint
+        return last
 
     def _workers_with(self, app_name: str) -> list[WorkerFacts]:
         """Return the workers that can take requests of an app, in any order: it spreads them."""

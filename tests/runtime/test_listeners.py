@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from devui.supervisor.listeners import SocketFolder
+from devui.supervisor.upstream import Upstream
 
 PATIENCE_S = 60
 
@@ -32,7 +33,8 @@ async def test_a_connection_is_not_used_twice(sockets):
 
     listener = sockets.listen()
     serving = await asyncio.start_server(answer_once, sock=listener.socket)
-    async with serving, listener.client({}) as client, asyncio.timeout(PATIENCE_S):
+    upstream = Upstream("127.0.0.1", "token", str(listener.path))
+    async with serving, upstream.http as client, asyncio.timeout(PATIENCE_S):
         for _ in range(3):
             assert (await client.get("/")).status_code == 500
     assert answered == [0, 1, 2]

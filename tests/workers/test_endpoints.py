@@ -24,7 +24,7 @@ runtimes._workers = [
 ]
 
 async def find():
-    return {str((await runtimes.find_endpoint("talker")).http.base_url.port) for _ in range(30)}
+    return {str((await runtimes.find_endpoint("talker")).upstream.http.base_url.port) for _ in range(30)}
 
 print(*asyncio.run(find()))
 """
