@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
@@ -26,6 +27,12 @@ class RemoteAddress:
     name: str
     url: str
     account: tuple[str, str] | None = None
+
+    def authorization_headers(self) -> dict[str, str]:
+        """Return the header of HTTP basic authentication; nothing without an account."""
+        if self.account is None:
+            return {}
+        return {"Authorization": f"Basic {b64encode(':'.join(self.account).encode()).decode()}"}
 
     @classmethod
     def read(cls, value: str) -> RemoteAddress:

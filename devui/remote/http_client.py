@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+from typing_extensions import override
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from devui.remote.address import RemoteAddress
 from sessions_app.store.errors import RuntimeUnavailable
@@ -30,10 +33,16 @@ MAX_FRAME = 64_000_000
 MAX_REFUSAL = 100_000
 """Most bytes that are read of an error response."""
 
+PING_S = 20.0
+"""Seconds of silence until the server of a socket is pinged, and seconds that it has to answer."""
+
+CLOSE_S = 1.0
+"""Seconds that the server has to confirm the close of a socket."""
+
 KEEP_ALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
 """TCP keepalive: the system detects a dead peer even while a run is silent."""
 
-HEADERS = {"Accept-Encoding": "identity", "User-Agent": "devui"}
+USER_AGENT = "devui"
 
 
 class NotReached(RuntimeUnavailable):
@@ -62,8 +71,11 @@ class RemoteHttpClient:
         self.base = address.url
         timeout = httpx.Timeout(RESPONSE_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
         self._http = httpx.AsyncClient(
-            auth=httpx.BasicAuth(*address.account) if address.account else None,
-            headers=HEADERS,
+            headers={
+                "Accept-Encoding": "identity",
+                "User-Agent": USER_AGENT,
+                **address.authorization_headers(),
+            },
             timeout=timeout,
             follow_redirects=False,
             trust_env=False,
@@ -130,6 +142,33 @@ class RemoteHttpClient:
             finally:
                 await response.aclose()
 
+    async def open_socket(self, path: str) -> ClientConnection:
+        """Open a socket; `path` is percent-encoded, relative to the address, with its query.
+
+        Raises:
+            InvalidStatus: the server refuses it.
+        """
+        try:
+            return await _NoRedirectConnect(
+                f"{self.base.replace('http', 'ws', 1)}{path}",
+                additional_headers=self.address.authorization_headers(),
+                user_agent_header=USER_AGENT,
+                compression=None,
+                open_timeout=CONNECT_TIMEOUT_S,
+                close_timeout=CLOSE_S,
+                ping_interval=PING_S,
+                ping_timeout=PING_S,
+                max_size=MAX_FRAME,
+                proxy=None,
+            )
+        except InvalidStatus:
+            raise
+        except (OSError, TimeoutError, InvalidHandshake, ConnectionClosed) as error:
+            raise NotReached(
+                f"{self.url} cannot open a live connection: {error}.",
+                hint="Start it, or correct the address in `--runtime`.",
+            ) from error
+
     async def read(self, response: httpx.Response, max_bytes: int = MAX_RESPONSE) -> RemoteResponse:
         """Read a response; of an error, only its beginning."""
         chunks, size = [], 0
@@ -187,6 +226,14 @@ class RemoteHttpClient:
             ) from error
         except httpx.InvalidURL as error:
             raise NotReached(f"The request to {self.url} is not valid: {error}.") from error
+
+
+class _NoRedirectConnect(connect):
+    """A connection that does not follow redirects."""
+
+    @override
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        return exc
 
 
 def _describe_error(error: httpx.TransportError) -> str:

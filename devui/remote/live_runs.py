@@ -7,7 +7,6 @@ socket. Therefore the copy is read from the session during the run, and not buil
 from __future__ import annotations
 
 import asyncio
-import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
@@ -16,19 +15,11 @@ from urllib.parse import parse_qsl, urlencode
 
 import anyio
 import httpx
-from typing_extensions import override
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.http11 import Response
 
-from devui.remote.http_client import (
-    CONNECT_TIMEOUT_S,
-    HEADERS,
-    MAX_FRAME,
-    NotReached,
-    RemoteHttpClient,
-    RemoteResponse,
-)
+from devui.remote.http_client import NotReached, RemoteHttpClient, RemoteResponse
 from devui.remote.responses import RemoteEvent, ReportedFailure
 from devui.remote.runs import (
     CATCH_UP_S,
@@ -49,12 +40,6 @@ from sessions_app.store.text_input import parse_json
 
 REREAD_S = 1.0
 """Seconds between two reads of a session during its run; each reads the whole session."""
-
-PING_S = 20.0
-"""Seconds of silence until the server is pinged, and seconds that it has to answer."""
-
-CLOSE_S = 1.0
-"""Seconds that the server has to confirm the close of a connection."""
 
 SILENCE_S = 10.0
 """Seconds of silence after the client's last message (`{"close": true}`) that end the run: ADK's server leaves the
@@ -201,27 +186,10 @@ class LiveRunSocket:
         parameters = parse_qsl(self._query, keep_blank_values=True)
         app_parameter = [("app_name", upstream_app_name(self._key.app_name))]
         query = urlencode(app_parameter + [(name, value) for name, value in parameters if name != "app_name"])
-        base = self._http.base.replace("http", "ws", 1)
         try:
-            return await _NoRedirectConnect(
-                f"{base}/run_live?{query}",
-                additional_headers=_authorization(self._http.address.account),
-                user_agent_header=HEADERS["User-Agent"],
-                compression=None,
-                open_timeout=CONNECT_TIMEOUT_S,
-                close_timeout=CLOSE_S,
-                ping_interval=PING_S,
-                ping_timeout=PING_S,
-                max_size=MAX_FRAME,
-                proxy=None,
-            )
+            return await self._http.open_socket(f"/run_live?{query}")
         except InvalidStatus as refusal:
             raise self._refusal_of(refusal.response) from refusal
-        except (OSError, TimeoutError, InvalidHandshake, ConnectionClosed) as error:
-            raise NotReached(
-                f"{self._http.url} cannot open a live connection: {error}.",
-                hint="Start it, or correct the address in `--runtime`.",
-            ) from error
 
     def _refusal_of(self, response: Response) -> DevUIError:
         status = response.status_code
@@ -267,21 +235,6 @@ class LiveRunSocket:
             self.closed = self.closed or CANCELLED
         if isinstance(error, DevUIError) and not self._connection.done():
             self._connection.set_exception(error)
-
-
-class _NoRedirectConnect(connect):
-    """A connection that does not follow redirects."""
-
-    @override
-    def process_redirect(self, exc: Exception) -> Exception | str:
-        return exc
-
-
-def _authorization(account: tuple[str, str] | None) -> dict[str, str]:
-    """Return the header of HTTP basic authentication."""
-    if account is None:
-        return {}
-    return {"Authorization": "Basic " + base64.b64encode(":".join(account).encode()).decode()}
 
 
 def _code_and_reason(closed: ConnectionClosed) -> tuple[int, str] | None:
