@@ -1,8 +1,8 @@
 """Safe reader of pickled `EventActions` (schema v0).
 
-`pickle.loads` imports and calls whatever the bytes name. Here a small machine interprets the opcodes that
-`pickletools.genops` lists: nothing is imported, model objects become dicts, and only constructors of plain values
-(`_PLAIN`) are called. Named classes must be in ADK's own allowlist (`google/adk/sessions/_restricted_pickle.py`);
+`pickle.loads` imports and calls whatever the bytes name. Here no name is imported: instead of model classes the
+unpickler gets classes without behavior, whose objects become dicts, and instead of types of plain values constructors
+with limited arguments (`_PLAIN`). Names must be in ADK's own allowlist (`google/adk/sessions/_restricted_pickle.py`);
 a test compares the two.
 
 A pickle of a few bytes may describe values without end, so others' pickles are read by a `PickleReader`: in a child
@@ -12,15 +12,18 @@ process, from which the values come back as JSON.
 from __future__ import annotations
 
 import base64
+import io
 import json
+import pickle
 import pickletools
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from pathlib import PurePosixPath
 from typing import Any
 from uuid import UUID
+
+from typing_extensions import override
 
 from sessions_app.store.text_input import MAX_INT_BITS
 from sessions_app.transfer.readers.reader_process import ReaderProcess, ReadingFailed
@@ -128,170 +131,97 @@ def read_pickle(blob: bytes, *, max_nodes: int = MAX_NODES) -> Any:
     """
     if len(blob) > MAX_BYTES:
         raise UnsafePickle(f"the pickle has {len(blob)} bytes, more than {MAX_BYTES}")
-    machine = _Machine()
     try:
-        for opcode, argument, _ in pickletools.genops(blob):
-            machine.play(opcode.name, argument)
-        return _PlainConverter(max_nodes).plain(machine.result())
+        _check_sizes(blob)
+        return _PlainConverter(max_nodes).plain(_InertUnpickler(io.BytesIO(blob), encoding="latin-1").load())
     except (UnsafePickle, MemoryError):
         raise
     except Exception as error:  # hostile bytes may cause any error
         raise UnsafePickle(f"the pickle is broken ({type(error).__name__})") from error
 
 
-class _Name:
-    """Global that a pickle names. It is never imported."""
+def _check_sizes(blob: bytes) -> None:
+    """Refuse sizes and positions beyond the pickle: the unpickler would allocate them before it reads.
 
-    def __init__(self, module: str, name: str) -> None:
-        module = _RENAMED.get(module, module)
-        self.full = f"{module}.{name}"
-        self.has_fields = module in MODEL_MODULES or self.full == _UUID
-        self.make = _PLAIN.get(self.full)
-        if not (self.has_fields or self.make or self.full in _HELPERS):
-            raise UnsafePickle(f"it names {self.full[:100]}, which is no data")
-
-
-class _Object:
-    """Fields of an object of a model class."""
-
-    def __init__(self, of: _Name) -> None:
-        self.of = of
-        self.fields: dict[Any, Any] = {}
+    Raises:
+        UnsafePickle: a position is beyond the pickle.
+        ValueError: a size is, or the pickle is broken.
+    """
+    for opcode, argument, _ in pickletools.genops(blob):
+        if opcode.name in _PUTS and int(argument or 0) > len(blob):
+            raise UnsafePickle("the pickle is broken: it has fewer values than positions")
 
 
-_MARK = object()
+class _Model:
+    """Object of a model class: only its fields. Subclasses have the names of the classes that they stand for."""
+
+    __slots__ = ("fields",)
+    fields: dict[Any, Any]
+
+    def __new__(cls, *arguments: Any) -> Any:
+        if cls is _Model:
+            raise UnsafePickle("it makes an object of a class that is no model")
+        if not arguments:
+            model = super().__new__(cls)
+            model.fields = {}
+            return model
+        if len(arguments) == 1 and isinstance(arguments[0], str | int):
+            return arguments[0]  # the value of an enum
+        raise UnsafePickle(f"it calls {cls.__name__}")
+
+    def __setstate__(self, state: Any) -> None:
+        """Set the fields. Pydantic pickles fields as `__dict__`, other models as their own dict."""
+        if isinstance(state, tuple) and len(state) == 2:
+            state = {**(state[0] or {}), **(state[1] or {})}
+        if not isinstance(state, dict):
+            raise UnsafePickle("the pickle is broken: it fills an object with no fields")
+        extra = state.get("__pydantic_extra__") or {}
+        self.fields.update({**state.get("__dict__", state), **extra})
 
 
-class _Machine:
-    """Interpreter of the `pickle` opcodes that data needs. Any other opcode is rejected."""
+class _Id(_Model):
+    """A UUID."""
 
-    def __init__(self) -> None:
-        self._stack: list[Any] = []
-        self._memo: dict[int, Any] = {}
-
-    def result(self) -> Any:
-        if len(self._stack) != 1:
-            raise UnsafePickle("the pickle is broken: it leaves no single value")
-        return self._stack[0]
-
-    def play(self, name: str, argument: Any) -> None:
-        stack = self._stack
-        match name:
-            case "PROTO" | "FRAME" | "STOP":
-                pass
-            case _ if name in _LITERALS:
-                stack.append(argument)
-            case _ if name in _CONSTANTS:
-                stack.append(_CONSTANTS[name]())
-            case "POP":
-                stack.pop()
-            case "POP_MARK":
-                self._pop_marked()
-            case "DUP":
-                stack.append(stack[-1])
-            case "PUT" | "BINPUT" | "LONG_BINPUT":
-                self._memo[argument] = stack[-1]
-            case "MEMOIZE":
-                self._memo[len(self._memo)] = stack[-1]
-            case "GET" | "BINGET" | "LONG_BINGET":
-                stack.append(self._memo[argument])
-            case "TUPLE1" | "TUPLE2" | "TUPLE3":
-                stack.append(tuple(self._pop_many(int(name[-1]))))
-            case "TUPLE":
-                stack.append(tuple(self._pop_marked()))
-            case "LIST":
-                stack.append(self._pop_marked())
-            case "FROZENSET":
-                stack.append(frozenset(self._pop_marked()))
-            case "DICT":
-                items = self._pop_marked()
-                stack.append({})
-                self._set_items(items)
-            case "APPEND":
-                self._append(self._pop_many(1))
-            case "APPENDS" | "ADDITEMS":
-                self._append(self._pop_marked())
-            case "SETITEM":
-                self._set_items(self._pop_many(2))
-            case "SETITEMS":
-                self._set_items(self._pop_marked())
-            case "GLOBAL":
-                stack.append(_Name(*argument.split(" ", 1)))
-            case "STACK_GLOBAL":
-                stack.append(_Name(*map(str, self._pop_many(2))))
-            case "REDUCE":
-                stack.append(_call_constructor(*self._pop_many(2)))
-            case "NEWOBJ":
-                stack.append(_new_object(*self._pop_many(2)))
-            case "NEWOBJ_EX":
-                stack.append(_new_object(*self._pop_many(3)))
-            case "BUILD":
-                _set_fields(stack[-2], stack.pop())
-            case _:
-                raise UnsafePickle(f"it uses {name}, which no data needs")
-
-    def _pop_many(self, count: int) -> list[Any]:
-        if len(self._stack) < count:
-            raise UnsafePickle("the pickle is broken: values are missing")
-        items = self._stack[-count:]
-        del self._stack[-count:]
-        return items
-
-    def _pop_marked(self) -> list[Any]:
-        """Pop the items above the topmost mark, and the mark."""
-        places = range(len(self._stack) - 1, -1, -1)
-        place = next((place for place in places if self._stack[place] is _MARK), None)
-        if place is None:
-            raise UnsafePickle("the pickle is broken: a mark is missing")
-        items = self._stack[place + 1 :]
-        del self._stack[place:]
-        return items
-
-    def _set_items(self, items: list[Any]) -> None:
-        target = self._stack[-1]
-        if not isinstance(target, dict):
-            raise UnsafePickle("the pickle is broken: it sets an item of no dict")
-        target.update(zip(items[::2], items[1::2], strict=True))
-
-    def _append(self, items: list[Any]) -> None:
-        target = self._stack[-1]
-        if isinstance(target, list):
-            target.extend(items)
-        elif isinstance(target, set):
-            target.update(items)
-        else:
-            raise UnsafePickle("the pickle is broken: it appends to no list")
+    __slots__ = ()
 
 
-def _new_object(target: Any, *arguments: Any) -> _Object:
-    if not isinstance(target, _Name) or not target.has_fields:
-        raise UnsafePickle("it makes an object of a class that is no model")
-    return _Object(target)
+class _Constructor:
+    """Constructor of plain values, which nothing in a pickle can change."""
 
+    __slots__ = ("_make", "name")
 
-def _set_fields(target: Any, fields: Any) -> None:
-    """Set the fields of an object. Pydantic pickles fields as `__dict__`, other models as their own dict."""
-    if isinstance(fields, tuple) and len(fields) == 2:
-        fields = {**(fields[0] or {}), **(fields[1] or {})}
-    if not isinstance(target, _Object) or not isinstance(fields, dict):
+    def __init__(self, name: str, make: Callable[..., Any]) -> None:
+        self.name = name
+        self._make = make
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._make(*arguments)
+
+    def __setstate__(self, state: Any) -> None:
         raise UnsafePickle("the pickle is broken: it fills what is no object")
-    extra = fields.get("__pydantic_extra__") or {}
-    target.fields.update({**fields.get("__dict__", fields), **extra})
 
 
-def _call_constructor(target: Any, arguments: Any) -> Any:
-    """Return the result of a pickled call: an enum's value, a plain value, or an empty object."""
-    if not isinstance(target, _Name) or not isinstance(arguments, tuple):
-        raise UnsafePickle("the pickle is broken: it calls what is no name")
-    if target.make:
-        return target.make(*arguments)
-    if target.full in _HELPERS:
-        if arguments and isinstance(arguments[0], _Name) and arguments[0].has_fields:
-            return _Object(arguments[0])
-        raise UnsafePickle(f"it calls {target.full} for no model")
-    if len(arguments) == 1 and isinstance(arguments[0], str | int):
-        return arguments[0]
-    raise UnsafePickle(f"it calls {target.full}")
+class _InertUnpickler(pickle.Unpickler):
+    """Unpickler that imports nothing."""
+
+    @override
+    def find_class(self, module: str, name: str) -> Any:
+        module = _RENAMED.get(module, module)
+        full_name = f"{module}.{name}"
+        if module in MODEL_MODULES or full_name == "uuid.UUID":
+            return type(full_name, (_Model if module in MODEL_MODULES else _Id,), {"__slots__": ()})
+        if full_name == "builtins.object":
+            return _Model
+        if full_name not in _PLAIN:
+            raise UnsafePickle(f"it names {full_name[:100]}, which is no data")
+        return _Constructor(full_name, _PLAIN[full_name])
+
+
+def _reconstruct(model: Any, *_: Any) -> Any:
+    """Return an empty object, as the functions of `copyreg` do for models."""
+    if not (isinstance(model, type) and issubclass(model, _Model)):
+        raise UnsafePickle("it makes an object of a class that is no model")
+    return model()
 
 
 def _limit_text(make: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -331,12 +261,14 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "builtins.bytes": _limit_collection(bytes),
     "builtins.bytearray": _limit_collection(bytes),
     "_codecs.encode": _limit_collection(bytes),
+    "copyreg._reconstructor": _reconstruct,
+    "copyreg.__newobj__": _reconstruct,
     "builtins.str": _limit_text(str),
     "builtins.int": _limit_text(int),
     "builtins.float": _limit_text(float),
     "builtins.bool": bool,
     "builtins.complex": complex,
-    "collections.OrderedDict": _limit_collection(OrderedDict),
+    "collections.OrderedDict": _limit_collection(dict),
     "collections.defaultdict": lambda factory=None: {},
     "datetime.date": date,
     "datetime.datetime": datetime,
@@ -350,36 +282,17 @@ _PLAIN: dict[str, Callable[..., Any]] = {
         for name in ("PurePosixPath", "PureWindowsPath", "PosixPath", "WindowsPath")
     },
 }
-"""Constructors of plain values that a pickle may call, with limited arguments."""
+"""Constructors that a pickle may call, with limited arguments."""
+
+_PUTS = frozenset({"PUT", "BINPUT", "LONG_BINPUT"})
+"""Opcodes with the position of a value in the memo, which is a list."""
 
 _RENAMED = {"__builtin__": "builtins", "copy_reg": "copyreg"}
 """Names of modules in protocols up to 2, which are those of Python 2."""
 
-_UUID = "uuid.UUID"
-_HELPERS = frozenset({"copyreg._reconstructor", "copyreg.__newobj__", "builtins.object"})
-
-_LITERALS = frozenset(
-    {
-        *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
-        *("STRING", "BINSTRING", "SHORT_BINSTRING"),
-        *("UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"),
-        *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
-    }
-)
-_CONSTANTS: dict[str, Callable[[], Any]] = {
-    "NONE": lambda: None,
-    "NEWTRUE": lambda: True,
-    "NEWFALSE": lambda: False,
-    "EMPTY_LIST": list,
-    "EMPTY_TUPLE": tuple,
-    "EMPTY_DICT": dict,
-    "EMPTY_SET": set,
-    "MARK": lambda: _MARK,
-}
-
 
 class _PlainConverter:
-    """Converter of the machine's result into plain data, with limits: shared parts can expand without end."""
+    """Converter of unpickled values into plain data, with limits: shared parts can expand without end."""
 
     def __init__(self, max_nodes: int) -> None:
         self._nodes = self._text = 0
@@ -390,10 +303,12 @@ class _PlainConverter:
         self._text += len(value) if isinstance(value, str | bytes) else 0
         if self._nodes > self._max_nodes or self._text > MAX_TEXT or depth > MAX_DEPTH:
             raise UnsafePickle("it is too large or nested too deeply")
-        if isinstance(value, _Object):
-            return self._fields(value, depth)
-        if isinstance(value, _Name):
-            return value.full
+        if isinstance(value, _Id):
+            return str(UUID(int=value.fields["int"]))
+        if isinstance(value, _Model):
+            return self.plain(value.fields, depth)
+        if isinstance(value, type | _Constructor):
+            return value.__name__ if isinstance(value, type) else value.name
         if isinstance(value, dict):
             return {self._key(key): self.plain(item, depth + 1) for key, item in value.items()}
         if isinstance(value, list | tuple):
@@ -403,11 +318,6 @@ class _PlainConverter:
         if isinstance(value, int) and value.bit_length() >= MAX_INT_BITS:
             return hex(value)
         return value
-
-    def _fields(self, thing: _Object, depth: int) -> Any:
-        if thing.of.full == _UUID:
-            return str(UUID(int=thing.fields["int"]))
-        return self.plain(thing.fields, depth)
 
     def _key(self, key: Any) -> str:
         if not isinstance(key, str | int | float | bool | None):
