@@ -64,6 +64,13 @@ def test_plain_values_of_the_standard_library_keep_their_meaning(protocol):
     assert value == {**values, "set": [1], "tuple": [1, [2]]}
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_bytearray_is_read_as_bytes(protocol):
+    value = pickles.read_pickle(pickle.dumps({"a": bytearray(b"xy")}, protocol))
+
+    assert (value, type(value["a"])) == ({"a": b"xy"}, bytes)
+
+
 def test_name_of_a_class_comes_as_text():
     value = pickles.read_pickle(pickle.dumps([EventActions, dict]))
 

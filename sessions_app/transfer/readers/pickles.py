@@ -299,6 +299,8 @@ class _PlainConverter:
         self._max_nodes = max_nodes
 
     def plain(self, value: Any, depth: int = 0) -> Any:
+        if isinstance(value, bytearray):
+            value = bytes(value)
         self._nodes += 1
         self._text += len(value) if isinstance(value, str | bytes) else 0
         if self._nodes > self._max_nodes or self._text > MAX_TEXT or depth > MAX_DEPTH:
