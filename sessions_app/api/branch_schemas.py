@@ -112,7 +112,7 @@ class RewindOut(Schema):
     seq: int | None = Field(description="The event that was appended.")
     event_id: str | None
 
-    resolve_stays = staticmethod(lambda plan: plan)
+    resolve_stays = staticmethod(lambda plan: plan)  # its fields
 
 
 class ForkBody(Schema):

@@ -42,6 +42,7 @@ DECODED = BeforeValidator(decode_json)
 IS_SET = BeforeValidator(lambda value: value is not None)
 NULL_IF_EMPTY = BeforeValidator(lambda value: value or None)
 ROW_PK = BeforeValidator(attrgetter("pk"))
+"""Conversions of attributes: to the value of a JSON text, to whether there is a value, to null, to a row's key."""
 
 
 class ExtendedRow:

@@ -61,7 +61,7 @@ class ChangeOut(Schema):
     author: str
     writer: WriterOut
 
-    resolve_writer = staticmethod(lambda row: row)
+    resolve_writer = staticmethod(lambda row: row)  # its columns
 
 
 class KeyOut(Schema):
