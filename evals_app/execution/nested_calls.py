@@ -21,8 +21,8 @@ T = TypeVar("T")
 def read_nested_calls(session_pk: int, invocation_ids: Sequence[str]) -> list[NestedCalls]:
     """Return the nested calls of each of these invocations, depth first. Three queries."""
     runs: dict[tuple[int, int], list[NestedRun]] = defaultdict(list)
-    for run in NestedRun.objects.filter(outer=session_pk, seq__isnull=False).order_by("pk"):
-        runs[run.session_id, run.seq or 0].append(run)
+    for run in NestedRun.objects.filter(outer=session_pk, caller_seq__isnull=False).order_by("pk"):
+        runs[run.caller_id, run.caller_seq or 0].append(run)
     calls: dict[int, list[tuple[int, Sequence[Json]]]] = defaultdict(list)
     nested_events = Event.objects.filter(HAS_CALLS, session__nested_run__outer=session_pk).order_by("seq")
     for pk, seq, data in nested_events.values_list("session_id", "seq", "data"):
@@ -37,7 +37,7 @@ def read_nested_calls(session_pk: int, invocation_ids: Sequence[str]) -> list[Ne
 
 @dataclass(frozen=True)
 class _NestedTree:
-    """Nested runs by session and seq of the event with their call; seq and calls of events by nested session."""
+    """Nested runs by session and seq of the event that calls; of each nested session its events' seqs and calls."""
 
     runs: Mapping[tuple[int, int], Sequence[NestedRun]]
     calls: Mapping[int, Sequence[tuple[int, Sequence[Json]]]]

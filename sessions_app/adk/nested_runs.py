@@ -25,7 +25,7 @@ from sessions_app.store import scopes
 from sessions_app.store.events.summary import shorten_id
 from sessions_app.store.models import NestedRun
 from sessions_app.store.session_key import SessionKey
-from sessions_app.store.sessions.nested_runs import NestedCall, save_nested
+from sessions_app.store.sessions.nested_runs import NestedRunOrigin, save_nested
 from sessions_app.store.short_texts import truncate
 from sessions_app.store.traces.outbox import Unit, outbox
 from sessions_app.store.traces.records import MAX_ERROR
@@ -70,14 +70,14 @@ class _OpenRun:
     Attributes:
         key: the session that is not nested.
         invocation_id: invocation of that session.
-        top_call: event id and id of the outermost call, which has one budget for all depths.
+        budget_key: event id and id of the outermost call, which has one budget for all depths.
         state: state at its start, redacted and bounded.
     """
 
     key: SessionKey
     invocation_id: str
-    call: NestedCall
-    top_call: tuple[str, str]
+    origin: NestedRunOrigin
+    budget_key: tuple[str, str]
     agent: str
     budget: _Budget
     state: dict[str, Any]
@@ -90,10 +90,10 @@ class _OpenRun:
     event_ids: set[str] = field(default_factory=set)
 
     def note(self, event: Event, model: str = "") -> str:
-        """Store a copy of an event without the marks of ADK's evaluation, unless the call has too many.
+        """Store a copy of an event without the marks of ADK's evaluation, unless the call's budget is used up.
 
         Returns:
-            The id of the copy.
+            The id under which it is stored.
         """
         self.events += 1
         if self.budget.events <= 0:
@@ -118,7 +118,7 @@ class _OpenRun:
 
     def unit(self) -> Unit:
         """Return the write of the run in its current state."""
-        return partial(save_nested, self.key, self.call, self._row(), self.state)
+        return partial(save_nested, self.key, self.origin, self._row(), self.state)
 
     def _event_unit(self, event: Event, delta: dict[str, Any], model: str) -> Unit:
         record = event_mapping.to_record(event, delta=delta, keep_temp=False, model=model)
@@ -127,12 +127,12 @@ class _OpenRun:
             return self.unit()
         self.budget.size -= size
         self.stored += 1
-        return partial(save_nested, self.key, self.call, self._row(), self.state, record)
+        return partial(save_nested, self.key, self.origin, self._row(), self.state, record)
 
     def _row(self) -> NestedRun:
         return NestedRun(
             invocation_id=self.invocation_id,
-            call_id=self.call.call_id,
+            call_id=self.origin.call_id,
             agent=self.agent,
             started_at=self.started_at,
             finished_at=self.finished_at,
@@ -164,16 +164,16 @@ class NestedRuns:
         if parent is None and call.invocation_id != self._invocation_id:
             return
         event_id = self._call_events.get((call.invocation_id, call.branch, call.call_id), "")
-        top_call = parent.top_call if parent else (event_id, call.call_id)
-        budget = self._budgets.setdefault(top_call, _Budget(MAX_EVENTS, MAX_BYTES))
+        budget_key = parent.budget_key if parent else (event_id, call.call_id)
+        budget = self._budgets.setdefault(budget_key, _Budget(MAX_EVENTS, MAX_BYTES))
         if budget.events <= 0:
             return
         state, omitted = _bounded_state(_without_mark(context.session.state))
         self._open[ref] = _OpenRun(
             key=self._key,
             invocation_id=self._invocation_id,
-            call=NestedCall(ref, call.call_id, event_id, parent.call.ref if parent else ""),
-            top_call=top_call,
+            origin=NestedRunOrigin(ref, call.call_id, event_id, parent.origin.ref if parent else ""),
+            budget_key=budget_key,
             agent=scopes.clean_text(context.agent.name if context.agent else ""),
             budget=budget,
             state=state,

@@ -32,14 +32,16 @@ class NestedRunOut(Schema):
         description="ADK's id of the nested invocation, and of the session.",
     )
     session: int = Field(
-        validation_alias="session_id",
+        validation_alias="caller_id",
         description="Key of the session with the call; of a nested one, if the run is nested deeper.",
     )
-    seq: int | None = Field(description="Number of the event with the call; null: not stored yet.")
-    outer_seq: int | None = Field(
-        description="Number of the event of the session that is not nested; null: not stored yet."
+    seq: int | None = Field(
+        validation_alias="caller_seq", description="Number of the event with the call; null: not stored yet."
     )
-    invocation_id: str = Field(description="Invocation of the session that is not nested.")
+    outer_seq: int | None = Field(
+        description="Number of the event of the outer session; null: not stored yet."
+    )
+    invocation_id: str = Field(description="Invocation of the outer session.")
     call_id: str = Field(description="Id of the function call that started the run.")
     agent: str
     started_at: float
@@ -82,7 +84,9 @@ async def list_nested_runs(
 
 def _run_page(session_pk: int, event: int | None, limit: int, before: str) -> NestedRunPage:
     session = find_session(session_pk)
-    role, number = ("session", "seq") if session.realm.startswith(realms.NESTED) else ("outer", "outer_seq")
+    role, number = (
+        ("caller", "caller_seq") if session.realm.startswith(realms.NESTED) else ("outer", "outer_seq")
+    )
     rows = NestedRun.objects.filter(**{role: session}).select_related("child")
     if event is not None:
         rows = rows.filter(**{number: event})

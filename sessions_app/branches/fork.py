@@ -24,7 +24,7 @@ from typing import Any
 from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import Sum
 
-from sessions_app.branches.session_copy import NOT_INDEXED, SessionCopy
+from sessions_app.branches.session_copy import SessionCopy
 from sessions_app.lookup import find_event, find_session, session_missing
 from sessions_app.sessions import purge, storage_location
 from sessions_app.store import realms, scopes
@@ -45,6 +45,9 @@ NAME_LIMIT = 80
 
 TITLE_LIMIT = 500
 """Maximum length of a fork's title in characters."""
+
+NOT_INDEXED = -1
+"""`indexed_seq` of a published fork: it is indexed anew, because the index saw an incomplete copy."""
 
 SAYS_SOMETHING = '{"text":"'
 """Prefix of summaries with text: `events.summarize` omits empty fields."""

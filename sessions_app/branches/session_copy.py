@@ -40,8 +40,8 @@ CHUNK = 2_000
 
 NOT_REMOVED = "NOT removed"
 
-NOT_INDEXED = -1
-"""`indexed_seq` of a copy: it is indexed anew, because the index saw an incomplete one."""
+LIST_FIELDS = ("first_text", "last_text", "error_count", "total_tokens", "last_seq", "revision")
+"""Columns of a session that follow from its events."""
 
 
 class SqlExpression(NamedTuple):
@@ -61,18 +61,18 @@ class SessionCopy:
         event: Event,
         ancestors: Sequence[Ancestor],
         *,
-        unfinished: AgentSession | None = None,
+        progress_of: AgentSession | None = None,
     ) -> None:
         """Copy into `new`, a hidden session without events.
 
         Args:
-            unfinished: the fork that shows the progress; default: `new`.
+            progress_of: the session whose time shows the progress; default: `new`.
         """
         self.source = source
         self.new = new
         self.event = event
         self.ancestors = ancestors
-        self._unfinished = unfinished or new
+        self._progress_of = progress_of or new
         self._slices = BatchedTransactions()
 
     def session(self) -> None:
@@ -116,7 +116,7 @@ class SessionCopy:
 
     def nested_runs(self) -> None:
         """Copy the nested runs inside the calls of the copied events. An unfinished run ends in the copy."""
-        runs = NestedRun.objects.filter(session=self.source, seq__lte=self.event.seq)
+        runs = NestedRun.objects.filter(caller=self.source, caller_seq__lte=self.event.seq)
         self._copy_nested_runs(runs, self.new, None)
 
     def _copy_nested_runs(
@@ -128,29 +128,38 @@ class SessionCopy:
             outer_seq: number of the event of the fork with the outermost call; None: that of each run.
         """
         for run in runs.select_related("child").order_by("pk"):
-            source, new = run.child, AgentSession.objects.get(pk=run.child_id)
-            new.pk = None
-            new.realm = realms.nested_key(source.key, self.new.pk, source.session_id).realm
-            new.indexed_seq = new.problems_seq = NOT_INDEXED
-            run.pk, run.session, run.outer, run.indexed_count = None, caller, self.new, 0
-            run.outer_seq = run.seq if outer_seq is None else outer_seq
+            source = run.child
+            run.pk, run.caller, run.outer, run.indexed_count = None, caller, self.new, 0
+            run.outer_seq = run.caller_seq if outer_seq is None else outer_seq
             run.finished_at = run.changed_at if run.finished_at is None else run.finished_at
+            run.child = AgentSession(
+                **realms.nested_key(self.new.key, self.new.pk, source.session_id)._asdict(),
+                created_at=source.created_at,
+                updated_at=source.updated_at,
+                origin=source.origin,
+            )
             with self._slices.one():
                 self._go_on()
-                new.save(force_insert=True)
-                run.child = new
+                run.child.save(force_insert=True)
+                run.child_id = run.child.pk
                 run.save(force_insert=True)
-            self._copy_nested_session(source, new)
-            self._copy_nested_runs(NestedRun.objects.filter(session=source), new, run.outer_seq)
+            self._copy_nested_session(source, run.child)
+            self._copy_nested_runs(NestedRun.objects.filter(caller=source), run.child, run.outer_seq)
 
     def _copy_nested_session(self, source: AgentSession, new: AgentSession) -> None:
-        """Copy state and events of a nested session."""
+        """Copy state and events of a nested session; its numbers last, so that the index sees all events at once."""
         newest = Event.objects.filter(session=source).order_by("-seq").first()
-        if newest is not None:
-            nested = SessionCopy(source, new, newest, [], unfinished=self.new)
-            nested.session()
-            nested.shared_state()
-            nested.events({})
+        if newest is None:
+            return
+        nested = SessionCopy(source, new, newest, [], progress_of=self.new)
+        nested.session()
+        nested.shared_state()
+        nested.events({})
+        new.first_text, new.last_text = source.first_text, source.last_text
+        new.error_count, new.total_tokens = source.error_count, source.total_tokens
+        new.last_seq = new.revision = newest.seq
+        with self._slices.one():
+            new.save(update_fields=LIST_FIELDS)
 
     def artifacts(self, *, with_users: bool) -> None:
         """Copy the versions of the session's artifacts; `with_users`: also those of its user."""
@@ -248,7 +257,7 @@ class SessionCopy:
         Raises:
             StaleSession: the copy paused for so long that it was considered abandoned and removed.
         """
-        if not AgentSession.objects.filter(pk=self._unfinished.pk).update(updated_at=time.time()):
+        if not AgentSession.objects.filter(pk=self._progress_of.pk).update(updated_at=time.time()):
             raise StaleSession(
                 f"The fork of session {self.source.session_id!r} paused for too long and was removed.",
                 hint="Fork it again.",

@@ -201,7 +201,7 @@ def _session_with_scopes(session_pk: int) -> QuerySet[AgentSession, tuple[Any, .
             untracked=Subquery(
                 UntrackedKey.objects.filter(session=OuterRef("pk")).order_by("-pk").values("pk")[:1]
             ),
-            nested_changed_at=Coalesce(_newest_change("outer"), _newest_change("session")),
+            nested_changed_at=Coalesce(_newest_change("outer"), _newest_change("caller")),
             newest_problem=Subquery(
                 SessionProblem.objects.filter(session=OuterRef("pk")).order_by("-pk").values("pk")[:1]
             ),
@@ -214,7 +214,7 @@ def _session_with_scopes(session_pk: int) -> QuerySet[AgentSession, tuple[Any, .
 
 
 def _newest_change(role: str) -> Subquery:
-    """Return the time of the last change of a nested run that a session is the `outer` session or the caller of."""
+    """Return the time of the last change of a nested run that a session is the outer session or the caller of."""
     runs = NestedRun.objects.filter(**{role: OuterRef("pk")})
     return Subquery(runs.order_by("-changed_at").values("changed_at")[:1])
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import django.db.models.deletion
 from django.db import migrations, models
+from django.db.migrations.exceptions import IrreversibleError
 
 from sessions_app.store import scopes
 from sessions_app.store.database.json_sql import COUNTS_AS_ERROR
@@ -31,8 +32,8 @@ def move_to_sessions(apps: Any, schema_editor: Any) -> None:
     for old in _rows(schema_editor):
         child, parent = children[old.session_id, old.ref], children.get((old.session_id, old.parent_ref))
         apps.get_model("sessions_app", "NestedRun").objects.create(
-            session_id=parent.pk if parent else old.session_id,
-            seq=_find_call(apps, parent, old.call_id) if parent else old.seq,
+            caller_id=parent.pk if parent else old.session_id,
+            caller_seq=_find_call(apps, parent, old.call_id) if parent else old.seq,
             outer_id=old.session_id,
             outer_seq=old.seq,
             child=child,
@@ -48,6 +49,16 @@ def move_to_sessions(apps: Any, schema_editor: Any) -> None:
             stored_count=child.last_seq,
             indexed_count=min(old.indexed_count, child.last_seq),
         )
+
+
+def refuse_to_lose_runs(apps: Any, schema_editor: Any) -> None:
+    """Refuse to go back to the former tables, which the sessions of nested runs do not fit into.
+
+    Raises:
+        IrreversibleError: there are nested runs.
+    """
+    if apps.get_model("sessions_app", "NestedRun").objects.exists():
+        raise IrreversibleError("The sessions of nested runs cannot be moved back: delete the outer sessions first.")
 
 
 def _rows(schema_editor: Any) -> Iterator[SimpleNamespace]:
@@ -96,7 +107,7 @@ def _create_session(apps: Any, old: Any) -> Any:
             summary=row.summary,
             data=row.data,
         )
-        text = " ".join(json.loads(row.summary).get("text", "").split())[:PREVIEW_LIMIT]
+        text = scopes.clean_text(" ".join(json.loads(row.summary).get("text", "").split())[:PREVIEW_LIMIT])
         child.first_text = child.first_text or (text if row.author == "user" else "")
         child.last_text = text or child.last_text
         child.total_tokens += row.total_tokens
@@ -190,28 +201,28 @@ class Migration(migrations.Migration):
                 fields=[
                     ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                     (
-                        "session",
+                        "caller",
                         models.ForeignKey(
                             db_index=False,
                             help_text="Session with the call; itself a child, if the agent that called is nested.",
                             on_delete=django.db.models.deletion.CASCADE,
-                            related_name="nested_runs",
+                            related_name="called_runs",
                             to="sessions_app.agentsession",
                         ),
                     ),
                     (
-                        "seq",
+                        "caller_seq",
                         models.BigIntegerField(
-                            help_text="seq of the event of `session` with the call; null: not stored yet.", null=True
+                            help_text="seq of the event of `caller` with the call; null: not stored yet.", null=True
                         ),
                     ),
                     (
                         "outer",
                         models.ForeignKey(
                             db_index=False,
-                            help_text="Session that a person sees in lists: `session`, or the one around it that is no child.",
+                            help_text="The outermost session: the one that lists show.",
                             on_delete=django.db.models.deletion.CASCADE,
-                            related_name="runs_inside",
+                            related_name="inner_runs",
                             to="sessions_app.agentsession",
                         ),
                     ),
@@ -257,7 +268,7 @@ class Migration(migrations.Migration):
                 ],
                 options={
                     "indexes": [
-                        models.Index(fields=["session", "seq"], name="nested_run_by_event"),
+                        models.Index(fields=["caller", "caller_seq"], name="nested_run_by_event"),
                         models.Index(fields=["outer", "outer_seq"], name="nested_run_by_outer_event"),
                         models.Index(fields=["outer", "changed_at"], name="nested_run_by_change"),
                         models.Index(
@@ -273,7 +284,7 @@ class Migration(migrations.Migration):
                 },
             ),
         ),
-        migrations.RunPython(move_to_sessions, migrations.RunPython.noop),
+        migrations.RunPython(move_to_sessions, refuse_to_lose_runs),
         migrations.RunSQL(
             f"DROP TABLE {FORMER_TABLE}", reverse_sql=f"CREATE TABLE {FORMER_TABLE} (id integer)"
         ),

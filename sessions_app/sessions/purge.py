@@ -248,9 +248,9 @@ def _remove_rows(pk: int, report: PurgeReport) -> None:
     session = AgentSession.objects.get(pk=pk)
     if session.realm.startswith(realms.PURGED):
         _remove_artifacts(Artifact.objects.filter(realm=session.realm), report)
-    for nested in list(NestedRun.objects.filter(session=pk).select_related("child")):
+    for nested in list(NestedRun.objects.filter(caller=pk).select_related("child")):
+        _remove_shared(nested.child.realm)  # first: the run's rows name the realm
         _remove_rows(nested.child_id, report)
-        _remove_shared(nested.child.realm)
     _delete(StateChange.objects.filter(scope=Scope.SESSION, owner_id=pk))
     index_entries.forget_session(pk)
     for relation in AgentSession._meta.related_objects:

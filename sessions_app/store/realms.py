@@ -44,7 +44,7 @@ def find_nested_run(session: AgentSession) -> NestedRun | None:
     """Return the nested run whose session it is, with the session of its call; None if the session is not nested."""
     if not session.realm.startswith(NESTED):
         return None
-    return NestedRun.objects.filter(child=session).select_related("session", "outer").first()
+    return NestedRun.objects.filter(child=session).select_related("caller", "outer").first()
 
 
 def is_hidden(session: AgentSession) -> bool:

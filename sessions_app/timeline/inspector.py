@@ -136,18 +136,18 @@ class Inspection:
 
 
 def inspect_event(
-    session: AgentSession, event: Event, *, more: bool = False, shown: InvocationGroup | None = None
+    session: AgentSession, event: Event, *, more: bool = False, shown_group: InvocationGroup | None = None
 ) -> Inspection:
     """Return an event in full, with a limited number of changes (`more`: a higher limit).
 
-    Queries: those of a timeline of one event, unless it is `shown`, and, where needed, one for the event's body, one
-    for partners and one for the target of a rewind.
+    Queries: those of a timeline of one event, unless `shown_group` is given; where needed one for the event's body,
+    one for partners and one for the target of a rewind.
 
     Args:
-        shown: the group of the timeline that shows the event.
+        shown_group: the group of the timeline that shows the event.
     """
     body = json.loads(event.data)
-    group = shown or _read_group(session, event)
+    group = shown_group or _read_group(session, event)
     item = next(item for item in group.items if item.event.seq == event.seq)
     action_fields = body.get("actions") or {}
     most = MAX_CHANGES if more else CHANGES_SHOWN

@@ -145,7 +145,7 @@ class TimelineItem:
         log: number of log records after it; None: there are none.
         cost: what its model call cost; None without tokens or without a price list.
         person: name of the person who sent it or added it by hand; empty: unknown, or an agent's event.
-        page_url: for an event of a nested run the address of its session's page; empty on that page itself.
+        nested_page_url: for an event of a nested run the address of its session's page; empty on that page itself.
     """
 
     event: Event
@@ -168,12 +168,12 @@ class TimelineItem:
     log: LogCount | None = None
     cost: Cost | None = None
     person: str = ""
-    page_url: str = ""
+    nested_page_url: str = ""
 
     @property
     def address(self) -> str:
         """URL at which the whole event can be read."""
-        return f"{self.page_url}?seq={self.event.seq}"
+        return f"{self.nested_page_url}?seq={self.event.seq}"
 
     @property
     def summary(self) -> EventSummary:

@@ -48,7 +48,7 @@ def read_nested_events(run: NestedRun, after: int = 0) -> NestedEvents:
     page_url = session_url(run.child)
     items = [item for group in read_timeline(run.child, window, titles=False).groups for item in group.items]
     for item in items:
-        item.page_url = page_url
+        item.nested_page_url = page_url
     is_last = run.finished_at is not None and not window.has_newer
     return NestedEvents(
         run=run,

@@ -52,23 +52,23 @@ def nested_runs_of(session: AgentSession, events: Iterable[Event]) -> dict[int, 
     if not calling:
         return {}
     by_seq: dict[int, list[NestedHead]] = defaultdict(list)
-    for head in _with_totals(_runs_around(session, calling.keys())):
-        if head.run.session_id == session.pk and head.run.seq in calling:
-            by_seq[head.run.seq].append(head)
+    for head in _with_totals(_runs_of_outer_calls(session, calling.keys())):
+        if head.run.caller_id == session.pk and head.run.caller_seq in calling:
+            by_seq[head.run.caller_seq].append(head)
     return {seq: _by_call(calling[seq], heads) for seq, heads in by_seq.items()}
 
 
 def runs_changed_after(session: AgentSession, changed_at: float) -> list[NestedHead]:
     """Return the nested runs of a session that changed after a time, and the runs that contain them."""
-    rows = _runs_around(session).filter(outer_seq__isnull=False, seq__isnull=False)
+    rows = _runs_of_outer_calls(session).filter(outer_seq__isnull=False, caller_seq__isnull=False)
     changed = list(rows.filter(changed_at__gt=changed_at).order_by("changed_at")[:RUNS_SENT])
     if not changed:
         return []
     heads = _with_totals(rows.filter(outer_seq__in={run.outer_seq for run in changed}))
-    parents = {head.run.child_id: head.run.session_id for head in heads}
+    parents = {head.run.child_id: head.run.caller_id for head in heads}
     shown: set[int] = set()
     for run in changed:
-        path = list(_path_up(run.child_id, parents))
+        path = list(_enclosing_pks(run.child_id, parents))
         if session.pk in path:
             shown.update(path[: path.index(session.pk)])
     return [head for head in heads if head.run.child_id in shown]
@@ -82,7 +82,7 @@ def nested_usage(session: AgentSession) -> Spending:
     return Spending(sum(child.total_tokens for child in newest), cost)
 
 
-def _runs_around(session: AgentSession, seqs: Collection[int] | None = None) -> QuerySet[NestedRun]:
+def _runs_of_outer_calls(session: AgentSession, seqs: Collection[int] | None = None) -> QuerySet[NestedRun]:
     """Return the runs inside events of a session, at all depths, outer ones first.
 
     Args:
@@ -96,7 +96,7 @@ def _runs_around(session: AgentSession, seqs: Collection[int] | None = None) -> 
     return rows if seqs is None else rows.filter(outer_seq__in=seqs)
 
 
-def _path_up(child_pk: int, parents: Mapping[int, int]) -> Iterator[int]:
+def _enclosing_pks(child_pk: int, parents: Mapping[int, int]) -> Iterator[int]:
     """Yield the primary keys of a nested session and of the sessions around it, from the inside."""
     pk: int | None = child_pk
     while pk is not None:
@@ -120,7 +120,7 @@ def _with_totals(runs: QuerySet[NestedRun]) -> list[NestedHead]:
     costs = costs_of_sessions([run.child for run in read_runs])
     heads = {run.child_id: NestedHead(run, costs.get(run.child_id)) for run in read_runs}
     for head in reversed(heads.values()):
-        if parent := heads.get(head.run.session_id):
+        if parent := heads.get(head.run.caller_id):
             parent.deeper_events += head.run.event_count + head.deeper_events
             parent.deeper_tokens += head.tokens
             parent.cost = sum_costs([parent.cost, head.cost])

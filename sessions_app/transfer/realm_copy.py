@@ -133,7 +133,7 @@ def _copy_nested_runs(source: StoreFile, key: int, sessions: dict[int, int]) -> 
         new_realm = realms.nested_key(child.key, sessions[key], child.session_id).realm
         nested |= _copy_sessions(source, child.realm, new_realm)
         run.child_id, run.outer_id = nested[run.child_id], sessions[key]
-        run.session_id = (sessions | nested)[run.session_id]
+        run.caller_id = (sessions | nested)[run.caller_id]
         run.save(force_insert=True)
     return nested
 

@@ -58,7 +58,7 @@ Context = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A request for the session page or a part of it. `shown_groups` are those of the timeline, once it is read."""
+    """A request for the session page or a part of it. `_timeline`, which comes first, fills `shown_groups`."""
 
     session: AgentSession
     query: Mapping[str, Any]
@@ -206,7 +206,7 @@ def _inspection(page: PageRequest) -> Context:
     """Return the selected event in the inspector. Other tabs than `tab` are hidden."""
     more = page.query["delta"] == "all"
     inspection = (
-        inspect_event(page.session, page.selected, more=more, shown=_find_group(page, page.selected))
+        inspect_event(page.session, page.selected, more=more, shown_group=_find_group(page, page.selected))
         if page.selected
         else None
     )

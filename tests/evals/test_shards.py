@@ -168,8 +168,8 @@ def test_nested_sessions_of_attempts_come_with_the_merged_run(store, tmp_path):
         ("outer", attempt.session_id),
         ("inner", attempt.session_id),
     ]
-    assert (outer.session_id, inner.session_id) == (attempt.session_id, outer.child_id)
-    assert (outer.seq, inner.seq, inner.outer_seq) == (2, 2, 2)
+    assert (outer.caller_id, inner.caller_id) == (attempt.session_id, outer.child_id)
+    assert (outer.caller_seq, inner.caller_seq, inner.outer_seq) == (2, 2, 2)
     assert outer.child.realm == f"nested/{attempt.session_id}/{outer.child.session_id}"
     assert [event.author for event in inner.child.events.order_by("seq")] == ["user", "inner"]
     assert outer.child.events.count() == outer.child.last_seq == 4

@@ -16,7 +16,7 @@ from sessions_app.runs import lifecycle
 from sessions_app.store.database import change_listener, units_of_work
 from sessions_app.store.models import Event, NestedRun, Run
 from sessions_app.store.sessions import writes
-from sessions_app.store.sessions.nested_runs import NestedCall, save_nested
+from sessions_app.store.sessions.nested_runs import NestedRunOrigin, save_nested
 from sessions_app.store.traces.log_records import NewLogRecord, save_log_records
 from sessions_app.timeline.event_window import WINDOW_SIZE
 from tests.live.conftest import PATIENCE, foreign_writer, seqs_in, watching
@@ -295,11 +295,11 @@ async def test_nested_run_reaches_the_page_while_it_runs(story):
     async with watching(story.pk) as page:
         await page.until_event(1)
         run = NestedRun(call_id="c1", agent="helper", started_at=1.0, changed_at=1.0, event_count=1)
-        await units_of_work.write(save_nested, story.key, NestedCall("r1", "c1"), run, {})
+        await units_of_work.write(save_nested, story.key, NestedRunOrigin("r1", "c1"), run, {})
         message = await page.until(lambda message: message["type"] == "nested")
         assert 'data-of="c1"' in message["html"]
         assert "1 event of agent" in " ".join(message["html"].split())
         run = NestedRun(call_id="c1", agent="helper", started_at=1.0, changed_at=2.0, event_count=2)
-        await units_of_work.write(save_nested, story.key, NestedCall("r1", "c1"), run, {})
+        await units_of_work.write(save_nested, story.key, NestedRunOrigin("r1", "c1"), run, {})
         message = await page.until(lambda message: message["type"] == "nested")
         assert "2 events of agent" in " ".join(message["html"].split())

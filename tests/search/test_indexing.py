@@ -27,7 +27,7 @@ from sessions_app.store.models import (
     StateValue,
 )
 from sessions_app.store.sessions import writes
-from sessions_app.store.sessions.nested_runs import NestedCall, save_nested
+from sessions_app.store.sessions.nested_runs import NestedRunOrigin, save_nested
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db
@@ -188,7 +188,7 @@ def nest(
     wire = {"id": f"n-{ref}", "author": "helper", "content": {"parts": [{"text": text}]}, "timestamp": 1.0}
     run = NestedRun(call_id=call_id, agent="helper", started_at=1.0, changed_at=1.0, finished_at=finished_at)
     run.event_count = run.stored_count = 1
-    save_nested(story.key, NestedCall(ref, call_id), run, {}, build_record(wire))
+    save_nested(story.key, NestedRunOrigin(ref, call_id), run, {}, build_record(wire))
 
 
 def test_text_of_every_key_in_arguments_and_results_is_found_and_bytes_are_not():

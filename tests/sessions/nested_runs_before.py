@@ -38,7 +38,7 @@ def write_former_rows() -> None:
     runs.objects.create(
         session=session, ref="r2", parent_ref="r1", call_id="d1", agent="deep", error="lost", **RUN
     )
-    summary = {"text": "Paris?", "calls": [{"id": "d1", "name": "deep", "args": {}}]}
+    summary = {"text": "Paris?\0", "calls": [{"id": "d1", "name": "deep", "args": {}}]}
     delta = {"actions": {"stateDelta": {"city": "Oslo", "user:name": "Ben"}}}
     row = {"session": session, "ref": "r1", "event_id": "e1", "kind": "tool_call", "timestamp": 11.0}
     events.objects.create(
@@ -59,13 +59,13 @@ def read_sessions() -> list[dict[str, Any]]:
     from sessions_app.store.state.history import state_at
 
     shown = []
-    for run in NestedRun.objects.select_related("child", "session", "outer").order_by("pk"):
+    for run in NestedRun.objects.select_related("child", "caller", "outer").order_by("pk"):
         events = list(Event.objects.filter(session=run.child).order_by("seq"))
         start = state_at(run.child, find_event(run.child, seq=1)).merge_scopes() if events else {}
         shown.append(
             {
-                "caller": run.session.session_id,
-                "numbers": [run.seq, run.outer_seq],
+                "caller": run.caller.session_id,
+                "numbers": [run.caller_seq, run.outer_seq],
                 "names": [run.outer.session_id, run.child.session_id, run.agent, run.error],
                 "tokens": run.child.total_tokens,
                 "first_text": run.child.first_text,

@@ -87,7 +87,7 @@ def test_nested_runs_of_an_earlier_store_become_sessions(empty_store: str):
         "numbers": [2, 2],
         "names": ["s1", "r1", "helper", ""],
         "tokens": 7,
-        "first_text": "Paris?",
+        "first_text": "Paris?\ufffd",
         "counts": [3, 2, 2],
         "events": [[1, "e1", "user"], [2, "e1-3", "helper"]],
         "state": {"city": "Oslo", "user:name": "Ben"},

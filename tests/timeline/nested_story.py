@@ -8,7 +8,7 @@ from typing import Any
 from sessions_app.store import events as event_records
 from sessions_app.store.models import Event, NestedRun
 from sessions_app.store.sessions import writes
-from sessions_app.store.sessions.nested_runs import NestedCall, save_nested
+from sessions_app.store.sessions.nested_runs import NestedRunOrigin, save_nested
 from tests.timeline.story import Story
 
 
@@ -31,7 +31,7 @@ def nest(
         "stored_count": 0,
         **columns,
     }
-    call = NestedCall(ref, call_id, parent_ref=parent)
+    call = NestedRunOrigin(ref, call_id, caller_ref=parent)
     save_nested(story.key, call, NestedRun(call_id=call_id, **values), state or {})
     return NestedRun.objects.select_related("child").get(outer=story.pk, child__session_id=ref)
 

@@ -157,9 +157,9 @@ def test_queries_for_nested_events_do_not_grow_with_their_number(called, django_
 def test_nested_run_whose_call_is_stored_later_is_found_by_its_next_write(story):
     story.asks("Weather?")
     run = nest(story, "r1")
-    assert run.seq is None
+    assert run.caller_seq is None
     story.calls("helper", "c1")
-    assert nest(story, "r1").seq == 2
+    assert nest(story, "r1").caller_seq == 2
 
 
 def test_changes_of_nested_runs_come_with_the_runs_around_them(called):

@@ -79,8 +79,8 @@ async def test_events_of_an_agent_used_as_a_tool_are_stored_at_its_call(ask):
     tool = helper(call("remember", city="Oslo"), "it is Oslo", tools=[remember])
     await ask(caller([tool], call("helper", "c1", request="where?"), "done"))
     [run] = await stored()
-    assert (run.agent, run.call_id, run.seq, run.outer_seq, run.error) == ("helper", "c1", 2, 2, "")
-    assert run.session_id == run.outer_id
+    assert (run.agent, run.call_id, run.caller_seq, run.outer_seq, run.error) == ("helper", "c1", 2, 2, "")
+    assert run.caller_id == run.outer_id
     assert (run.event_count, run.stored_count) == (4, 4)
     assert run.finished_at is not None
     assert run.finished_at >= run.started_at
@@ -154,7 +154,7 @@ async def test_rewind_keeps_the_nested_runs_of_every_turn_apart(ask, ours):
         )
     await ask(agent)
     runs = await stored()
-    assert [(run.call_id, run.seq) for run in runs] == [("c1", 2), ("c2", 6), ("c3", 11)]
+    assert [(run.call_id, run.caller_seq) for run in runs] == [("c1", 2), ("c2", 6), ("c3", 11)]
     texts = [(await events_of(run))[-1].decoded_summary["text"] for run in runs]
     assert texts == ["one", "two", "three"]
 
@@ -162,7 +162,7 @@ async def test_rewind_keeps_the_nested_runs_of_every_turn_apart(ask, ours):
 async def test_runs_of_reused_call_ids_are_stored_at_their_own_events(ask):
     turns = [call("helper", "c1", request="a"), call("helper", "c1", request="b"), "done"]
     await ask(caller([helper("one", "two")], *turns))
-    assert [(run.call_id, run.seq) for run in await stored()] == [("c1", 2), ("c1", 4)]
+    assert [(run.call_id, run.caller_seq) for run in await stored()] == [("c1", 2), ("c1", 4)]
 
 
 async def test_parallel_agents_with_one_call_id_keep_their_nested_runs(ask):
@@ -178,7 +178,7 @@ async def test_parallel_agents_with_one_call_id_keep_their_nested_runs(ask):
     places = {}
     for run in await stored():
         texts = [event.decoded_summary["text"] for event in await events_of(run)]
-        places[texts[0]] = (texts[1], run.seq)
+        places[texts[0]] = (texts[1], run.caller_seq)
     calling_events = Event.objects.filter(kind="tool_call", session__realm="")
     calling = await units_of_work.read(lambda: dict(calling_events.values_list("author", "seq")))
     assert places == {name: (name, seq) for name, seq in calling.items()}
@@ -207,10 +207,10 @@ async def test_agents_nested_five_deep_are_stored_under_their_calls(ask):
     await ask(caller([tool], call("a1", "c1", request="down"), "done"))
     runs = {run.agent: run for run in await stored()}
     assert list(runs) == ["a1", "a2", "a3", "a4", "a5"]
-    assert {run.outer_seq for run in runs.values()} == {run.seq for run in runs.values()} == {2}
-    assert runs["a1"].session_id == runs["a1"].outer_id
+    assert {run.outer_seq for run in runs.values()} == {run.caller_seq for run in runs.values()} == {2}
+    assert runs["a1"].caller_id == runs["a1"].outer_id
     for depth in (2, 3, 4, 5):
-        assert runs[f"a{depth}"].session_id == runs[f"a{depth - 1}"].child_id
+        assert runs[f"a{depth}"].caller_id == runs[f"a{depth - 1}"].child_id
         assert runs[f"a{depth}"].call_id == f"c{depth}"
     assert all(run.finished_at for run in runs.values())
 
@@ -336,9 +336,11 @@ async def test_fork_copies_the_nested_runs_of_the_events_it_copies(ask):
     await ask(agent)
     await ask(agent)
     [first, second] = await stored()
-    new = await units_of_work.read(lambda: fork(first.outer_id, NewFork(seq=second.seq - 1)))
+    new = await units_of_work.read(lambda: fork(first.outer_id, NewFork(seq=second.caller_seq - 1)))
     copied = [run for run in await stored() if run.outer_id == new.pk]
-    assert [(run.child.session_id, run.seq) for run in copied] == [(first.child.session_id, first.seq)]
+    assert [(run.child.session_id, run.caller_seq) for run in copied] == [
+        (first.child.session_id, first.caller_seq)
+    ]
     assert [event.data for event in await events_of(copied[0])] == [
         event.data for event in await events_of(first)
     ]
@@ -396,8 +398,11 @@ async def test_fork_copies_runs_inside_nested_runs_with_their_state(ask):
     [first, _] = await stored()
     new = await units_of_work.read(lambda: fork(first.outer_id, NewFork()))
     copies = [run for run in await stored() if run.outer_id == new.pk]
-    assert [(run.agent, run.seq, run.outer_seq) for run in copies] == [("outer", 2, 2), ("inner", 2, 2)]
-    assert [run.session_id for run in copies] == [new.pk, copies[0].child_id]
+    assert [(run.agent, run.caller_seq, run.outer_seq) for run in copies] == [
+        ("outer", 2, 2),
+        ("inner", 2, 2),
+    ]
+    assert [run.caller_id for run in copies] == [new.pk, copies[0].child_id]
     state = await units_of_work.read(lambda: state_at(copies[1].child).merge_scopes())
     assert state["city"] == "Oslo"
 
@@ -409,9 +414,9 @@ async def test_fork_of_a_nested_session_has_the_runs_that_it_called(ask):
     [first, second] = await stored()
     new = await units_of_work.read(lambda: fork(first.child_id, NewFork(own_realm=True)))
     [copy] = [run for run in await stored() if run.outer_id == new.pk]
-    assert (copy.agent, copy.session_id, copy.seq, copy.outer_seq) == (
+    assert (copy.agent, copy.caller_id, copy.caller_seq, copy.outer_seq) == (
         "inner",
         new.pk,
-        second.seq,
-        second.seq,
+        second.caller_seq,
+        second.caller_seq,
     )

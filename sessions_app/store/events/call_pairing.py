@@ -132,7 +132,7 @@ def place_calls(event: Event) -> list[tuple[Json, PlacedCall]]:
 
 
 def pair_starts(calls: Iterable[tuple[Json, T]], starts: Iterable[Json]) -> list[T | None]:
-    """Pair what the calls of an event have started with these calls.
+    """Return, for each nested run of an event, the value of the call that started it; None: no call did.
 
     Args:
         calls: the calls of the event with their values, in order.

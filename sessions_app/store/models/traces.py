@@ -25,22 +25,22 @@ class NestedRun(models.Model):
     CUT_OFF = "Cut off: the call was cancelled, or the process ended."
     """Error of a run whose end was not recorded."""
 
-    session = models.ForeignKey(
+    caller = models.ForeignKey(
         AgentSession,
         on_delete=models.CASCADE,
-        related_name="nested_runs",
+        related_name="called_runs",
         db_index=False,
         help_text="Session with the call; itself a child, if the agent that called is nested.",
     )
-    seq = models.BigIntegerField(
-        null=True, help_text="seq of the event of `session` with the call; null: not stored yet."
+    caller_seq = models.BigIntegerField(
+        null=True, help_text="seq of the event of `caller` with the call; null: not stored yet."
     )
     outer = models.ForeignKey(
         AgentSession,
         on_delete=models.CASCADE,
-        related_name="runs_inside",
+        related_name="inner_runs",
         db_index=False,
-        help_text="Session that a person sees in lists: `session`, or the one around it that is no child.",
+        help_text="The outermost session: the one that lists show.",
     )
     outer_seq = models.BigIntegerField(
         null=True, help_text="seq of the event of `outer` with the outermost call; null: not stored yet."
@@ -64,7 +64,7 @@ class NestedRun(models.Model):
 
     class Meta:
         indexes = [
-            models.Index(fields=["session", "seq"], name="nested_run_by_event"),
+            models.Index(fields=["caller", "caller_seq"], name="nested_run_by_event"),
             models.Index(fields=["outer", "outer_seq"], name="nested_run_by_outer_event"),
             models.Index(fields=["outer", "changed_at"], name="nested_run_by_change"),
             models.Index(fields=["id"], name="nested_run_to_index", condition=UNINDEXED_NESTED),

@@ -27,39 +27,39 @@ CALLS_SCANNED = 200
 
 _UPDATED = ("finished_at", "changed_at", "error", "event_count", "stored_count")
 _FIND_RUN = (
-    "SELECT run.id, run.session_id, run.seq, run.outer_seq FROM sessions_app_nestedrun run"
+    "SELECT run.id, run.caller_id, run.caller_seq, run.outer_seq FROM sessions_app_nestedrun run"
     " JOIN sessions_app_agentsession child ON child.id = run.child_id WHERE child.realm = %s"
 )
-_FIND_PARENT = (
+_FIND_CALLER = (
     "SELECT run.child_id, run.outer_seq FROM sessions_app_nestedrun run"
     " JOIN sessions_app_agentsession child ON child.id = run.child_id WHERE child.realm = %s"
 )
 _UPDATE_RUN = (
-    "UPDATE sessions_app_nestedrun SET seq = %s, outer_seq = %s, finished_at = %s, changed_at = %s, error = %s,"
+    "UPDATE sessions_app_nestedrun SET caller_seq = %s, outer_seq = %s, finished_at = %s, changed_at = %s, error = %s,"
     " event_count = %s, stored_count = %s WHERE id = %s"
 )
 
 
-class NestedCall(NamedTuple):
-    """The call that a nested run carries out, and its place.
+class NestedRunOrigin(NamedTuple):
+    """What identifies a nested run, and the call that it carries out.
 
     Attributes:
         ref: ADK's id of the nested invocation, which becomes the id of the run's session.
         call_id: id of the call.
         event_id: id of the event with the call; empty: unknown, because an earlier invocation has it (a person
             confirmed the call).
-        parent_ref: `ref` of the nested run with the call; empty: the session itself has it.
+        caller_ref: `ref` of the nested run with the call; empty: the session itself has it.
     """
 
     ref: str
     call_id: str
     event_id: str = ""
-    parent_ref: str = ""
+    caller_ref: str = ""
 
 
 def save_nested(
     key: SessionKey,
-    call: NestedCall,
+    origin: NestedRunOrigin,
     run: NestedRun,
     state: Mapping[str, Any],
     record: EventRecord | None = None,
@@ -70,8 +70,8 @@ def save_nested(
 
     Args:
         key: the key of the session that is not nested.
-        call: the call that the run carries out.
-        run: the run as of now, without its sessions and the numbers of their events.
+        origin: the run and its call.
+        run: the run as of now, without its sessions and the seqs of their events.
         state: the state at its start, without credentials.
         record: an event of the run. Its credentials are not stored.
     """
@@ -81,15 +81,15 @@ def save_nested(
         if session is None:
             return True
         [run.outer_id] = session
-        child = realms.nested_key(key, run.outer_id, call.ref)
+        child = realms.nested_key(key, run.outer_id, origin.ref)
         cursor.execute(_FIND_RUN, (child.realm,))
         row = cursor.fetchone()
         if row is None:
-            _create_run(key, call, run, child, state)
+            _create_run(key, origin, run, child, state)
         else:
-            pk, run.session_id, run.seq, run.outer_seq = row
-            _find_numbers(key, call, run)
-            values = (run.seq, run.outer_seq, *(getattr(run, name) for name in _UPDATED), pk)
+            pk, run.caller_id, run.caller_seq, run.outer_seq = row
+            _find_call_seqs(key, origin, run)
+            values = (run.caller_seq, run.outer_seq, *(getattr(run, name) for name in _UPDATED), pk)
             cursor.execute(_UPDATE_RUN, values)
     if record is not None:
         writes.append_event(child, _without_credentials(record))
@@ -98,52 +98,52 @@ def save_nested(
 
 
 def _create_run(
-    key: SessionKey, call: NestedCall, run: NestedRun, child: SessionKey, state: Mapping[str, Any]
+    key: SessionKey, origin: NestedRunOrigin, run: NestedRun, child: SessionKey, state: Mapping[str, Any]
 ) -> None:
     """Store a new nested run with its session."""
-    run.session_id = run.outer_id
-    if call.parent_ref:
+    run.caller_id = run.outer_id
+    if origin.caller_ref:
         with connection.cursor() as cursor:
-            cursor.execute(_FIND_PARENT, (realms.nested_key(key, run.outer_id, call.parent_ref).realm,))
-            if parent := cursor.fetchone():
-                run.session_id = parent[0]
+            cursor.execute(_FIND_CALLER, (realms.nested_key(key, run.outer_id, origin.caller_ref).realm,))
+            if caller := cursor.fetchone():
+                run.caller_id = caller[0]
     run.child = writes.create_session(child, state, origin=ORIGIN, now=run.started_at)
-    run.pk, run.seq, run.outer_seq = None, None, None
-    _find_numbers(key, call, run)
+    run.pk, run.caller_seq, run.outer_seq = None, None, None
+    _find_call_seqs(key, origin, run)
     run.save(force_insert=True)
 
 
-def _find_numbers(key: SessionKey, call: NestedCall, run: NestedRun) -> None:
-    """Set the numbers of the events with the call and with the outermost call, if they are stored by now."""
-    if run.seq is None:
-        run.seq = _find_call(run.session_id, call)
+def _find_call_seqs(key: SessionKey, origin: NestedRunOrigin, run: NestedRun) -> None:
+    """Set the seqs of the events with the call and with the outermost call, if they are stored by now."""
+    if run.caller_seq is None:
+        run.caller_seq = _find_call(run.caller_id, origin)
     if run.outer_seq is not None:
         return
-    if run.session_id == run.outer_id:
-        run.outer_seq = run.seq
+    if run.caller_id == run.outer_id:
+        run.outer_seq = run.caller_seq
         return
     with connection.cursor() as cursor:
-        cursor.execute(_FIND_PARENT, (realms.nested_key(key, run.outer_id, call.parent_ref).realm,))
-        parent = cursor.fetchone()
-        run.outer_seq = parent[1] if parent else None
+        cursor.execute(_FIND_CALLER, (realms.nested_key(key, run.outer_id, origin.caller_ref).realm,))
+        caller = cursor.fetchone()
+        run.outer_seq = caller[1] if caller else None
 
 
-def _find_call(session_pk: int, call: NestedCall) -> int | None:
+def _find_call(session_pk: int, origin: NestedRunOrigin) -> int | None:
     """Return the seq of the session's event with a call; None if it is not stored yet.
 
     If the event is unknown, it is the newest one with a call of this id.
     """
-    if call.event_id:
-        named = Event.objects.filter(session=session_pk, event_id=call.event_id)
+    if origin.event_id:
+        named = Event.objects.filter(session=session_pk, event_id=origin.event_id)
         return named.values_list("seq", flat=True).first()
     events: QuerySet[Event] = Event.objects.filter(HAS_CALLS, session=session_pk).order_by("-seq")
     for seq, summary in events.values_list("seq", "summary")[:CALLS_SCANNED]:
-        if any(made["id"] == call.call_id for made in json.loads(summary).get("calls", ())):
+        if any(made["id"] == origin.call_id for made in json.loads(summary).get("calls", ())):
             return int(seq)
     return None
 
 
 def _without_credentials(record: EventRecord) -> EventRecord:
-    """Return the record as pages show it: no `Runner` ever continues a nested session."""
+    """Drop private values: only a `Runner` needs them, and a nested session is never continued."""
     public_writes = [replace(write, value=replace(write.value, private=None)) for write in record.writes]
     return replace(record, private=None, writes=public_writes)
