@@ -15,7 +15,7 @@ from evals_app.models import EvalRun, EvalSetVersion
 from evals_app.runs.replay.policy import ReplayPolicy
 from evals_app.runs.writes import runs
 from sessions_app import prices
-from sessions_app.store import scopes
+from sessions_app.store import realms, scopes
 from sessions_app.store.errors import BadInput
 from sessions_app.store.models import AgentSession
 
@@ -46,8 +46,9 @@ def order_replay(
     `cases.session_cases.fetch_conversation`, `person` the name of the person who orders it; empty: unknown.
 
     Raises:
-        BadInput: the policy is invalid, or the session has no user message.
+        BadInput: the policy is invalid, or the session has no user message or belongs to a nested run.
     """
+    realms.refuse_nested(session)
     policy = ReplayPolicy.chosen(models, tools, session=session.pk)
     turns = session_cases.find_turns(session)
     if not turns:

@@ -19,6 +19,7 @@ from evals_app.views.case_editor import change_context, evalset_url
 from evals_app.views.evalsets import runnable_apps
 from sessions_app.http import note_object
 from sessions_app.lookup import find_session
+from sessions_app.store import realms
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput, DevUIError
 from sessions_app.store.models import AgentSession
@@ -225,6 +226,7 @@ def _sources(wish: CasesRequest) -> list[Source]:
 
 
 def _source(session: AgentSession, wish: CasesRequest, place: int, used_ids: set[str]) -> Source:
+    realms.refuse_nested(session)
     turns = session_cases.find_turns(session)
     part = turns
     if len(wish.sessions) == 1:

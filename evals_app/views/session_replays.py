@@ -15,6 +15,7 @@ from evals_app.runs.replayed_sessions import order_replay
 from sessions_app.http import person_name, render_partial
 from sessions_app.lookup import find_session
 from sessions_app.paths import session_url
+from sessions_app.store import realms
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import DevUIError
 
@@ -46,6 +47,7 @@ def _form(
     request: HttpRequest, pk: int, policy: ReplayPolicy, error: DevUIError | None = None
 ) -> HttpResponse:
     session = find_session(pk)
+    realms.refuse_nested(session)
     context = {
         "session": session,
         "back": session_url(session),

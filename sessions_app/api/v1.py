@@ -58,7 +58,9 @@ class SessionFilters(Schema):
     app: str | None = None
     user: str | None = None
     session: str | None = Field(default=None, description="A session's id.")
-    realm: str = Field(default="", description="Realm of an eval attempt or a fork; empty: none.")
+    realm: str = Field(
+        default="", description="Realm of an eval attempt, a fork or a nested run; empty: none."
+    )
 
     def conditions(self) -> dict[str, str]:
         """Return the conditions on rows."""
@@ -164,6 +166,8 @@ def _session_page(filters: dict[str, Any], query: terms.Query, limit: int, befor
     matching = realms.exclude_hidden(
         AgentSession.objects.select_related("mirrored", "imported__source").filter(**filters)
     )
+    if filters.get("realm"):
+        matching = realms.exclude_inside_hidden(matching)
     if not query.is_empty:
         matching = session_queries.Search(query).filter_rows(matching)
     page = pagination.paginate(matching, "updated_at", before, size=limit)

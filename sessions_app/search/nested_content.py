@@ -11,6 +11,7 @@ from django.db.models import Exists, OuterRef, Q
 from sessions_app.store.events import event_text
 from sessions_app.store.events.summary import CALLS_IN_SUMMARY
 from sessions_app.store.models import AgentSession, Event, NestedRun
+from sessions_app.store.realms import NESTED
 
 MAX_TEXT = 2_000_000
 """Characters of nested text that are indexed at an event."""
@@ -49,9 +50,11 @@ def contents_of(session_pk: int, events: Iterable[Event]) -> Mapping[int, Nested
 
 
 def has_nested(session: AgentSession, condition: Q, first: int, last: int) -> Q:
-    """Return the condition for events from seq `first` to `last` with a nested event that meets a condition."""
+    """Return the condition for events from seq `first` to `last` with a nested event that meets a condition.
+
+    In a nested session, only runs that it called itself are searched, not those inside them.
+    """
+    role, seq = ("caller", "caller_seq") if session.realm.startswith(NESTED) else ("outer", "outer_seq")
     matching = Event.objects.filter(condition, session=OuterRef("child"))
-    runs = NestedRun.objects.filter(
-        Exists(matching), outer=session, outer_seq__gte=first, outer_seq__lte=last
-    )
-    return Q(seq__in=runs.values("outer_seq"))
+    runs = NestedRun.objects.filter(Exists(matching), **{role: session, f"{seq}__range": (first, last)})
+    return Q(seq__in=runs.values(seq))

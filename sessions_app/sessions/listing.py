@@ -95,7 +95,7 @@ def _filter_sessions(filters: SessionFilter) -> QuerySet[AgentSession]:
     rows = with_list_columns(AgentSession.objects.all())
     rows = rows.filter(realm__startswith=filters.realms) if filters.realms else rows.filter(realm="")
     if filters.realms:
-        rows = realms.exclude_hidden(rows)
+        rows = realms.exclude_inside_hidden(realms.exclude_hidden(rows))
     if filters.app:
         rows = rows.filter(app_name=filters.app)
     if filters.user:

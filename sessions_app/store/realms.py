@@ -53,8 +53,15 @@ def is_hidden(session: AgentSession) -> bool:
     return (nested.outer if nested else session).realm.startswith(HIDDEN)
 
 
+def exclude_inside_hidden(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
+    """Leave out nested sessions whose outer session is hidden."""
+    for unseen in HIDDEN:
+        rows = rows.exclude(nested_run__outer__realm__startswith=unseen)
+    return rows
+
+
 def exclude_hidden(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
-    """Leave out hidden sessions, but not the nested sessions inside them."""
+    """Leave out hidden sessions. See `exclude_inside_hidden` for the nested sessions inside them."""
     for unseen in HIDDEN:
         rows = rows.exclude(realm__startswith=unseen)
     return rows
@@ -76,6 +83,20 @@ def refuse_read_only(session: AgentSession) -> None:
         raise BadInput(
             f"Session {session.session_id!r} belongs to {owner} and is read-only.",
             hint="Use another session, or fork this one.",
+        )
+
+
+def refuse_nested(session: AgentSession) -> None:
+    """Refuse to send the messages of a nested session to the app's root agent, which never had them.
+
+    Raises:
+        BadInput: the session belongs to a nested run.
+    """
+    if nested := find_nested_run(session):
+        raise BadInput(
+            f"Session {session.session_id!r} is that of agent {nested.agent!r} inside a call. Its messages cannot be"
+            " sent again: they would go to the root agent of the app.",
+            hint=f"Use the outer session {nested.outer.session_id!r}.",
         )
 
 

@@ -57,5 +57,5 @@ def read_nested_events(run: NestedRun, after: int = 0) -> NestedEvents:
         is_first=not after,
         next_seq=window.last_shown or after,
         more=window.last_seq - window.last_shown if window.has_newer else 0,
-        omitted=run.event_count - run.stored_count if is_last else 0,
+        omitted=run.omitted_count if is_last else 0,
     )

@@ -75,11 +75,11 @@ def runs_changed_after(session: AgentSession, changed_at: float) -> list[NestedH
 
 
 def nested_usage(session: AgentSession) -> Spending:
-    """Return tokens and cost of the newest nested runs inside a session, at all depths."""
-    children = AgentSession.objects.filter(nested_run__outer=session, total_tokens__gt=0).order_by("-pk")
-    newest = list(children[:RUNS_READ])
-    cost = sum_costs(list(costs_of_sessions(newest).values()))
-    return Spending(sum(child.total_tokens for child in newest), cost)
+    """Return tokens and cost of the nested runs inside a session, at all depths."""
+    called = [
+        head for head in _with_totals(_runs_of_outer_calls(session)) if head.run.caller_id == session.pk
+    ]
+    return Spending(sum(head.tokens for head in called), sum_costs(head.cost for head in called))
 
 
 def _runs_of_outer_calls(session: AgentSession, seqs: Collection[int] | None = None) -> QuerySet[NestedRun]:

@@ -105,7 +105,8 @@ def require_sessions(export_filter: ExportFilter) -> None:
     if not export_filter.sessions().exists():
         raise NotFound(
             "None of these sessions can be exported.",
-            hint="Deleted sessions cannot be exported; sessions of eval attempts are exported with their run.",
+            hint="Deleted sessions cannot be exported; sessions of eval attempts are exported with their run, and"
+            " nested sessions as HTML files.",
         )
 
 

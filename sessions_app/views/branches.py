@@ -16,6 +16,7 @@ from sessions_app.http import person_name, render_partial, wants_partial
 from sessions_app.lookup import find_event, find_session
 from sessions_app.paths import session_url
 from sessions_app.sessions import overview, storage_location
+from sessions_app.store import realms
 from sessions_app.store.errors import AlreadyExists, BadInput, StaleSession
 from sessions_app.store.models import AgentSession, Event, Scope
 from sessions_app.store.runs.session_runs import active_run
@@ -96,6 +97,7 @@ def fork_session(request: HttpRequest, pk: int) -> HttpResponse:
         "back": session_url(session),
         "seq": seq,
         "otherwise": _changed_shared_keys(session, seq),
+        "nested_run": realms.find_nested_run(session),
     }
     status = 422 if form.is_bound else 200
     return render_partial(request, FORK, context, partial="form", target=DIALOG, status=status)

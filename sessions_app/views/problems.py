@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 from django.http import HttpRequest, HttpResponse
@@ -20,15 +22,19 @@ from sessions_app.problems.problem_queries import ShownProblem
 PAGE = "devui/problems/problems.html"
 TITLES = {Severity.ERROR: "Errors", Severity.WARNING: "Warnings", Severity.NOTE: "Notes"}
 
+MOST_LOOKS = 30
+"""Times that an open page asks again, once a second, while events are being checked."""
+
 INVOCATIONS_UPDATED = 50
 """Newest invocations with problems whose blocks the timeline updates at once."""
 
 
 class ProblemQuery(QueryForm):
-    """Selects problems by code or invocation."""
+    """Selects problems by code or invocation. `looks`: how often the page has asked again, for events being checked."""
 
     code = forms.CharField(required=False, strip=False)
     invocation = forms.CharField(required=False, strip=False)
+    looks = forms.IntegerField(required=False, min_value=0)
 
 
 @require_safe
@@ -48,6 +54,7 @@ def problems(request: HttpRequest, pk: int) -> HttpResponse:
         "session": session,
         "more": session_problems.more,
         "unchecked": session_problems.unchecked,
+        "next_url": _next_url(pk, query) if session_problems.unchecked else "",
         "code": query["code"],
         "invocation_id": query["invocation"],
         "all_url": paths.url_by_key("session-problems", pk),
@@ -56,6 +63,15 @@ def problems(request: HttpRequest, pk: int) -> HttpResponse:
         ],
     }
     return render_partial(request, PAGE, context, partial="list", target="dialog-content")
+
+
+def _next_url(pk: int, query: Mapping[str, Any]) -> str:
+    """Return the address at which the page asks again; empty after many times."""
+    looks = (query["looks"] or 0) + 1
+    if looks > MOST_LOOKS:
+        return ""
+    chosen = {name: query[name] for name in ("code", "invocation") if query[name]}
+    return f"{paths.url_by_key('session-problems', pk)}?{urlencode({**chosen, 'looks': looks})}"
 
 
 def _severity(problem: ShownProblem) -> Severity:

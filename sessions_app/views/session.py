@@ -197,9 +197,15 @@ def _spending(page: PageRequest) -> Context:
 
 
 def _permissions(page: PageRequest) -> Context:
-    """Return whether keys can be edited, and whether the session can be rewound to the selected event."""
+    """Return what can be done with the session, and the session that has its artifacts and memory."""
     can_edit = not realms.is_read_only(page.session) and mirror_of(page.session) is None
-    return {"can_edit": can_edit, "can_rewind": can_edit and page.selected and page.selected.invocation_id}
+    nested = realms.find_nested_run(page.session)
+    return {
+        "can_edit": can_edit,
+        "can_rewind": can_edit and page.selected and page.selected.invocation_id,
+        "is_nested": nested is not None,
+        "outer_session": nested.outer if nested else page.session,
+    }
 
 
 def _inspection(page: PageRequest) -> Context:

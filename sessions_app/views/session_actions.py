@@ -26,7 +26,7 @@ from sessions_app.http import (
     render_partial,
 )
 from sessions_app.lookup import find_session
-from sessions_app.sessions import deletion, labels, saved_views
+from sessions_app.sessions import deletion, labels, saved_views, storage_location
 from sessions_app.store import realms
 from sessions_app.store.errors import AlreadyExists, BadInput
 from sessions_app.transfer import exports, html_page
@@ -113,6 +113,8 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
         SessionBusy: a run is active on the session.
     """
     session = find_session(pk)
+    if session.realm.startswith(realms.NESTED):
+        storage_location.refuse_deletion(session)
     if request.method == "POST":
         return _redirect_after_deletion(request, deletion.delete([pk]))
     context = {

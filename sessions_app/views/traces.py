@@ -54,7 +54,7 @@ def event_call(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     """
     session = find_session(pk)
     event = find_event(session, seq=seq)
-    recorded_session, invocation_id = _find_records(session, event)
+    recorded_session, invocation_id = _recording_session(session, event)
     model_call = model_calls.call_of(event, recorded_session)
     calls = model_calls.calls_of(recorded_session, invocation_id)
     return _render_call(request, session, model_call, calls, event=event)
@@ -136,7 +136,7 @@ def event_trace(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     """
     session = find_session(pk)
     event = find_event(session, seq=seq)
-    recorded_session, invocation_id = _find_records(session, event)
+    recorded_session, invocation_id = _recording_session(session, event)
     context = {
         "session": session,
         "name": session.name,
@@ -148,10 +148,17 @@ def event_trace(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     return render_partial(request, TRACE, context, partial="body", target="trace")
 
 
-def _find_records(session: AgentSession, event: Event) -> tuple[AgentSession, str]:
-    """Return the session and the invocation that have the records of an event; of a nested event the outer ones."""
-    nested = find_nested_run(session)
-    return (nested.outer, nested.invocation_id) if nested else (session, event.invocation_id)
+def _recording_session(session: AgentSession, event: Event) -> tuple[AgentSession, str]:
+    """Return the session and invocation under which the recorder stored an event: of a nested session the outer ones.
+
+    Of an event that a fork of a nested session has copied, those of its origin.
+    """
+    origin: AgentSession | None = session
+    while origin is not None:
+        if nested := find_nested_run(origin):
+            return nested.outer, nested.invocation_id
+        origin = origin.forked_from if event.seq <= (origin.forked_seq or 0) else None
+    return session, event.invocation_id
 
 
 def _render_call(

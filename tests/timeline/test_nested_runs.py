@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
+from evals_app.runs.replayed_sessions import order_replay
 from sessions_app.lookup import find_event
 from sessions_app.paths import session_url
+from sessions_app.search.execution.event_queries import EventQuery
+from sessions_app.search.query.parsing import parse as parse_query
 from sessions_app.sessions import deletion
 from sessions_app.store import realms
 from sessions_app.store.errors import BadInput
@@ -16,7 +19,7 @@ from sessions_app.store.models import NestedRun
 from sessions_app.store.state.history import state_at
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline import nested_events
-from sessions_app.timeline.nested_runs import nested_runs_of, runs_changed_after
+from sessions_app.timeline.nested_runs import nested_runs_of, nested_usage, runs_changed_after
 from tests.pages.html import parse
 from tests.timeline.nested_story import add, nest, nested_call, text
 from tests.timeline.session_page import event, session_path
@@ -84,7 +87,7 @@ def test_events_of_a_nested_run_link_to_the_page_of_its_session(client, called):
     assert "It is sunny" in event(page, 1).text
     callers = [a for a in page.all("a") if a.attrs.get("href") == f"{session_url(called.session)}?seq=2"]
     assert ["Weather?" in caller.text for caller in callers] == [True, True]
-    assert "and is read-only" in page.text
+    assert "ran this session. It is read-only." in page.text
 
 
 def test_long_nested_run_is_shown_page_by_page(client, called):
@@ -177,6 +180,58 @@ def test_changes_of_nested_runs_come_with_the_runs_around_them(called):
 def test_session_that_is_not_nested_has_no_nested_events(client, called):
     url = reverse("nested-events", kwargs={"pk": called.pk})
     assert client.get(url).status_code == 404
+
+
+def test_page_of_a_nested_session_says_how_its_run_ended_and_what_is_not_stored(client, called):
+    run = nest(called, "r1", error="ValueError: no city", state_omitted=3)
+    add(run, text("one"))
+    NestedRun.objects.filter(pk=run.pk).update(event_count=42)
+    page = parse(client.get(session_url(run.child)).content.decode())
+    assert "41 more events are not stored" in page.text
+    assert "3 keys of the state at its start not stored" in page.text
+    assert "ValueError: no city" in page.text
+
+
+def test_nested_session_offers_no_replay_no_eval_case_and_no_deletion(client, called):
+    run = nest(called, "r1")
+    add(run, text("one"), author="user")
+    page = parse(client.get(session_url(run.child)).content.decode())
+    texts = [link.text for link in page.all("a")]
+    assert not {"Replay", "Eval case", "delete"} & set(texts)
+    assert "Fork" in texts
+    assert client.get(reverse("session-delete", kwargs={"pk": run.child_id})).status_code == 400
+    with pytest.raises(BadInput, match="root agent"):
+        order_replay(run.child, [], "recorded", "recorded")
+    fork_form = client.get(reverse("session-fork", kwargs={"pk": run.child_id})).content.decode()
+    assert "not of <bdi>helper</bdi>" in fork_form
+
+
+def test_artifacts_of_a_nested_session_are_those_of_the_outer_session(client, called):
+    run = nest(called, "r1")
+    page = parse(client.get(session_url(run.child)).content.decode())
+    [artifacts] = [link for link in page.all("a") if link.text == "artifacts"]
+    assert artifacts.attrs["href"] == "/artifacts/?app=weather&user=ann&session=s1"
+    answer = client.get(reverse("artifact-of-session", kwargs={"pk": run.child_id}), {"name": "note.txt"})
+    assert "session=s1" in answer.headers["Location"]
+
+
+def test_nested_session_of_a_deleted_session_is_in_no_list(client, called):
+    run = nest(called, "r1")
+    assert session_url(run.child) in client.get("/sessions/", {"realm": "nested/"}).content.decode()
+    deletion.delete([called.pk])
+    assert session_url(run.child) not in client.get("/sessions/", {"realm": "nested/"}).content.decode()
+    listed = client.get("/api/v1/sessions", {"realm": f"nested/{called.pk}/r1"})
+    assert listed.json()["sessions"] == []
+
+
+def test_nested_session_counts_and_finds_the_runs_that_it_called(client, called):
+    outer = nest(called, "r1")
+    add(outer, nested_call("deep", "d1"), usageMetadata={"totalTokenCount": 10})
+    inner = nest(called, "r2", call_id="d1", parent="r1", agent="deep")
+    add(inner, nested_call("look", "l1"), usageMetadata={"totalTokenCount": 5})
+    assert (nested_usage(called.session).tokens, nested_usage(outer.child).tokens) == (15, 5)
+    found = EventQuery(outer.child, parse_query("tool:look")).matching_events(1, 10)
+    assert [row.seq for row in found] == [1]
 
 
 def test_nested_session_can_neither_be_changed_nor_deleted_alone(called):

@@ -407,6 +407,23 @@ async def test_fork_copies_runs_inside_nested_runs_with_their_state(ask):
     assert state["city"] == "Oslo"
 
 
+async def test_nested_sessions_of_a_fork_belong_to_its_app_and_user(ask):
+    await ask(caller([helper("inside")], call("helper", "c1", request="x"), "done"))
+    [run] = await stored()
+    new = await units_of_work.read(lambda: fork(run.outer_id, NewFork(app_name="team", user_id="bob")))
+    [copy] = [run for run in await stored() if run.outer_id == new.pk]
+    assert (copy.child.app_name, copy.child.user_id) == ("team", "bob")
+
+
+async def test_fork_of_a_nested_session_shows_the_model_calls_of_its_origin(ask, client):
+    await ask(caller([helper("inside")], call("helper", "c1", request="x"), "done"))
+    [run] = await stored()
+    new = await units_of_work.read(lambda: fork(run.child_id, NewFork(own_realm=True)))
+    url = f"/sessions/id/{new.pk}/events/2/model/"
+    page = await units_of_work.read(lambda: client.get(url).content.decode())
+    assert f"/sessions/id/{run.outer_id}/model-calls/" in page
+
+
 async def test_fork_of_a_nested_session_has_the_runs_that_it_called(ask):
     inner = helper("deep", name="inner")
     outer = helper(call("inner", "c2", request="y"), "ok", name="outer", tools=[inner])

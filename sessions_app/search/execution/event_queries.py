@@ -102,7 +102,7 @@ class EventQuery:
 
     @cached_property
     def _has_nested_runs(self) -> bool:
-        return NestedRun.objects.filter(outer=self.session).exists()
+        return NestedRun.objects.filter(Q(outer=self.session) | Q(caller=self.session)).exists()
 
     def _word_condition(self, text: str, first: int, last: int) -> Q:
         phrase = tokens.parse_phrase(text)

@@ -70,6 +70,11 @@ class NestedRun(models.Model):
             models.Index(fields=["id"], name="nested_run_to_index", condition=UNINDEXED_NESTED),
         ]
 
+    @property
+    def omitted_count(self) -> int:
+        """Number of its events that are not stored, because the outermost call had too many."""
+        return self.event_count - self.stored_count
+
 
 LOG_LEVELS = {
     "debug": logging.DEBUG,

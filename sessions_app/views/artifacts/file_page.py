@@ -99,6 +99,8 @@ def of_session(request: HttpRequest, pk: int) -> HttpResponse:
         SessionMissing: no such session.
     """
     session = find_session(pk)
+    if nested := realms.find_nested_run(session):
+        session = nested.outer  # ADK stores the artifacts of an agent that is used as a tool there
     query = ArtifactQuery(request.GET).read()
     key = artifact_versions.file_key(
         session.realm, session.app_name, session.user_id, session.session_id, query["name"]

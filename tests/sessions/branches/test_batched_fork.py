@@ -12,6 +12,8 @@ from sessions_app.branches import session_copy
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.lookup import find_session
 from sessions_app.search import indexing
+from sessions_app.search.execution.session_queries import Search
+from sessions_app.search.query.parsing import parse
 from sessions_app.sessions import deletion, listing, purge
 from sessions_app.store import realms
 from sessions_app.store.artifacts import artifact_versions as artifacts
@@ -23,7 +25,9 @@ from sessions_app.store.models import (
     AppState,
     Artifact,
     Event,
+    NestedRun,
     SessionState,
+    SessionUsage,
     StateChange,
     StateValue,
     TempWrite,
@@ -35,6 +39,7 @@ from sessions_app.store.state import history as history
 from tests.sessions.branches.interleaving import act_between_transactions, run_in_other_thread
 from tests.sessions.branches.rows import columns, current_state, event_columns, state_at_seq
 from tests.settable_clock import STEPS_S, Clock, later
+from tests.timeline.nested_story import add, nest, text
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.usefixtures("store")
@@ -287,6 +292,21 @@ def test_slices_grow_if_fast_and_shrink_if_slow(monkeypatch: pytest.MonkeyPatch)
     with series.one():
         pass
     assert [round(seconds, 3) for seconds in waited] == [0.0, 0.001, 0.2, 0.02]
+
+
+def test_index_sees_the_nested_sessions_of_a_fork_once_they_are_complete(monkeypatch: pytest.MonkeyPatch):
+    story = create_story()
+    story.calls("helper", "c1")
+    run = nest(story, "r1")
+    for number in range(3):
+        add(run, text(f"fjord {number}"), usageMetadata={"totalTokenCount": 10}, modelVersion="fast")
+    act_between_transactions(monkeypatch, lambda number: indexing.index_all())
+    new = fork(story.pk, NewFork())
+    indexing.index_all()
+    [copy] = NestedRun.objects.filter(outer=new)
+    tokens = SessionUsage.objects.filter(session__in=[run.child_id, copy.child_id])
+    assert dict(tokens.values_list("session", "total")) == {run.child_id: 30, copy.child_id: 30}
+    assert [hit.seq for hit in Search(parse("fjord")).hits([new]).values()] == [run.caller_seq]
 
 
 def test_a_copy_reads_which_rows_there_are_once(monkeypatch: pytest.MonkeyPatch):
