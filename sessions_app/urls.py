@@ -13,6 +13,7 @@ def page(route: str, view: str, name: str) -> LazyRoute:
 
 urlpatterns = [
     page("sessions/", "session_list.index", "sessions"),
+    page("sessions/csv/", "session_list.csv_file", "sessions-csv"),
     page("sessions/changes/", "session_list.changes", "session-changes"),
     page("sessions/completions/", "session_list.completions", "query-completions"),
     page("sessions/query-help/", "session_list.query_help", "query-help"),
@@ -48,6 +49,7 @@ urlpatterns = [
     page("state/values/<int:pk>/", "state.value", "state-value"),
     page("state/values/<int:pk>/whole/", "state.whole_value", "state-whole-value"),
     page("runs/", "run_list.index", "runs"),
+    page("runs/csv/", "run_list.csv_file", "runs-csv"),
     page("runs/changes/", "run_list.changes", "run-changes"),
     page("runs/start/<int:pk>/", "console.start", "session-run"),
     page("runs/message/<int:pk>/", "console.message", "session-message"),
@@ -62,6 +64,7 @@ urlpatterns = [
     page("sessions/id/<int:pk>/events/<int:seq>/seen/", "model_preview.at_event", "event-seen"),
     page("sessions/id/<int:pk>/events/<int:seq>/trace/", "traces.event_trace", "event-trace"),
     page("artifacts/", "artifacts.index", "artifacts"),
+    page("artifacts/csv/", "artifacts.csv_file", "artifacts-csv"),
     page("artifacts/there/", "external_resources.artifacts", "artifacts-there"),
     page("artifacts/there/content/", "external_resources.artifact_content", "artifact-there-content"),
     page("artifacts/file/", "artifacts.file", "artifact"),
@@ -76,6 +79,7 @@ urlpatterns = [
     page("spending/", "spending.spending", "spending"),
     page("trends/", "trends.index", "trends"),
     page("traces/", "traces.index", "traces"),
+    page("traces/csv/", "traces.csv_file", "traces-csv"),
     page("traces/<int:pk>/", "traces.page", "trace"),
     page("traces/<int:pk>/log/", "run_log.page", "trace-log"),
     page("agents/<seg:app_name>/", "agents.agent", "agent"),

@@ -128,6 +128,7 @@ RULES: dict[str, AccessRule] = {
     "GET audit/": AccessRule(Role.ADMIN),
     "GET audit/export/": AccessRule(Role.ADMIN, "export", "audit log"),
     # sessions
+    "GET sessions/csv/": EXPORT,
     "POST sessions/new/": CREATE,
     "POST sessions/actions/": ACTION,
     "POST sessions/deleted/<str:batch>/undo/": RESTORE,
@@ -157,7 +158,9 @@ RULES: dict[str, AccessRule] = {
     f"DELETE {_SESSION}": DELETE,
     "POST imports/start/": IMPORT,
     "POST imports/dismiss/": IMPORT,
-    # runs
+    # runs and traces
+    "GET runs/csv/": AccessRule(Role.READER, "export", "run"),
+    "GET traces/csv/": AccessRule(Role.READER, "export", "trace"),
     "POST runs/start/<int:pk>/": RUN,
     "POST runs/call/<int:pk>/": READ,  # shows a call
     "GET runs/sign-in/<int:pk>/": AccessRule(Role.RUNNER),
@@ -172,6 +175,7 @@ RULES: dict[str, AccessRule] = {
     "POST run_sse": RUN,
     "POST agent-identity/finalize": RUN,
     # artifacts and memory
+    "GET artifacts/csv/": AccessRule(Role.READER, "export", "artifact"),
     "POST artifacts/upload/": UPLOAD,
     "POST artifacts/delete/": AccessRule(Role.ADMIN, "delete", "artifact"),
     f"POST {_SESSION}/artifacts": UPLOAD,

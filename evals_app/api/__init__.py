@@ -208,5 +208,5 @@ def _run_page(app: str, evalset: str, limit: int, before: str) -> RunPage:
     rows = EvalRun.objects.select_related("evalset", "version").filter(
         **{name: value for name, value in criteria.items() if value}
     )
-    page = pagination.paginate(rows, "created_at", before, size=limit, key=str)
-    return RunPage(runs=[run_json.run_facts(run) for run in page.rows], next=page.older or None)
+    page = pagination.paginate(rows, pagination.Order("-created_at"), before, size=limit)
+    return RunPage(runs=[run_json.run_facts(run) for run in page.rows], next=page.next or None)

@@ -67,7 +67,7 @@ class NestedRunPage(Schema):
     """Nested runs of a session, newest first."""
 
     items: list[NestedRunOut] = Field(validation_alias="rows")
-    next: str = Field(validation_alias="older")
+    next: str
 
 
 @router.get("/sessions/{int:session}/nested-runs", response={200: NestedRunPage, **ERRORS})
@@ -90,6 +90,6 @@ def _run_page(session_pk: int, event: int | None, limit: int, before: str) -> Ne
     rows = NestedRun.objects.filter(**{role: session}).select_related("child")
     if event is not None:
         rows = rows.filter(**{number: event})
-    page = pagination.paginate(rows, "started_at", before, size=limit)
+    page = pagination.paginate(rows, pagination.Order("-started_at"), before, size=limit)
     listing.read_costs([row.child for row in page.rows])
     return NestedRunPage.model_validate(page)

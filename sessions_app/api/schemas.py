@@ -136,7 +136,6 @@ class SessionPage(Schema):
 
     sessions: list[SessionOut] = Field(validation_alias="rows")
     next: Annotated[str | None, NULL_IF_EMPTY] = Field(
-        validation_alias="older",
         description="Pass it as `before` for the next page; null: this was the last.",
     )
 

@@ -80,7 +80,7 @@ class CallPage(Schema):
     """Model calls of a session, newest first."""
 
     items: list[CallOut] = Field(validation_alias="rows")
-    next: str = Field(validation_alias="older")
+    next: str
 
 
 class SpanOut(Schema):
@@ -173,7 +173,7 @@ class TracePage(Schema):
     """Traces, newest first."""
 
     items: list[TraceOut] = Field(validation_alias="rows")
-    next: str = Field(validation_alias="older")
+    next: str
 
 
 @router.get(CALLS, response={200: CallPage, **ERRORS})
@@ -242,7 +242,9 @@ def _call_page(session: int, invocation: str | None, event: str | None, limit: i
         with suppress(EventMissing):
             event = find_event(row, event_id=event).event_id
         rows = rows.filter(event_id=event)
-    return CallPage.model_validate(pagination.paginate(rows, "started_at", before, size=limit))
+    return CallPage.model_validate(
+        pagination.paginate(rows, pagination.Order("-started_at"), before, size=limit)
+    )
 
 
 def _whole_call(session: int, call: int) -> WholeCall:
@@ -254,7 +256,9 @@ def _trace_page(session: int | None, app: str, limit: int, before: str) -> Trace
         rows = waterfall.filter_traces(waterfall.TraceFilter(app))
     else:
         rows = Trace.objects.select_related("session").filter(session=find_session(session))
-    return TracePage.model_validate(pagination.paginate(rows, "started_at", before, size=limit))
+    return TracePage.model_validate(
+        pagination.paginate(rows, pagination.Order("-started_at"), before, size=limit)
+    )
 
 
 def _whole_trace(pk: int) -> WholeTrace:

@@ -170,7 +170,7 @@ def _session_page(filters: dict[str, Any], query: terms.Query, limit: int, befor
         matching = realms.exclude_inside_hidden(matching)
     if not query.is_empty:
         matching = session_queries.Search(query).filter_rows(matching)
-    page = pagination.paginate(matching, "updated_at", before, size=limit)
+    page = pagination.paginate(matching, pagination.Order("-updated_at"), before, size=limit)
     listing.read_tags(page.rows)
     listing.read_costs(page.rows)
     return SessionPage.model_validate(page)
@@ -194,8 +194,8 @@ def _read_run(run_id: str) -> RunOut:
 def _run_page(filters: dict[str, Any], limit: int, before: str) -> Runs:
     matching = Run.objects.filter(session__realm="", **filters)
     runs = matching.select_related("session").defer("request", "traceback")
-    page = pagination.paginate(runs, "created_at", before, key=str, size=limit)
-    return Runs.model_validate({"runs": _extend_runs(page.rows), "next": page.older or None})
+    page = pagination.paginate(runs, pagination.Order("-created_at"), before, size=limit)
+    return Runs.model_validate({"runs": _extend_runs(page.rows), "next": page.next or None})
 
 
 def _extend_runs(rows: Sequence[Run]) -> list[ExtendedRow]:

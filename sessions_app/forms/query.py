@@ -48,9 +48,9 @@ class MultiValueField(forms.Field):
 
 
 class PageQuery(QueryForm):
-    """The cursor of a list."""
+    """The cursor of a list, which holds at most one id beside numbers."""
 
-    before = forms.CharField(required=False, max_length=600)
+    before = forms.CharField(required=False, max_length=8 * ID_BYTES)
 
 
 class OwnerQuery(PageQuery):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -34,6 +34,9 @@ from sessions_app.store.models import AgentSession, Run, SessionTag
 NEWEST_PER_APP = 3
 MOST_PINNED = 20
 """Maximum pinned sessions shown above the others; further ones are listed among them."""
+
+NEWEST_FIRST = windowed_scan.NEWEST_FIRST
+"""Default order. Only in this one pinned sessions come first."""
 
 MOST_COUNTED = 200_000
 """Number of sessions up to which the size of a scan is counted."""
@@ -161,8 +164,9 @@ def list_page(
     *,
     size: int = pagination.PAGE_SIZE,
     most_pinned: int = MOST_PINNED,
+    order: pagination.Order = NEWEST_FIRST,
 ) -> SessionPage:
-    """Return a page of the matching sessions: pinned ones first, then by latest update.
+    """Return a page of the matching sessions. In the default order pinned ones come first.
 
     Three queries, plus those of the search. What no index answers is scanned for a short time: two queries a window.
 
@@ -171,28 +175,41 @@ def list_page(
         before: cursor at the end of the previous page, or of an earlier scan for this page.
         progress: progress of earlier scans for this page.
         size, most_pinned: maximum number of other and of pinned sessions.
+        order: order of the list.
 
     Raises:
-        BadInput: `before` is not a cursor.
+        BadInput: `before` is not a cursor of the order.
     """
     search = session_queries.Search(filters.query)
     rows = _filter_sessions(filters)
     matching = rows if filters.query.is_empty else search.filter_rows(rows)
-    pinned_first = matching.filter(pinned_at__isnull=False).order_by("-pinned_at", "-pk")
-    pinned = list(pinned_first[:most_pinned])
+    pinned = _read_pinned(matching, most_pinned) if order == NEWEST_FIRST else []
     others = matching.exclude(pk__in=[row.pk for row in pinned]) if pinned else matching
     pending = None
     if filters.query.is_empty or not search.plan.tests:
-        page_of_others = pagination.paginate(others, "updated_at", before, size=size)
+        page_of_others = pagination.paginate(others, order, before, size=size)
     else:
         page_of_others, pending = _scan_page(
-            rows.filter(*search.plan.of), others, before, progress, pinned, size
+            rows.filter(*search.plan.of), others, before, progress, pinned, size, order
         )
     above = [] if before else pinned
     rows_shown = [*above, *page_of_others.rows]
     read_tags(rows_shown)
     read_costs(rows_shown)
     return SessionPage(above, page_of_others, search.hits(rows_shown), pending)
+
+
+def read_pages(filters: SessionFilter, order: pagination.Order) -> Iterator[SessionPage]:
+    """Yield all matching sessions in pages, without pinned ones first, as far as they are asked for."""
+    cursor, is_first = "", True
+    while cursor or is_first:
+        page = list_page(filters, cursor, size=pagination.BATCH_SIZE, most_pinned=0, order=order)
+        yield page
+        cursor, is_first = page.pending.place if page.pending else page.others.next, False
+
+
+def _read_pinned(matching: QuerySet[AgentSession], most: int) -> list[AgentSession]:
+    return list(matching.filter(pinned_at__isnull=False).order_by("-pinned_at", "-pk")[:most])
 
 
 def _scan_page(
@@ -202,14 +219,14 @@ def _scan_page(
     progress: ScanProgress,
     pinned: Collection[AgentSession],
     size: int,
+    order: pagination.Order,
 ) -> tuple[pagination.Page[AgentSession], PendingScan | None]:
     """Return the page as far as a scan gets, and the pending scan if there is more to scan."""
     limit = max(0, size - progress.matches)
-    result = windowed_scan.scan(of, matching, before, limit + 1)
+    result = windowed_scan.scan(of, matching, before, limit + 1, order=order)
     rows = result.rows[:limit]
     if len(result.rows) > limit:
-        older = pagination.cursor_of(rows[-1], windowed_scan.ORDER_FIELD) if rows else before
-        return pagination.Page(rows, older, not before), None
+        return pagination.Page(rows, order.cursor(rows[-1]) if rows else before, not before), None
     pending = None
     found_by_now = progress.matches + len(rows)
     if result.to:
@@ -301,8 +318,8 @@ def newest_update(filters: SessionFilter) -> float:
 
 
 def with_list_columns(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
-    """Annotate the further columns of a list row."""
-    return expiry.annotate_ttl(with_run_status(rows))
+    """Annotate the further columns of a list row; `duration` is the time from creation to the latest update."""
+    return expiry.annotate_ttl(with_run_status(rows)).annotate(duration=F("updated_at") - F("created_at"))
 
 
 def with_run_status(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:

@@ -16,8 +16,8 @@ from sessions_app.store.models import SavedView
 NAME_LENGTH = 64
 MOST_VIEWS = 100
 
-SEARCH_PARAMETERS = ("q", "app", "user", "age", "errors_only", "realm")
-"""Parameters of the session browser that define a search."""
+SEARCH_PARAMETERS = ("q", "app", "user", "age", "errors_only", "realm", "sort", "hide")
+"""Parameters of the session browser that define a search, its order and its columns."""
 
 
 def all_views() -> list[SavedView]:

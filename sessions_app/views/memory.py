@@ -127,7 +127,7 @@ def _search_context(query: Mapping[str, Any]) -> dict[str, Any]:
 
 def _list_context(query: Mapping[str, Any]) -> dict[str, Any]:
     entries = memory_list.filter_entries(query["realm"], query["app"], query["user"], query["session"])
-    page = pagination.paginate(entries, "timestamp", query["before"])
+    page = pagination.paginate(entries, pagination.Order("-timestamp"), query["before"])
     return {"page": page, "entry_rows": memory_list.build_rows(page.rows)}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -17,23 +17,26 @@ from sessions_app.runs import run_list
 from sessions_app.sessions import list_updates, overview
 from sessions_app.store.database import pagination
 from sessions_app.store.models import Run
+from sessions_app.tables import run_columns
 
 LIST = "devui/runs/list.html"
 
 
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """Show the runs of all apps, newest first."""
+    """Show the runs of all apps."""
     query = RunQuery(request.GET).read()
-    page = pagination.paginate(run_list.filter_runs(query), "created_at", query["before"], key=str)
+    table = run_columns.TABLE.arrange(request)
+    page = pagination.paginate(run_list.filter_runs(query), table.order, query["before"])
     newest = page.rows[0].created_at if page.rows else 0.0
+    if page.rows and not table.is_default_order:
+        newest = run_list.filter_runs(query).latest("created_at").created_at
     watch_parameters = list_updates.next_poll(
         list_updates.shown_rows(page.rows, _row_mark), newest if page.is_first else None
     )
     context = {
-        "page": page,
-        "rows": _rows(page.rows),
-        "watch": _url("run-changes", query, watch_parameters),
+        **table.page_context(page, _rows(page.rows)),
+        "watch": reverse("run-changes") + table.query(**watch_parameters),
         "is_filtered": any(query[name] for name in RunQuery.FILTERS),
         "query": query,
         "statuses": Run.Status.choices,
@@ -41,6 +44,14 @@ def index(request: HttpRequest) -> HttpResponse:
         "apps": overview.app_names(),
     }
     return render_partial(request, LIST, context, partial="runs")
+
+
+@require_safe
+def csv_file(request: HttpRequest) -> HttpResponse:
+    """Download the matching runs as CSV, in the order and with the columns of the list."""
+    table = run_columns.TABLE.arrange(request)
+    batches = pagination.read_batches(run_list.filter_runs(RunQuery(request.GET).read()), table.order)
+    return table.csv_response(row for batch in batches for row in _rows(batch))
 
 
 @require_safe
@@ -56,14 +67,16 @@ def changes(request: HttpRequest) -> HttpResponse:
     watch_parameters = list_updates.next_poll(
         shown_rows.after(changed, gone_ids, _row_mark), query["since"], arrived
     )
+    table = run_columns.TABLE.arrange(request)
     context = {
-        "changed": _rows(changed),
+        "table": table,
+        "changed": table.draw(_rows(changed), in_place=True),
         "gone": gone_ids,
         "arrived": arrived,
         "many": list_updates.MOST_NEW,
         "is_first_row": bool(arrived and not shown_rows.marks),
-        "watch": _url("run-changes", query, watch_parameters),
-        "list": _url("runs", query),
+        "watch": reverse("run-changes") + table.query(**watch_parameters),
+        "list": (reverse("runs") + table.query()).removesuffix("?"),
     }
     return render(request, LIST + "#watch", context)
 
@@ -81,9 +94,3 @@ def _row_mark(run: Run) -> str:
     return list_updates.mark_of(
         run.status, bool(run.cancel_requested_at), run.error, run.session.problem_count
     )
-
-
-def _url(route: str, query: Mapping[str, Any], more: Mapping[str, str] | None = None) -> str:
-    """Return the URL of a route with the filters of a query and further parameters."""
-    filters = {name: query[name] for name in RunQuery.FILTERS if query[name]}
-    return reverse(route, query={**filters, **(more or {})})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -14,6 +15,7 @@ from sessions_app.forms.query import CompletionQuery
 from sessions_app.http import render_partial, wants_partial
 from sessions_app.search import vocabulary
 from sessions_app.search.execution import session_queries, unindexed_scan
+from sessions_app.search.execution.hits import Hit
 from sessions_app.search.query.completion import complete
 from sessions_app.search.query.correction import names_in, remark_names, remark_unknown_names
 from sessions_app.search.query.scanner import QueryError
@@ -22,38 +24,42 @@ from sessions_app.sessions import deletion, labels, list_updates, listing, overv
 from sessions_app.store import expiry
 from sessions_app.store.database import pagination
 from sessions_app.store.models import AgentSession
+from sessions_app.tables import session_columns
+from sessions_app.tables.session_columns import SessionRow
+from sessions_app.tables.table import Arrangement
 from sessions_app.views.session_actions import DELETED_COOKIE
 
 LIST = "devui/sessions/list/list.html"
 COMPLETIONS = "devui/sessions/list/completions.html"
 HELP = "devui/sessions/list/query_help.html"
 
+SessionTable = Arrangement[SessionRow]
+
 
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """Show sessions of all apps and users, newest first."""
+    """Show sessions of all apps and users."""
     form = SessionListQuery(request.GET)
     is_part = wants_partial(request, "sessions")
     try:
         filters = form.filters()
     except QueryError as problem:
         return _render_query_problem(request, form, problem, is_part=is_part)
+    table = session_columns.TABLE.arrange(request)
     progress = form.progress()
-    page = listing.list_page(filters, form.cleaned_data["before"], progress)
-    context = _page_context(
-        request, page, progress, is_first=page.others.is_first or form.cleaned_data["top"]
-    )
+    page = listing.list_page(filters, form.cleaned_data["before"], progress, order=table.order)
+    context = _page_context(table, page, progress, is_first=page.others.is_first or form.cleaned_data["top"])
     if wants_partial(request, "scan-progress"):
         return _continue_search(request, form, filters, page, context)
     since = None
     if page.others.is_first:
         since = max((row.updated_at for row in page.rows), default=0.0)
-        if page.pending and not page.rows:
+        if (page.pending and not page.rows) or (page.rows and not table.is_default_order):
             since = listing.newest_update(filters)
     context |= {
         **_filter_context(request, form),
         **_view_context(request),
-        "pinned": page.pinned,
+        "pinned": table.draw(_session_rows(page.pinned, page.hits)),
         "is_filtered": filters != listing.SessionFilter(),
         "is_part": is_part,
     }
@@ -68,6 +74,15 @@ def index(request: HttpRequest) -> HttpResponse:
     return _report_deletion(request, context)
 
 
+@require_safe
+def csv_file(request: HttpRequest) -> HttpResponse:
+    """Download the matching sessions as CSV, in the order and with the columns of the list."""
+    filters = SessionQuery(request.GET).filters()
+    table = session_columns.TABLE.arrange(request)
+    rows = (SessionRow(row) for page in listing.read_pages(filters, table.order) for row in page.rows)
+    return table.csv_response(rows)
+
+
 def _report_deletion(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
     """Show the list, once with the message of the deletion after which the browser came here."""
     batch_id = request.COOKIES.get(DELETED_COOKIE)
@@ -80,27 +95,28 @@ def _report_deletion(request: HttpRequest, context: dict[str, Any]) -> HttpRespo
 
 
 def _page_context(
-    request: HttpRequest, page: listing.SessionPage, progress: listing.ScanProgress, *, is_first: bool
+    table: SessionTable, page: listing.SessionPage, progress: listing.ScanProgress, *, is_first: bool
 ) -> dict[str, Any]:
     """Return the context of the rows and of the links to further pages."""
-    look_url = further = ""
+    continue_url = continue_query = ""
     if page.pending:
         place = {"before": page.pending.place, "scanned": str(page.pending.progress.sessions)}
-        look_url = _page_query(request, **place)
+        continue_url = table.query(**place)
         here = {"matches": str(page.pending.progress.matches), **({"top": "1"} if is_first else {})}
-        further = _page_query(request, **place, **here)
-    older = page.others.older
+        continue_query = table.query(**place, **here)
     return {
-        "rows": page.others.rows,
-        "hits": page.hits,
+        **table.page_context(page.others, _session_rows(page.others.rows, page.hits)),
+        "first_url": "" if is_first else table.query(),
         "pending": page.pending,
-        "look_url": look_url,
-        "further": further,
-        "newest_url": "" if is_first else _page_query(request),
-        "older_url": _page_query(request, before=older) if older else "",
+        "continue_url": continue_url,
+        "continue_query": continue_query,
         "is_nothing": not page.rows and not progress.matches and not page.pending,
         "found_by_now": progress.matches + len(page.rows),
     }
+
+
+def _session_rows(sessions: Iterable[AgentSession], hits: Mapping[int, Hit]) -> list[SessionRow]:
+    return [SessionRow(session, hits.get(session.pk)) for session in sessions]
 
 
 def _continue_search(
@@ -214,14 +230,16 @@ def changes(request: HttpRequest) -> HttpResponse:
     arrived = 0 if since is None else listing.count_new_sessions(filters, since, shown_rows.marks)
     if not changed and not gone_pks and arrived == (last_arrived or 0):
         return HttpResponse(status=204)
+    table = session_columns.TABLE.arrange(request)
+    hits = session_queries.Search(filters.query).hits(changed)
     context = {
-        "changed": changed,
+        "table": table,
+        "changed": table.draw(_session_rows(changed, hits), in_place=True),
         "gone": gone_pks,
         "arrived": arrived,
         "many": list_updates.MOST_NEW,
         "is_first_row": bool(arrived and not shown_rows.marks),
         "watch": _watch_url(request, shown_rows.after(changed, gone_pks, _row_mark), since, arrived),
-        "hits": session_queries.Search(filters.query).hits(changed),
         "list": _url("sessions", request),
         "deleted": deletion.recent_batches(),
         "is_swapped": True,
@@ -253,18 +271,4 @@ def _watch_url(
 
 def _url(route: str, request: HttpRequest, **more: str) -> str:
     """Return the URL of a route with the request's filters."""
-    return f"{reverse(route)}{_page_query(request, **more)}".removesuffix("?")
-
-
-def _page_query(request: HttpRequest, **more: str) -> str:
-    """Return the query string of a page of the list on screen, with its filters."""
-    query = request.GET.copy()
-    for name in _POSITION_PARAMETERS:
-        query.pop(name, None)
-    for name, value in more.items():
-        query[name] = value
-    return f"?{query.urlencode()}"
-
-
-_POSITION_PARAMETERS = ("before", "scanned", "matches", "top", "rows", "since", "new_count")
-"""Parameters that hold the position in a list and what is on screen, not filters."""
+    return f"{reverse(route)}{session_columns.TABLE.arrange(request).query(**more)}".removesuffix("?")

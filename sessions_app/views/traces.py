@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
@@ -15,9 +17,11 @@ from sessions_app.lookup import find_event, find_session
 from sessions_app.sessions import overview
 from sessions_app.store import scopes
 from sessions_app.store.database import pagination
-from sessions_app.store.models import AgentSession, Event, ModelCall
+from sessions_app.store.models import AgentSession, Event, ModelCall, Trace
 from sessions_app.store.realms import find_nested_run
 from sessions_app.store.traces import log_records
+from sessions_app.tables import trace_columns
+from sessions_app.tables.trace_columns import TraceRow
 from sessions_app.traces import model_calls, waterfall
 from sessions_app.traces.request_contents import describe_content
 from sessions_app.views.event import json_response
@@ -87,21 +91,40 @@ def call_json(request: HttpRequest, pk: int, call: int) -> HttpResponse:
 
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """List recorded invocations, newest first."""
+    """List recorded invocations."""
     query = TracesQuery(request.GET).read()
-    filters = waterfall.TraceFilter(query["app"], query["user"], query["session"], query["only"] == "errors")
-    page = pagination.paginate(
-        waterfall.with_call_totals(waterfall.filter_traces(filters)), "started_at", query["before"]
-    )
-    costs = waterfall.costs_of_traces(page.rows)
+    filters = _trace_filter(query)
+    table = trace_columns.TABLE.arrange(request)
+    page = pagination.paginate(_filter_traces(filters), table.order, query["before"])
     context = {
-        "page": page,
-        "rows": [(row, costs.get(row.pk)) for row in page.rows],
+        **table.page_context(page, _trace_rows(page.rows)),
         "query": query,
         "is_filtered": filters != waterfall.TraceFilter(),
         "apps": overview.app_names(),
     }
     return render_partial(request, LIST, context, partial="traces")
+
+
+@require_safe
+def csv_file(request: HttpRequest) -> HttpResponse:
+    """Download the matching traces as CSV, in the order and with the columns of the list."""
+    table = trace_columns.TABLE.arrange(request)
+    filters = _trace_filter(TracesQuery(request.GET).read())
+    batches = pagination.read_batches(_filter_traces(filters), table.order)
+    return table.csv_response(row for batch in batches for row in _trace_rows(batch))
+
+
+def _trace_filter(query: Mapping[str, Any]) -> waterfall.TraceFilter:
+    return waterfall.TraceFilter(query["app"], query["user"], query["session"], query["only"] == "errors")
+
+
+def _filter_traces(filters: waterfall.TraceFilter) -> QuerySet[Trace]:
+    return waterfall.with_call_totals(waterfall.filter_traces(filters))
+
+
+def _trace_rows(traces: Sequence[Trace]) -> list[TraceRow]:
+    costs = waterfall.costs_of_traces(traces)
+    return [TraceRow(trace, costs.get(trace.pk)) for trace in traces]
 
 
 @require_safe

@@ -158,7 +158,7 @@ def test_tags_link_to_their_sessions_and_are_counted(get: Get):
 
 def test_view_is_saved_opened_renamed_replaced_and_deleted(client: Client, get: Get):
     Story("s1")
-    page = get("/sessions/?user=ann&before=9e9~999")
+    page = get("/sessions/?user=ann&before=[9e9,999]")
     keep = page.one("nav", css="views").one("a").attrs["href"]
     form = get(keep)
     assert form.one("input", name="query").attrs["value"] == "user=ann"

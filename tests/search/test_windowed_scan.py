@@ -59,8 +59,8 @@ def walk_pages(wanted: listing.SessionFilter) -> tuple[list[list[int]], list[lis
         pages[-1] += [row.pk for row in answer.rows]
         if answer.pending:
             before, progress = answer.pending.place, answer.pending.progress
-        elif answer.others.older:
-            before, progress = answer.others.older, listing.NOT_STARTED
+        elif answer.others.next:
+            before, progress = answer.others.next, listing.NOT_STARTED
             pages.append([])
         else:
             return pages, answers_given

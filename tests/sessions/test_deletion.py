@@ -226,9 +226,9 @@ def test_pinned_sessions_come_first_and_pages_join_without_a_gap():
     assert [row.pk for row in page.pinned] == sorted(pinned, reverse=True)[: listing.MOST_PINNED]
     while True:
         seen += [row.pk for row in page.rows]
-        if not page.others.older:
+        if not page.others.next:
             break
-        page = listing.list_page(listing.SessionFilter(), page.others.older)
+        page = listing.list_page(listing.SessionFilter(), page.others.next)
         assert page.pinned == []
     assert len(seen) == len(set(seen)) == 120
 

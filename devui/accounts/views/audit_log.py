@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.views.decorators.http import require_safe
 
-from devui.accounts import audit
+from devui.accounts import audit, audit_columns
 from devui.accounts.forms import AuditExportQuery, AuditQuery
 from devui.accounts.models import AuditEntry
 from devui.accounts.roles import PUBLIC_RULES, RULES
@@ -27,11 +27,12 @@ BATCH = 2_000
 
 @require_safe
 def audit_log(request: HttpRequest) -> HttpResponse:
-    """List audit entries, newest first."""
+    """List audit entries."""
     query = AuditQuery(request.GET).read()
-    page = pagination.paginate(_entries(query), "at", query["before"])
+    table = audit_columns.TABLE.arrange(request)
+    page = pagination.paginate(_entries(query), table.order, query["before"])
     context = {
-        "page": page,
+        **table.page_context(page, page.rows),
         "query": query,
         "since": request.GET.get("since", ""),
         "until": request.GET.get("until", ""),

@@ -1,4 +1,4 @@
-"""Scan of sessions for conditions that no index answers: newest first, window by window, for a short time."""
+"""Scan of sessions for conditions that no index answers: in a list's order, by windows, for a short time."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ FIRST_WINDOW = 250
 SCAN_S = 0.025
 """Seconds after which a scan ends with its current window."""
 
-ORDER_FIELD = "updated_at"
+NEWEST_FIRST = pagination.Order("-updated_at")
 
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """The matches of a scan, complete down to the cursor `to` unless `most` were found.
+    """The matches of a scan, complete up to the cursor `to` unless `most` were found.
 
     Attributes:
-        rows: the matches, newest first.
+        rows: the matches, sorted.
         to: cursor from which the next scan resumes; empty: nothing is left.
         sessions: number of sessions scanned, in whole windows.
     """
@@ -36,37 +36,44 @@ class ScanResult:
     sessions: int
 
 
-def scan(of: Rows, matching: Rows, before: str, most: int, seconds: float | None = None) -> ScanResult:
-    """Return the newest matching sessions older than the cursor `before`, as far as a scan gets.
+def scan(
+    of: Rows,
+    matching: Rows,
+    before: str,
+    most: int,
+    seconds: float | None = None,
+    *,
+    order: pagination.Order = NEWEST_FIRST,
+) -> ScanResult:
+    """Return the first matching sessions after the cursor `before`, as far as a scan gets.
 
     Args:
         of: the sessions to scan, whose order an index has.
         matching: the matching ones of them.
-        before: where an earlier scan ended; empty: at the newest.
+        before: where an earlier scan ended; empty: at the first.
         most: maximum number of matches.
         seconds: time budget; default: `SCAN_S`.
+        order: order of the sessions.
 
     Raises:
-        BadInput: `before` is not a cursor.
+        BadInput: `before` is not a cursor of the order.
     """
     budget = TimeBudget(FIRST_WINDOW, SCAN_S if seconds is None else seconds)
     rows: list[AgentSession] = []
     place, scanned = before, 0
     while len(rows) < most and budget.has_time:
-        end = _window_end(pagination.rows_before(of, ORDER_FIELD, place), budget.size)
-        window = pagination.rows_before(matching, ORDER_FIELD, place)
-        rows += (pagination.rows_down_to(window, ORDER_FIELD, end) if end else window)[: most - len(rows)]
+        end = _window_end(pagination.rows_after(of, order, place), order, budget.size)
+        window = pagination.rows_after(matching, order, place)
+        rows += (pagination.rows_up_to(window, order, end) if end else window)[: most - len(rows)]
         place = end
         if not end:
             break
         scanned += budget.size
         budget.step()
-    return ScanResult(
-        rows, pagination.cursor_of(rows[-1], ORDER_FIELD) if len(rows) == most else place, scanned
-    )
+    return ScanResult(rows, order.cursor(rows[-1]) if len(rows) == most else place, scanned)
 
 
-def _window_end(rows: Rows, size: int) -> str:
+def _window_end(rows: Rows, order: pagination.Order, size: int) -> str:
     """Return the cursor of the last session of a window; empty if the window is not full."""
-    last = rows.values_list(ORDER_FIELD, "pk")[size - 1 : size]
-    return "".join(pagination.make_cursor(*place) for place in last)
+    last = rows.values_list(*order.fields)[size - 1 : size]
+    return "".join(pagination.make_cursor(values) for values in last)

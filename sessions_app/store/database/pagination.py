@@ -1,13 +1,14 @@
-"""Keyset pagination of lists sorted by time, newest first."""
+"""Keyset pagination of lists in any order that an index has."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from django.db.models import Model, QuerySet
+from django.db.models import F, Field, Model, Q, QuerySet
 
 from sessions_app.store.errors import BadInput
 
@@ -15,64 +16,113 @@ M = TypeVar("M", bound=Model)
 
 PAGE_SIZE = 50
 
+BATCH_SIZE = 200
+"""Rows of a batch of an export."""
+
+
+class Order:
+    """Order of a list: by columns or annotations without nulls, then by primary key.
+
+    `Order("app_name", "-updated_at")` sorts by app, the newest rows of each first, as `order_by` does. Unless the last
+    name is the primary key, rows with equal columns follow by it, in the direction of the last column.
+    """
+
+    def __init__(self, *names: str) -> None:
+        """Take the names; a minus sign in front means descending."""
+        last = "-pk" if names[-1].startswith("-") else "pk"
+        self.names = names if names[-1] == last else (*names, last)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both are the same order."""
+        return isinstance(other, Order) and self.names == other.names
+
+    def __hash__(self) -> int:
+        """Return a hash of the names."""
+        return hash(self.names)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names without direction."""
+        return tuple(name.removeprefix("-") for name in self.names)
+
+    def reverse(self) -> Order:
+        """Return the opposite order."""
+        return Order(*map(_reverse_name, self.names))
+
+    def cursor(self, row: Model) -> str:
+        """Return the cursor of a row: the next page starts after it."""
+        return make_cursor([getattr(row, name) for name in self.fields])
+
+
+def _reverse_name(name: str) -> str:
+    return name.removeprefix("-") if name.startswith("-") else f"-{name}"
+
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[M]):
-    """One page. `older` is the cursor of the next page, empty on the last one; `is_first` marks the newest page."""
+    """One page. `next` is the cursor of the next page, empty on the last one; `is_first` marks the first page."""
 
     rows: list[M]
-    older: str
+    next: str
     is_first: bool
 
 
-def paginate(
-    rows: QuerySet[M],
-    field: str,
-    before: str = "",
-    *,
-    key: Callable[[str], Any] | None = None,
-    size: int = PAGE_SIZE,
-) -> Page[M]:
-    """Return the rows older than the cursor `before`, sorted by `field` and primary key.
-
-    Args:
-        field: a column of float epoch seconds.
-        key: converts the cursor's text to a primary key; default: an integer.
+def paginate(rows: QuerySet[M], order: Order, cursor: str = "", *, size: int = PAGE_SIZE) -> Page[M]:
+    """Return the page after a cursor; the first page if it is empty.
 
     Raises:
-        BadInput: `before` is not a valid cursor.
+        BadInput: `cursor` is not a cursor of this order.
     """
-    candidates = list(rows_before(rows, field, before, key=key)[: size + 1])
+    candidates = list(rows_after(rows, order, cursor)[: size + 1])
     page_rows = candidates[:size]
-    return Page(page_rows, cursor_of(page_rows[-1], field) if len(candidates) > size else "", not before)
+    return Page(page_rows, order.cursor(page_rows[-1]) if len(candidates) > size else "", not cursor)
 
 
-def rows_before(
-    rows: QuerySet[M], field: str, before: str, *, key: Callable[[str], Any] | None = None
+def read_batches(rows: QuerySet[M], order: Order) -> Iterator[list[M]]:
+    """Yield all rows in batches, as far as they are asked for."""
+    page = paginate(rows, order, size=BATCH_SIZE)
+    yield page.rows
+    while page.next:
+        page = paginate(rows, order, page.next, size=BATCH_SIZE)
+        yield page.rows
+
+
+def rows_after(rows: QuerySet[M], order: Order, cursor: str) -> QuerySet[M]:
+    """Return the sorted rows after a cursor; all rows if it is empty. See `paginate`."""
+    sorted_rows = rows.order_by(*order.names)
+    return _cut(sorted_rows, order, _parse_cursor(rows, order, cursor)) if cursor else sorted_rows
+
+
+def rows_up_to(rows: QuerySet[M], order: Order, cursor: str) -> QuerySet[M]:
+    """Return the rows up to the cursor's row, inclusive."""
+    return _cut(rows, order.reverse(), _parse_cursor(rows, order, cursor), is_inclusive=True)
+
+
+def _cut(
+    rows: QuerySet[M], order: Order, values: Sequence[Any], *, is_inclusive: bool = False
 ) -> QuerySet[M]:
-    """Return the rows older than a cursor, newest first; all rows if it is empty. See `paginate`."""
-    newest = rows.order_by(f"-{field}", "-pk")
-    if not before:
-        return newest
-    timestamp, last_pk = _parse_cursor(before, key or integer_key)
+    """Return the rows that follow a row with these values; `is_inclusive`: also that row."""
+    first, value = order.names[0], values[0]
+    bound = Q(**{f"{first.removeprefix('-')}__{'lte' if first.startswith('-') else 'gte'}": value})
     # `a < x OR (a = x AND …)` would not use the index.
-    return newest.filter(**{f"{field}__lte": timestamp}).exclude(**{field: timestamp, "pk__gte": last_pk})
+    return rows.filter(bound).exclude(
+        Q(**{order.fields[0]: value}) & _not_after(order.names[1:], values[1:], is_inclusive=is_inclusive)
+    )
 
 
-def rows_down_to(rows: QuerySet[M], field: str, last_pk: str) -> QuerySet[M]:
-    """Return the rows from the newest down to the cursor's row, inclusive."""
-    timestamp, pk = _parse_cursor(last_pk, integer_key)
-    return rows.filter(**{f"{field}__gte": timestamp}).exclude(**{field: timestamp, "pk__lt": pk})
+def _not_after(names: Sequence[str], values: Sequence[Any], *, is_inclusive: bool) -> Q:
+    """Return the condition that a row does not follow one with these values."""
+    name, field = names[0], names[0].removeprefix("-")
+    precedes = f"{field}__{'gt' if name.startswith('-') else 'lt'}"
+    if len(names) == 1:
+        return Q(**{precedes if is_inclusive else f"{precedes}e": values[0]})
+    equal = Q(**{field: values[0]}) & _not_after(names[1:], values[1:], is_inclusive=is_inclusive)
+    return Q(**{precedes: values[0]}) | equal
 
 
-def cursor_of(row: Model, field: str) -> str:
-    """Return the cursor of a row: the next page starts after it."""
-    return make_cursor(getattr(row, field), row.pk)
-
-
-def make_cursor(timestamp: float, pk: Any) -> str:
-    """Return the pagination cursor that follows (timestamp, pk)."""
-    return f"{timestamp!r}~{pk}"
+def make_cursor(values: Sequence[Any]) -> str:
+    """Return the cursor of a row with these values of the order's fields."""
+    return json.dumps(values, separators=(",", ":"))
 
 
 def integer_key(text: str) -> int:
@@ -86,13 +136,36 @@ def integer_key(text: str) -> int:
     return key
 
 
-def _parse_cursor(cursor: str, key: Callable[[str], Any]) -> tuple[float, Any]:
-    timestamp, _, last_pk = cursor.partition("~")
+def _parse_cursor(rows: QuerySet[M], order: Order, cursor: str) -> list[Any]:
     try:
-        if math.isfinite(float(timestamp)) and last_pk:
-            return float(timestamp), key(last_pk)
-    except ValueError:
+        values = json.loads(cursor)
+        if isinstance(values, list) and len(values) == len(order.fields):
+            fields = (F(name).resolve_expression(rows.query).output_field for name in order.fields)
+            return [_check_value(value, field) for value, field in zip(values, fields, strict=True)]
+    except (ValueError, RecursionError):
         pass
     raise BadInput(
         f"{cursor!r} is not a valid cursor of this list.", hint="Open the list again from its first page."
     )
+
+
+def _check_value(value: Any, field: Field[Any, Any]) -> Any:
+    """Return a value of a cursor.
+
+    Raises:
+        ValueError: the field cannot have it.
+    """
+    kind = _TYPES.get(field.get_internal_type(), int)
+    if type(value) is not kind or not _is_in_range(value):
+        raise ValueError(f"{value!r} is not a value of {field.get_internal_type()}.")
+    return value
+
+
+def _is_in_range(value: Any) -> bool:
+    """Return whether a column can hold a value: no NUL (PostgreSQL) or lone surrogates, finite, of 64 bits."""
+    if isinstance(value, str):
+        return "\0" not in value and value.encode("utf-8", "ignore").decode() == value
+    return math.isfinite(value) if isinstance(value, float) else abs(value) < 2**63
+
+
+_TYPES: dict[str, type] = {"FloatField": float, "CharField": str, "TextField": str}

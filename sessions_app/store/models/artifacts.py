@@ -46,6 +46,7 @@ class Artifact(models.Model):
             models.Index(fields=["sha256"], name="artifact_content"),
             models.Index(fields=["realm", "-created_at", "-id"], name="artifact_newest"),
             models.Index(fields=["realm", "app_name", "-created_at", "-id"], name="artifact_newest_of_app"),
+            models.Index(fields=["realm", "size", "id"], name="artifact_by_size"),
         ]
 
 

@@ -107,6 +107,16 @@ class AgentSession(models.Model):
                 condition=models.Q(error_count__gt=0),
             ),
             models.Index(fields=["session_id"], name="session_by_id"),
+            models.Index(fields=["realm", "user_id", "-id"], name="session_by_user"),
+            models.Index(fields=["realm", "last_seq", "id"], name="session_by_events"),
+            models.Index(fields=["realm", "total_tokens", "id"], name="session_by_tokens"),
+            models.Index(fields=["realm", "problem_count", "id"], name="session_by_problems"),
+            models.Index(
+                models.F("realm"),
+                models.F("updated_at") - models.F("created_at"),
+                models.F("id"),
+                name="session_by_duration",
+            ),
         ]
 
     @property

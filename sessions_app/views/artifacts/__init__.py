@@ -1,8 +1,8 @@
 """Artifact pages: list, file with its versions, content, upload, deletion."""
 
-from sessions_app.views.artifacts.artifact_list import index
+from sessions_app.views.artifacts.artifact_list import csv_file, index
 from sessions_app.views.artifacts.file_content import content, content_json
 from sessions_app.views.artifacts.file_page import delete, file, of_session
 from sessions_app.views.artifacts.file_upload import upload
 
-__all__ = ["content", "content_json", "delete", "file", "index", "of_session", "upload"]
+__all__ = ["content", "content_json", "csv_file", "delete", "file", "index", "of_session", "upload"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
@@ -17,7 +17,9 @@ from sessions_app.sessions import overview, storage_location
 from sessions_app.store.artifacts.artifact_versions import FileKey
 from sessions_app.store.database import pagination
 from sessions_app.store.ids import ID_BYTES
-from sessions_app.store.models import AgentSession, Artifact
+from sessions_app.store.models import Artifact
+from sessions_app.tables import artifact_columns
+from sessions_app.tables.artifact_columns import ArtifactRow
 from sessions_app.views.artifacts.file_address import FILTERS, file_url, list_url
 
 LIST = "devui/artifacts/list.html"
@@ -33,15 +35,14 @@ class ArtifactsQuery(OwnerQuery):
 
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """List the files of all sessions and users, newest first."""
+    """List the files of all sessions and users."""
     query = ArtifactsQuery(request.GET).read()
+    table = artifact_columns.TABLE.arrange(request)
     page = pagination.paginate(
-        artifact_list.newest_versions(_file_filter(query)), "created_at", query["before"]
+        artifact_list.newest_versions(_file_filter(query)), table.order, query["before"]
     )
-    sessions = artifact_list.fetch_saving_sessions(page.rows)
     context = {
-        "page": page,
-        "rows": [_build_row(artifact, sessions) for artifact in page.rows],
+        **table.page_context(page, _artifact_rows(page.rows)),
         "query": query,
         "is_filtered": any(query[name] for name in FILTERS),
         "upload": list_url("artifact-upload", query),
@@ -50,6 +51,15 @@ def index(request: HttpRequest) -> HttpResponse:
         "there": _external_url(query) if where and not query["realm"] else "",
     }
     return render_partial(request, LIST, context, partial="artifacts")
+
+
+@require_safe
+def csv_file(request: HttpRequest) -> HttpResponse:
+    """Download the matching files as CSV, in the order and with the columns of the list."""
+    table = artifact_columns.TABLE.arrange(request)
+    files = artifact_list.newest_versions(_file_filter(ArtifactsQuery(request.GET).read()))
+    batches = pagination.read_batches(files, table.order)
+    return table.csv_response(row for batch in batches for row in _artifact_rows(batch))
 
 
 def _external_url(query: Mapping[str, Any]) -> str:
@@ -64,8 +74,16 @@ def _file_filter(query: Mapping[str, Any]) -> artifact_list.FileFilter:
     )
 
 
-def _build_row(artifact: Artifact, sessions: Mapping[Any, AgentSession]) -> dict[str, Any]:
-    """Return a file's newest version, its URL, and the session that saved it."""
-    key = FileKey(artifact.realm, artifact.app_name, artifact.user_id, artifact.session_id, artifact.filename)
-    session = sessions.get(artifact_list.saving_session_key(artifact))
-    return {"artifact": artifact, "url": file_url(key), "session": session}
+def _artifact_rows(artifacts: Sequence[Artifact]) -> list[ArtifactRow]:
+    """Return files' newest versions with their addresses and the sessions that saved them."""
+    sessions = artifact_list.fetch_saving_sessions(artifacts)
+    return [
+        ArtifactRow(row, file_url(_file_key(row)), sessions.get(artifact_list.saving_session_key(row)))
+        for row in artifacts
+    ]
+
+
+def _file_key(artifact: Artifact) -> FileKey:
+    return FileKey(
+        artifact.realm, artifact.app_name, artifact.user_id, artifact.session_id, artifact.filename
+    )

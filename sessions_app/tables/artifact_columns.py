@@ -1,0 +1,87 @@
+"""Columns of the list of artifacts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sessions_app.store.database.pagination import Order
+from sessions_app.store.models import AgentSession, Artifact
+from sessions_app.tables.table import Column, Table, template_cell
+from sessions_app.templatetags import devui
+
+CELLS = "devui/artifacts/cells.html"
+
+
+class ArtifactRow(NamedTuple):
+    """The newest version of a file, the address of its page, and the session that saved it, if it exists."""
+
+    artifact: Artifact
+    url: str
+    session: AgentSession | None
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of the payload; None for a link."""
+        return None if self.artifact.holding == Artifact.Holding.LINK else self.artifact.size
+
+
+TABLE: Table[ArtifactRow] = Table(
+    name="artifacts",
+    title="Artifacts",
+    default_sort="-saved",
+    row_id="artifact",
+    row_key=lambda row: row.artifact.pk,
+    css="artifact-table",
+    csv_route="artifacts-csv",
+    columns=(
+        Column(
+            key="name",
+            label="Name",
+            cell=template_cell(f"{CELLS}#name"),
+            value=lambda row: row.artifact.filename,
+            css="cell-main artifact-name",
+            is_main=True,
+            is_labelled=False,
+        ),
+        Column(
+            key="version",
+            label="Version",
+            cell=lambda row: str(row.artifact.version),
+            value=lambda row: row.artifact.version,
+            css="number",
+        ),
+        Column(
+            key="type",
+            label="Type",
+            cell=template_cell(f"{CELLS}#type"),
+            value=lambda row: row.artifact.mime_type,
+            css="name-cell",
+        ),
+        Column(
+            key="size",
+            label="Size",
+            cell=lambda row: devui.byte_size(row.size),
+            value=lambda row: row.size,
+            order=Order("-size"),
+            css="number",
+        ),
+        Column(
+            key="session",
+            label="Session",
+            cell=template_cell(f"{CELLS}#session"),
+            value=lambda row: row.artifact.session_id or row.artifact.from_session,
+            css="name-cell",
+        ),
+        Column(key="app", label="App", value=lambda row: row.artifact.app_name, css="name-cell"),
+        Column(key="user", label="User", value=lambda row: row.artifact.user_id, css="name-cell"),
+        Column(
+            key="saved",
+            label="Saved",
+            cell=lambda row: devui.moment(row.artifact.created_at),
+            value=lambda row: row.artifact.created_at,
+            order=Order("-created_at"),
+            css="fit",
+            is_labelled=False,
+        ),
+    ),
+)

@@ -1,0 +1,272 @@
+"""Columns of the session list."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import quote_plus, urlencode
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from sessions_app import paths
+from sessions_app.presentation import visible_text
+from sessions_app.search.execution.hits import Hit
+from sessions_app.search.query.terms import Field
+from sessions_app.sessions import listing
+from sessions_app.store import expiry
+from sessions_app.store.database.pagination import Order
+from sessions_app.store.models import AgentSession, Run
+from sessions_app.store.short_texts import truncate
+from sessions_app.tables.table import (
+    ACTIONS_HEAD,
+    Column,
+    Table,
+    count_cell,
+    fill_template,
+    linked_name,
+    tokens_cell,
+)
+from sessions_app.templatetags import devui
+
+TITLE_SHOWN = 200
+TAGS_SHOWN = 4
+QUIET_STATUSES = {Run.Status.DONE, Run.Status.CANCELLED}
+"""Statuses of the newest run that the row does not show."""
+
+EMPTY = SafeString("")
+CELLS = "devui/sessions/list/cells.html"
+
+
+class SessionRow(NamedTuple):
+    """A session, and its event that matches the query, if the query is about events."""
+
+    session: AgentSession
+    hit: Hit | None = None
+
+
+def _session_cell(row: SessionRow) -> SafeString:
+    session, url = row.session, visible_text.escape_html(paths.session_url(row.session))
+    return fill_template(
+        f"{CELLS}#session",
+        pk=str(session.pk),
+        url=url,
+        title=visible_text.text_html(truncate(session.name, TITLE_SHOWN)),
+        marks=_pin_mark(session) + _marks(session),
+        tags=_tags(session),
+        last=_hit(row.hit, url)
+        if row.hit
+        else SafeString(f"<bdi>{visible_text.text_html(session.last_text)}</bdi>"),
+    )
+
+
+def _pick_cell(row: SessionRow) -> SafeString:
+    return fill_template(f"{CELLS}#pick", pk=str(row.session.pk), label=_label(row.session))
+
+
+def _actions_cell(row: SessionRow) -> SafeString:
+    is_pinned = row.session.pinned_at is not None
+    return fill_template(
+        f"{CELLS}#actions",
+        pk=str(row.session.pk),
+        title=visible_text.text_html(truncate(row.session.name, TITLE_SHOWN)),
+        label=_label(row.session),
+        rename_url=paths.url_by_key("session-rename", row.session.pk),
+        pin_act="unpin" if is_pinned else "pin",
+        is_pinned="true" if is_pinned else "false",
+    )
+
+
+def _label(session: AgentSession) -> SafeString:
+    """Return the session's name for attributes."""
+    return visible_text.escape_html(visible_text.escape_name(truncate(session.name, TITLE_SHOWN)))
+
+
+def _id_cell(row: SessionRow) -> SafeString:
+    plain = visible_text.escape_name(row.session.session_id)
+    return format_html(
+        '<bdi class="mono" title="{}">{}</bdi>', plain, visible_text.name_html(row.session.session_id)
+    )
+
+
+def _app_cell(row: SessionRow) -> SafeString:
+    return linked_name(
+        f"{paths.fixed_url('state')}?app={quote_plus(row.session.app_name)}", row.session.app_name
+    )
+
+
+def _user_cell(row: SessionRow) -> SafeString:
+    app, user = row.session.app_name, row.session.user_id
+    return linked_name(f"{paths.fixed_url('state')}?app={quote_plus(app)}&user={quote_plus(user)}", user)
+
+
+def _pin_mark(session: AgentSession) -> SafeString:
+    if session.pinned_at is None:
+        return EMPTY
+    person = visible_text.escape_name(session.pinned_person)
+    label = f"pinned by {person}" if person else "pinned"
+    return format_html('<span class="pin-mark">{}</span>', devui.icon("pin", label, css="icon-small"))
+
+
+def _marks(session: AgentSession) -> SafeString:
+    """Return badges for a notable status of the newest run, and for an idle or expired session."""
+    badges = []
+    run: str | None = getattr(session, "run_status", None)
+    if run and run not in QUIET_STATUSES:
+        badges.append(devui.status(run))
+    if (age := expiry.age_of(session)) != expiry.Age.FRESH:
+        badges.append(devui.status(age))
+    return SafeString("".join(badges))
+
+
+def _hit(hit: Hit, url: str) -> SafeString:
+    """Return a link to the matching event, with its matches highlighted."""
+    pieces = ((visible_text.text_html(text), matches) for text, matches in hit.snippet)
+    text = SafeString("".join(f"<mark>{piece}</mark>" if matches else piece for piece, matches in pieces))
+    return format_html(
+        '{} <a href="{}?seq={}"><bdi>{}</bdi></a>', devui.kind_mark(hit.kind), url, hit.seq, text
+    )
+
+
+def _tags(session: AgentSession) -> SafeString:
+    names = listing.tag_names(session)
+    if not names:
+        return EMPTY
+    persons = listing.tag_persons(session)
+    chips = [_tag(name, persons.get(name, "")) for name in names[:TAGS_SHOWN]]
+    if len(names) > TAGS_SHOWN:
+        more = ", ".join(visible_text.escape_name(name) for name in names[TAGS_SHOWN:])
+        chips.append(
+            format_html('<span class="faint small" title="{}">+{}</span>', more, len(names) - TAGS_SHOWN)
+        )
+    return SafeString("".join(chips))
+
+
+def _tag(name: str, person: str) -> SafeString:
+    query = urlencode({"q": str(Field("tag", name))})
+    return format_html(
+        '<a class="tag" href="{}?{}"{}><bdi>{}</bdi></a>',
+        paths.fixed_url("sessions"),
+        query,
+        format_html(' title="By {}"', visible_text.escape_name(person)) if person else "",
+        visible_text.name_html(name),
+    )
+
+
+def _problems_cell(row: SessionRow) -> SafeString:
+    """Return the number of problems, linked to their list; the number of errors if they were not checked yet."""
+    session = row.session
+    if session.problem_count:
+        return format_html(
+            '<a class="badge badge-warn" href="{0}" hx-get="{0}" hx-target="#dialog-content" title="{1}">{2}{3}</a>',
+            paths.url_by_key("session-problems", session.pk),
+            devui.plural(session.problem_count, "problem,problems"),
+            devui.icon("warn", "problems"),
+            f"{session.problem_count:,}",
+        )
+    if not session.error_count:
+        return EMPTY
+    return format_html(
+        '<span class="badge badge-danger">{}{}</span>', devui.icon("error"), f"{session.error_count:,}"
+    )
+
+
+def _duration(row: SessionRow) -> float:
+    return row.session.updated_at - row.session.created_at
+
+
+TABLE: Table[SessionRow] = Table(
+    name="sessions",
+    title="Sessions",
+    default_sort="-updated",
+    row_id="session-row",
+    row_key=lambda row: row.session.pk,
+    css="session-table",
+    csv_route="sessions-csv",
+    columns=(
+        Column(
+            key="pick",
+            label="",
+            cell=_pick_cell,
+            css="pick",
+            head='<input type="checkbox" data-tick-all aria-label="Tick all" title="Tick all">',
+        ),
+        Column(
+            key="session",
+            label="Session",
+            cell=_session_cell,
+            value=lambda row: row.session.name,
+            css="cell-main session-cell",
+            is_main=True,
+            is_labelled=False,
+        ),
+        Column(
+            key="id",
+            label="Id",
+            cell=_id_cell,
+            value=lambda row: row.session.session_id,
+            css="id-cell wide-only",
+            is_labelled=False,
+        ),
+        Column(
+            key="app",
+            label="App",
+            cell=_app_cell,
+            value=lambda row: row.session.app_name,
+            order=Order("app_name", "-updated_at"),
+            css="name-cell",
+            is_labelled=False,
+        ),
+        Column(
+            key="user",
+            label="User",
+            cell=_user_cell,
+            value=lambda row: row.session.user_id,
+            order=Order("user_id", "-pk"),
+            css="name-cell",
+            is_labelled=False,
+        ),
+        Column(
+            key="events",
+            label="Events",
+            cell=lambda row: count_cell(row.session.last_seq),
+            value=lambda row: row.session.last_seq,
+            order=Order("-last_seq"),
+            css="number",
+        ),
+        Column(
+            key="duration",
+            label="Duration",
+            cell=lambda row: devui.duration(_duration(row)) if _duration(row) > 0 else "",
+            value=_duration,
+            order=Order("-duration"),
+            css="number duration wide-only",
+        ),
+        Column(
+            key="tokens",
+            label="Tokens",
+            cell=lambda row: tokens_cell(row.session.total_tokens, listing.cost_of(row.session)),
+            value=lambda row: row.session.total_tokens,
+            order=Order("-total_tokens"),
+            css="number tokens",
+        ),
+        Column(
+            key="problems",
+            label="Problems",
+            cell=_problems_cell,
+            value=lambda row: row.session.problem_count or row.session.error_count,
+            order=Order("-problem_count"),
+            css="number problems",
+            is_labelled=False,
+        ),
+        Column(
+            key="updated",
+            label="Updated",
+            cell=lambda row: devui.moment(row.session.updated_at),
+            value=lambda row: row.session.updated_at,
+            order=Order("-updated_at"),
+            css="fit when",
+            is_labelled=False,
+        ),
+        Column(key="actions", label="Actions", cell=_actions_cell, css="fit row-actions", head=ACTIONS_HEAD),
+    ),
+)

@@ -1,0 +1,344 @@
+"""The table that draws every list: columns as data, sort links, hidden columns, rows and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import islice
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.html import conditional_escape, format_html
+from django.utils.safestring import SafeString
+
+from sessions_app.presentation import csv_cells, visible_text
+from sessions_app.prices.costs import Cost
+from sessions_app.store.database.pagination import Order, Page
+from sessions_app.store.errors import BadInput
+from sessions_app.templatetags import devui
+
+R = TypeVar("R")
+
+MOST_EXPORTED = 5_000
+"""Maximum rows of a CSV file."""
+
+POSITION_PARAMETERS = ("before", "scanned", "matches", "top", "rows", "since", "new_count")
+"""Parameters of a list's address that hold the position and what is on screen, not filters, order or columns."""
+
+_PLACEHOLDER = "\0"
+"""Delimiter of placeholders: a character that no template contains."""
+
+
+ACTIONS_HEAD = '<span class="visually-hidden">Actions</span>'
+"""Head of a column of buttons."""
+
+
+def name_cell(value: str) -> SafeString:
+    """Return a cell with a name: an id, an app, a user."""
+    return SafeString(f"<bdi>{visible_text.name_html(value)}</bdi>")
+
+
+def linked_name(url: str, name: str) -> SafeString:
+    """Return a cell with a name that links to a page."""
+    return format_html('<a class="soft" href="{}"><bdi>{}</bdi></a>', url, visible_text.name_html(name))
+
+
+def count_cell(value: int | None) -> str:
+    """Return a cell with a number."""
+    return "" if value is None else f"{value:,}"
+
+
+def tokens_cell(count: int, cost: Cost | None) -> SafeString:
+    """Return a cell with a number of tokens, and their cost below if it is known."""
+    if not count:
+        return SafeString("")
+    tokens = format_html('<span title="{}">{}</span>', f"{count:,}", devui.compact(count))
+    if cost is None:
+        return tokens
+    return format_html('{}<br><span class="faint small">{}</span>', tokens, devui.cost(cost))
+
+
+def template_cell(template: str) -> Callable[[Any], SafeString]:
+    """Return a function that renders a template with the row as `row`."""
+    return lambda row: render_to_string(template, {"row": row})
+
+
+def fill_template(template: str, **fields: str) -> SafeString:
+    """Return a template with its variables replaced by HTML.
+
+    The template is rendered once, with placeholders: rendering it for every row would take most of a page's time.
+    """
+    pieces = list(_template_pieces(template, tuple(fields), settings.STATIC_URL))
+    pieces[1::2] = [fields[name] for name in pieces[1::2]]
+    return SafeString("".join(pieces))
+
+
+@lru_cache(maxsize=32)
+def _template_pieces(template: str, names: tuple[str, ...], static_url: str) -> list[str]:
+    """Return a template's text, and at every second place the name of a variable. Icons depend on `static_url`."""
+    placeholders = {name: SafeString(f"{_PLACEHOLDER}{name}{_PLACEHOLDER}") for name in names}
+    return render_to_string(template, placeholders).split(_PLACEHOLDER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column(Generic[R]):
+    """Column of a list.
+
+    Attributes:
+        key: its name in addresses and CSV files.
+        label: its head.
+        cell: returns a row's cell as HTML; default: the value as a name.
+        value: returns a row's value for CSV files; None: controls, which are neither exported nor hidden.
+        order: order of its first click; None: rows cannot be sorted by it. An index must have the order.
+        css: classes of its cells: `number`, `fit`, `cell-main`, and `wide-only` to hide it in narrow windows.
+        head: HTML in place of the label.
+        is_labelled: whether the label stands before the value where rows are cards.
+        is_main: whether its cells name their rows, so that it cannot be hidden.
+        is_row_head: whether its cells are the heads of their rows.
+    """
+
+    key: str
+    label: str
+    cell: Callable[[R], str] | None = None
+    value: Callable[[R], object] | None = None
+    order: Order | None = None
+    css: str = ""
+    head: str = ""
+    is_labelled: bool = True
+    is_main: bool = False
+    is_row_head: bool = False
+
+    @property
+    def can_hide(self) -> bool:
+        """Whether it can be hidden."""
+        return self.value is not None and not self.is_main
+
+    @property
+    def first_sort(self) -> str:
+        """Value of the parameter `sort` after its first click."""
+        return f"-{self.key}" if self.order and self.order.names[0].startswith("-") else self.key
+
+    def render(self, row: R) -> SafeString:
+        """Return a row's cell as HTML; text that is not marked as safe is escaped."""
+        if self.cell:
+            return conditional_escape(self.cell(row))
+        return name_cell(str(self.value(row))) if self.value else SafeString("")
+
+
+class Head(NamedTuple):
+    """Head of a column: `url` sorts by it, in the other direction if the rows are; `sorted` is aria-sort."""
+
+    column: Column[Any]
+    url: str
+    sorted: str
+
+
+class ColumnChoice(NamedTuple):
+    """A column that can be hidden, or shown again, by following `url`."""
+
+    column: Column[Any]
+    url: str
+    is_shown: bool
+
+
+@dataclass(frozen=True)
+class Table(Generic[R]):
+    """A list.
+
+    Attributes:
+        name: id of the element that shows it.
+        title: what its rows are, as its caption says.
+        columns: its columns.
+        default_sort: value of the parameter `sort` that addresses leave out.
+        default_label: words for this order.
+        row_id: prefix of the ids of row elements, before the row's key.
+        row_key: returns the key of a row.
+        css: class of its table.
+        csv_route: route of its rows as CSV; empty: none.
+    """
+
+    name: str
+    title: str
+    columns: tuple[Column[R], ...]
+    default_sort: str
+    row_id: str
+    row_key: Callable[[R], object]
+    default_label: str = "Newest first"
+    css: str = ""
+    csv_route: str = ""
+
+    def arrange(self, request: HttpRequest) -> Arrangement[R]:
+        """Return the table as the parameters of the address want it: `sort` and `hide`.
+
+        Raises:
+            BadInput: the table cannot be sorted like this.
+        """
+        sort = request.GET.get("sort") or self.default_sort
+        column = next((column for column in self.columns if column.key == sort.removeprefix("-")), None)
+        if column is None or column.order is None:
+            keys = ", ".join(column.key for column in self.columns if column.order)
+            raise BadInput(
+                f"This list cannot be sorted by {sort!r}.",
+                hint=f"Sort by one of {keys}; a minus sign in front means descending.",
+            )
+        hidden = frozenset(request.GET.get("hide", "").split(","))
+        is_menu_open = request.headers.get("HX-Trigger", "").startswith("column-")
+        return Arrangement(self, request.GET, sort, column, hidden, is_menu_open)
+
+
+@dataclass(frozen=True)
+class Arrangement(Generic[R]):
+    """A table in one order and with some columns. Its menu stays open while columns are chosen in it."""
+
+    table: Table[R]
+    parameters: QueryDict
+    sort: str
+    sorted_by: Column[R]
+    hidden: frozenset[str]
+    is_menu_open: bool
+
+    @cached_property
+    def order(self) -> Order:
+        """Order of the rows."""
+        order = self.sorted_by.order or Order("pk")
+        return order if self.sort == self.sorted_by.first_sort else order.reverse()
+
+    @property
+    def is_default_order(self) -> bool:
+        """Whether the rows are in the default order."""
+        return self.sort == self.table.default_sort
+
+    @property
+    def is_descending(self) -> bool:
+        """Whether high values come first."""
+        return self.sort.startswith("-")
+
+    @property
+    def caption(self) -> str:
+        """The rows and their order in words."""
+        return f"{self.table.title}, {self.order_label[0].lower()}{self.order_label[1:]}"
+
+    @property
+    def order_label(self) -> str:
+        """The order in words."""
+        if self.is_default_order:
+            return self.table.default_label
+        return f"By {self.sorted_by.label.lower()}, {'descending' if self.is_descending else 'ascending'}"
+
+    @cached_property
+    def columns(self) -> list[Column[R]]:
+        """The visible columns."""
+        return [
+            column for column in self.table.columns if column.key not in self.hidden or not column.can_hide
+        ]
+
+    @property
+    def heads(self) -> list[Head]:
+        """The heads of the visible columns."""
+        return [self._head(column) for column in self.columns]
+
+    @property
+    def orders(self) -> list[Head]:
+        """The columns by which rows can be sorted."""
+        return [self._head(column) for column in self.table.columns if column.order]
+
+    def _head(self, column: Column[R]) -> Head:
+        if column.order is None:
+            return Head(column, "", "")
+        if column.key != self.sorted_by.key:
+            return Head(column, self.sort_url(column.first_sort), "")
+        other = column.key if self.is_descending else f"-{column.key}"
+        return Head(column, self.sort_url(other), "descending" if self.is_descending else "ascending")
+
+    @property
+    def choices(self) -> list[ColumnChoice]:
+        """The columns that can be hidden or shown again."""
+        columns = [column for column in self.table.columns if column.can_hide]
+        hidden = self.hidden & {column.key for column in columns}
+        return [
+            ColumnChoice(
+                column, self.query(hide=",".join(sorted(hidden ^ {column.key}))), column.key not in hidden
+            )
+            for column in columns
+        ]
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """The parameters that a filter form of the list must send along."""
+        values = ((name, self.parameters.get(name)) for name in ("sort", "hide"))
+        return {name: value for name, value in values if value}
+
+    @property
+    def most_exported(self) -> int:
+        """Maximum rows of the CSV."""
+        return MOST_EXPORTED
+
+    @property
+    def csv_url(self) -> str:
+        """Address of the list's rows as CSV; empty: there is none."""
+        return reverse(self.table.csv_route) + self.query() if self.table.csv_route else ""
+
+    def sort_url(self, sort: str) -> str:
+        """Return the address of the first page in another order."""
+        return self.query(sort="" if sort == self.table.default_sort else sort)
+
+    def query(self, **more: str) -> str:
+        """Return the query string of the list with its filters, order and columns, and further parameters."""
+        query = self.parameters.copy()
+        for name in POSITION_PARAMETERS:
+            query.pop(name, None)
+        for name, value in more.items():
+            query[name] = value
+            if not value:
+                del query[name]
+        return f"?{query.urlencode(safe=',')}"
+
+    def page_context(self, page: Page[Any], rows: Iterable[R]) -> dict[str, Any]:
+        """Return what the templates of a table and of its pager need."""
+        return {
+            "table": self,
+            "rows": self.draw(rows),
+            "first_url": "" if page.is_first else self.query(),
+            "next_url": self.query(before=page.next) if page.next else "",
+            "first_label": "" if self.is_default_order else "First page",
+            "next_label": "" if self.is_default_order else "Next page",
+        }
+
+    def draw(self, rows: Iterable[R], *, in_place: bool = False) -> list[SafeString]:
+        """Return rows as HTML; rows `in_place` replace those on screen."""
+        starts = [self._cell_start(column) for column in self.columns]
+        return [self._draw_row(row, starts, in_place=in_place) for row in rows]
+
+    def _cell_start(self, column: Column[R]) -> tuple[Column[R], str, str]:
+        label = (
+            format_html(' data-label="{}"', column.label) if column.is_labelled and not column.head else ""
+        )
+        css = format_html(' class="{}"', column.css) if column.css else ""
+        if column.is_row_head:
+            return column, f'<th scope="row"{css}>', "</th>"
+        return column, f"<td{css}{label}>", "</td>"
+
+    def _draw_row(self, row: R, cells: list[tuple[Column[R], str, str]], *, in_place: bool) -> SafeString:
+        swap = ' class="is-changed" hx-swap-oob="true"' if in_place else ""
+        start = f'<tr id="{self.table.row_id}-{self.table.row_key(row)}"{swap}>'
+        content = "".join(f"{opening}{column.render(row)}{closing}" for column, opening, closing in cells)
+        return SafeString(f"{start}{content}</tr>")
+
+    def csv_response(self, rows: Iterable[R]) -> HttpResponse:
+        """Return a download of the first `MOST_EXPORTED` rows with the values of the visible columns."""
+        columns = [(column.key, column.value) for column in self.columns if column.value]
+        exported = list(islice(rows, MOST_EXPORTED + 1))
+        text = io.StringIO()
+        lines = csv.writer(text)
+        lines.writerow(key for key, _ in columns)
+        for row in exported[:MOST_EXPORTED]:
+            lines.writerow(csv_cells.cell_of(value(row)) for _, value in columns)
+        part = f"-first-{MOST_EXPORTED}" if len(exported) > MOST_EXPORTED else ""
+        headers = {"Content-Disposition": f'attachment; filename="{self.table.name}{part}.csv"'}
+        return HttpResponse(text.getvalue(), content_type="text/csv; charset=utf-8", headers=headers)

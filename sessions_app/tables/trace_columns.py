@@ -1,0 +1,95 @@
+"""Columns of the list of traces."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from sessions_app import paths
+from sessions_app.presentation import visible_text
+from sessions_app.prices.costs import Cost
+from sessions_app.store.database.pagination import Order
+from sessions_app.store.models import AgentSession, Trace
+from sessions_app.tables.table import Column, Table, template_cell, tokens_cell
+from sessions_app.traces import waterfall
+
+CELLS = "devui/traces/cells.html"
+
+
+class TraceRow(NamedTuple):
+    """A trace of `waterfall.with_call_totals` and the cost of its model calls."""
+
+    trace: Trace
+    cost: Cost | None
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of its model calls."""
+        return getattr(self.trace, "tokens", None) or 0
+
+
+def session_link(session: AgentSession) -> SafeString:
+    """Return a link to a session."""
+    return format_html(
+        '<a href="{}"><bdi>{}</bdi></a>', paths.session_url(session), visible_text.text_html(session.name)
+    )
+
+
+TABLE: Table[TraceRow] = Table(
+    name="traces",
+    title="Traces",
+    default_sort="-started",
+    row_id="trace",
+    row_key=lambda row: row.trace.pk,
+    css="trace-table",
+    csv_route="traces-csv",
+    columns=(
+        Column(
+            key="started",
+            label="Started",
+            cell=template_cell(f"{CELLS}#started"),
+            value=lambda row: row.trace.started_at,
+            order=Order("-started_at"),
+            css="fit",
+            is_main=True,
+        ),
+        Column(
+            key="agent",
+            label="Agent",
+            value=lambda row: row.trace.root_agent,
+            css="name-cell",
+        ),
+        Column(
+            key="session",
+            label="Session",
+            cell=lambda row: session_link(row.trace.session),
+            value=lambda row: row.trace.session.name,
+            css="session-cell truncate",
+        ),
+        Column(key="app", label="App", value=lambda row: row.trace.session.app_name, css="name-cell"),
+        Column(key="user", label="User", value=lambda row: row.trace.session.user_id, css="name-cell"),
+        Column(
+            key="calls",
+            label="Model calls",
+            cell=template_cell(f"{CELLS}#calls"),
+            value=lambda row: getattr(row.trace, "calls_count", None) or 0,
+            css="number",
+        ),
+        Column(
+            key="tokens",
+            label="Tokens",
+            cell=lambda row: tokens_cell(row.tokens, row.cost),
+            value=lambda row: row.tokens,
+            css="number",
+        ),
+        Column(
+            key="duration",
+            label="Duration",
+            cell=template_cell(f"{CELLS}#duration"),
+            value=lambda row: waterfall.working_seconds(row.trace),
+            css="number",
+        ),
+    ),
+)
