@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -39,19 +39,14 @@ ACTIONS_HEAD = '<span class="visually-hidden">Actions</span>'
 """Head of a column of buttons."""
 
 
-def name_cell(value: str) -> SafeString:
+def name_cell(value: object) -> SafeString:
     """Return a cell with a name: an id, an app, a user."""
-    return SafeString(f"<bdi>{visible_text.name_html(value)}</bdi>")
+    return SafeString(f"<bdi>{visible_text.name_html(str(value))}</bdi>" if value not in {"", None} else "")
 
 
 def linked_name(url: str, name: str) -> SafeString:
     """Return a cell with a name that links to a page."""
     return format_html('<a class="soft" href="{}"><bdi>{}</bdi></a>', url, visible_text.name_html(name))
-
-
-def count_cell(value: int | None) -> str:
-    """Return a cell with a number."""
-    return "" if value is None else f"{value:,}"
 
 
 def tokens_cell(count: int, cost: Cost | None) -> SafeString:
@@ -86,31 +81,33 @@ def _template_pieces(template: str, names: tuple[str, ...], static_url: str) -> 
     return render_to_string(template, placeholders).split(_PLACEHOLDER)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Column(Generic[R]):
     """Column of a list.
 
     Attributes:
         key: its name in addresses and CSV files.
         label: its head.
-        cell: returns a row's cell as HTML; default: the value as a name.
-        value: returns a row's value for CSV files; None: controls, which are neither exported nor hidden.
+        value: returns a row's value, as CSV files have it; None: controls, which are neither exported nor hidden.
+        show: returns a value as HTML; default: as a name.
+        cell: returns a row's cell as HTML, if its value is not enough.
         order: order of its first click; None: rows cannot be sorted by it. An index must have the order.
-        css: classes of its cells: `number`, `fit`, `cell-main`, and `wide-only` to hide it in narrow windows.
+        css: classes of its cells: `number`; `fit`, if it needs no label where rows are cards; `cell-main`; and
+            `wide-only` to hide it in narrow windows.
         head: HTML in place of the label.
-        is_labelled: whether the label stands before the value where rows are cards.
         is_main: whether its cells name their rows, so that it cannot be hidden.
         is_row_head: whether its cells are the heads of their rows.
     """
 
     key: str
     label: str
+    _: KW_ONLY
+    value: Callable[[R], Any] | None = None
+    show: Callable[[Any], str] = name_cell
     cell: Callable[[R], str] | None = None
-    value: Callable[[R], object] | None = None
     order: Order | None = None
     css: str = ""
     head: str = ""
-    is_labelled: bool = True
     is_main: bool = False
     is_row_head: bool = False
 
@@ -128,7 +125,7 @@ class Column(Generic[R]):
         """Return a row's cell as HTML; text that is not marked as safe is escaped."""
         if self.cell:
             return conditional_escape(self.cell(row))
-        return name_cell(str(self.value(row))) if self.value else SafeString("")
+        return conditional_escape(self.show(self.value(row))) if self.value else SafeString("")
 
 
 class Head(NamedTuple):
@@ -316,9 +313,8 @@ class Arrangement(Generic[R]):
         return [self._draw_row(row, starts, in_place=in_place) for row in rows]
 
     def _cell_start(self, column: Column[R]) -> tuple[Column[R], str, str]:
-        label = (
-            format_html(' data-label="{}"', column.label) if column.is_labelled and not column.head else ""
-        )
+        is_labelled = not (column.is_main or column.head or "fit" in column.css.split())
+        label = format_html(' data-label="{}"', column.label) if is_labelled else ""
         css = format_html(' class="{}"', column.css) if column.css else ""
         if column.is_row_head:
             return column, f'<th scope="row"{css}>', "</th>"
