@@ -22,6 +22,7 @@ from benchmarks.figures import Figure
 from benchmarks.large_store import fill
 from benchmarks.stores import APP, FOLDER, FULL, ON_POSTGRES, USER, peers, session_of
 from sessions_app.store.models import AgentSession
+from sessions_app.tables import session_columns
 
 SESSIONS = 100_000 if FULL else 2_000
 TIMES = 10
@@ -46,6 +47,11 @@ QUERIES = (
     *("tool:get_weather old_key missing -tool:old_tool errors>5", "is:idle title:zzz"),
 )
 """Terms that many sessions match, few, only the oldest, one or none; see `large_store`."""
+
+ORDERS = [
+    f"{sign}{column.key}" for column in session_columns.TABLE.columns if column.order for sign in ("", "-")
+]
+"""Values of the parameter `sort`."""
 
 TEXTS = (
     *("thunderstorm", "sunny", "antique", "weather sunny", '"sunny in town 50"', "-sunny", "-antique"),
@@ -110,15 +116,17 @@ def main() -> None:
     client = Client(headers={"host": "127.0.0.1"})
     what = f"session list of {AgentSession.objects.count():,}"
 
-    def figure(query: str, budget: float, peer: float | None = None, peer_name: str = "") -> Figure:
+    def figure(
+        query: str, budget: float, peer: float | None = None, peer_name: str = "", *, sort: str = ""
+    ) -> Figure:
         def page() -> None:
-            answer = client.get("/sessions/", {"q": query} if query else {})
+            answer = client.get("/sessions/", {"q": query, "sort": sort})
             assert answer.status_code == 200, answer.content[:500]
 
         web, backend = cost_of(page)
         backend_note = f" (backend {backend:.0f})" if ON_POSTGRES else ""
         return Figure(
-            f"{what}, {query or 'no search'}{backend_note}", "ms", web + backend, budget, peer, peer_name
+            f"{what}, {query or 'no search'}{sort and f', sorted by {sort}'}{backend_note}", "ms", web + backend, budget, peer, peer_name
         )
 
     peer_costs = {
@@ -130,6 +138,8 @@ def main() -> None:
         print(figure("", 30, cost, name).as_line())
     if not peer_costs:
         print(figure("", 30).as_line())
+    for sort in ORDERS:
+        print(figure("", 100, sort=sort).as_line())
     for queries, budget in ((QUERIES, 100), (TEXTS, 200)):
         for query in queries:
             print(figure(query, budget).as_line())

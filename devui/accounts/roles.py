@@ -125,6 +125,7 @@ RULES: dict[str, AccessRule] = {
     "POST users/": AccessRule(Role.ADMIN, "create", "user"),
     "GET users/<str:name>/": AccessRule(Role.ADMIN),
     "POST users/<str:name>/": CHANGE_USER,
+    "GET users.csv": AccessRule(Role.ADMIN, "export", "user"),
     "GET audit/": AccessRule(Role.ADMIN),
     "GET audit/export/": AccessRule(Role.ADMIN, "export", "audit log"),
     # sessions

@@ -17,6 +17,7 @@ urlpatterns = [
     path("account/tokens/", account.create_token, name="tokens"),
     path("account/tokens/<int:pk>/revoke/", account.revoke_token, name="token-revoke"),
     path("users/", user_pages.list_users, name="users"),
+    path("users.csv", user_pages.csv_file, name="users-csv"),
     path("users/<str:name>/", user_pages.show_user, name="user"),
     LazyRoute("quotas/", "devui.accounts.views.quota_list.quota_list", name="quotas"),
     LazyRoute("quotas/new/", "devui.accounts.views.quota_list.new", name="quota-new"),

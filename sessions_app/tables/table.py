@@ -323,7 +323,7 @@ class Arrangement(Generic[R]):
     def _draw_row(self, row: R, cells: list[tuple[Column[R], str, str]], *, in_place: bool) -> SafeString:
         swap = ' class="is-changed" hx-swap-oob="true"' if in_place else ""
         start = f'<tr id="{self.table.row_id}-{self.table.row_key(row)}"{swap}>'
-        content = "".join(f"{opening}{column.render(row)}{closing}" for column, opening, closing in cells)
+        content = "\n".join(f"{opening}{column.render(row)}{closing}" for column, opening, closing in cells)
         return SafeString(f"{start}{content}</tr>")
 
     def csv_response(self, rows: Iterable[R]) -> HttpResponse:

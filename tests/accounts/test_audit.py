@@ -283,7 +283,7 @@ async def test_page_filters_and_pages(web):
         ("until=2020-01-01", 0),
     ):
         body = (await web.get(f"/audit/?{query}")).content
-        assert len(parse(body).all("td", data_label="Time")) == rows, query
+        assert len(parse(body).all("td", data_label="Person")) == rows, query
     assert (await web.get("/audit/?since=yesterday")).status_code == 400
 
 

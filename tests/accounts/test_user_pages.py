@@ -143,3 +143,29 @@ async def test_changes_are_in_the_audit_log(admin):
         ("admin", "password", "user", "ann"),
         ("admin", "disable", "user", "ann"),
     ]
+
+
+async def test_users_are_sorted_paged_and_exported_by_admins_only(admin):
+    for number in range(60):
+        await sync_to_async(users.create_user)(f"u{number:02}", Role.READER, PASSWORD)
+    page = parse((await admin.get("/users/?sort=-name")).text)
+    names = [head.text for head in page.one("table").all("th", scope="row")]
+    assert names[0] == "u59"
+    assert len(names) == 50
+    further = parse((await admin.get(f"/users/{page.one('a', rel='next').attrs['href']}")).text)
+    assert further.one("table").all("th", scope="row")[0].text == "u09"
+    lines = (await admin.get("/users.csv?sort=-name")).text.splitlines()
+    assert lines[:2] == ["name,role,sign-in,status", "u59,reader,password,active"]
+    assert len(lines) == len(names) + len(further.one("table").all("th", scope="row")) + 1
+    admin.cookies.update(await sync_to_async(cookie_of)("reader"))
+    assert (await admin.get("/users.csv")).status_code == 403
+
+
+async def test_audit_log_is_sorted_by_person(admin):
+    for name in ("zoe", "ann"):
+        await sync_to_async(users.create_user)(name, Role.READER, PASSWORD)
+        await sync_to_async(AuditEntry.objects.create)(
+            at=1.0, person=name, action="run", kind="session", outcome="done", status=200
+        )
+    page = parse((await admin.get("/audit/?sort=person&action=run")).text)
+    assert [cell.text for cell in page.all("td", data_label="Person")] == ["ann", "zoe"]

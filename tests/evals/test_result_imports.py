@@ -118,7 +118,7 @@ def test_case_passed_by_adk_without_verdict_is_incomplete(store, agent):
 @pytest.mark.parametrize("score", ["NaN", "Infinity", "null"])
 def test_pass_without_a_score_is_incomplete(store, agent, score):
     file = result_file(agent)
-    file.write_text(file.read_text().replace(': 0.9', f': {score}'))
+    file.write_text(file.read_text().replace(": 0.9", f": {score}"))
     import_folder(agent)
     first = EvalAttempt.objects.get(case_id="polite", repetition=1)
     assert first.status == EvalAttempt.Status.INCOMPLETE

@@ -5,20 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
-from devui.accounts import guard, users
+from devui.accounts import guard, user_columns, users
 from devui.accounts.forms import NewUserForm, RoleForm
 from devui.accounts.roles import Role
-from sessions_app.http import note_object
-from sessions_app.store.database import units_of_work
+from sessions_app.forms.query import PageQuery
+from sessions_app.http import note_object, render_partial
+from sessions_app.store.database import pagination, units_of_work
 from sessions_app.store.errors import BadInput, DevUIError
 
 LIST, PAGE = "devui/accounts/users.html", "devui/accounts/user.html"
-MAX_LISTED = 300
 METHODS = ["GET", "HEAD", "POST"]
 
 
@@ -85,9 +86,23 @@ async def _set_role(user: User, form: RoleForm) -> bool:
 
 
 def _list_page(request: HttpRequest, form: NewUserForm, status: int = 200) -> HttpResponse:
-    rows = User.objects.order_by("username").prefetch_related("memberships", "oidc_accounts")
-    context = {"users": rows[:MAX_LISTED], "count": User.objects.count(), "form": form}
-    return render(request, LIST, context, status=status)
+    table = user_columns.TABLE.arrange(request)
+    page = pagination.paginate(_users(), table.order, PageQuery(request.GET).read()["before"])
+    context = {**table.page_context(page, page.rows), "form": form}
+    return render_partial(request, LIST, context, partial="users", status=status)
+
+
+@require_safe
+def csv_file(request: HttpRequest) -> HttpResponse:
+    """Download the users as CSV, in the order and with the columns of the list."""
+    table = user_columns.TABLE.arrange(request)
+    return table.csv_response(
+        user for batch in pagination.read_batches(_users(), table.order) for user in batch
+    )
+
+
+def _users() -> QuerySet[User]:
+    return User.objects.prefetch_related("memberships", "oidc_accounts")
 
 
 def _user_page(
