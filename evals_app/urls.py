@@ -13,6 +13,7 @@ def page(route: str, view: str, name: str) -> LazyRoute:
 
 urlpatterns = [
     page("evals/", "evalsets.index", "evals"),
+    page("evals/evalsets.csv", "evalsets.csv_file", "evalsets-csv"),
     page("evals/runs/<str:run_id>/", "run_reports.run", "eval-run"),
     page("evals/runs/<str:run_id>/cancel/", "run_actions.cancel", "eval-run-cancel"),
     page("evals/runs/<str:run_id>/resume/", "run_actions.resume", "eval-run-resume"),

@@ -211,6 +211,7 @@ RULES: dict[str, AccessRule] = {
     f"POST {_EVALSET}change/": REVIEWED_EVALSET,
     f"POST {_EVALSET}plan/": READ,  # computes what a run would show
     f"POST {_EVALSET}delete/": AccessRule(Role.ADMIN, "delete", "evalset"),
+    "GET evals/evalsets.csv": AccessRule(Role.READER, "export", "evalset"),
     f"GET {_EVALSET}file/": AccessRule(Role.READER, "export", "evalset"),
     **{
         f"POST {_EVAL_RUN}{name}/": RUN_EVALS

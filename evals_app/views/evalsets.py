@@ -3,41 +3,36 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_safe
 
 from evals_app.analysis import attempt_detail, planned_runs, power
 from evals_app.cases.case_list import CaseList
-from evals_app.files import BadFile, FileProblem, library
+from evals_app.files import BadFile, library
 from evals_app.metrics import config as configs
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import dispatch, progress, run_form, run_orders
 from evals_app.runs.replay.recorded_runs import recorded_runs
 from evals_app.runs.run_orders import RunOrder
+from evals_app.tables import evalset_columns
+from evals_app.tables.evalset_columns import EvalsetRow
 from sessions_app.agents.folder import configured_folder
+from sessions_app.forms.query import PageQuery
 from sessions_app.http import person_name, render_partial, wants_partial
 from sessions_app.lookup import parse_number
-from sessions_app.sessions import overview
-from sessions_app.store.database import units_of_work
+from sessions_app.store.database import pagination, units_of_work
 from sessions_app.store.errors import BadInput, DevUIError
 
 RUNS_SHOWN = 20
 FILE = "evalset-file"
 """Element that shows what the file says, and follows it."""
-
-
-@dataclass(frozen=True)
-class EvalsetRow:
-    """An evalset in the list."""
-
-    evalset: EvalSet
-    problems: list[FileProblem]
-    run: EvalRun | None
 
 
 @require_safe
@@ -49,16 +44,27 @@ async def index(request: HttpRequest) -> HttpResponse:
 
 
 def _index(request: HttpRequest, app: str) -> HttpResponse:
-    rows = EvalSet.objects.filter(gone=False)
-    if app:
-        rows = rows.filter(app_name=app)
-    newest = progress.newest_runs(rows)
-    groups: dict[str, list[EvalsetRow]] = {name: [] for name in ([app] if app else overview.app_names())}
-    for evalset in rows.order_by("app_name", "evalset_id").defer("cases"):
-        row = EvalsetRow(evalset, library.problems_of(evalset), newest.get(evalset.pk))
-        groups.setdefault(evalset.app_name, []).append(row)
-    context = {"groups": groups, "has_any": any(groups.values()), "app": app}
+    table = evalset_columns.TABLE.arrange(request)
+    page = pagination.paginate(_listed_evalsets(app), table.order, PageQuery(request.GET).read()["before"])
+    context = {**table.page_context(page, _evalset_rows(page.rows)), "app": app}
     return render_partial(request, "devui/evals/list.html", context, partial="evalsets")
+
+
+@require_safe
+def csv_file(request: HttpRequest) -> HttpResponse:
+    """Download the evalsets as CSV, in the order and with the columns of the list."""
+    table = evalset_columns.TABLE.arrange(request)
+    batches = pagination.read_batches(_listed_evalsets(request.GET.get("app", "")), table.order)
+    return table.csv_response(row for batch in batches for row in _evalset_rows(batch))
+
+
+def _listed_evalsets(app: str) -> QuerySet[EvalSet]:
+    return EvalSet.objects.filter(gone=False, **({"app_name": app} if app else {})).defer("cases")
+
+
+def _evalset_rows(evalsets: Sequence[EvalSet]) -> list[EvalsetRow]:
+    newest = progress.newest_runs(EvalSet.objects.filter(pk__in=[evalset.pk for evalset in evalsets]))
+    return [EvalsetRow(row, library.problems_of(row), newest.get(row.pk)) for row in evalsets]
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -33,6 +33,19 @@ async def test_the_list_shows_evalsets_broken_files_and_the_newest_run(web, proc
     assert "1/3" in rows[1].text
 
 
+async def test_evalsets_are_sorted_and_exported(web, folder, smoke):
+    write(folder.path, "more.evalset.json", evalset(case("one", turn("hi")), eval_set_id="more"))
+    page = await get_page(web, "/evals/?sort=-cases&hide=ran")
+    rows = page.one("table", css="evalset-table").one("tbody").all("tr")
+    assert [row.one("td", data_label="Cases").text for row in rows] == ["3", "1"]
+    assert [row.one("td", data_label="App").one("a").attrs["href"] for row in rows] == [
+        "/agents/counter/"
+    ] * 2
+    assert "When" not in page.one("thead").text
+    lines = (await web.get("/evals/evalsets.csv?sort=cases&hide=ran")).text.splitlines()
+    assert lines == ["name,app,cases,run", "more,counter,1,", "smoke,counter,3,"]
+
+
 async def test_empty_list_explains_how_to_create_evalsets(web):
     assert "smoke.evalset.json" in (await get_page(web, "/evals/")).one(css="empty").text
 

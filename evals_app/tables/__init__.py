@@ -1,0 +1,1 @@
+"""Lists of evals as tables: see `sessions_app.tables`."""

@@ -1,0 +1,78 @@
+"""Columns of the list of evalsets."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from evals_app.files import FileProblem
+from evals_app.models import EvalRun, EvalSet
+from sessions_app import paths
+from sessions_app.store.database.pagination import Order
+from sessions_app.tables.table import Column, Table, linked_name, template_cell
+from sessions_app.templatetags import devui
+
+CELLS = "devui/evals/evalset_cells.html"
+
+
+class EvalsetRow(NamedTuple):
+    """An evalset, the problems of its file, and its newest run."""
+
+    evalset: EvalSet
+    problems: list[FileProblem]
+    run: EvalRun | None
+
+
+TABLE: Table[EvalsetRow] = Table(
+    name="evalsets",
+    title="Evalsets",
+    default_sort="app",
+    default_label="By app and name",
+    row_id="evalset",
+    row_key=lambda row: row.evalset.pk,
+    css="evalset-table",
+    csv_route="evalsets-csv",
+    columns=(
+        Column(
+            "name",
+            "Evalset",
+            value=lambda row: row.evalset.evalset_id,
+            cell=template_cell(f"{CELLS}#name"),
+            order=Order("evalset_id"),
+            css="cell-main",
+            is_main=True,
+            is_row_head=True,
+        ),
+        Column(
+            "app",
+            "App",
+            value=lambda row: row.evalset.app_name,
+            cell=lambda row: linked_name(
+                paths.seg_reverse("agent", app_name=row.evalset.app_name), row.evalset.app_name
+            ),
+            order=Order("app_name", "evalset_id"),
+            css="name-cell",
+        ),
+        Column(
+            "cases",
+            "Cases",
+            value=lambda row: None if row.problems else row.evalset.case_count,
+            show=lambda count: devui.count(count) or "–",
+            order=Order("-case_count"),
+            css="number",
+        ),
+        Column(
+            "run",
+            "Newest run",
+            value=lambda row: row.run and row.run.status,
+            cell=template_cell(f"{CELLS}#run"),
+            css="run-cell",
+        ),
+        Column(
+            "ran",
+            "When",
+            value=lambda row: row.run and row.run.created_at,
+            show=devui.moment,
+            css="fit when",
+        ),
+    ),
+)
