@@ -185,20 +185,23 @@ class Table(Generic[R]):
                 hint=f"Sort by one of {keys}; a minus sign in front means descending.",
             )
         hidden = frozenset(request.GET.get("hide", "").split(","))
-        is_menu_open = request.headers.get("HX-Trigger", "").startswith("column-")
-        return Arrangement(self, request.GET, sort, column, hidden, is_menu_open)
+        control = request.headers.get("HX-Trigger", "").partition("-")[0]
+        return Arrangement(self, request.GET, sort, column, hidden, control)
 
 
 @dataclass(frozen=True)
 class Arrangement(Generic[R]):
-    """A table in one order and with some columns. Its menu stays open while columns are chosen in it."""
+    """A table in one order and with some columns.
+
+    `control` is the kind of the link that asked for it: `sort`, or in the menu `order` or `column`.
+    """
 
     table: Table[R]
     parameters: QueryDict
     sort: str
     sorted_by: Column[R]
     hidden: frozenset[str]
-    is_menu_open: bool
+    control: str
 
     @cached_property
     def order(self) -> Order:

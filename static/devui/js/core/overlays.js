@@ -44,7 +44,7 @@ document.addEventListener("click", (event) => {
   if (event.target instanceof HTMLDialogElement && event.target === pressedElement) event.target.close();
   if (event.target.closest("a, button")) event.target.closest(":popover-open")?.hidePopover();
   for (const menu of document.querySelectorAll("details.menu[open]")) {
-    if (!menu.contains(event.target) || event.target.closest(".menu-list a")) menu.open = false;
+    if (!menu.contains(event.target) || event.target.closest(".menu-list a:not([data-keeps-menu])")) menu.open = false;
   }
 });
 
