@@ -21,7 +21,7 @@ from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import dispatch, progress, run_form, run_orders
 from evals_app.runs.replay.recorded_runs import recorded_runs
 from evals_app.runs.run_orders import RunOrder
-from evals_app.tables import evalset_columns
+from evals_app.tables import evalset_columns, run_columns
 from evals_app.tables.evalset_columns import EvalsetRow
 from sessions_app.agents.folder import configured_folder
 from sessions_app.forms.query import PageQuery
@@ -161,7 +161,11 @@ def _evalset_page(
     case = contents[place] if place is not None and place < len(contents) else {}
     query = request.GET
     cases = CaseList.of(listed, contents, query.get("q", ""), query.get("page", ""), opened=place)
+    table = run_columns.TABLE.arrange(request)
+    runs = progress.annotate_actions(evalset_row.runs.all())
+    page = pagination.paginate(runs, table.order, PageQuery(request.GET).read()["before"], size=RUNS_SHOWN)
     context = {
+        **table.page_context(page, page.rows),
         "evalset": evalset_row,
         "problems": problems,
         "warnings": library.warnings_of(evalset_row),
@@ -176,10 +180,12 @@ def _evalset_page(
             config, request.POST if error else None, cases=contents, runs=_replayable_runs(evalset_row)
         ),
         "error": error,
-        "runs": progress.annotate_actions(evalset_row.runs.order_by("-created_at"))[:RUNS_SHOWN],
         "runnable": not problems and not evalset_row.gone and evalset_row.app_name in runnable_apps(),
     }
-    part, target = ("file", FILE) if wants_partial(request, FILE) else ("case", "case")
+    targets = {"file": FILE, "runs": run_columns.TABLE.name, "case": "case"}
+    part, target = next(
+        (pair for pair in targets.items() if wants_partial(request, pair[1])), ("case", "case")
+    )
     return render_partial(
         request,
         "devui/evals/evalset.html",

@@ -184,6 +184,11 @@ def value_of_a_key(page: Page) -> None:
     page.goto(page.url.replace("/history/", "/values/") + "whole/")
 
 
+def sorted_sessions(page: Page) -> None:
+    page.goto("/sessions/?sort=-tokens&hide=id")
+    page.locator(".table-menu > summary").click()
+
+
 def palette(page: Page) -> None:
     page.goto("/go/")
     page.keyboard.press("Control+k")
@@ -209,6 +214,7 @@ PLACES = {
     "go": Place("go", address("/go/")),
     "palette": Place("go", palette),
     "keys": Place("session", help_of_keys),
+    "sorted sessions": Place("sessions", sorted_sessions),
     "sessions": Place("sessions", address("/sessions/")),
     "sessions found": Place("sessions", address("/sessions/?q=paris")),
     "wrong query": Place("sessions", address("/sessions/?q=retires+>+3")),
@@ -292,6 +298,7 @@ NO_PAGES = {
     "session-changes", "run-changes", "nested-events", "event-log", "spending",  # parts of pages
     "evalset-file",
     "event-json", "event-blob", "model-call-json", "eval-run-export", "session-export", "eval-case-export",  # data
+    "sessions-csv", "runs-csv", "traces-csv", "artifacts-csv", "evalsets-csv",
     "eval-compare-export",  # a file of its own, looked at in tests/evals
     "artifact-content", "artifact-there-content", "artifact-json", "artifact-of-session", "memory-add",
     "session-actions", "session-undo", "saved-view", "session-run", "run-cancel", "eval-run-cancel", "agent-settings",

@@ -12,6 +12,7 @@ from evals_app.files import library
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from evals_app.runs import dispatch
 from evals_app.runs.writes.runs import claim_run
+from evals_app.views import evalsets
 from sessions_app.agent_processes import processes
 from sessions_app.runs import runtime_client as runs
 from sessions_app.store.database import units_of_work
@@ -44,6 +45,20 @@ async def test_evalsets_are_sorted_and_exported(web, folder, smoke):
     assert "When" not in page.one("thead").text
     lines = (await web.get("/evals/evalsets.csv?sort=cases&hide=ran")).text.splitlines()
     assert lines == ["name,app,cases,run", "more,counter,1,", "smoke,counter,3,"]
+
+
+async def test_runs_of_an_evalset_are_sorted_and_paged(web, process, smoke, monkeypatch):
+    monkeypatch.setattr(evalsets, "RUNS_SHOWN", 1)
+    for _ in range(2):
+        await start_run(web)
+    address = "/evals/counter/smoke/"
+    newest = (await get_page(web, address)).one(id="evalset-runs")
+    oldest = (await get_page(web, f"{address}?sort=created")).one(id="evalset-runs")
+    assert newest.one("tbody").one("tr").attrs["id"] != oldest.one("tbody").one("tr").attrs["id"]
+    further = f"{address}{oldest.one('a', rel='next').attrs['href']}"
+    part = await get_page(web, further, HX_Request="true", HX_Target="evalset-runs")
+    assert not part.all("html")
+    assert part.one("tbody").one("tr").attrs["id"] == newest.one("tbody").one("tr").attrs["id"]
 
 
 async def test_empty_list_explains_how_to_create_evalsets(web):
