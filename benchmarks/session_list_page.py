@@ -125,8 +125,14 @@ def main() -> None:
 
         web, backend = cost_of(page)
         backend_note = f" (backend {backend:.0f})" if ON_POSTGRES else ""
+        sort_note = f", sorted by {sort}" if sort else ""
         return Figure(
-            f"{what}, {query or 'no search'}{sort and f', sorted by {sort}'}{backend_note}", "ms", web + backend, budget, peer, peer_name
+            f"{what}, {query or 'no search'}{sort_note}{backend_note}",
+            "ms",
+            web + backend,
+            budget,
+            peer,
+            peer_name,
         )
 
     peer_costs = {

@@ -73,6 +73,7 @@ urlpatterns = [
     page("artifacts/<int:pk>/content/", "artifacts.content", "artifact-content"),
     page("artifacts/<int:pk>/json/", "artifacts.content_json", "artifact-json"),
     page("memory/", "memory.index", "memory"),
+    page("memory/csv/", "memory.csv_file", "memory-csv"),
     page("memory/there/", "external_resources.memory", "memory-there"),
     page("memory/add/", "memory.add", "memory-add"),
     page("memory/<int:pk>/delete/", "memory.delete", "memory-delete"),

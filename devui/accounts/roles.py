@@ -176,6 +176,7 @@ RULES: dict[str, AccessRule] = {
     "POST run_sse": RUN,
     "POST agent-identity/finalize": RUN,
     # artifacts and memory
+    "GET memory/csv/": AccessRule(Role.READER, "export", "memory"),
     "GET artifacts/csv/": AccessRule(Role.READER, "export", "artifact"),
     "POST artifacts/upload/": UPLOAD,
     "POST artifacts/delete/": AccessRule(Role.ADMIN, "delete", "artifact"),

@@ -50,16 +50,16 @@ def _session_cell(row: SessionRow) -> SafeString:
         pk=str(session.pk),
         url=url,
         title=visible_text.text_html(truncate(session.name, TITLE_SHOWN)),
-        marks=_pin_mark(session) + _marks(session),
-        tags=_tags(session),
-        last=_hit(row.hit, url)
+        marks=_pin_mark(session) + _status_badges(session),
+        tags=_tag_links(session),
+        last=_hit_link(row.hit, url)
         if row.hit
         else SafeString(f"<bdi>{visible_text.text_html(session.last_text)}</bdi>"),
     )
 
 
 def _pick_cell(row: SessionRow) -> SafeString:
-    return fill_template(f"{CELLS}#pick", pk=str(row.session.pk), label=_label(row.session))
+    return fill_template(f"{CELLS}#pick", pk=str(row.session.pk), label=_plain_title(row.session))
 
 
 def _actions_cell(row: SessionRow) -> SafeString:
@@ -68,14 +68,14 @@ def _actions_cell(row: SessionRow) -> SafeString:
         f"{CELLS}#actions",
         pk=str(row.session.pk),
         title=visible_text.text_html(truncate(row.session.name, TITLE_SHOWN)),
-        label=_label(row.session),
+        label=_plain_title(row.session),
         rename_url=paths.url_by_key("session-rename", row.session.pk),
         pin_act="unpin" if is_pinned else "pin",
         is_pinned="true" if is_pinned else "false",
     )
 
 
-def _label(session: AgentSession) -> SafeString:
+def _plain_title(session: AgentSession) -> SafeString:
     """Return the session's name for attributes."""
     return visible_text.escape_html(visible_text.escape_name(truncate(session.name, TITLE_SHOWN)))
 
@@ -106,7 +106,7 @@ def _pin_mark(session: AgentSession) -> SafeString:
     return format_html('<span class="pin-mark">{}</span>', devui.icon("pin", label, css="icon-small"))
 
 
-def _marks(session: AgentSession) -> SafeString:
+def _status_badges(session: AgentSession) -> SafeString:
     """Return badges for a notable status of the newest run, and for an idle or expired session."""
     badges = []
     run: str | None = getattr(session, "run_status", None)
@@ -117,7 +117,7 @@ def _marks(session: AgentSession) -> SafeString:
     return SafeString("".join(badges))
 
 
-def _hit(hit: Hit, url: str) -> SafeString:
+def _hit_link(hit: Hit, url: str) -> SafeString:
     """Return a link to the matching event, with its matches highlighted."""
     pieces = ((visible_text.text_html(text), matches) for text, matches in hit.snippet)
     text = SafeString("".join(f"<mark>{piece}</mark>" if matches else piece for piece, matches in pieces))
@@ -126,12 +126,12 @@ def _hit(hit: Hit, url: str) -> SafeString:
     )
 
 
-def _tags(session: AgentSession) -> SafeString:
+def _tag_links(session: AgentSession) -> SafeString:
     names = listing.tag_names(session)
     if not names:
         return EMPTY
     persons = listing.tag_persons(session)
-    chips = [_tag(name, persons.get(name, "")) for name in names[:TAGS_SHOWN]]
+    chips = [_tag_link(name, persons.get(name, "")) for name in names[:TAGS_SHOWN]]
     if len(names) > TAGS_SHOWN:
         more = ", ".join(visible_text.escape_name(name) for name in names[TAGS_SHOWN:])
         chips.append(
@@ -140,7 +140,7 @@ def _tags(session: AgentSession) -> SafeString:
     return SafeString("".join(chips))
 
 
-def _tag(name: str, person: str) -> SafeString:
+def _tag_link(name: str, person: str) -> SafeString:
     query = urlencode({"q": str(Field("tag", name))})
     return format_html(
         '<a class="tag" href="{}?{}"{}><bdi>{}</bdi></a>',

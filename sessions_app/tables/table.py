@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeVar
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -193,7 +194,8 @@ class Table(Generic[R]):
 class Arrangement(Generic[R]):
     """A table in one order and with some columns.
 
-    `control` is the kind of the link that asked for it: `sort`, or in the menu `order` or `column`.
+    `control` is the kind of the link that asked for it: `sort`, or in the menu `order` or `column`. Rows that a search
+    has ranked (`is_ranked`) keep their order, and there is no CSV of them.
     """
 
     table: Table[R]
@@ -202,6 +204,7 @@ class Arrangement(Generic[R]):
     sorted_by: Column[R]
     hidden: frozenset[str]
     control: str
+    is_ranked: bool = False
 
     @cached_property
     def order(self) -> Order:
@@ -227,6 +230,8 @@ class Arrangement(Generic[R]):
     @property
     def order_label(self) -> str:
         """The order in words."""
+        if self.is_ranked:
+            return "Best first"
         if self.is_default_order:
             return self.table.default_label
         return f"By {self.sorted_by.label.lower()}, {'descending' if self.is_descending else 'ascending'}"
@@ -241,20 +246,21 @@ class Arrangement(Generic[R]):
     @property
     def heads(self) -> list[Head]:
         """The heads of the visible columns."""
-        return [self._head(column) for column in self.columns]
+        return [self._make_head(column) for column in self.columns]
 
     @property
     def orders(self) -> list[Head]:
         """The columns by which rows can be sorted."""
-        return [self._head(column) for column in self.table.columns if column.order]
+        heads = map(self._make_head, self.table.columns)
+        return [head for head in heads if head.url]
 
-    def _head(self, column: Column[R]) -> Head:
-        if column.order is None:
+    def _make_head(self, column: Column[R]) -> Head:
+        if column.order is None or self.is_ranked:
             return Head(column, "", "")
         if column.key != self.sorted_by.key:
             return Head(column, self.sort_url(column.first_sort), "")
-        other = column.key if self.is_descending else f"-{column.key}"
-        return Head(column, self.sort_url(other), "descending" if self.is_descending else "ascending")
+        opposite = column.key if self.is_descending else f"-{column.key}"
+        return Head(column, self.sort_url(opposite), "descending" if self.is_descending else "ascending")
 
     @property
     def choices(self) -> list[ColumnChoice]:
@@ -282,7 +288,8 @@ class Arrangement(Generic[R]):
     @property
     def csv_url(self) -> str:
         """Address of the list's rows as CSV; empty: there is none."""
-        return reverse(self.table.csv_route) + self.query() if self.table.csv_route else ""
+        has_csv = self.table.csv_route and not self.is_ranked
+        return reverse(self.table.csv_route) + self.query() if has_csv else ""
 
     def sort_url(self, sort: str) -> str:
         """Return the address of the first page in another order."""
@@ -290,14 +297,15 @@ class Arrangement(Generic[R]):
 
     def query(self, **more: str) -> str:
         """Return the query string of the list with its filters, order and columns, and further parameters."""
-        query = self.parameters.copy()
-        for name in POSITION_PARAMETERS:
-            query.pop(name, None)
-        for name, value in more.items():
-            query[name] = value
-            if not value:
-                del query[name]
-        return f"?{query.urlencode(safe=',')}"
+        values = {**self._chosen_parameters, **{name: [value] for name, value in more.items()}}
+        set_values = {name: value for name, value in values.items() if value != [""]}
+        return f"?{urlencode(set_values, doseq=True, safe=',')}"
+
+    @cached_property
+    def _chosen_parameters(self) -> dict[str, list[str]]:
+        """The parameters for filters, order and columns."""
+        lists = self.parameters.lists()
+        return {name: values for name, values in lists if name not in POSITION_PARAMETERS}
 
     def page_context(self, page: Page[Any], rows: Iterable[R]) -> dict[str, Any]:
         """Return what the templates of a table and of its pager need."""
@@ -312,8 +320,8 @@ class Arrangement(Generic[R]):
 
     def draw(self, rows: Iterable[R], *, in_place: bool = False) -> list[SafeString]:
         """Return rows as HTML; rows `in_place` replace those on screen."""
-        starts = [self._cell_start(column) for column in self.columns]
-        return [self._draw_row(row, starts, in_place=in_place) for row in rows]
+        cells = [self._cell_start(column) for column in self.columns]
+        return [self._draw_row(row, cells, in_place=in_place) for row in rows]
 
     def _cell_start(self, column: Column[R]) -> tuple[Column[R], str, str]:
         is_labelled = not (column.is_main or column.head or "fit" in column.css.split())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from asgiref.sync import sync_to_async
 from django import forms
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -16,11 +18,15 @@ from sessions_app.external import resources
 from sessions_app.forms.query import OwnerQuery, SessionIdsForm
 from sessions_app.http import note_object, render_partial
 from sessions_app.memory import memory_list
+from sessions_app.memory.memory_list import MemoryRow
 from sessions_app.sessions import overview, storage_location
 from sessions_app.store import memory_entries
 from sessions_app.store.database import pagination, retry, units_of_work
 from sessions_app.store.errors import BadInput, DevUIError
 from sessions_app.store.ids import ID_BYTES
+from sessions_app.store.models import MemoryEntry
+from sessions_app.tables import memory_columns
+from sessions_app.tables.table import Arrangement
 
 LIST = "devui/memory/list.html"
 DELETE = "devui/memory/delete.html"
@@ -37,13 +43,14 @@ class MemoryQuery(OwnerQuery):
 
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """Show memory entries, newest first, or what an agent would recall for the search text."""
-    context = _page_context(MemoryQuery(request.GET).read())
+    """Show memory entries, or what an agent would recall for the search text."""
+    context = _page_context(request, MemoryQuery(request.GET).read())
     return render_partial(request, LIST, context, partial="memory")
 
 
-def _page_context(query: Mapping[str, Any]) -> dict[str, Any]:
+def _page_context(request: HttpRequest, query: Mapping[str, Any]) -> dict[str, Any]:
     """Return the page's context for a query."""
+    table = memory_columns.TABLE.arrange(request)
     can_search = bool(query["app"] and query["user"])
     return {
         "query": query,
@@ -53,8 +60,16 @@ def _page_context(query: Mapping[str, Any]) -> dict[str, Any]:
         "apps": overview.app_names(),
         "elsewhere": (where := storage_location.memory_service_of(query["app"])),
         "there": _external_url(query) if where and not query["realm"] else "",
-        **(_search_context(query) if query["q"] and can_search else _list_context(query)),
+        **(_search_context(table, query) if query["q"] and can_search else _list_context(table, query)),
     }
+
+
+@require_safe
+def csv_file(request: HttpRequest) -> HttpResponse:
+    """Download the matching entries as CSV, in the order and with the columns of the list."""
+    table = memory_columns.TABLE.arrange(request)
+    batches = pagination.read_batches(_filter_entries(MemoryQuery(request.GET).read()), table.order)
+    return table.csv_response(row for batch in batches for row in memory_list.build_rows(batch))
 
 
 @require_POST
@@ -64,7 +79,7 @@ async def add(request: HttpRequest) -> HttpResponse:
     try:
         return await _add_session(request, form)
     except DevUIError as error:
-        context = await units_of_work.read(_error_context, form, error)
+        context = await units_of_work.read(_error_context, request, form, error)
         return render(request, LIST, context, status=error.status)
 
 
@@ -84,11 +99,11 @@ async def _add_session(request: HttpRequest, form: SessionIdsForm) -> HttpRespon
     return redirect(_url("memory", ids, added=str(after - before)))
 
 
-def _error_context(form: SessionIdsForm, problem: DevUIError) -> dict[str, Any]:
+def _error_context(request: HttpRequest, form: SessionIdsForm, problem: DevUIError) -> dict[str, Any]:
     """Return the page's context with the sent fields and the error."""
     owner = {name: form.cleaned_data.get(name, "") for name in ("app", "user")}
     fields = {name: str(form.data.get(name, ""))[:ID_BYTES] for name in SessionIdsForm.base_fields}
-    return {**_page_context(MemoryQuery(owner).read()), "problem": problem, "form_fields": fields}
+    return {**_page_context(request, MemoryQuery(owner).read()), "problem": problem, "form_fields": fields}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -119,16 +134,20 @@ def _external_url(query: Mapping[str, Any]) -> str:
     return reverse("memory-there", query=parameters) if all(parameters.values()) else ""
 
 
-def _search_context(query: Mapping[str, Any]) -> dict[str, Any]:
+def _search_context(table: Arrangement[MemoryRow], query: Mapping[str, Any]) -> dict[str, Any]:
     owner = memory_entries.make_owner(query["realm"], query["app"], query["user"])
     matches = memory_entries.search(owner, query["q"], memory_entries.MAX_RESULTS)
-    return {"entry_rows": memory_list.build_rows(matches), "is_search": True}
+    ranked, page = replace(table, is_ranked=True), pagination.Page(matches, "", is_first=True)
+    return {**ranked.page_context(page, memory_list.build_rows(matches)), "is_search": True}
 
 
-def _list_context(query: Mapping[str, Any]) -> dict[str, Any]:
-    entries = memory_list.filter_entries(query["realm"], query["app"], query["user"], query["session"])
-    page = pagination.paginate(entries, pagination.Order("-timestamp"), query["before"])
-    return {"page": page, "entry_rows": memory_list.build_rows(page.rows)}
+def _list_context(table: Arrangement[MemoryRow], query: Mapping[str, Any]) -> dict[str, Any]:
+    page = pagination.paginate(_filter_entries(query), table.order, query["before"])
+    return table.page_context(page, memory_list.build_rows(page.rows))
+
+
+def _filter_entries(query: Mapping[str, Any]) -> QuerySet[MemoryEntry]:
+    return memory_list.filter_entries(query["realm"], query["app"], query["user"], query["session"])
 
 
 def _count_entries(ids: Mapping[str, str]) -> int:

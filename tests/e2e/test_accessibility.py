@@ -298,7 +298,7 @@ NO_PAGES = {
     "session-changes", "run-changes", "nested-events", "event-log", "spending",  # parts of pages
     "evalset-file",
     "event-json", "event-blob", "model-call-json", "eval-run-export", "session-export", "eval-case-export",  # data
-    "sessions-csv", "runs-csv", "traces-csv", "artifacts-csv", "evalsets-csv",
+    "sessions-csv", "runs-csv", "traces-csv", "artifacts-csv", "memory-csv", "evalsets-csv",
     "eval-compare-export",  # a file of its own, looked at in tests/evals
     "artifact-content", "artifact-there-content", "artifact-json", "artifact-of-session", "memory-add",
     "session-actions", "session-undo", "saved-view", "session-run", "run-cancel", "eval-run-cancel", "agent-settings",

@@ -39,7 +39,7 @@ def remember(
 
 
 def texts(page: Element) -> list[str]:
-    return [entry.one("p", css="memory-text").text for entry in page.all("li", css="memory-entry")]
+    return [entry.text for entry in page.all("p", css="memory-text")]
 
 
 def test_memory_is_listed_newest_first_and_filtered(get: Get):
@@ -56,9 +56,11 @@ def test_search_returns_an_agents_results_in_order(get: Get):
     remember("rain of somebody else", owner=memory_entries.make_owner("", "weather", "ben"))
     entries = memory_entries.search(ANN, "Paris rain", 10)
     page = get("/memory/?" + urlencode({"app": "weather", "user": "ann", "q": "Paris rain"}))
-    order = [entry.attrs["id"] for entry in page.all("li", css="memory-entry")]
+    order = [entry.attrs["id"] for entry in page.one("tbody").all("tr")]
     assert order == [f"memory-{row.pk}" for row in entries]
     assert page.one("h2", css="memory-title").text == f"An agent would recall {len(entries)} entries"
+    assert not page.all("a", css="sort-link")
+    assert page.one("caption").text == "Memory entries, best first"
 
 
 def test_two_japanese_characters_are_searchable(get: Get):
@@ -93,7 +95,7 @@ def test_an_entry_leads_to_its_event(get: Get):
     links = [a.attrs["href"] for a in page.all("a") if a.text.startswith("event ")]
     assert links == [f"/sessions/weather/ann/s1/?seq={seq}"]
     assert "session s9, not here" in page.text
-    assert "from no session" in page.text
+    assert "no session" in page.text
 
 
 def test_secrets_in_metadata_are_not_shown(get: Get):
@@ -107,7 +109,7 @@ def test_secrets_in_metadata_are_not_shown(get: Get):
 def test_owners_of_any_name_are_shown_searched_and_forgotten(get: Get, client: Client, name: str):
     owner = memory_entries.make_owner("", name, name)
     remember("Paris", owner=owner, session=name)
-    link = get("/memory/").one("span", css="memory-owner").one("a").attrs["href"]
+    link = get("/memory/").one("td", css="memory-owner").one("a").attrs["href"]
     page = get(f"/memory/{link}&q=paris")
     assert texts(page) == ["Paris"]
     ask = page.one("a", css="memory-delete").attrs["href"]
@@ -160,6 +162,16 @@ def test_pages_join_and_ask_a_fixed_number_of_queries(
         older = page.all("a", rel="next")
         url = f"/memory/{older[0].attrs['href']}" if older else ""
     assert seen == [f"text {n}" for n in reversed(range(110))]
+
+
+def test_memory_is_sorted_and_exported(get: Get, client: Client):
+    remember("=1+1", "second")
+    page = get("/memory/?sort=time&hide=user")
+    assert texts(page) == ["=1+1", "second"]
+    assert "User" not in page.one("thead").text
+    lines = client.get("/memory/csv/?sort=time&hide=user,session,time").content.decode().splitlines()
+    assert lines[0] == "memory,author,app"
+    assert [line.split(",")[0] for line in lines[1:]] == ["'=1+1", "second"]
 
 
 def test_a_store_without_memory_teaches_how_to_fill_it(get: Get):

@@ -16,11 +16,19 @@ from django.db.models import QuerySet
 from django.test import Client
 
 from sessions_app.artifacts import artifact_list
+from sessions_app.memory import memory_list
 from sessions_app.runs import run_list
 from sessions_app.sessions import labels, listing, saved_views
 from sessions_app.store.models import AgentSession, Artifact, Trace
 from sessions_app.store.sessions import writes
-from sessions_app.tables import artifact_columns, run_columns, session_columns, table, trace_columns
+from sessions_app.tables import (
+    artifact_columns,
+    memory_columns,
+    run_columns,
+    session_columns,
+    table,
+    trace_columns,
+)
 from sessions_app.traces import waterfall
 from tests.pages.client import Get
 from tests.pages.html import Element
@@ -91,6 +99,7 @@ LISTS = {
         lambda: run_list.filter_runs(dict.fromkeys(("app", "status", "user", "session", "error"), "")),
     ),
     "traces": SortedList(trace_columns.TABLE, lambda: waterfall.filter_traces(waterfall.TraceFilter())),
+    "memory": SortedList(memory_columns.TABLE, lambda: memory_list.filter_entries("")),
     "artifacts": SortedList(
         artifact_columns.TABLE, lambda: artifact_list.newest_versions(artifact_list.FileFilter())
     ),

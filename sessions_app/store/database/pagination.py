@@ -90,15 +90,15 @@ def read_batches(rows: QuerySet[M], order: Order) -> Iterator[list[M]]:
 def rows_after(rows: QuerySet[M], order: Order, cursor: str) -> QuerySet[M]:
     """Return the sorted rows after a cursor; all rows if it is empty. See `paginate`."""
     sorted_rows = rows.order_by(*order.names)
-    return _cut(sorted_rows, order, _parse_cursor(rows, order, cursor)) if cursor else sorted_rows
+    return _rows_from(sorted_rows, order, _parse_cursor(rows, order, cursor)) if cursor else sorted_rows
 
 
 def rows_up_to(rows: QuerySet[M], order: Order, cursor: str) -> QuerySet[M]:
     """Return the rows up to the cursor's row, inclusive."""
-    return _cut(rows, order.reverse(), _parse_cursor(rows, order, cursor), is_inclusive=True)
+    return _rows_from(rows, order.reverse(), _parse_cursor(rows, order, cursor), is_inclusive=True)
 
 
-def _cut(
+def _rows_from(
     rows: QuerySet[M], order: Order, values: Sequence[Any], *, is_inclusive: bool = False
 ) -> QuerySet[M]:
     """Return the rows that follow a row with these values; `is_inclusive`: also that row."""
