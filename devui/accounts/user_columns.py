@@ -48,7 +48,6 @@ TABLE: Table[User] = Table(
             cell=_name_cell,
             order=Order("username"),
             css="cell-main",
-            is_main=True,
             is_row_head=True,
         ),
         Column("role", "Role", value=_list_roles),

@@ -8,10 +8,10 @@ from evals_app.files import FileProblem
 from evals_app.models import EvalRun, EvalSet
 from sessions_app import paths
 from sessions_app.store.database.pagination import Order
-from sessions_app.tables.table import Column, Table, linked_name, template_cell
+from sessions_app.tables.table import Column, Table, linked_name, template_cells
 from sessions_app.templatetags import devui
 
-CELLS = "devui/evals/evalset_cells.html"
+cell = template_cells("devui/evals/evalset_cells.html")
 
 
 class EvalsetRow(NamedTuple):
@@ -36,10 +36,9 @@ TABLE: Table[EvalsetRow] = Table(
             "name",
             "Evalset",
             value=lambda row: row.evalset.evalset_id,
-            cell=template_cell(f"{CELLS}#name"),
+            cell=cell("name"),
             order=Order("evalset_id"),
             css="cell-main",
-            is_main=True,
             is_row_head=True,
         ),
         Column(
@@ -64,15 +63,11 @@ TABLE: Table[EvalsetRow] = Table(
             "run",
             "Newest run",
             value=lambda row: row.run and row.run.status,
-            cell=template_cell(f"{CELLS}#run"),
+            cell=cell("run"),
             css="run-cell",
         ),
         Column(
-            "ran",
-            "When",
-            value=lambda row: row.run and row.run.created_at,
-            show=devui.moment,
-            css="fit when",
+            "ran", "When", value=lambda row: row.run and row.run.created_at, show=devui.moment, css="fit when"
         ),
     ),
 )

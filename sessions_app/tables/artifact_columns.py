@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from sessions_app.store.database.pagination import Order
 from sessions_app.store.models import AgentSession, Artifact
-from sessions_app.tables.table import Column, Table, template_cell
+from sessions_app.tables.table import Column, Table, template_cells
 from sessions_app.templatetags import devui
 
-CELLS = "devui/artifacts/cells.html"
+cell = template_cells("devui/artifacts/cells.html")
 
 
 class ArtifactRow(NamedTuple):
@@ -37,19 +37,12 @@ TABLE: Table[ArtifactRow] = Table(
         Column(
             "name",
             "Name",
-            cell=template_cell(f"{CELLS}#name"),
+            cell=cell("name"),
             value=lambda row: row.artifact.filename,
             css="cell-main artifact-name",
-            is_main=True,
         ),
         Column("version", "Version", value=lambda row: row.artifact.version, show=str, css="number"),
-        Column(
-            "type",
-            "Type",
-            cell=template_cell(f"{CELLS}#type"),
-            value=lambda row: row.artifact.mime_type,
-            css="name-cell",
-        ),
+        Column("type", "Type", cell=cell("type"), value=lambda row: row.artifact.mime_type, css="name-cell"),
         Column(
             "size",
             "Size",
@@ -61,7 +54,7 @@ TABLE: Table[ArtifactRow] = Table(
         Column(
             "session",
             "Session",
-            cell=template_cell(f"{CELLS}#session"),
+            cell=cell("session"),
             value=lambda row: row.artifact.session_id or row.artifact.from_session,
             css="name-cell",
         ),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sessions_app.memory.memory_list import MemoryRow
 from sessions_app.store.database.pagination import Order
-from sessions_app.tables.table import ACTIONS_HEAD, Column, Table, template_cell
+from sessions_app.tables.table import ACTIONS_HEAD, Column, Table, template_cells
 
-CELLS = "devui/memory/cells.html"
+cell = template_cells("devui/memory/cells.html")
 
 TABLE: Table[MemoryRow] = Table(
     name="memory",
@@ -17,50 +17,27 @@ TABLE: Table[MemoryRow] = Table(
     css="memory-table",
     csv_route="memory-csv",
     columns=(
-        Column(
-            "memory",
-            "Memory",
-            value=lambda row: row.text,
-            cell=template_cell(f"{CELLS}#memory"),
-            css="cell-main",
-            is_main=True,
-        ),
+        Column("memory", "Memory", value=lambda row: row.text, cell=cell("memory"), css="cell-main"),
         Column("author", "Author", value=lambda row: row.entry.author or "no author", css="name-cell"),
-        Column(
-            "app",
-            "App",
-            value=lambda row: row.entry.app_name,
-            cell=template_cell(f"{CELLS}#app"),
-            css="name-cell",
-        ),
+        Column("app", "App", value=lambda row: row.entry.app_name, cell=cell("app"), css="name-cell"),
         Column(
             "user",
             "User",
             value=lambda row: row.entry.user_id,
-            cell=template_cell(f"{CELLS}#user"),
+            cell=cell("user"),
             css="name-cell memory-owner",
         ),
         Column(
-            "session",
-            "From",
-            value=lambda row: row.entry.session_id,
-            cell=template_cell(f"{CELLS}#session"),
-            css="name-cell",
+            "session", "From", value=lambda row: row.entry.session_id, cell=cell("session"), css="name-cell"
         ),
         Column(
             "time",
             "Time",
             value=lambda row: row.entry.told_time or row.entry.timestamp,
-            cell=template_cell(f"{CELLS}#time"),
+            cell=cell("time"),
             order=Order("-timestamp"),
             css="fit",
         ),
-        Column(
-            "actions",
-            "Actions",
-            cell=template_cell(f"{CELLS}#actions"),
-            css="fit row-actions",
-            head=ACTIONS_HEAD,
-        ),
+        Column("actions", "Actions", cell=cell("actions"), css="fit row-actions", head=ACTIONS_HEAD),
     ),
 )

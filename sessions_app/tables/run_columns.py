@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from sessions_app.store.database.pagination import Order
-from sessions_app.tables.table import ACTIONS_HEAD, Column, Table, template_cell, tokens_cell
+from sessions_app.tables.table import ACTIONS_HEAD, Column, Table, template_cells, tokens_cell
 from sessions_app.templatetags import devui
 
-CELLS = "devui/runs/cells.html"
+cell = template_cells("devui/runs/cells.html")
 
 Row = dict[str, Any]
 """A row of `run_list.build_rows`, with the problems of its invocation."""
@@ -23,30 +23,21 @@ TABLE: Table[Row] = Table(
     css="run-table",
     csv_route="runs-csv",
     columns=(
-        Column(
-            "status",
-            "Status",
-            cell=template_cell(f"{CELLS}#status"),
-            value=lambda row: row["run"].status,
-            css="fit",
-        ),
+        Column("status", "Status", cell=cell("status"), value=lambda row: row["run"].status, css="fit"),
         Column(
             "session",
             "Session",
-            cell=template_cell(f"{CELLS}#session"),
+            cell=cell("session"),
             value=lambda row: row["run"].session.name,
             css="cell-main session-cell",
-            is_main=True,
         ),
         Column("app", "App", value=lambda row: row["run"].session.app_name, css="name-cell"),
         Column("user", "User", value=lambda row: row["run"].session.user_id, css="name-cell"),
-        Column(
-            "source", "Source", cell=template_cell(f"{CELLS}#source"), value=lambda row: row["run"].source
-        ),
+        Column("source", "Source", cell=cell("source"), value=lambda row: row["run"].source),
         Column(
             "code",
             "Code",
-            cell=template_cell(f"{CELLS}#code"),
+            cell=cell("code"),
             value=lambda row: row["run"].git_revision or row["run"].code_version,
         ),
         Column("events", "Events", value=lambda row: row["events"], show=devui.count, css="number"),
@@ -68,12 +59,6 @@ TABLE: Table[Row] = Table(
             order=Order("-created_at"),
             css="fit",
         ),
-        Column(
-            "actions",
-            "Actions",
-            cell=template_cell(f"{CELLS}#actions"),
-            css="fit row-actions",
-            head=ACTIONS_HEAD,
-        ),
+        Column("actions", "Actions", cell=cell("actions"), css="fit row-actions", head=ACTIONS_HEAD),
     ),
 )

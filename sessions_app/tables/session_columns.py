@@ -191,7 +191,6 @@ TABLE: Table[SessionRow] = Table(
             cell=_session_cell,
             value=lambda row: row.session.name,
             css="cell-main session-cell",
-            is_main=True,
         ),
         Column("id", "Id", cell=_id_cell, value=lambda row: row.session.session_id, css="id-cell wide-only"),
         Column(

@@ -60,9 +60,9 @@ def tokens_cell(count: int, cost: Cost | None) -> SafeString:
     return format_html('{}<br><span class="faint small">{}</span>', tokens, devui.cost(cost))
 
 
-def template_cell(template: str) -> Callable[[Any], SafeString]:
-    """Return a function that renders a template with the row as `row`."""
-    return lambda row: render_to_string(template, {"row": row})
+def template_cells(template: str) -> Callable[[str], Callable[[Any], SafeString]]:
+    """Return a function from a partial of a template to the function that renders it with a row as `row`."""
+    return lambda partial: lambda row: render_to_string(f"{template}#{partial}", {"row": row})
 
 
 def fill_template(template: str, **fields: str) -> SafeString:
@@ -93,10 +93,9 @@ class Column(Generic[R]):
         show: returns a value as HTML; default: as a name.
         cell: returns a row's cell as HTML, if its value is not enough.
         order: order of its first click; None: rows cannot be sorted by it. An index must have the order.
-        css: classes of its cells: `number`; `fit`, if it needs no label where rows are cards; `cell-main`; and
-            `wide-only` to hide it in narrow windows.
+        css: classes of its cells: `number`; `fit`, if it needs no label where rows are cards; `cell-main`, if it
+            names the row and cannot be hidden; `wide-only` to hide it in narrow windows.
         head: HTML in place of the label.
-        is_main: whether its cells name their rows, so that it cannot be hidden.
         is_row_head: whether its cells are the heads of their rows.
     """
 
@@ -109,13 +108,17 @@ class Column(Generic[R]):
     order: Order | None = None
     css: str = ""
     head: str = ""
-    is_main: bool = False
     is_row_head: bool = False
 
     @property
     def can_hide(self) -> bool:
         """Whether it can be hidden."""
         return self.value is not None and not self.is_main
+
+    @property
+    def is_main(self) -> bool:
+        """Whether its cells name their rows."""
+        return "cell-main" in self.css.split()
 
     @property
     def first_sort(self) -> str:

@@ -12,10 +12,10 @@ from sessions_app.presentation import visible_text
 from sessions_app.prices.costs import Cost
 from sessions_app.store.database.pagination import Order
 from sessions_app.store.models import AgentSession, Trace
-from sessions_app.tables.table import Column, Table, template_cell, tokens_cell
+from sessions_app.tables.table import Column, Table, template_cells, tokens_cell
 from sessions_app.traces import waterfall
 
-CELLS = "devui/traces/cells.html"
+cell = template_cells("devui/traces/cells.html")
 
 
 class TraceRow(NamedTuple):
@@ -49,11 +49,10 @@ TABLE: Table[TraceRow] = Table(
         Column(
             "started",
             "Started",
-            cell=template_cell(f"{CELLS}#started"),
+            cell=cell("started"),
             value=lambda row: row.trace.started_at,
             order=Order("-started_at"),
-            css="fit",
-            is_main=True,
+            css="fit cell-main",
         ),
         Column("agent", "Agent", value=lambda row: row.trace.root_agent, css="name-cell"),
         Column(
@@ -68,7 +67,7 @@ TABLE: Table[TraceRow] = Table(
         Column(
             "calls",
             "Model calls",
-            cell=template_cell(f"{CELLS}#calls"),
+            cell=cell("calls"),
             value=lambda row: getattr(row.trace, "calls_count", None) or 0,
             css="number",
         ),
@@ -82,7 +81,7 @@ TABLE: Table[TraceRow] = Table(
         Column(
             "duration",
             "Duration",
-            cell=template_cell(f"{CELLS}#duration"),
+            cell=cell("duration"),
             value=lambda row: waterfall.working_seconds(row.trace),
             css="number",
         ),
