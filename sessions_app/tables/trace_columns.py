@@ -74,7 +74,7 @@ TABLE: Table[TraceRow] = Table(
         Column(
             "tokens",
             "Tokens",
-            cell=lambda row: tokens_cell(row.tokens, row.cost),
+            cell=lambda row: tokens_cell(row.tokens, row.cost) or "0",
             value=lambda row: row.tokens,
             css="number",
         ),

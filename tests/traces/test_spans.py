@@ -191,7 +191,7 @@ async def test_the_list_of_traces_asks_the_store_a_fixed_number_of_questions(
         with django_assert_max_num_queries(1):
             pagination.paginate(
                 waterfall.with_call_totals(waterfall.filter_traces(waterfall.TraceFilter("weather"))),
-                "started_at",
+                pagination.Order("-started_at"),
             )
 
     await units_of_work.read(read)
