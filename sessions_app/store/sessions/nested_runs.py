@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from django.db import connection
+from django.db.backends.utils import CursorWrapper
 from django.db.models import QuerySet
 
 from sessions_app.store import realms
@@ -25,19 +26,29 @@ ORIGIN = "nested"
 CALLS_SCANNED = 200
 """Newest events with calls in which the call of a nested run is searched. Usually the newest event has it."""
 
-_UPDATED = ("finished_at", "changed_at", "error", "event_count", "stored_count")
-_FIND_RUN = (
-    "SELECT run.id, run.caller_id, run.caller_seq, run.outer_seq FROM sessions_app_nestedrun run"
-    " JOIN sessions_app_agentsession child ON child.id = run.child_id WHERE child.realm = %s"
+_UPDATED = (
+    *("caller_seq", "outer_seq", "finished_at", "changed_at", "error"),
+    *("event_count", "stored_count"),
 )
-_FIND_CALLER = (
-    "SELECT run.child_id, run.outer_seq FROM sessions_app_nestedrun run"
+"""Columns of a nested run that change."""
+
+_FIND_RUN = (
+    "SELECT run.id, run.child_id, run.caller_id, run.caller_seq, run.outer_seq FROM sessions_app_nestedrun run"
     " JOIN sessions_app_agentsession child ON child.id = run.child_id WHERE child.realm = %s"
 )
 _UPDATE_RUN = (
-    "UPDATE sessions_app_nestedrun SET caller_seq = %s, outer_seq = %s, finished_at = %s, changed_at = %s, error = %s,"
-    " event_count = %s, stored_count = %s WHERE id = %s"
+    f"UPDATE sessions_app_nestedrun SET {', '.join(f'{name} = %s' for name in _UPDATED)} WHERE id = %s"  # noqa: S608 - our own columns
 )
+
+
+class _StoredRun(NamedTuple):
+    """The keys of a stored nested run."""
+
+    pk: int
+    child_pk: int
+    caller_pk: int
+    caller_seq: int | None
+    outer_seq: int | None
 
 
 class NestedRunOrigin(NamedTuple):
@@ -69,63 +80,56 @@ def save_nested(
     Does nothing if the session does not exist. May be repeated.
 
     Args:
-        key: the key of the session that is not nested.
+        key: the key of the outer session.
         origin: the run and its call.
         run: the run as of now, without its sessions and the seqs of their events.
         state: the state at its start, without credentials.
         record: an event of the run. Its credentials are not stored.
     """
-    with connection.cursor() as cursor:  # plain SQL: this runs with every nested event
+    with (
+        connection.cursor() as cursor
+    ):  # plain SQL takes half the time, and this runs with every nested event
         cursor.execute(FIND_SESSION, key)
         session = cursor.fetchone()
         if session is None:
             return True
         [run.outer_id] = session
         child = realms.nested_key(key, run.outer_id, origin.ref)
-        cursor.execute(_FIND_RUN, (child.realm,))
-        row = cursor.fetchone()
-        if row is None:
-            _create_run(key, origin, run, child, state)
+        caller = None
+        if origin.caller_ref:
+            caller = _find_run(cursor, realms.nested_key(key, run.outer_id, origin.caller_ref))
+        if stored := _find_run(cursor, child):
+            run.caller_id, run.caller_seq, run.outer_seq = stored[2:]
+            _find_call_seqs(origin, run, caller)
+            cursor.execute(_UPDATE_RUN, (*(getattr(run, name) for name in _UPDATED), stored.pk))
         else:
-            pk, run.caller_id, run.caller_seq, run.outer_seq = row
-            _find_call_seqs(key, origin, run)
-            values = (run.caller_seq, run.outer_seq, *(getattr(run, name) for name in _UPDATED), pk)
-            cursor.execute(_UPDATE_RUN, values)
+            run.pk, run.caller_seq, run.outer_seq = None, None, None
+            run.caller_id = caller.child_pk if caller else run.outer_id
+            run.child = writes.create_session(child, state, origin=ORIGIN, now=run.started_at)
+            _find_call_seqs(origin, run, caller)
+            run.save(force_insert=True)
     if record is not None:
         writes.append_event(child, _without_credentials(record))
     change_notification.notify_after_commit()
     return True
 
 
-def _create_run(
-    key: SessionKey, origin: NestedRunOrigin, run: NestedRun, child: SessionKey, state: Mapping[str, Any]
-) -> None:
-    """Store a new nested run with its session."""
-    run.caller_id = run.outer_id
-    if origin.caller_ref:
-        with connection.cursor() as cursor:
-            cursor.execute(_FIND_CALLER, (realms.nested_key(key, run.outer_id, origin.caller_ref).realm,))
-            if caller := cursor.fetchone():
-                run.caller_id = caller[0]
-    run.child = writes.create_session(child, state, origin=ORIGIN, now=run.started_at)
-    run.pk, run.caller_seq, run.outer_seq = None, None, None
-    _find_call_seqs(key, origin, run)
-    run.save(force_insert=True)
+def _find_run(cursor: CursorWrapper, child: SessionKey) -> _StoredRun | None:
+    """Return a stored nested run by the key of its session."""
+    cursor.execute(_FIND_RUN, (child.realm,))
+    row = cursor.fetchone()
+    return _StoredRun(*row) if row else None
 
 
-def _find_call_seqs(key: SessionKey, origin: NestedRunOrigin, run: NestedRun) -> None:
-    """Set the seqs of the events with the call and with the outermost call, if they are stored by now."""
+def _find_call_seqs(origin: NestedRunOrigin, run: NestedRun, caller: _StoredRun | None) -> None:
+    """Set the seqs of the events with the call and with the outermost call, if they are stored by now.
+
+    Args:
+        caller: the nested run that made the call; None: the outer session did.
+    """
     if run.caller_seq is None:
         run.caller_seq = _find_call(run.caller_id, origin)
-    if run.outer_seq is not None:
-        return
-    if run.caller_id == run.outer_id:
-        run.outer_seq = run.caller_seq
-        return
-    with connection.cursor() as cursor:
-        cursor.execute(_FIND_CALLER, (realms.nested_key(key, run.outer_id, origin.caller_ref).realm,))
-        caller = cursor.fetchone()
-        run.outer_seq = caller[1] if caller else None
+    run.outer_seq = caller.outer_seq if caller else run.caller_seq
 
 
 def _find_call(session_pk: int, origin: NestedRunOrigin) -> int | None:
