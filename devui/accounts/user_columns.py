@@ -40,6 +40,7 @@ TABLE: Table[User] = Table(
     row_id="user",
     row_key=lambda user: user.pk,
     csv_route="users-csv",
+    has_filters=False,
     columns=(
         Column(
             "name",

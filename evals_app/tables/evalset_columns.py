@@ -31,6 +31,7 @@ TABLE: Table[EvalsetRow] = Table(
     row_key=lambda row: row.evalset.pk,
     css="evalset-table",
     csv_route="evalsets-csv",
+    has_filters=False,
     columns=(
         Column(
             "name",

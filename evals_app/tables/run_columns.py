@@ -16,6 +16,7 @@ TABLE: Table[EvalRun] = Table(
     default_sort="-created",
     row_id="run",
     row_key=lambda run: run.pk,
+    has_filters=False,
     columns=(
         Column("outcome", "Outcome", value=lambda run: run.status, cell=cell("outcome"), css="fit cell-main"),
         Column(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
 from typing import NamedTuple
@@ -155,6 +155,18 @@ class SessionPage:
     def rows(self) -> list[AgentSession]:
         """All sessions of the page, in order."""
         return [*self.pinned, *self.others.rows]
+
+    def without(self, shown: Container[int]) -> SessionPage:
+        """Return the page without sessions that are shown already: a change may move one ahead of a scan."""
+        rows = [row for row in self.others.rows if row.pk not in shown]
+        repeated = len(self.others.rows) - len(rows)
+        if not repeated:
+            return self
+        pending = self.pending
+        if pending:
+            matches = pending.progress.matches - repeated
+            pending = replace(pending, progress=pending.progress._replace(matches=matches))
+        return replace(self, others=replace(self.others, rows=rows), pending=pending)
 
 
 def list_page(

@@ -18,7 +18,7 @@ TABLE: Table[MemoryRow] = Table(
     csv_route="memory-csv",
     columns=(
         Column("memory", "Memory", value=lambda row: row.text, cell=cell("memory"), css="cell-main"),
-        Column("author", "Author", value=lambda row: row.entry.author or "no author", css="name-cell"),
+        Column("author", "Author", value=lambda row: row.entry.author, css="name-cell"),
         Column("app", "App", value=lambda row: row.entry.app_name, cell=cell("app"), css="name-cell"),
         Column(
             "user",

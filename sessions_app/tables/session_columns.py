@@ -107,8 +107,17 @@ def _pin_mark(session: AgentSession) -> SafeString:
 
 
 def _status_badges(session: AgentSession) -> SafeString:
-    """Return badges for a notable status of the newest run, and for an idle or expired session."""
+    """Return badges for unchecked errors, a notable status of the newest run, and an idle or expired session."""
     badges = []
+    if session.error_count and not session.problem_count:
+        badges.append(
+            format_html(
+                '<span class="badge badge-danger" title="{}">{}{}</span>',
+                devui.plural(session.error_count, "error,errors"),
+                devui.icon("error"),
+                f"{session.error_count:,}",
+            )
+        )
     run: str | None = getattr(session, "run_status", None)
     if run and run not in QUIET_STATUSES:
         badges.append(devui.status(run))
@@ -152,20 +161,16 @@ def _tag_link(name: str, person: str) -> SafeString:
 
 
 def _problems_cell(row: SessionRow) -> SafeString:
-    """Return the number of problems, linked to their list; the number of errors if they were not checked yet."""
+    """Return the number of problems, linked to their list."""
     session = row.session
-    if session.problem_count:
-        return format_html(
-            '<a class="badge badge-warn" href="{0}" hx-get="{0}" hx-target="#dialog-content" title="{1}">{2}{3}</a>',
-            paths.url_by_key("session-problems", session.pk),
-            devui.plural(session.problem_count, "problem,problems"),
-            devui.icon("warn", "problems"),
-            f"{session.problem_count:,}",
-        )
-    if not session.error_count:
+    if not session.problem_count:
         return EMPTY
     return format_html(
-        '<span class="badge badge-danger">{}{}</span>', devui.icon("error"), f"{session.error_count:,}"
+        '<a class="badge badge-warn" href="{0}" hx-get="{0}" hx-target="#dialog-content" title="{1}">{2}{3}</a>',
+        paths.url_by_key("session-problems", session.pk),
+        devui.plural(session.problem_count, "problem,problems"),
+        devui.icon("warn", "problems"),
+        f"{session.problem_count:,}",
     )
 
 
@@ -192,7 +197,7 @@ TABLE: Table[SessionRow] = Table(
             value=lambda row: row.session.name,
             css="cell-main session-cell",
         ),
-        Column("id", "Id", cell=_id_cell, value=lambda row: row.session.session_id, css="id-cell wide-only"),
+        Column("id", "Id", cell=_id_cell, value=lambda row: row.session.session_id, css="id-cell roomy-only"),
         Column(
             "app",
             "App",
@@ -223,7 +228,7 @@ TABLE: Table[SessionRow] = Table(
             value=lambda row: row.session.updated_at - row.session.created_at,
             show=lambda seconds: devui.duration(seconds) if seconds > 0 else "",
             order=Order("-duration"),
-            css="number duration wide-only",
+            css="number duration roomy-only",
         ),
         Column(
             "tokens",
@@ -237,7 +242,7 @@ TABLE: Table[SessionRow] = Table(
             "problems",
             "Problems",
             cell=_problems_cell,
-            value=lambda row: row.session.problem_count or row.session.error_count,
+            value=lambda row: row.session.problem_count,
             order=Order("-problem_count"),
             css="number problems",
         ),

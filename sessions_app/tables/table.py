@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
+from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -29,8 +30,14 @@ R = TypeVar("R")
 MOST_EXPORTED = 5_000
 """Maximum rows of a CSV file."""
 
-POSITION_PARAMETERS = ("before", "scanned", "matches", "top", "rows", "since", "new_count")
-"""Parameters of a list's address that hold the position and what is on screen, not filters, order or columns."""
+POSITION_PARAMETERS = (
+    *("before", "scanned", "matches", "top", "rows", "since", "new_count"),
+    *("added", "saved"),
+)
+"""Parameters of a list's address that hold the position, what is on screen and what was just done.
+
+The others are filters, order and columns.
+"""
 
 _PLACEHOLDER = "\0"
 """Delimiter of placeholders: a character that no template contains."""
@@ -94,7 +101,7 @@ class Column(Generic[R]):
         cell: returns a row's cell as HTML, if its value is not enough.
         order: order of its first click; None: rows cannot be sorted by it. An index must have the order.
         css: classes of its cells: `number`; `fit`, if it needs no label where rows are cards; `cell-main`, if it
-            names the row and cannot be hidden; `wide-only` to hide it in narrow windows.
+            names the row and cannot be hidden; `roomy-only` to hide it in narrow windows.
         head: HTML in place of the label.
         is_row_head: whether its cells are the heads of their rows.
     """
@@ -124,6 +131,13 @@ class Column(Generic[R]):
     def first_sort(self) -> str:
         """Value of the parameter `sort` after its first click."""
         return f"-{self.key}" if self.order and self.order.names[0].startswith("-") else self.key
+
+    def export(self, row: R) -> Any:
+        """Return a row's value for a CSV file; a time in ISO 8601, in UTC."""
+        value = self.value(row) if self.value else ""
+        if self.show is devui.moment and isinstance(value, float | int):
+            return datetime.fromtimestamp(value, UTC).isoformat(timespec="milliseconds")
+        return value
 
     def render(self, row: R) -> SafeString:
         """Return a row's cell as HTML; text that is not marked as safe is escaped."""
@@ -162,6 +176,7 @@ class Table(Generic[R]):
         row_key: returns the key of a row.
         css: class of its table.
         csv_route: route of its rows as CSV; empty: none.
+        has_filters: whether a filter form is above it, which sends the order and the columns along.
     """
 
     name: str
@@ -173,6 +188,7 @@ class Table(Generic[R]):
     default_label: str = "Newest first"
     css: str = ""
     csv_route: str = ""
+    has_filters: bool = True
 
     def arrange(self, request: HttpRequest) -> Arrangement[R]:
         """Return the table as the parameters of the address want it: `sort` and `hide`.
@@ -279,7 +295,9 @@ class Arrangement(Generic[R]):
 
     @property
     def inputs(self) -> dict[str, str]:
-        """The parameters that a filter form of the list must send along."""
+        """The parameters that the filter form of the list must send along."""
+        if not self.table.has_filters:
+            return {}
         values = ((name, self.parameters.get(name)) for name in ("sort", "hide"))
         return {name: value for name, value in values if value}
 
@@ -336,19 +354,20 @@ class Arrangement(Generic[R]):
 
     def _draw_row(self, row: R, cells: list[tuple[Column[R], str, str]], *, in_place: bool) -> SafeString:
         swap = ' class="is-changed" hx-swap-oob="true"' if in_place else ""
-        start = f'<tr id="{self.table.row_id}-{self.table.row_key(row)}"{swap}>'
+        row_id = format_html("{}-{}", self.table.row_id, self.table.row_key(row))
+        start = f'<tr id="{row_id}"{swap}>'
         content = "\n".join(f"{opening}{column.render(row)}{closing}" for column, opening, closing in cells)
         return SafeString(f"{start}{content}</tr>")
 
     def csv_response(self, rows: Iterable[R]) -> HttpResponse:
         """Return a download of the first `MOST_EXPORTED` rows with the values of the visible columns."""
-        columns = [(column.key, column.value) for column in self.columns if column.value]
+        columns = [column for column in self.columns if column.value]
         exported = list(islice(rows, MOST_EXPORTED + 1))
         text = io.StringIO()
         lines = csv.writer(text)
-        lines.writerow(key for key, _ in columns)
+        lines.writerow(column.key for column in columns)
         for row in exported[:MOST_EXPORTED]:
-            lines.writerow(csv_cells.cell_of(value(row)) for _, value in columns)
+            lines.writerow(csv_cells.cell_of(column.export(row)) for column in columns)
         part = f"-first-{MOST_EXPORTED}" if len(exported) > MOST_EXPORTED else ""
         headers = {"Content-Disposition": f'attachment; filename="{self.table.name}{part}.csv"'}
         return HttpResponse(text.getvalue(), content_type="text/csv; charset=utf-8", headers=headers)

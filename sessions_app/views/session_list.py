@@ -48,6 +48,8 @@ def index(request: HttpRequest) -> HttpResponse:
     table = session_columns.TABLE.arrange(request)
     progress = form.progress()
     page = listing.list_page(filters, form.cleaned_data["before"], progress, order=table.order)
+    if form.cleaned_data["rows"]:
+        page = page.without(_shown_rows(form).marks.keys())
     context = _page_context(table, page, progress, is_first=page.others.is_first or form.cleaned_data["top"])
     if wants_partial(request, "scan-progress"):
         return _continue_search(request, form, filters, page, context)
@@ -115,6 +117,11 @@ def _page_context(
     }
 
 
+def _shown_rows(form: SessionListQuery) -> list_updates.ShownRows[int]:
+    """Return the rows on screen."""
+    return list_updates.parse(form.cleaned_data["rows"], pagination.integer_key)
+
+
 def _session_rows(sessions: Iterable[AgentSession], hits: Mapping[int, Hit]) -> list[SessionRow]:
     return [SessionRow(session, hits.get(session.pk)) for session in sessions]
 
@@ -128,9 +135,7 @@ def _continue_search(
 ) -> HttpResponse:
     """Return further rows for a list on screen whose search continues, and the search's progress."""
     since, arrived = form.cleaned_data["since"], form.cleaned_data["new_count"] or 0
-    shown_rows = list_updates.parse(form.cleaned_data["rows"], pagination.integer_key).after(
-        page.rows, [], _row_mark
-    )
+    shown_rows = _shown_rows(form).after(page.rows, [], _row_mark)
     context |= {
         "goes_on": True,
         "is_filtered": True,

@@ -45,21 +45,21 @@ def test_rows_appear_as_found_until_the_scan_ends(page: Page):
     page.goto("/sessions/")
     page.evaluate(TELLING)
     page.locator("[data-search]").fill("title:rare")
-    expect(page.locator("#session-rows .row-link")).to_have_count(10)
+    expect(page.locator("#sessions-rows .row-link")).to_have_count(10)
     expect(page.locator("#scan-progress")).to_have_text("")
     expect(page).to_have_url(re.compile(r"/sessions/\?q=title%3Arare[^~]*$"))
     assert page.evaluate("window.told") == [
         "Scanning sessions.",
         "Scan complete for this page: 10 sessions found.",
     ]
-    shown = page.locator("#session-rows .id-cell").all_inner_texts()
+    shown = page.locator("#sessions-rows .id-cell").all_inner_texts()
     assert shown == [f"s{number}" for number in range(190, 0, -20)]
 
 
 def test_rows_found_later_are_live_too(page: Page):
     page.goto("/sessions/?q=title%3Arare")
-    expect(page.locator("#session-rows .row-link")).to_have_count(10)
-    row = page.locator("#session-rows tr").last
+    expect(page.locator("#sessions-rows .row-link")).to_have_count(10)
+    row = page.locator("#sessions-rows tr").last
     pk = row.locator("input[name=session]").get_attribute("value")
     labels.tag([int(pk or 0)], "seen")
     expect(row.locator(".tag")).to_have_text("seen")
@@ -76,14 +76,14 @@ def test_new_search_ends_the_previous_scan(page: Page, monkeypatch: pytest.Monke
     page.goto("/sessions/?q=title%3Arare")
     expect(page.locator("#scan-progress progress")).to_be_visible()
     page.locator("[data-search]").fill("session:s7")
-    expect(page.locator("#session-rows .id-cell")).to_have_text(
+    expect(page.locator("#sessions-rows .id-cell")).to_have_text(
         ["s79", "s78", "s77", "s76", "s75", "s74", "s73", "s72", "s71", "s70", "s7"]
     )
     expect(page.locator("#scan-progress progress")).to_have_count(0)
     page.go_back()
-    expect(page.locator("#session-rows .id-cell").first).to_have_text("s190")
+    expect(page.locator("#sessions-rows .id-cell").first).to_have_text("s190")
     page.go_forward()
-    expect(page.locator("#session-rows .row-link")).to_have_count(11)
+    expect(page.locator("#sessions-rows .row-link")).to_have_count(11)
 
 
 def test_poll_during_pending_search_adds_no_rows(page: Page):
@@ -106,15 +106,15 @@ def test_poll_during_pending_search_adds_no_rows(page: Page):
     page.locator("[data-search]").fill("session:s7")
     page.clock.run_for(230)
     released("look")
-    expect(page.locator("#session-rows .row-link")).to_have_count(2)
+    expect(page.locator("#sessions-rows .row-link")).to_have_count(2)
     page.clock.run_for(25)  # the search is sent, and soon the next look is due
     page.clock.run_for(25)
     released("search")
-    expect(page.locator("#session-rows .row-link")).to_have_count(11)
+    expect(page.locator("#sessions-rows .row-link")).to_have_count(11)
     if "look" in held:
         with suppress(PlaywrightError):  # nobody waits for it by now
             held.pop("look").continue_()
     page.clock.run_for(1_000)
     page.wait_for_timeout(300)
     assert not held
-    expect(page.locator("#session-rows .row-link")).to_have_count(11)
+    expect(page.locator("#sessions-rows .row-link")).to_have_count(11)

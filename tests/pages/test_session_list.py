@@ -43,9 +43,11 @@ def test_row_shows_title_and_activity(get: Get):
     story.says("It is sunny.", usageMetadata={"totalTokenCount": 1234})
     story.says("", errorCode="QUOTA", errorMessage="no more")
     row = table(get("/sessions/"))[0]
-    assert row["Session"] == "Weather in Paris? It is sunny."
+    assert row["Session"].endswith("Weather in Paris? It is sunny.")
     assert (row["App"], row["User"], row["Id"]) == ("weather", "ann", "s1")
-    assert (row["Events"], row["Tokens"], row["Problems"]) == ("3", "1.23k", "1")
+    assert (row["Events"], row["Tokens"], row["Problems"]) == ("3", "1.23k", "")
+    badge = get("/sessions/").one("span", css="badge-danger")
+    assert (badge.text, badge.attrs["title"]) == ("1", "1 error")
 
 
 def test_custom_title_precedes_first_text(get: Get):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 from urllib.parse import parse_qs, urlencode
@@ -13,7 +14,7 @@ from urllib.parse import parse_qs, urlencode
 import pytest
 from django.db import connection
 from django.db.models import QuerySet
-from django.test import Client
+from django.test import Client, RequestFactory
 
 from sessions_app.artifacts import artifact_list
 from sessions_app.memory import memory_list
@@ -254,7 +255,9 @@ def test_csv_has_the_visible_columns_of_all_pages_in_order(get: Get, client: Cli
     menu = get("/sessions/?user=x&sort=tokens&hide=app,duration").one("details", css="table-menu")
     address = menu.all("a")[-1].attrs["href"]
     heads, *rows = read_csv(client, address)
-    assert heads == ["session", "id", "user", "events", "tokens", "problems", "updated"]
+    keys = [column.key for column in session_columns.TABLE.columns if column.value]
+    assert heads == [key for key in keys if key not in {"app", "duration"}]
+    assert all(datetime.fromisoformat(row[-1]).tzinfo == UTC for row in rows)
     assert [row[1] for row in rows] == walk(get, "/sessions/?user=x&sort=tokens")
     assert {row[2] for row in rows} == {"x"}
 
@@ -268,6 +271,24 @@ def test_csv_of_a_scanning_search_has_all_matches(get: Get, client: Client, monk
     AgentSession.objects.update(title="odd")
     _, *rows = read_csv(client, "/sessions/csv/?q=title:odd&sort=user")
     assert len({row[1] for row in rows}) == 20
+
+
+def test_key_of_a_row_cannot_become_markup(rf: RequestFactory):
+    make_sessions(1)
+    row = session_columns.SessionRow(listing.list_page(listing.SessionFilter()).rows[0])
+    keyed = replace(session_columns.TABLE, row_key=lambda row: '"><b hx-post="/x" hx-trigger="load">')
+    [drawn] = keyed.arrange(rf.get("/")).draw([row])
+    assert "<b hx-post" not in drawn
+
+
+def test_row_that_moves_ahead_of_a_scan_is_not_shown_twice():
+    make_sessions(3)
+    shown = AgentSession.objects.get(session_id="s1")
+    pending = listing.PendingScan("cursor", listing.ScanProgress(5, 3), 3, None)
+    page = replace(listing.list_page(listing.SessionFilter()), pending=pending).without({shown.pk})
+    assert sorted(row.session_id for row in page.rows) == ["s0", "s2"]
+    assert page.pending
+    assert page.pending.progress.matches == 2
 
 
 def test_csv_escapes_formulas(client: Client):
