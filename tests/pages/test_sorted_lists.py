@@ -113,9 +113,12 @@ def test_an_index_has_every_order_in_both_directions(name: str):
     sorted_list = LISTS[name]
     orders = [column.order for column in sorted_list.table.columns if column.order]
     assert orders
+    partly_sorted = "TEMP B-TREE FOR RIGHT PART OF ORDER BY"
+    in_subqueries = sorted_list.rows().order_by("pk")[:50].explain().count(partly_sorted)
     for order in (*orders, *(order.reverse() for order in orders)):
         plan = sorted_list.rows().order_by(*order.names)[:50].explain()
         assert "TEMP B-TREE FOR ORDER BY" not in plan, order.names
+        assert plan.count(partly_sorted) == in_subqueries, order.names
 
 
 def head(page: Element, key: str) -> tuple[str, str]:
