@@ -326,7 +326,7 @@ def _postgres(url: str) -> dict[str, Any]:
         port = parts.port
     except ValueError as error:
         raise ImproperlyConfigured(
-            f"DATABASE_URL={without_password(url)!r} is malformed: {error}."
+            f"DATABASE_URL={without_password(url)!r} is malformed: percent-encode / # ? [ in the password."
         ) from error
     name = unquote(parts.path.removeprefix("/"))
     if not name:

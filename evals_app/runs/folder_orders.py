@@ -176,8 +176,8 @@ def find_evalset(agents: AgentsFolder, app_name: str, name: str) -> EvalSet:
     """
     files = library.find_files(agents.folder_of(app_name))
     path = Path(name)
-    if not path.is_file():
-        if path.is_symlink() and not path.exists():
+    if not os.path.isfile(name):  # also for a name that is too long for a file
+        if os.path.islink(name) and not os.path.exists(name):
             raise NotFound(
                 f"The evalset {name!r} is a link to {os.readlink(path)!r}, which does not exist.",
                 hint="Restore that file, or name another evalset.",

@@ -133,6 +133,12 @@ class ForkBody(Schema):
         description="Give the fork its own copy of `user:` and `app:` state as of the event, instead of the live one.",
     )
 
+    @model_validator(mode="after")
+    def _names_one_event(self) -> ForkBody:
+        if self.event_id and self.seq is not None:
+            raise ValueError("Give either event_id or seq.")
+        return self
+
 
 class Lineage(Schema):
     """Origin of a session, and its forks."""

@@ -24,20 +24,28 @@ class MemoryRow:
     """An entry as a page shows it.
 
     Attributes:
-        text: the start of its text.
-        is_cut: the text was truncated.
+        whole_text: its text.
         others: number of its parts without text, such as images.
         session: the session it comes from, if it still exists.
         seq: its event in that session.
     """
 
     entry: MemoryEntry
-    text: str
-    is_cut: bool
+    whole_text: str
     others: int
     metadata: Any
     session: AgentSession | None
     seq: int | None
+
+    @property
+    def text(self) -> str:
+        """The start of its text."""
+        return self.whole_text[:MAX_TEXT]
+
+    @property
+    def is_cut(self) -> bool:
+        """Tell whether `text` leaves something out."""
+        return len(self.whole_text) > MAX_TEXT
 
 
 def filter_entries(realm: str, app: str = "", user: str = "", session: str = "") -> QuerySet[MemoryEntry]:
@@ -86,11 +94,9 @@ def _build_row(row: MemoryEntry, session: AgentSession | None, seqs: dict[tuple[
     content = json.loads(row.content)
     parts = [part for part in content.get("parts") or [] if isinstance(part, dict)]
     texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
-    text = "\n".join(texts)
     return MemoryRow(
         entry=row,
-        text=text[:MAX_TEXT],
-        is_cut=len(text) > MAX_TEXT,
+        whole_text="\n".join(texts),
         others=len(parts) - len(texts),
         metadata=redaction.redact(json.loads(row.custom_metadata)),
         session=session,

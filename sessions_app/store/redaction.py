@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlsplit
 
 _SECRET_FIELDS = (
     *("password", "token", "additionalHeaders", "clientSecret", "authResponseUri", "authCode", "accessToken"),
@@ -178,11 +177,10 @@ def _strip_secrets(value: Any) -> Any:
 
 def without_password(url: str) -> str:
     """Return a URL without password and query, safe to show and store."""
-    parts = urlsplit(url)
-    account, at, host = parts.netloc.rpartition("@")
-    user = account.partition(":")[0]
-    if "://" not in url:
-        return parts._replace(query="", fragment="").geturl()
-    return (
-        f"{parts.scheme}://{user}{at}{host}{parts.path}"  # urllib drops two of the slashes of sqlite:////file
-    )
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return url.partition("?")[0].partition("#")[0]
+    account, at, place = rest.rpartition("@")  # a password may have signs that end a host: /, ? and #
+    if ":" not in account or rest.startswith("/"):
+        account, at, place = "", "", rest
+    return f"{scheme}://{account.partition(':')[0]}{at}{place.partition('?')[0].partition('#')[0]}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sessions_app.memory.memory_list import MemoryRow
 from sessions_app.store.database.pagination import Order
 from sessions_app.tables.table import ACTIONS_HEAD, Column, Table, template_cells
+from sessions_app.templatetags import devui
 
 cell = template_cells("devui/memory/cells.html")
 
@@ -17,7 +18,7 @@ TABLE: Table[MemoryRow] = Table(
     css="memory-table",
     csv_route="memory-csv",
     columns=(
-        Column("memory", "Memory", value=lambda row: row.text, cell=cell("memory"), css="cell-main"),
+        Column("memory", "Memory", value=lambda row: row.whole_text, cell=cell("memory"), css="cell-main"),
         Column("author", "Author", value=lambda row: row.entry.author, css="name-cell"),
         Column("app", "App", value=lambda row: row.entry.app_name, cell=cell("app"), css="name-cell"),
         Column(
@@ -33,7 +34,8 @@ TABLE: Table[MemoryRow] = Table(
         Column(
             "time",
             "Time",
-            value=lambda row: row.entry.told_time or row.entry.timestamp,
+            value=lambda row: row.entry.timestamp,
+            show=devui.moment,
             cell=cell("time"),
             order=Order("-timestamp"),
             css="fit",

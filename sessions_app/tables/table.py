@@ -6,7 +6,6 @@ import csv
 import io
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
-from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -133,10 +132,10 @@ class Column(Generic[R]):
         return f"-{self.key}" if self.order and self.order.names[0].startswith("-") else self.key
 
     def export(self, row: R) -> Any:
-        """Return a row's value for a CSV file; a time in ISO 8601, in UTC."""
+        """Return a row's value for a CSV file; a time in ISO 8601, in UTC, outside of the calendar as a number."""
         value = self.value(row) if self.value else ""
-        if self.show is devui.moment and isinstance(value, float | int):
-            return datetime.fromtimestamp(value, UTC).isoformat(timespec="milliseconds")
+        if self.show is devui.moment and isinstance(value, float | int) and (date := devui.find_date(value)):
+            return date.isoformat(timespec="milliseconds")
         return value
 
     def render(self, row: R) -> SafeString:

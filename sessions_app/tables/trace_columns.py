@@ -13,6 +13,7 @@ from sessions_app.prices.costs import Cost
 from sessions_app.store.database.pagination import Order
 from sessions_app.store.models import AgentSession, Trace
 from sessions_app.tables.table import Column, Table, template_cells, tokens_cell
+from sessions_app.templatetags import devui
 from sessions_app.traces import waterfall
 
 cell = template_cells("devui/traces/cells.html")
@@ -51,6 +52,7 @@ TABLE: Table[TraceRow] = Table(
             "Started",
             cell=cell("started"),
             value=lambda row: row.trace.started_at,
+            show=devui.moment,
             order=Order("-started_at"),
             css="fit cell-main",
         ),

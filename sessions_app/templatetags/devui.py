@@ -237,7 +237,7 @@ def moment(epoch: float | str | None, style: str = "short") -> SafeString:
     """
     if epoch is None or isinstance(epoch, str):
         return SafeString("")
-    date = _date(epoch)
+    date = find_date(epoch)
     if date is None:
         return _no_date(float(epoch))
     return format_html(
@@ -249,7 +249,7 @@ def moment(epoch: float | str | None, style: str = "short") -> SafeString:
     )
 
 
-def _date(epoch: float) -> datetime | None:
+def find_date(epoch: float) -> datetime | None:
     """Return epoch seconds as a date, or None outside the years 1 to 9999."""
     try:
         return datetime.fromtimestamp(float(epoch), UTC)

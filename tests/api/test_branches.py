@@ -137,6 +137,7 @@ async def test_a_fork_in_a_realm_of_its_own_holds_the_shared_state_of_then(web):
         ({"seq": 99}, 404, "event_not_found"),
         ({"id": "s1"}, 409, "already_exists"),
         ({"id": "x" * 600}, 400, "bad_input"),
+        ({"seq": 1, "event_id": "e2"}, 422, "invalid"),
     ],
 )
 async def test_a_fork_that_cannot_be_is_refused(web, body, status, code):

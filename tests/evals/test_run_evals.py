@@ -237,6 +237,11 @@ def test_an_evalset_is_named_with_its_cases(argument, name, cases):
     assert EvalsetArgument.parse(argument) == EvalsetArgument(name, cases)
 
 
+def test_list_of_cases_that_is_too_long_for_a_file_name_is_parsed():
+    cases = ",".join(f"customer_refund_case_{number:03}" for number in range(12))
+    assert EvalsetArgument.parse(f"many:{cases}") == EvalsetArgument("many", cases)
+
+
 def test_a_path_with_a_colon_is_a_path(tmp_path):
     path = write(tmp_path / "a:b", "c.evalset.json", {})
     assert EvalsetArgument.parse(str(path)) == EvalsetArgument(str(path))

@@ -344,6 +344,20 @@ def test_session_with_unserializable_types_loads_in_agents(load, read, tmp_path)
     assert aside["usageMetadata.totalTokenCount"] == "many"
 
 
+def test_entries_that_are_no_sessions_or_repeat_one_are_reported_and_left_out(load, tmp_path):
+    def session(name: object, *ids: str, **fields: object) -> dict[str, object]:
+        events = [{"id": name, "author": "user", "timestamp": 1.0} for name in ids]
+        return {"id": name, "appName": "weather", "userId": "ann", "events": events, **fields}
+
+    file = tmp_path / "sessions.json"
+    entries = [session("dup", "a", "a2"), session("dup", "b"), session(7), session("x", events={}), "text"]
+    file.write_text(json.dumps(entries))
+    report = load(file)
+    assert list(Event.objects.values_list("event_id", flat=True)) == ["a", "a2"]
+    assert not report.is_complete
+    assert report.unread.total == 4
+
+
 def test_removed_source_keys_need_a_constant_number_of_queries(load, read, tmp_path):
     def statements(session: str, keys: int) -> int:
         event = {

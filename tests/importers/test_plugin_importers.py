@@ -9,6 +9,7 @@ import pytest
 
 from sessions_app.store.errors import BadInput
 from sessions_app.store.models import Event, ImportSource, StateChange
+from sessions_app.transfer.readers.documents import NO_SESSION
 from sessions_app.transfer.readers.records import SourceFilter
 from sessions_app.transfer.writers import import_location
 from tests.importers import stores
@@ -101,7 +102,10 @@ def test_values_of_installed_importers_are_stored_as_json(log: Path, install_plu
     report = import_location(str(log))
 
     assert (report.created, report.events) == (1, 1)
-    assert list(report.unread) == ["event 2 of weather/ann/s1: it is a NoneType, not an event"]
+    assert list(report.unread) == [
+        *(f"entry {number}: {NO_SESSION}" for number in (2, 3)),
+        "event 2 of weather/ann/s1: it is a NoneType, not an event",
+    ]
     unknown = json.loads(Event.objects.get().data)["customMetadata"]["devui_unknown"]
     assert unknown == {"timestamp": "tomorrow", "content": "Ynl0ZXM="}
     assert StateChange.objects.get().value == '["Oslo"]'

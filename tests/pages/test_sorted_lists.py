@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from sessions_app.artifacts import artifact_list
 from sessions_app.memory import memory_list
 from sessions_app.runs import run_list
 from sessions_app.sessions import labels, listing, saved_views
-from sessions_app.store.models import AgentSession, Artifact, Trace
+from sessions_app.store.models import AgentSession, Artifact, MemoryEntry, Trace
 from sessions_app.store.sessions import writes
 from sessions_app.tables import (
     artifact_columns,
@@ -30,6 +31,7 @@ from sessions_app.tables import (
     table,
     trace_columns,
 )
+from sessions_app.templatetags import devui
 from sessions_app.traces import waterfall
 from tests.pages.client import Get
 from tests.pages.html import Element
@@ -274,6 +276,28 @@ def test_csv_of_a_scanning_search_has_all_matches(get: Get, client: Client, monk
     AgentSession.objects.update(title="odd")
     _, *rows = read_csv(client, "/sessions/csv/?q=title:odd&sort=user")
     assert len({row[1] for row in rows}) == 20
+
+
+def test_time_outside_of_the_calendar_is_a_number_in_the_csv(client: Client):
+    make_sessions(1)
+    AgentSession.objects.update(updated_at=1_700_000_000_000.0)
+    _, row = read_csv(client, "/sessions/csv/")
+    assert row[-1] == "1700000000000.0"
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_every_csv_has_times_in_iso_8601(name: str):
+    columns = LISTS[name].table.columns
+    [time_column] = [column for column in columns if column.key == LISTS[name].table.default_sort[1:]]
+    assert time_column.show is devui.moment
+
+
+def test_csv_of_memory_has_whole_texts(client: Client):
+    text = "word " * 1_000 + "end"
+    content = json.dumps({"parts": [{"text": text}]})
+    MemoryEntry.objects.create(app_name="a", user_id="u", entry_id="e", content=content, timestamp=START)
+    _, row = read_csv(client, "/memory/csv/")
+    assert row[0] == text
 
 
 def test_key_of_a_row_cannot_become_markup(rf: RequestFactory):

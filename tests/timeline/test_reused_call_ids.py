@@ -85,6 +85,7 @@ def test_starts_of_one_id_belong_to_the_calls_of_an_event_in_order():
 
 def test_calls_of_one_id_have_names_of_their_own():
     assert name_occurrences(["x", "y", "x", "x"]) == ["x", "y", "x#2", "x#3"]
+    assert name_occurrences(["x", "x", "x#2"]) == ["x", "x#2", "x#2#2"]
 
 
 def test_question_asked_again_under_its_id_is_open_again(story):

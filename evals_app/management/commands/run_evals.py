@@ -43,10 +43,10 @@ class EvalsetArgument:
     @classmethod
     def parse(cls, argument: str) -> EvalsetArgument:
         """Parse `name[:case1,case2]`. The longest prefix that is a file is the name, else the part before the colon."""
-        if Path(argument).is_file():
+        if os.path.isfile(argument):  # also False for a name that is too long for a file
             return cls(argument)
         colons = [place for place, sign in enumerate(argument) if sign == ":"]
-        files = [place for place in colons if Path(argument[:place]).is_file()]
+        files = [place for place in colons if os.path.isfile(argument[:place])]
         place = max(files, default=min(colons, default=len(argument)))
         return cls(argument[:place], argument[place + 1 :])
 

@@ -146,11 +146,14 @@ def pair_starts(calls: Iterable[tuple[Json, T]], starts: Iterable[Json]) -> list
 def name_occurrences(ids: Iterable[str]) -> list[str]:
     """Return distinct names of calls by their ids: `id` for the first call of an id, `id#2` for the second …"""
     counts: Counter[str] = Counter()
-    names = []
+    names: dict[str, None] = {}
     for call_id in ids:
-        counts[call_id] += 1
-        names.append(call_id if counts[call_id] == 1 else f"{call_id}#{counts[call_id]}")
-    return names
+        name = call_id
+        while name in names:
+            counts[call_id] += 1
+            name = f"{call_id}#{counts[call_id] + 1}"
+        names[name] = None
+    return list(names)
 
 
 def _call_key(call: Json) -> str:

@@ -6,6 +6,7 @@ writer fail with "database is locked". Servers give a snapshot transaction that 
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import tempfile
 from abc import ABC, abstractmethod
@@ -230,8 +231,16 @@ def _driver(module: str, extra: str) -> Any:
         ) from error
 
 
+def _reason(url: str, error: Exception) -> str:
+    """Return the first line of an error's message; only its type if it quotes a part of the password."""
+    message = str(error).splitlines()[0] if str(error) else repr(error)
+    password = url.partition("://")[2].rpartition("@")[0].partition(":")[2]
+    pieces = [piece for piece in re.split(r"[/#?\[\]@:]", password) if piece]
+    return type(error).__name__ if any(piece in message for piece in pieces) else message
+
+
 def _unreachable(url: str, error: Exception) -> BadInput:
     return BadInput(
-        f"{without_password(url)} cannot be read: {str(error).splitlines()[0] if str(error) else error!r}.",
+        f"{without_password(url)} cannot be read: {_reason(url, error)}.",
         hint="Check the address, the account and that the database exists.",
     )

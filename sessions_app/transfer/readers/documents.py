@@ -23,6 +23,8 @@ from sessions_app.transfer.readers.records import (
     UnreadableRow,
 )
 
+NO_SESSION = "it has no texts `appName`, `userId` and `id`, or its `events` are no list"
+
 
 class SessionDocument(Source):
     """Sessions as ADK's REST API returns them, of a file or a request body.
@@ -42,7 +44,20 @@ class SessionDocument(Source):
     ) -> None:
         """Take the sessions that the filter matches. `location` names their origin."""
         super().__init__(format, location, fingerprint)
-        valid = [_fold_names(each) for each in sessions if _is_session(each)]
+        valid: list[dict[str, Any]] = []
+        self._unreadable: list[UnreadableRow] = []
+        owners: set[Owner] = set()
+        for number, entry in enumerate(sessions, 1):
+            if not _is_session(entry):
+                self._unreadable.append(UnreadableRow(f"entry {number}", NO_SESSION))
+                continue
+            session = _fold_names(entry)
+            if _owner(session) in owners:
+                reason = f"an earlier entry has the session {_owner(session)}, too"
+                self._unreadable.append(UnreadableRow(f"entry {number}", reason))
+            else:
+                owners.add(_owner(session))
+                valid.append(session)
         self.is_empty = not valid
         self._sessions = [each for each in valid if source_filter.matches(each["appname"], each["userid"])]
 
@@ -75,7 +90,8 @@ class SessionDocument(Source):
         yield from chain(apps.values(), users.values())
 
     def events(self) -> Iterator[StoredEvent | UnreadableRow]:
-        """Yield the events of all sessions merged by time."""
+        """Yield what is no session or repeats one, then the events of all sessions merged by time."""
+        yield from self._unreadable
         yield from merge_by_time([list(_events_of(each)) for each in self._sessions])
 
 
