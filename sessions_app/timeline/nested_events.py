@@ -49,13 +49,15 @@ def read_nested_events(run: NestedRun, after: int = 0) -> NestedEvents:
     items = [item for group in read_timeline(run.child, window, titles=False).groups for item in group.items]
     for item in items:
         item.nested_page_url = page_url
-    is_last = run.finished_at is not None and not window.has_newer
+    next_seq = window.last_shown or after
+    more = max(0, window.last_seq - next_seq)
+    is_last = run.finished_at is not None and not more
     return NestedEvents(
         run=run,
         page_url=page_url,
         items=items,
         is_first=not after,
-        next_seq=window.last_shown or after,
-        more=window.last_seq - window.last_shown if window.has_newer else 0,
+        next_seq=next_seq,
+        more=more,
         omitted=run.omitted_count if is_last else 0,
     )

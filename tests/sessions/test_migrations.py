@@ -20,7 +20,7 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
 from sessions_app.store.database import schema
-from sessions_app.store.errors import SchemaTooNew
+from sessions_app.store.errors import SchemaTooNew, SchemaTooOld
 from tests import forked_processes
 from tests.store import store_url
 
@@ -166,6 +166,20 @@ def test_a_store_that_is_up_to_date_is_not_locked(store, monkeypatch):
 def test_waiting_program_rechecks_and_keeps_the_migrated_store(store, monkeypatch):
     looks = iter([True, False])
     monkeypatch.setattr(schema, "_is_behind", lambda: next(looks))
+    monkeypatch.setattr(schema, "call_command", lambda *what, **how: pytest.fail("It migrates."))
+    schema.ensure_schema()
+    assert list(looks) == []
+
+
+def test_program_that_sees_migrations_being_recorded_waits_for_the_rest(store, monkeypatch):
+    looks = iter([SchemaTooOld("Some are recorded.", hint=""), False])
+
+    def look() -> bool:
+        if isinstance(seen := next(looks), Exception):
+            raise seen
+        return seen
+
+    monkeypatch.setattr(schema, "_is_behind", look)
     monkeypatch.setattr(schema, "call_command", lambda *what, **how: pytest.fail("It migrates."))
     schema.ensure_schema()
     assert list(looks) == []

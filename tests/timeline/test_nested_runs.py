@@ -105,6 +105,14 @@ def test_long_nested_run_is_shown_page_by_page(client, called):
     assert page.items[0].changes[0].old == str(size - 1)
 
 
+def test_page_after_the_newest_event_of_a_running_nested_run_waits_for_the_next(client, called):
+    run = nest(called, "r1", finished_at=None)
+    add(run, text("one"))
+    tree = fragment(client, run, after=1)
+    assert not tree.all("button")
+    assert tree.one("li", css="nested-next").attrs["hx-get"].endswith("?after=1")
+
+
 def test_events_that_are_not_stored_are_counted_at_the_end(client, called):
     run = nest(called, "r1")
     add(run, text("one"))

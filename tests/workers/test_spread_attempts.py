@@ -47,8 +47,7 @@ JOIN sessions_app_runtimeprocess process ON process.id = attempt.runtime_id WHER
 """
 ACTIVE_RUNS = "SELECT count(*) FROM evals_app_evalrun WHERE status IN ('pending', 'running')"
 RUNNING = "SELECT count(*) FROM evals_app_evalattempt WHERE run_id = '{}' AND status = 'running'"
-CANCELLED = "SELECT count(*) FROM evals_app_evalattempt WHERE run_id = '{}' AND status = 'cancelled'"
-SCORED = "SELECT count(*) FROM evals_app_evalattempt WHERE run_id = '{}' AND status IN ('passed', 'failed')"
+STATUSES = "SELECT status, count(*) FROM evals_app_evalattempt WHERE run_id = '{}' GROUP BY status"
 ENDED = "SELECT count(*) FROM evals_app_evalattempt WHERE run_id = '{}' AND finished_at IS NOT NULL"
 
 
@@ -189,7 +188,9 @@ def test_cancelled_run_ends_on_all_workers(team):
     web.post(f"/api/v1/evals/runs/{run_id}/cancel")
     assert web.end_of_evals(run_id)["status"] == "cancelled"
     wait_for(lambda: number(team, RUNNING.format(run_id)), lambda count: count == 0)
-    assert number(team, CANCELLED.format(run_id)) == CASES * 5 - number(team, SCORED.format(run_id)) > 0
+    statuses = dict(rows(team, STATUSES.format(run_id)))
+    assert statuses.keys() <= {"cancelled", "passed"}
+    assert statuses["cancelled"] > 0
 
 
 def test_attempts_share_the_parallelism_of_their_run_over_workers(team):

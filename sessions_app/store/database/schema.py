@@ -47,7 +47,7 @@ def ensure_schema() -> None:
         StoreFault: the store cannot be reached, read or written, is full or damaged.
     """
     try:
-        if _is_missing() or _is_behind():
+        if _is_missing() or _may_be_behind():
             with _lock_store():
                 if _is_behind():  # another program may have migrated meanwhile
                     for app in APPS:
@@ -86,6 +86,14 @@ def _is_missing() -> bool:
     """
     file = sqlite_file()
     return file is not None and not (file.is_file() and file.stat().st_size)
+
+
+def _may_be_behind() -> bool:
+    """Tell whether the store lacks migrations, or another program is recording them one by one."""
+    try:
+        return _is_behind()
+    except SchemaTooOld:
+        return True
 
 
 def _is_behind() -> bool:
