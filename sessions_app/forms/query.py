@@ -48,7 +48,7 @@ class MultiValueField(forms.Field):
 
 
 class PageQuery(QueryForm):
-    """The cursor of a list, which holds at most one id beside numbers."""
+    """The cursor of a list, which holds at most two ids beside numbers."""
 
     before = forms.CharField(required=False, max_length=8 * ID_BYTES)
 

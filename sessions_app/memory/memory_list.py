@@ -1,4 +1,4 @@
-"""Read models of the memory pages: entries, newest first, with the sessions and events they come from."""
+"""Read models of the memory pages: entries, with the sessions and events they come from."""
 
 from __future__ import annotations
 
