@@ -56,16 +56,16 @@ class Registry(Generic[T]):
 
     def own(self) -> list[T]:
         """Return DevUI's own objects."""
-        return [found for module in self._read_own() for found in self._objects_in(module)]
+        return [item for module in self._read_own() for item in self._objects_in(module)]
 
     def added(self) -> list[T]:
         """Return the objects of installed packages. A plugin without any is logged."""
         objects: list[T] = []
         for plugin in load_plugins(self._group):
-            found = self._objects_in(plugin)
-            if not found:
+            plugin_objects = self._objects_in(plugin)
+            if not plugin_objects:
                 log.error("The plugin %r names no %s.", plugin, self._kind.__name__)
-            objects += found
+            objects += plugin_objects
         return objects
 
     def by_name(self, name: Callable[[T], str], taken: Container[str] = ()) -> dict[str, T]:
@@ -76,15 +76,15 @@ class Registry(Generic[T]):
             taken: names that no object may have.
         """
         named: dict[str, T] = {}
-        for found in (*self.own(), *self.added()):
-            if name(found) in taken or named.setdefault(name(found), found) is not found:
-                log.error("Another %s %r is omitted: the name is in use.", self._kind.__name__, name(found))
+        for item in (*self.own(), *self.added()):
+            if name(item) in taken or named.setdefault(name(item), item) is not item:
+                log.error("Another %s %r is omitted: the name is in use.", self._kind.__name__, name(item))
         return named
 
     def _objects_in(self, plugin: Any) -> list[T]:
         """Return the objects that a module defines; for such an object, the object itself."""
         objects = [plugin] if isinstance(plugin, self._kind) else getattr(plugin, "__dict__", {}).values()
-        return [found for found in objects if isinstance(found, self._kind)]
+        return [item for item in objects if isinstance(item, self._kind)]
 
 
 def require_texts(plugin: object, *fields: str) -> None:

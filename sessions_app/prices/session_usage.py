@@ -56,10 +56,10 @@ def costs_of_sessions(sessions: Sequence[AgentSession]) -> dict[int, Cost | None
     prices = current_prices()
     if not prices.prices:
         return {}
-    return {pk: cost_of(calls, prices) for pk, calls in calls_of_sessions(sessions).items()}
+    return {pk: cost_of(calls, prices) for pk, calls in read_calls_by_session(sessions).items()}
 
 
-def calls_of_sessions(sessions: Iterable[AgentSession]) -> dict[int, list[CallUsage]]:
+def read_calls_by_session(sessions: Iterable[AgentSession]) -> dict[int, list[CallUsage]]:
     """Return the usage of the model calls of sessions with tokens, by primary key. At most two queries."""
     with_tokens = [row for row in sessions if row.total_tokens]
     if not with_tokens:

@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 
 from sessions_app.prices import current_prices
 from sessions_app.prices.costs import Spending, cost_of
-from sessions_app.prices.session_usage import calls_of_sessions
+from sessions_app.prices.session_usage import read_calls_by_session
 from sessions_app.store.events.call_usage import CallUsage, parse_call_usage
 from sessions_app.store.models import Event, NestedRun, Run
 
@@ -40,7 +40,7 @@ def spending_of_runs(runs: Sequence[Run]) -> dict[str, Spending]:
     ).iterator():
         calls[pk].append((seq, tokens, [parse_call_usage(summary, at)]))
     nested_runs = list(_nested_runs(ranges.values()))
-    usages = calls_of_sessions([nested.child for nested in nested_runs])
+    usages = read_calls_by_session([nested.child for nested in nested_runs])
     for nested in nested_runs:
         usage = usages.get(nested.child_id, ())
         calls[nested.outer_id].append((nested.outer_seq or 0, nested.child.total_tokens, usage))

@@ -33,8 +33,8 @@ def nested_key(outer: SessionKey, outer_pk: int, ref: str) -> SessionKey:
     """Return the key of the session of a nested run.
 
     Args:
-        outer: key of the session around it that is not nested.
-        outer_pk: primary key of that session.
+        outer: key of the outer session.
+        outer_pk: its primary key.
         ref: ADK's id of the nested invocation.
     """
     return SessionKey(f"{NESTED}{outer_pk}/{ref}", outer.app_name, outer.user_id, ref)

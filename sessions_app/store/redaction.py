@@ -177,10 +177,10 @@ def _strip_secrets(value: Any) -> Any:
 
 def without_password(url: str) -> str:
     """Return a URL without password and query, safe to show and store."""
-    scheme, separator, rest = url.partition("://")
+    scheme, separator, address = url.partition("://")
     if not separator:
         return url.partition("?")[0].partition("#")[0]
-    account, at, place = rest.rpartition("@")  # a password may have signs that end a host: /, ? and #
-    if ":" not in account or rest.startswith("/"):
-        account, at, place = "", "", rest
-    return f"{scheme}://{account.partition(':')[0]}{at}{place.partition('?')[0].partition('#')[0]}"
+    account, at, host = address.rpartition("@")  # a password may have signs that end a host: /, ? and #
+    if ":" not in account or address.startswith("/"):
+        account, at, host = "", "", address  # there is no password
+    return f"{scheme}://{account.partition(':')[0]}{at}{host.partition('?')[0].partition('#')[0]}"

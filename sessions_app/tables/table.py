@@ -118,12 +118,12 @@ class Column(Generic[R]):
 
     @property
     def can_hide(self) -> bool:
-        """Whether it can be hidden."""
+        """Tell whether a person can hide the column."""
         return self.value is not None and not self.is_main
 
     @property
     def is_main(self) -> bool:
-        """Whether its cells name their rows."""
+        """Tell whether the cells of the column name their rows."""
         return "cell-main" in self.css.split()
 
     @property
@@ -232,12 +232,12 @@ class Arrangement(Generic[R]):
 
     @property
     def is_default_order(self) -> bool:
-        """Whether the rows are in the default order."""
+        """Tell whether the rows are in the default order."""
         return self.sort == self.table.default_sort
 
     @property
     def is_descending(self) -> bool:
-        """Whether high values come first."""
+        """Tell whether high values come first."""
         return self.sort.startswith("-")
 
     @property

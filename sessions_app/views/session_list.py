@@ -48,10 +48,11 @@ def index(request: HttpRequest) -> HttpResponse:
     table = session_columns.TABLE.arrange(request)
     progress = form.progress()
     page = listing.list_page(filters, form.cleaned_data["before"], progress, order=table.order)
-    if form.cleaned_data["rows"]:
+    continues_search = wants_partial(request, "scan-progress")
+    if continues_search:
         page = page.without(_shown_rows(form).marks.keys())
     context = _page_context(table, page, progress, is_first=page.others.is_first or form.cleaned_data["top"])
-    if wants_partial(request, "scan-progress"):
+    if continues_search:
         return _continue_search(request, form, filters, page, context)
     since = None
     if page.others.is_first:

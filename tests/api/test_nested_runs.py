@@ -58,7 +58,7 @@ async def test_events_and_state_of_a_nested_run_are_those_of_its_session(web, ca
     assert "Rome" in str(state)
 
 
-async def test_nested_session_is_in_no_list_of_sessions(web, called):
+async def test_list_of_sessions_leaves_nested_sessions_out(web, called):
     body = (await web.get("/api/v1/sessions")).json()
     assert [session["id"] for session in body["sessions"]] == ["s1"]
 

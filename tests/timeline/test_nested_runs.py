@@ -238,8 +238,8 @@ def test_nested_session_counts_and_finds_the_runs_that_it_called(client, called)
     inner = nest(called, "r2", call_id="d1", parent="r1", agent="deep")
     add(inner, nested_call("look", "l1"), usageMetadata={"totalTokenCount": 5})
     assert (nested_usage(called.session).tokens, nested_usage(outer.child).tokens) == (15, 5)
-    found = EventQuery(outer.child, parse_query("tool:look")).matching_events(1, 10)
-    assert [row.seq for row in found] == [1]
+    matching_events = EventQuery(outer.child, parse_query("tool:look")).matching_events(1, 10)
+    assert [event.seq for event in matching_events] == [1]
 
 
 def test_nested_session_can_neither_be_changed_nor_deleted_alone(called):

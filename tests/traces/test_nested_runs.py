@@ -55,7 +55,7 @@ async def stored() -> list[NestedRun]:
     return await units_of_work.read(lambda: list(rows))
 
 
-async def events_of(run: NestedRun) -> list[Event]:
+async def read_events(run: NestedRun) -> list[Event]:
     rows = Event.objects.filter(session=run.child_id).order_by("seq")
     return await units_of_work.read(lambda: list(rows))
 
@@ -84,7 +84,7 @@ async def test_events_of_an_agent_used_as_a_tool_are_stored_at_its_call(ask):
     assert (run.event_count, run.stored_count) == (4, 4)
     assert run.finished_at is not None
     assert run.finished_at >= run.started_at
-    events = await events_of(run)
+    events = await read_events(run)
     assert [brief(event) for event in events] == [
         ("user", "user"),
         ("helper", "tool_call"),
@@ -155,7 +155,7 @@ async def test_rewind_keeps_the_nested_runs_of_every_turn_apart(ask, ours):
     await ask(agent)
     runs = await stored()
     assert [(run.call_id, run.caller_seq) for run in runs] == [("c1", 2), ("c2", 6), ("c3", 11)]
-    texts = [(await events_of(run))[-1].decoded_summary["text"] for run in runs]
+    texts = [(await read_events(run))[-1].decoded_summary["text"] for run in runs]
     assert texts == ["one", "two", "three"]
 
 
@@ -177,7 +177,7 @@ async def test_parallel_agents_with_one_call_id_keep_their_nested_runs(ask):
     await ask(ParallelAgent(name="both", sub_agents=agents))
     places = {}
     for run in await stored():
-        texts = [event.decoded_summary["text"] for event in await events_of(run)]
+        texts = [event.decoded_summary["text"] for event in await read_events(run)]
         places[texts[0]] = (texts[1], run.caller_seq)
     calling_events = Event.objects.filter(kind="tool_call", session__realm="")
     calling = await units_of_work.read(lambda: dict(calling_events.values_list("author", "seq")))
@@ -187,7 +187,7 @@ async def test_parallel_agents_with_one_call_id_keep_their_nested_runs(ask):
 async def test_nested_model_call_is_linked_to_its_nested_event(ask, client):
     await ask(caller([helper("inside")], call("helper", "c1", request="x"), "done"))
     [run] = await stored()
-    answer = (await events_of(run))[-1]
+    answer = (await read_events(run))[-1]
     calls = await units_of_work.read(lambda: list(ModelCall.objects.filter(event_id=answer.event_id)))
     assert [row.agent for row in calls] == ["helper"]
     url = f"/sessions/id/{run.child_id}/events/{answer.seq}/model/"
@@ -257,7 +257,7 @@ async def test_nested_agent_that_fails_keeps_its_events_and_its_error(ask):
     [run] = await stored()
     assert run.error == "RuntimeError: no model"
     assert run.finished_at is not None
-    assert [event.kind for event in await events_of(run)][:3] == ["user", "tool_call", "tool_result"]
+    assert [event.kind for event in await read_events(run)][:3] == ["user", "tool_call", "tool_result"]
 
 
 async def test_cancelled_nested_agent_is_marked_as_cut_off(ask):
@@ -279,7 +279,7 @@ async def test_cancelled_nested_agent_is_marked_as_cut_off(ask):
     [run] = await stored()
     assert run.error == NestedRun.CUT_OFF
     assert run.finished_at is not None
-    assert [event.kind for event in await events_of(run)] == ["user", "tool_call"]
+    assert [event.kind for event in await read_events(run)] == ["user", "tool_call"]
 
 
 async def test_two_nested_agents_in_parallel_are_told_apart(ask):
@@ -289,7 +289,7 @@ async def test_two_nested_agents_in_parallel_are_told_apart(ask):
     runs = {run.call_id: run for run in await stored()}
     assert {call_id: run.agent for call_id, run in runs.items()} == {"c1": "one", "c2": "two"}
     for run in runs.values():
-        assert [event.author for event in await events_of(run)] == ["user", run.agent]
+        assert [event.author for event in await read_events(run)] == ["user", run.agent]
 
 
 async def test_events_of_a_call_are_bounded_and_the_rest_is_counted(ask):
@@ -299,7 +299,7 @@ async def test_events_of_a_call_are_bounded_and_the_rest_is_counted(ask):
     )
     [run] = await stored()
     assert (run.event_count, run.stored_count) == (most + 1, most)
-    assert len(await events_of(run)) == most
+    assert len(await read_events(run)) == most
 
 
 async def test_events_of_a_call_are_bounded_in_size(ask):
@@ -341,8 +341,8 @@ async def test_fork_copies_the_nested_runs_of_the_events_it_copies(ask):
     assert [(run.child.session_id, run.caller_seq) for run in copied] == [
         (first.child.session_id, first.caller_seq)
     ]
-    assert [event.data for event in await events_of(copied[0])] == [
-        event.data for event in await events_of(first)
+    assert [event.data for event in await read_events(copied[0])] == [
+        event.data for event in await read_events(first)
     ]
 
 
@@ -366,7 +366,7 @@ async def test_nested_run_of_ten_thousand_events_is_bounded_and_does_not_disturb
     [run] = await stored()
     assert (run.event_count, run.stored_count) == (10_001, nested_runs.MAX_EVENTS)
     assert run.finished_at is not None
-    assert len(await events_of(run)) == nested_runs.MAX_EVENTS
+    assert len(await read_events(run)) == nested_runs.MAX_EVENTS
 
 
 async def test_purge_removes_nested_runs_with_their_session(ask):

@@ -52,7 +52,7 @@ class _StoredRun(NamedTuple):
 
 
 class NestedRunOrigin(NamedTuple):
-    """What identifies a nested run, and the call that it carries out.
+    """Identity of a nested run: ADK's id of its invocation, and the call that it carries out.
 
     Attributes:
         ref: ADK's id of the nested invocation, which becomes the id of the run's session.
