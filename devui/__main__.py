@@ -20,7 +20,7 @@ def main() -> None:
     Ctrl-C ends it without a traceback, also during imports.
     """
     try:
-        _run()
+        _run_command()
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C does not wait for the cleanup
         sys.exit(INTERRUPTED)
@@ -28,7 +28,7 @@ def main() -> None:
         gc.freeze()  # the end of the process frees what is left without a search for garbage
 
 
-def _run() -> None:
+def _run_command() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "devui.settings")
     if sys.argv[1:2] in (["run_evals"], ["web"], ["worker"]):
         gc.disable()  # until imports are done, see `gc_tuning.end_startup`

@@ -82,7 +82,7 @@ class EvalsetSocket(PageSocket):
         was_gone = False
         last_sent = time.monotonic()
         while path is not None:
-            now = await asyncio.to_thread(_stamp, path)
+            now = await asyncio.to_thread(_file_stamp, path)
             if now != stamp:
                 stamp = now
                 file_state = await units_of_work.write(_refresh_file, route["pk"])
@@ -102,7 +102,7 @@ def _file_of(pk: int) -> Path | None:
     return library.path_of(folder, evalset) if evalset and folder else None
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
+def _file_stamp(path: Path) -> tuple[int, int] | None:
     """Return size and modification time of a file; None if it is gone."""
     try:
         stat = path.stat()
@@ -135,14 +135,14 @@ def changes(run_id: str, cursor: int, *, page_size: int = case_matrix.PAGE) -> d
     return {
         "type": "run" if run.active else "end",
         "cursor": run.revision,
-        "rows": [{"id": row.dom_id, "html": _row(run, row)} for row in rows],
+        "rows": [{"id": row.dom_id, "html": _render_row(run, row)} for row in rows],
         "many": many,
         "attempts": list(run.attempts.filter(revision__gt=cursor).values_list("pk", flat=True)),
         "summary": render_to_string("devui/evals/run.html#summary", case_matrix.run_context(run)),
     }
 
 
-def _row(run: EvalRun, row: case_matrix.CaseRow) -> str:
+def _render_row(run: EvalRun, row: case_matrix.CaseRow) -> str:
     return render_to_string("devui/evals/run_case.html", {"row": row, "run": run})
 
 

@@ -186,7 +186,7 @@ def error_frame(error: DevUIError) -> bytes:
 def download(file: IO[bytes], name: str, content_type: str) -> http.StreamingHttpResponse:
     """Return a response that downloads a file under this name. It closes the file at the end."""
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return http.StreamingHttpResponse(_chunks(file), content_type=content_type, headers=headers)
+    return http.StreamingHttpResponse(_read_chunks(file), content_type=content_type, headers=headers)
 
 
 def download_page(page: str, name: str) -> http.HttpResponse:
@@ -195,7 +195,7 @@ def download_page(page: str, name: str) -> http.HttpResponse:
     return http.HttpResponse(page, content_type="text/html; charset=utf-8", headers=headers)
 
 
-async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
+async def _read_chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
     """Yield a file in chunks; Django would load a synchronous iterator completely."""
     with file:
         while chunk := await asyncio.to_thread(file.read, CHUNK):

@@ -34,7 +34,9 @@ def load_plugins(group: str) -> tuple[Any, ...]:
 
     A plugin that cannot be imported is logged and omitted.
     """
-    loaded = (_load(plugin) for plugin in sorted(entry_points(group=group), key=lambda plugin: plugin.name))
+    loaded = (
+        _load_plugin(plugin) for plugin in sorted(entry_points(group=group), key=lambda plugin: plugin.name)
+    )
     return tuple(plugin for plugin in loaded if plugin is not None)
 
 
@@ -100,7 +102,7 @@ def require_texts(plugin: object, *fields: str) -> None:
         text.encode()
 
 
-def _load(plugin: EntryPoint) -> Any:
+def _load_plugin(plugin: EntryPoint) -> Any:
     try:
         return plugin.load()
     except FAILURES:

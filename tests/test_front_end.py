@@ -87,11 +87,11 @@ async def test_its_address_without_a_slash_leads_to_it(web):
 
 async def test_package_without_front_end_says_so(web, monkeypatch):
     monkeypatch.setattr(adk_front_end, "front_end_folder", lambda: None)
-    adk_front_end._files.cache_clear()
+    adk_front_end._front_end_files.cache_clear()
     adk_front_end._first_page.cache_clear()
     try:
         answer = await web.get("/dev-ui/", headers={"Accept": "application/json"})
     finally:
-        adk_front_end._files.cache_clear()
+        adk_front_end._front_end_files.cache_clear()
     assert answer.status_code == 404
     assert "no front end" in answer.json()["detail"]

@@ -62,11 +62,11 @@ def record_request(request: AuditedRequest) -> None:
         token=request.token,
         action=request.rule.action,
         kind=request.rule.kind,
-        object_id=_clean(request.objects or "/".join(map(str, ids.values()))),
-        app=_clean(request.app or targets.app_of(request.route, request.kwargs)),
+        object_id=_clean_name(request.objects or "/".join(map(str, ids.values()))),
+        app=_clean_name(request.app or targets.app_of(request.route, request.kwargs)),
         address=request.address,
         status=request.status,
-        outcome=_outcome(request.rule, request.status),
+        outcome=_judge_outcome(request.rule, request.status),
     )
 
 
@@ -83,7 +83,7 @@ def record_command(action: str, kind: str, object_id: str = "") -> None:
     )
 
 
-def _clean(text: str) -> str:
+def _clean_name(text: str) -> str:
     """Return a text that the log can hold: requests that are refused may name anything."""
     return scopes.clean_text(text)[:MAX_TEXT]
 
@@ -117,7 +117,7 @@ def filter_entries(
     return entries
 
 
-def _outcome(rule: AccessRule, status: int) -> AuditEntry.Outcome:
+def _judge_outcome(rule: AccessRule, status: int) -> AuditEntry.Outcome:
     is_wrong_password = rule.action == SIGN_IN.action and status == WRONG_PASSWORD
     if status in REFUSED_STATUSES or is_wrong_password:
         return AuditEntry.Outcome.REFUSED

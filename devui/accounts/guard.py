@@ -127,7 +127,7 @@ class UserRequired(Middleware):
         if not iscoroutinefunction(get_response):
             raise TypeError("UserRequired serves asynchronous requests only.")
 
-    async def _answer(self, request: HttpRequest) -> HttpResponseBase:
+    async def _answer_request(self, request: HttpRequest) -> HttpResponseBase:
         try:
             refusal = await self._find_refusal(request)
         except DevUIError as error:

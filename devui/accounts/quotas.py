@@ -34,7 +34,7 @@ def find_limits(person: str, app_name: str | None = None) -> list[QuotaLimits]:
     rows = Quota.objects.filter(person__in=("", person))
     if app_name is not None:
         rows = rows.filter(app__in=("", app_name))
-    return _combine(rows)
+    return _combine_limits(rows)
 
 
 def find_quota_uses(person: str) -> list[QuotaUse]:
@@ -51,7 +51,7 @@ def find_uses_by_person(quotas: Sequence[Quota]) -> list[tuple[str, list[QuotaUs
     persons = {*usages, *active, *(quota.person for quota in quotas if quota.person)}
     uses = []
     for person in persons:
-        limits = _combine(quota for quota in quotas if quota.person in ("", person))
+        limits = _combine_limits(quota for quota in quotas if quota.person in ("", person))
         if not limits or limits[0].app:
             limits.insert(0, QuotaLimits())
         matched = quota_enforcement.match_usage(limits, usages.get(person, {}), active.get(person, []))
@@ -143,7 +143,7 @@ def describe_limits(quota: Quota) -> str:
     return ", ".join(words) or "no limit"
 
 
-def _combine(quotas: Iterable[Quota]) -> list[QuotaLimits]:
+def _combine_limits(quotas: Iterable[Quota]) -> list[QuotaLimits]:
     """Return the limits of a user in each app, from the quotas of every user and the user's own."""
     limits: dict[str, QuotaLimits] = {}
     for quota in sorted(quotas, key=lambda quota: (quota.app, quota.person)):

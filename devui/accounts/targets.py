@@ -37,13 +37,13 @@ def app_of(route: str, kwargs: Mapping[str, Any]) -> str:
     if not all(map(_is_key, kwargs.values())):
         return ""
     if "evals/runs/" in route and "run_id" in kwargs:
-        return _first(EvalRun.objects.filter(pk=kwargs["run_id"]), "app_name")
+        return _first_value(EvalRun.objects.filter(pk=kwargs["run_id"]), "app_name")
     if "evals/attempts/" in route:
-        return _first(EvalAttempt.objects.filter(pk=kwargs["attempt"]), "run__app_name")
+        return _first_value(EvalAttempt.objects.filter(pk=kwargs["attempt"]), "run__app_name")
     if "run_id" in kwargs:
-        return _first(Run.objects.filter(pk=kwargs["run_id"]), "session__app_name")
+        return _first_value(Run.objects.filter(pk=kwargs["run_id"]), "session__app_name")
     session = kwargs.get("session") or (kwargs.get("pk") if route.startswith(SESSION_ROUTES) else None)
-    return _first(AgentSession.objects.filter(pk=session), "app_name") if session else ""
+    return _first_value(AgentSession.objects.filter(pk=session), "app_name") if session else ""
 
 
 def app_in_body(request: HttpRequest, route: str, field: str) -> str | None:
@@ -79,5 +79,5 @@ def _is_key(value: object) -> bool:
     return value <= MAX_KEY if isinstance(value, int) else is_storable(str(value))
 
 
-def _first(rows: QuerySet[Any], name: str) -> str:
+def _first_value(rows: QuerySet[Any], name: str) -> str:
     return str(rows.values_list(name, flat=True).first() or "")

@@ -55,7 +55,7 @@ def create_user(
     if name[0] in ".-":  # `..` has no page in a browser, and `--help` is an option of commands
         raise BadInput(f"{name!r} is not a name for a user.", hint="Let it begin with another character.")
     if User.objects.filter(username__iexact=name).exists():
-        raise _exists(name)
+        raise _name_taken(name)
     _check_apps(apps)
     if has_password:
         password = password or generate_password()
@@ -71,7 +71,7 @@ def create_user(
                 Membership(user=user, app=app, role=role) for app in dict.fromkeys(apps)
             )
     except IntegrityError as error:  # a simultaneous request has just created it
-        raise _exists(name) from error
+        raise _name_taken(name) from error
     return password
 
 
@@ -156,7 +156,7 @@ def unlink_oidc_account(user: User) -> None:
 
 def has_admin() -> bool:
     """Tell whether anybody can sign in as an admin."""
-    return _admins().exists()
+    return _active_admins().exists()
 
 
 def generate_password() -> str:
@@ -180,13 +180,13 @@ def _check_apps(apps: Sequence[str]) -> None:
         check_id("app", app)
 
 
-def _exists(name: str) -> AlreadyExists:
+def _name_taken(name: str) -> AlreadyExists:
     return AlreadyExists(
         f"There is a user {name!r} already.", hint=f"To change it: `python manage.py changeuser {name}`."
     )
 
 
-def _admins() -> models.QuerySet[Membership]:
+def _active_admins() -> models.QuerySet[Membership]:
     return Membership.objects.filter(app="", role=Role.ADMIN, user__is_active=True)
 
 
@@ -195,7 +195,7 @@ def _require_other_admin(user: User) -> None:
 
     The lock on all admins and their users makes simultaneous changes wait: two admins could demote each other.
     """
-    admins = set(_admins().select_for_update().order_by("pk").values_list("user", flat=True))
+    admins = set(_active_admins().select_for_update().order_by("pk").values_list("user", flat=True))
     if admins == {user.pk}:
         raise BadInput(
             f"{user.username!r} is the only admin.",

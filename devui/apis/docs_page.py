@@ -7,7 +7,7 @@ import importlib.util
 from django.apps import AppConfig
 
 
-def _folder() -> str:
+def _ninja_templates() -> str:
     spec = importlib.util.find_spec("ninja")
     folders = (spec.submodule_search_locations if spec else None) or []
     return folders[0]
@@ -18,4 +18,4 @@ class ApiDocs(AppConfig):
 
     name = "devui.apis.docs_page"
     label = "devui_api_docs"
-    path = _folder()
+    path = _ninja_templates()

@@ -86,7 +86,7 @@ def check_middleware(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
 @register(Tags.templates)
 def check_context_processors(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
     """Refuse a project whose templates lack DevUI's context processors: pages would fail."""
-    configured = {name for engine in settings.TEMPLATES for name in _processors(engine)}
+    configured = {name for engine in settings.TEMPLATES for name in _context_processors(engine)}
     missing = [name for name in embed.CONTEXT_PROCESSORS if name not in configured]
     if not missing:
         return []
@@ -99,5 +99,5 @@ def check_context_processors(app_configs: Apps, **kwargs: Any) -> list[CheckMess
     ]
 
 
-def _processors(engine: dict[str, Any]) -> Iterable[str]:
+def _context_processors(engine: dict[str, Any]) -> Iterable[str]:
     return list(engine.get("OPTIONS", {}).get("context_processors", []))

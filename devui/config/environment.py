@@ -276,16 +276,16 @@ def database_settings(url: str) -> dict[str, Any]:
     except ValueError as error:
         raise ImproperlyConfigured(f"DATABASE_URL is malformed: {error}.") from error
     if parts.scheme == "sqlite":
-        return _sqlite(url, parts.path)
+        return _sqlite_settings(url, parts.path)
     if parts.scheme in {"postgresql", "postgres"}:
-        return _postgres(url)
+        return _postgres_settings(url)
     raise ImproperlyConfigured(
         f"DATABASE_URL={without_password(url)!r} is not a supported store URL: "
         "use sqlite:///path/to/file.sqlite3 or postgresql://user:password@host:5432/name."
     )
 
 
-def _sqlite(url: str, path: str) -> dict[str, Any]:
+def _sqlite_settings(url: str, path: str) -> dict[str, Any]:
     name = unquote(path.removeprefix("/"))
     if not name or urlsplit(url).netloc:
         raise ImproperlyConfigured(
@@ -320,7 +320,7 @@ def _make_private_folder(folder: Path) -> None:
         ) from error
 
 
-def _postgres(url: str) -> dict[str, Any]:
+def _postgres_settings(url: str) -> dict[str, Any]:
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -59,7 +59,7 @@ class UserCommand(BaseCommand):
         try:
             ensure_schema()
             self.change_users(options)
-            self._record(options)
+            self._record_change(options)
         except DevUIError as error:
             raise CommandError(f"{error.message} {error.hint}".strip(), returncode=2) from error
 
@@ -67,7 +67,7 @@ class UserCommand(BaseCommand):
         """Return the apps that are named, in words."""
         return f" in {', '.join(options['app'])}" if options["app"] else ""
 
-    def _record(self, options: dict[str, Any]) -> None:
+    def _record_change(self, options: dict[str, Any]) -> None:
         from devui.accounts import audit
 
         if changes := self.changes_of(options):
@@ -79,10 +79,10 @@ class UserCommand(BaseCommand):
 
     def changes_of(self, options: dict[str, Any]) -> str:
         """Return what the command has changed, for the audit log; empty: nothing."""
-        changes = [self._change(name, options) for name in CHANGES if options.get(name)]
+        changes = [self._describe_change(name, options) for name in CHANGES if options.get(name)]
         return f"{options['name']}: {', '.join(changes)}"
 
-    def _change(self, name: str, options: dict[str, Any]) -> str:
+    def _describe_change(self, name: str, options: dict[str, Any]) -> str:
         """Return a change in words: a role with its apps, else the name of the option."""
         return f"role {options['role']}{self.where(options)}" if name == "role" else name
 

@@ -52,11 +52,11 @@ class RemoteAddress:
             parts = urlsplit(url.strip())
             host, port = parts.hostname, parts.port
         except ValueError:  # its text may quote the password
-            raise _bad(name, "the host or the port of its URL is malformed") from None
+            raise _bad_address(name, "the host or the port of its URL is malformed") from None
         if parts.scheme not in {"http", "https"} or not host:
-            raise _bad(name, "its URL does not begin with http://HOST or https://HOST")
+            raise _bad_address(name, "its URL does not begin with http://HOST or https://HOST")
         if parts.query or parts.fragment:
-            raise _bad(name, "its URL has a query or a fragment")
+            raise _bad_address(name, "its URL has a query or a fragment")
         port_text = f":{port}" if port is not None else ""
         place = f"{parts.scheme}://{hosts.in_brackets(host)}{port_text}{parts.path.rstrip('/')}"
         account = None
@@ -74,10 +74,10 @@ class RemoteAddress:
         addresses: dict[str, RemoteAddress] = {}
         for each in map(cls.read, value):
             if each.name in addresses:
-                raise _bad(each.name, "the name is used twice")
+                raise _bad_address(each.name, "the name is used twice")
             addresses[each.name] = each
         return list(addresses.values())
 
 
-def _bad(name: str, why: str) -> BadInput:
+def _bad_address(name: str, why: str) -> BadInput:
     return BadInput(f"--runtime {name}: {why}.", hint=HINT)

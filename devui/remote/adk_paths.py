@@ -69,13 +69,15 @@ class AdkPaths:
         parts = [unquote(part) for part in path.partition("?")[0].strip("/").split("/")]
         try:
             if parts == ["run"] or parts == ["run_sse"]:
-                return await self._run(app_name, parts[0], _parse_object(content), Sender.of(headers).person)
+                return await self._run_agent(
+                    app_name, parts[0], _parse_object(content), Sender.of(headers).person
+                )
             if parts[0] == "apps" and len(parts) == SESSION_PARTS - 1 and parts[4] == "sessions":
-                return await self._sessions(app_name, parts[3], method, content)
+                return await self._answer_session_list(app_name, parts[3], method, content)
             if parts[0] == "apps" and len(parts) == SESSION_PARTS and parts[4] == "sessions":
                 key = SessionKey("", app_name, parts[3], parts[5])
-                return await self._session(key, method, content)
-            return await self._forward(app_name, method, path, headers, content)
+                return await self._answer_session(key, method, content)
+            return await self._forward_request(app_name, method, path, headers, content)
         except (SessionMissing, AlreadyExists, BadInput, UpstreamFailed) as error:
             return _error_response(error)
 
@@ -96,7 +98,7 @@ class AdkPaths:
             raise BadInput("A live run needs user_id and session_id.", hint="Name both in the query.")
         key = SessionKey("", app_name, query_values["user_id"], query_values["session_id"].strip())
         session = await self._ensure_copy(key)
-        run = await self._row(session, {"live": True}, person)
+        run = await self._create_run_row(session, {"live": True}, person)
         return LiveRunSocket(self.http, self.copies, self.runs, key, query), run
 
     async def create(
@@ -144,7 +146,9 @@ class AdkPaths:
             return
         raise _already_exists(key)
 
-    async def _sessions(self, app_name: str, user_id: str, method: str, content: bytes) -> httpx.Response:
+    async def _answer_session_list(
+        self, app_name: str, user_id: str, method: str, content: bytes
+    ) -> httpx.Response:
         if method == "POST":
             body = _parse_object(content)
             name = body.get("sessionId", body.get("session_id")) or str(uuid.uuid4())
@@ -167,14 +171,14 @@ class AdkPaths:
         ]
         return _json_response(answers)
 
-    async def _session(self, key: SessionKey, method: str, content: bytes) -> httpx.Response:
+    async def _answer_session(self, key: SessionKey, method: str, content: bytes) -> httpx.Response:
         if method == "GET":
             await self.copies.catch_up(key)
             return await _session_response(key)
         if method == "POST":
             return await _session_response(await self.create(key, _parse_object(content)))
         if method == "PATCH":
-            return await self._patch(key, content)
+            return await self._patch_state(key, content)
         path = upstream_path(upstream_app_name(key.app_name), key.user_id, key.session_id)
         answer = await self.http.ask("DELETE", path)
         if not answer.is_success and not is_session_missing(answer):
@@ -182,7 +186,7 @@ class AdkPaths:
         await self.copies.remove(key)
         return _json_response(None)
 
-    async def _patch(self, key: SessionKey, content: bytes) -> httpx.Response:
+    async def _patch_state(self, key: SessionKey, content: bytes) -> httpx.Response:
         if not self.copies.dialect.can_patch_state:
             raise BadInput(
                 f"{self.http.url} cannot change a session's state outside a run.",
@@ -199,7 +203,9 @@ class AdkPaths:
         temp = scopes.split_delta(body.get("stateDelta") or body.get("state_delta") or {}).temp
         return await _session_response(key, temp)
 
-    async def _run(self, app_name: str, how: str, body: Mapping[str, Any], person: str) -> httpx.Response:
+    async def _run_agent(
+        self, app_name: str, how: str, body: Mapping[str, Any], person: str
+    ) -> httpx.Response:
         """Run an agent like `/run` and `/run_sse`: the run is recorded, and cancelled if the client disconnects."""
         folded = {str(name).replace("_", "").lower(): value for name, value in body.items()}
         key = SessionKey("", app_name, str(folded.get("userid")), str(folded.get("sessionid")).strip())
@@ -213,7 +219,7 @@ class AdkPaths:
         }
         # Unsupported options are refused before the run is created.
         self.copies.dialect.run_body(app_name, *key[2:], request)
-        run = await self._row(session, request, person)
+        run = await self._create_run_row(session, request, person)
         incoming: asyncio.Queue[RemoteEvent | None] = asyncio.Queue()
         active = self.runs.start(run, incoming.put_nowait)
         if active.task is not None:
@@ -230,7 +236,7 @@ class AdkPaths:
             return _failed_run_response(ended)
         return _json_response(events)
 
-    async def _row(self, session: AgentSession, request: dict[str, Any], person: str) -> Run:
+    async def _create_run_row(self, session: AgentSession, request: dict[str, Any], person: str) -> Run:
         def create(run_id: str) -> Run:
             run = lifecycle.create_run(
                 session.pk,
@@ -260,7 +266,7 @@ class AdkPaths:
             raise SessionMissing(f"Session not found: {key.session_id}", hint="Create it first.")
         return session
 
-    async def _forward(
+    async def _forward_request(
         self, app_name: str, method: str, path: str, headers: Mapping[str, str], content: bytes
     ) -> httpx.Response:
         upstream = path.replace(quote(app_name, safe=""), quote(upstream_app_name(app_name), safe=""), 1)

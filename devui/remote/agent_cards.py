@@ -88,26 +88,26 @@ class _Tree:
         if self._count >= MAX_AGENTS:
             return None
         self._count += 1
-        name, description = _text(info["name"]), _text(info.get("description"))
-        node: Node = {"name": name, "type": _text(info.get("type", "")), "description": description}
+        name, description = _text_or_empty(info["name"]), _text_or_empty(info.get("description"))
+        node: Node = {"name": name, "type": _text_or_empty(info.get("type", "")), "description": description}
         if is_name and name in above:
             return {**node, "again": True}
-        if instruction := _text(info.get("instruction")):
+        if instruction := _text_or_empty(info.get("instruction")):
             node["instruction"] = instruction
-        if model := _text(info.get("model")):
+        if model := _text_or_empty(info.get("model")):
             node["model"] = model
         below = info.get("subAgents", info.get("sub_agents"))
         children = [self.node(each, (*above, name)) for each in below] if isinstance(below, list) else []
-        tools = _tools(info.get("tools"))
+        tools = _read_tools(info.get("tools"))
         return {**node, "tools": tools, "sub_agents": [child for child in children if child]}
 
 
-def _tools(listed: Any) -> list[Node]:
+def _read_tools(listed: Any) -> list[Node]:
     """Return tools in each of ADK's forms: names, objects, or function declarations inside a tool."""
     tools: list[Node] = []
     for tool in listed if isinstance(listed, list) else []:
         if isinstance(tool, str):
-            tools.append({"name": _text(tool), "type": "", "description": ""})
+            tools.append({"name": _text_or_empty(tool), "type": "", "description": ""})
         if not isinstance(tool, dict):
             continue
         declared = tool.get("functionDeclarations", tool.get("function_declarations"))
@@ -116,16 +116,16 @@ def _tools(listed: Any) -> list[Node]:
                 schema = each.get("parametersJsonSchema") or each.get("parameters") or each.get("schema")
                 tools.append(
                     {
-                        "name": _text(each["name"]),
-                        "type": _text(each.get("type", "")),
-                        "description": _text(each.get("description")),
+                        "name": _text_or_empty(each["name"]),
+                        "type": _text_or_empty(each.get("type", "")),
+                        "description": _text_or_empty(each.get("description")),
                         **({"schema": schema} if isinstance(schema, dict) else {}),
                     }
                 )
     return tools
 
 
-def _text(value: Any) -> str:
+def _text_or_empty(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 

@@ -127,7 +127,7 @@ class LiveRunSocket:
     async def _carry_out(self, active: ActiveRun) -> None:
         """Forward the server's messages, and update the copy of its session meanwhile and at the end."""
         try:
-            connection = await self._connect()
+            connection = await self._open_upstream()
             reading = asyncio.create_task(self._reread_on_news(active))
             ending = asyncio.create_task(self._end_in_silence(connection))
             try:
@@ -136,9 +136,9 @@ class LiveRunSocket:
                 reading.cancel()
                 ending.cancel()
                 await connection.close()
-            await self._read(active)
+            await self._read_session(active)
         except BaseException as error:
-            self._fail(error)
+            self._record_failure(error)
             raise
         finally:
             self._incoming.close()
@@ -169,7 +169,7 @@ class LiveRunSocket:
                 "RemoteError", self.closed[1] or f"The live connection was closed ({self.closed[0]})."
             )
         if failure is not None:
-            await self._read(active)
+            await self._read_session(active)
             raise RemoteFailure(failure)
 
     async def _end_in_silence(self, connection: ClientConnection) -> None:
@@ -182,7 +182,7 @@ class LiveRunSocket:
         self.closed = FINISHED
         await connection.close()
 
-    async def _connect(self) -> ClientConnection:
+    async def _open_upstream(self) -> ClientConnection:
         parameters = parse_qsl(self._query, keep_blank_values=True)
         app_parameter = [("app_name", upstream_app_name(self._key.app_name))]
         query = urlencode(app_parameter + [(name, value) for name, value in parameters if name != "app_name"])
@@ -211,10 +211,10 @@ class LiveRunSocket:
         while True:
             await self._has_news.wait()
             self._has_news.clear()
-            await self._read(active)
+            await self._read_session(active)
             await asyncio.sleep(REREAD_S)
 
-    async def _read(self, active: ActiveRun) -> None:
+    async def _read_session(self, active: ActiveRun) -> None:
         """Update the copy, and notify readers of its new events."""
         await self._runs.catch_up(self._key, {}, CATCH_UP_S)
         for event in await units_of_work.read(_events_after, active.session.pk, self._seq):
@@ -228,7 +228,7 @@ class LiveRunSocket:
                 invocation_id=event.invocation_id,
             )
 
-    def _fail(self, error: BaseException) -> None:
+    def _record_failure(self, error: BaseException) -> None:
         """Record the error for the caller that opens or reads the socket."""
         self._error = error
         if isinstance(error, asyncio.CancelledError):

@@ -23,7 +23,7 @@ class Runtimes:
 
     def __init__(self, supervisor: Supervisor, addresses: Iterable[RemoteAddress] = ()) -> None:
         self.supervisor = supervisor
-        self.servers = {address.name: _server(address) for address in addresses}
+        self.servers = {address.name: _make_server(address) for address in addresses}
         self._feeds = FrameFeeds(lambda run: None)
 
     async def __aenter__(self) -> Self:
@@ -75,7 +75,7 @@ class Runtimes:
         return await self.supervisor.end_process(runtime_id, why)
 
 
-def _server(address: RemoteAddress) -> RemoteServer:
+def _make_server(address: RemoteAddress) -> RemoteServer:
     from devui.remote.server import RemoteServer  # imported late: most installations have no remote server
 
     return RemoteServer(address)

@@ -110,7 +110,7 @@ def parse_failure(value: Any) -> ReportedFailure:
     Servers send `error` with `error_details`, `detail`, `message`, `error`, or plain text.
     """
     if not isinstance(value, dict):
-        return ReportedFailure("RemoteError", _shorten(value))
+        return ReportedFailure("RemoteError", _shorten_value(value))
     details = value.get("error_details")
     details = details if isinstance(details, dict) else {}
     kind, error = details.get("error_type") or "", value.get("error")
@@ -119,7 +119,7 @@ def parse_failure(value: Any) -> ReportedFailure:
         head, separator, rest = error.partition(": ")
         if separator and head.isidentifier():
             kind, text = head, rest if text == error else text
-    return ReportedFailure(str(kind) or "RemoteError", _shorten(text))
+    return ReportedFailure(str(kind) or "RemoteError", _shorten_value(text))
 
 
 def error_text(body: bytes) -> str:
@@ -129,9 +129,9 @@ def error_text(body: bytes) -> str:
         value = parse_json(text)
     except (ValueError, RecursionError):
         is_page = text.startswith("<")  # an HTML page is no message
-        return "" if is_page else _shorten(text)
+        return "" if is_page else _shorten_value(text)
     return parse_failure(value).message if value else ""
 
 
-def _shorten(value: Any) -> str:
+def _shorten_value(value: Any) -> str:
     return truncate(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), MAX_ERROR)

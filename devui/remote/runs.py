@@ -63,7 +63,7 @@ class RemoteRuns(RunQueue):
     def start(self, run: Run, on_event: EventListener = lambda event: None) -> ActiveRun:
         """Execute a queued run in the background. `on_event` gets each event as it arrives, chunks included."""
         request = json.loads(run.request)
-        return self.carry_out(run, lambda active: self._run(active, request, on_event))
+        return self.carry_out(run, lambda active: self._carry_out_run(active, request, on_event))
 
     def carry_out(self, run: Run, work: RunWork) -> ActiveRun:
         """Execute the work of a queued run in its turn, and record its end."""
@@ -86,14 +86,16 @@ class RemoteRuns(RunQueue):
         except asyncio.CancelledError:
             await asyncio.shield(self._tasks.start(self._end_cancelled(active)))
         except RemoteFailure as error:
-            await self._fail(active, error.failure.kind, error.failure.message)
+            await self._end_failed_run(active, error.failure.kind, error.failure.message)
         except DevUIError as error:
-            await self._fail(active, type(error).__name__, f"{error.message} {error.hint}".strip())
+            await self._end_failed_run(active, type(error).__name__, f"{error.message} {error.hint}".strip())
         except Exception as error:
             log.exception("Run %s of %s failed.", active.id, self._http.url)
-            await self._fail(active, type(error).__name__, str(error))
+            await self._end_failed_run(active, type(error).__name__, str(error))
 
-    async def _run(self, active: ActiveRun, request: Mapping[str, Any], on_event: EventListener) -> None:
+    async def _carry_out_run(
+        self, active: ActiveRun, request: Mapping[str, Any], on_event: EventListener
+    ) -> None:
         """Start the run, store its events, and read the session at its end."""
         session = active.session
         refuse_read_only(session)
@@ -108,24 +110,24 @@ class RemoteRuns(RunQueue):
         )
         recorder = _Recorder(self, self._copies, active, key, on_event)
         try:
-            await self._stream(recorder, body)
+            await self._request_stream(recorder, body)
         finally:
             if not active.abort.is_set():
                 await self.catch_up(key, recorder.arrival_times, CATCH_UP_S)
         if recorder.failure is not None:
             raise RemoteFailure(recorder.failure)
 
-    async def _stream(self, recorder: _Recorder, body: dict[str, Any]) -> None:
+    async def _request_stream(self, recorder: _Recorder, body: dict[str, Any]) -> None:
         async with self._http.open("POST", "/run_sse", body, seconds=None) as response:
             if response.is_success:
-                await self._take(recorder, response)
+                await self._take_response(recorder, response)
                 return
             refusal = await self._http.read(response)
         if refusal.status in MISSING_PATH_STATUSES:
             await self._copies.catch_up(recorder.key)  # fails if not the path but the session is missing
         raise self._copies.refusal_error(refusal)
 
-    async def _take(self, recorder: _Recorder, response: httpx.Response) -> None:
+    async def _take_response(self, recorder: _Recorder, response: httpx.Response) -> None:
         kind = response.headers.get("content-type", "")
         if not kind.startswith("text/event-stream"):
             raise self._copies.malformed_error(
@@ -159,7 +161,7 @@ class RemoteRuns(RunQueue):
         await asyncio.sleep(REREAD_DELAY_S)
         await self.catch_up(key, {}, CATCH_UP_S)
 
-    async def _fail(self, active: ActiveRun, kind: str, message: str) -> None:
+    async def _end_failed_run(self, active: ActiveRun, kind: str, message: str) -> None:
         if active.abort.is_set():
             await self.finish(active, Status.CANCELLED)
         else:
@@ -203,11 +205,11 @@ class _Recorder:
             if item.is_partial:
                 publish_chunks(self._live, item.wire)
             else:
-                await self._store(item)
+                await self._store_event(item)
                 self._event_failure = self._copies.dialect.find_failure(item)
             self._tell(item)
 
-    async def _store(self, event: RemoteEvent) -> None:
+    async def _store_event(self, event: RemoteEvent) -> None:
         if not self.arrival_times:  # the stream lacks the user's message, which precedes the first event
             await self._copies.catch_up(self.key)
         try:

@@ -71,8 +71,8 @@ class RemoteServer:
         await units_of_work.write(
             processes.register, self.runtime_id, f"@{self.remote.name}", os.getpid(), ""
         )
-        self._tasks.start(self._watch())
-        self._tasks.start(self._beat())
+        self._tasks.start(self._watch_server())
+        self._tasks.start(self._write_heartbeat())
 
     async def close(self, why: str) -> None:
         """End its runs, and stop the checks."""
@@ -105,7 +105,7 @@ class RemoteServer:
             remotes.register(self.remote)
             self._log_change(before)
         if not self.remote.problem and (before.problem or before.apps != self.remote.apps):
-            self._synchronizing = self._tasks.start(self._synchronize())
+            self._synchronizing = self._tasks.start(self._synchronize_apps())
         return self.remote
 
     async def wait_until_synchronized(self) -> None:
@@ -155,7 +155,7 @@ class RemoteServer:
             apps = parse_app_names(parse_json(answer.body))
         except (ValueError, RecursionError) as error:
             raise self.copies.malformed_error(ValueError("/list-apps is not a list of names")) from error
-        version = await self._version()
+        version = await self._read_version()
         # The first call loads plug-ins.
         self.copies.dialect = await asyncio.to_thread(dialects.detect_dialect, version, answer.headers)
         version_text = version.get("version") if isinstance(version, dict) else ""
@@ -182,7 +182,7 @@ class RemoteServer:
             )
         return answer
 
-    async def _version(self) -> Any:
+    async def _read_version(self) -> Any:
         with suppress(NotReached, ValueError, RecursionError):
             answer = await self.http.ask("GET", "/version", seconds=CHECK_TIMEOUT_S)
             if answer.is_success:
@@ -196,7 +196,7 @@ class RemoteServer:
         elif not now.problem and (before.problem or not before.asked_at):
             log.info("Remote server %s answers: %s, %d apps.", name, now.kind, len(now.apps))
 
-    async def _synchronize(self) -> None:
+    async def _synchronize_apps(self) -> None:
         """Describe the apps of a server that is new or available again, and update the copies of its sessions."""
         for app_name in self.remote.app_names:
             try:
@@ -209,7 +209,7 @@ class RemoteServer:
             except DevUIError as error:
                 log.info("App %r: %s", app_name, error.message)
 
-    async def _watch(self) -> None:
+    async def _watch_server(self) -> None:
         while True:
             try:
                 if not (await self.check()).problem:
@@ -218,7 +218,7 @@ class RemoteServer:
                 log.exception("The check of remote server %s failed; retrying.", self.remote.name)
             await asyncio.sleep(RETRY_S if self.remote.problem else CHECK_S)
 
-    async def _beat(self) -> None:
+    async def _write_heartbeat(self) -> None:
         """Write the heartbeat of its runs' owner, and cancel the runs that other processes request to cancel."""
         while True:
             await asyncio.sleep(processes.HEARTBEAT_S)

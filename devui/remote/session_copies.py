@@ -60,7 +60,7 @@ class SessionCopies:
         async with self.lock(key):
             copy = await units_of_work.read(mirrors.read_mirror, key)
             try:
-                session = await self._read(key)
+                session = await self._fetch_session(key)
             except SessionMissing:
                 if copy.revision is not None:
                     await units_of_work.write(
@@ -75,7 +75,7 @@ class SessionCopies:
 
         Return its key, with the id that the server assigned.
         """
-        session = self._session(answer)
+        session = self._parse_session(answer)
         key = key._replace(session_id=session.id)
         async with self.lock(key):
             await self._update_copy(
@@ -102,7 +102,7 @@ class SessionCopies:
 
     def follow(self, app_name: str, sessions: Iterable[RemoteSession]) -> None:
         """Update the copies of listed sessions that have changed, in the background."""
-        self._following.start(self._follow(app_name, list(sessions)[:MAX_FOLLOWED]))
+        self._following.start(self._follow_sessions(app_name, list(sessions)[:MAX_FOLLOWED]))
 
     async def wait_until_followed(self) -> None:
         """Wait for the updates that `follow` started."""
@@ -127,7 +127,7 @@ class SessionCopies:
         )
         if not answer.is_success:
             raise self.refusal_error(answer)
-        listed = await self._parse(answer)
+        listed = await self._parse_body(answer)
         try:
             return responses.parse_session_list(listed)
         except ValueError as error:
@@ -154,7 +154,7 @@ class SessionCopies:
             hint="Check the address in `--runtime`.",
         )
 
-    async def _read(self, key: SessionKey) -> RemoteSession:
+    async def _fetch_session(self, key: SessionKey) -> RemoteSession:
         path = upstream_path(upstream_app_name(key.app_name), key.user_id, key.session_id)
         answer = await self._http.ask("GET", path, max_bytes=MAX_SESSION)
         if not answer.is_success:
@@ -164,9 +164,9 @@ class SessionCopies:
                     hint=f"{self.server_url} has no session of this id.",
                 )
             raise self.refusal_error(answer)
-        return self._session(await self._parse(answer))
+        return self._parse_session(await self._parse_body(answer))
 
-    async def _parse(self, answer: RemoteResponse) -> Any:
+    async def _parse_body(self, answer: RemoteResponse) -> Any:
         try:
             return await asyncio.to_thread(parse_json, answer.body, max_values=MAX_FILE_VALUES)
         except TooManyValues as error:
@@ -174,7 +174,7 @@ class SessionCopies:
         except (ValueError, RecursionError) as error:
             raise self.malformed_error(ValueError("it is not JSON")) from error
 
-    def _session(self, answer: Any) -> RemoteSession:
+    def _parse_session(self, answer: Any) -> RemoteSession:
         try:
             return responses.parse_session(answer)
         except ValueError as error:
@@ -212,7 +212,7 @@ class SessionCopies:
         created_at = min([truth.updated_at, *first])
         await mirrors.sync_mirror(truth, copy, events, seeds=unexplained, created_at=created_at)
 
-    async def _follow(self, app_name: str, sessions: list[RemoteSession]) -> None:
+    async def _follow_sessions(self, app_name: str, sessions: list[RemoteSession]) -> None:
         for session in sessions:
             key = SessionKey("", app_name, session.user_id, session.id)
             try:

@@ -130,15 +130,15 @@ class _Describer:
         return {
             "name": app.name,
             "is_app": True,
-            "plugins": [self._plugin(plugin) for plugin in app.plugins],
+            "plugins": [self._describe_plugin(plugin) for plugin in app.plugins],
             "resumable": bool(resumability and resumability.is_resumable),
-            "context_cache": _dump(app.context_cache_config),
-            "compaction": _dump(app.events_compaction_config),
+            "context_cache": _dump_config(app.context_cache_config),
+            "compaction": _dump_config(app.events_compaction_config),
         }
 
     def _fill_node(self, node: Any, data: dict[str, Any], model: str) -> None:
-        data["at"] = self._location(node)
-        data["settings"] = _settings(node)
+        data["at"] = self._locate_node(node)
+        data["settings"] = _changed_settings(node)
         if not _is_adk(type(node)):
             data["is_custom"] = True
         if isinstance(node, LlmAgent):
@@ -146,7 +146,7 @@ class _Describer:
             model = "" if data["model_from"] == "ADK's default" else data["model"]
         if isinstance(node, BaseAgent):
             hooks = (*AGENT_CALLBACKS, *(LLM_CALLBACKS if isinstance(node, LlmAgent) else ()))
-            data["callbacks"] = self._callbacks(node, hooks)
+            data["callbacks"] = self._describe_callbacks(node, hooks)
             data["sub_agents"] = [self.node(child, model) for child in node.sub_agents]
         if isinstance(node, FunctionNode):
             data["context"] = _adk.node_context_parameter(node)
@@ -159,7 +159,7 @@ class _Describer:
                 for edge in node.graph.edges
             ]
 
-    def _location(self, node: Any) -> CodeLocation:
+    def _locate_node(self, node: Any) -> CodeLocation:
         if isinstance(node, FunctionNode):
             return self.locator.of_code(_adk.function_of_node(node))
         return self.locator.of_agent(node.name, node)
@@ -171,16 +171,16 @@ class _Describer:
             "model_from": "" if own else "the agent above" if inherited else "ADK's default",
             "model_type": "" if isinstance(agent.model, str) else type(agent.model).__name__,
             "live": call_or(lambda: type(agent.canonical_live_model).connect is not BaseLlm.connect, False),
-            "model_config": _config(agent.generate_content_config),
-            **self._instruction("instruction", agent.instruction),
-            **self._instruction("global_instruction", agent.global_instruction),
+            "model_config": _config_json(agent.generate_content_config),
+            **self._describe_instruction("instruction", agent.instruction),
+            **self._describe_instruction("global_instruction", agent.global_instruction),
             "static_instruction": truncate(text_of_content(agent.static_instruction), MAX_TEXT),
-            "tools": [self._tool(tool, own or inherited) for tool in agent.tools],
+            "tools": [self._describe_tool(tool, own or inherited) for tool in agent.tools],
             "output_key": agent.output_key or "",
             "mode": agent.mode or "",
         }
 
-    def _instruction(self, name: str, instruction: str | Callable[..., Any]) -> dict[str, Any]:
+    def _describe_instruction(self, name: str, instruction: str | Callable[..., Any]) -> dict[str, Any]:
         if isinstance(instruction, str):
             return {name: truncate(instruction, MAX_TEXT)}
         return {
@@ -189,7 +189,7 @@ class _Describer:
             f"{name}_provider_at": self.locator.of_code(instruction),
         }
 
-    def _callbacks(self, agent: BaseAgent, hooks: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
+    def _describe_callbacks(self, agent: BaseAgent, hooks: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
         callbacks = {hook: value for hook in hooks if (value := getattr(agent, hook))}
         return {
             hook: [
@@ -199,7 +199,7 @@ class _Describer:
             for hook, value in callbacks.items()
         }
 
-    def _tool(self, tool: Any, model: str) -> dict[str, Any]:
+    def _describe_tool(self, tool: Any, model: str) -> dict[str, Any]:
         try:
             return self._tool_data(tool, model)
         except Exception as error:
@@ -231,11 +231,11 @@ class _Describer:
             "long_running": bool(tool.is_long_running),
             "context": _adk.tool_context_parameter(tool),
             "at": self.locator.of_code(tool.func if isinstance(tool, FunctionTool) else tool),
-            "schema": _schema(tool),
+            "schema": _tool_schema(tool),
             **({"agent": self.node(tool.agent, model)} if isinstance(tool, AgentTool) else {}),
         }
 
-    def _plugin(self, plugin: BasePlugin) -> dict[str, Any]:
+    def _describe_plugin(self, plugin: BasePlugin) -> dict[str, Any]:
         cls = type(plugin)
         return {
             "name": plugin.name,
@@ -258,32 +258,32 @@ def _is_adk(cls: type) -> bool:
     return cls.__module__.partition(".")[0] == "google"
 
 
-def _dump(config: BaseModel | None) -> dict[str, Any] | None:
+def _dump_config(config: BaseModel | None) -> dict[str, Any] | None:
     """Return the values of a config; objects are replaced by the names of their types."""
     if config is None:
         return None
     values = {name: getattr(config, name) for name in type(config).model_fields}
-    return {name: _plain(value) for name, value in values.items() if value is not None}
+    return {name: _plain_value(value) for name, value in values.items() if value is not None}
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     if isinstance(value, str | bool | int | float):
         return value
     return value.__name__ if isinstance(value, type) else type(value).__name__
 
 
-def _settings(node: Any) -> dict[str, Any]:
+def _changed_settings(node: Any) -> dict[str, Any]:
     """Return the fields of an agent that differ from their defaults."""
     fields = type(node).model_fields
     settings: dict[str, Any] = {}
     for name in SETTINGS:
         value = getattr(node, name) if name in fields else None
         if value is not None and value != fields[name].default:
-            settings[name] = _object(value)
+            settings[name] = _setting_json(value)
     return settings
 
 
-def _object(value: Any) -> Any:
+def _setting_json(value: Any) -> Any:
     """Return a setting as JSON. Planners, code executors and configs become their type with the fields that are set."""
     if isinstance(value, BasePlanner):
         fields = vars(value)
@@ -293,7 +293,7 @@ def _object(value: Any) -> Any:
             name: field for name in defaults if (field := getattr(value, name)) != defaults[name].default
         }
     else:
-        return _plain(value)
+        return _plain_value(value)
     fields_set = {
         name: field.model_dump(mode="json", exclude_none=True) if isinstance(field, BaseModel) else field
         for name, field in fields.items()
@@ -315,7 +315,7 @@ def _toolset_settings(toolset: BaseToolset) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value}
 
 
-def _config(config: types.GenerateContentConfig | None) -> dict[str, Any]:
+def _config_json(config: types.GenerateContentConfig | None) -> dict[str, Any]:
     if config is None:
         return {}
     dumped = config.model_dump(mode="json", exclude_none=True, exclude=set(UNSHOWN_CONFIG))
@@ -329,7 +329,7 @@ def text_of_content(content: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _schema(tool: BaseTool) -> dict[str, Any]:
+def _tool_schema(tool: BaseTool) -> dict[str, Any]:
     """Return the JSON schema of a tool's arguments; empty if the tool has none."""
     try:
         declaration = _adk.declaration_of(tool)

@@ -67,7 +67,7 @@ class TokenGuard:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": REFUSAL["detail"]})
         else:
-            await _refuse(send)
+            await _send_refusal(send)
 
     def _has_token(self, scope: Scope) -> bool:
         name = TOKEN_HEADER.lower().encode()
@@ -75,7 +75,7 @@ class TokenGuard:
         return len(tokens) == 1 and compare_digest(tokens[0], self._token)
 
 
-async def _refuse(send: Any) -> None:
+async def _send_refusal(send: Any) -> None:
     headers = [(b"content-type", b"application/json")]
     await send({"type": "http.response.start", "status": 403, "headers": headers})
     await send({"type": "http.response.body", "body": json.dumps(REFUSAL).encode()})

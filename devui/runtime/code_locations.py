@@ -40,7 +40,7 @@ class CodeLocator:
 
     def of_agent(self, name: str, agent: object) -> CodeLocation:
         """Return the location of the name in the code that creates an agent, else that of its class."""
-        return self._definitions.get(name) or self.of_class(type(agent))
+        return self._own_definitions.get(name) or self.of_class(type(agent))
 
     def of_class(self, cls: type) -> CodeLocation:
         """Return the location of a class of the agent's own code; empty for classes of libraries."""
@@ -66,9 +66,9 @@ class CodeLocator:
         return path.is_relative_to(self.root) and not {"site-packages", "dist-packages"} & set(path.parts)
 
     @cached_property
-    def _definitions(self) -> dict[str, CodeLocation]:
+    def _own_definitions(self) -> dict[str, CodeLocation]:
         locations: dict[str, CodeLocation] = {}
-        for file in self._files():
+        for file in self._own_files():
             try:
                 content = text_input.read_file(file, MAX_FILE_BYTES + 1)
                 text = text_input.decode_text(content) if len(content) <= MAX_FILE_BYTES else ""
@@ -79,7 +79,7 @@ class CodeLocator:
                 locations.setdefault(match[1].strip(), {"file": str(file), "line": line})
         return locations
 
-    def _files(self) -> list[Path]:
+    def _own_files(self) -> list[Path]:
         loaded = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
         own = [Path(file) for file in loaded if isinstance(file, str) and self._is_own(file)]
         modules = [file for file in own if file.suffix == ".py"]

@@ -93,7 +93,7 @@ class RuntimeHost:
     def make_app(self) -> FastAPI:
         """Return ADK's application; it loads the agent when it starts."""
         return self.server.get_fast_api_app(
-            lifespan=self._lifespan,
+            lifespan=self._load_for_lifespan,
             otel_to_cloud=self.config.options.otel_to_cloud,
             register_processors=lambda provider: provider.add_span_processor(SpanKeeper()),
             bind_host="127.0.0.1",
@@ -101,7 +101,7 @@ class RuntimeHost:
         )
 
     @asynccontextmanager
-    async def _lifespan(self, app: FastAPI) -> AsyncIterator[None]:
+    async def _load_for_lifespan(self, app: FastAPI) -> AsyncIterator[None]:
         await self.load()
         gc.freeze()  # loaded objects stay; scanning them again would slow down every run
         collect_less_often()
@@ -140,7 +140,7 @@ class RuntimeHost:
             await self._note_failure(error)
         else:
             self.state = "ready"
-            description = await self._describe(root, app)
+            description = await self._describe_root(root, app)
             self.runs.git_revision = description.get("code", {}).get("git", "")
             await self._write_card(cards.save_loaded, description)
         self.runs.code_version = self.source.code_version
@@ -161,12 +161,12 @@ class RuntimeHost:
         writing = retry.write(write, self.config.app_name, self.source.code_version, content)
         await asyncio.wait([self._tasks.start(writing)], timeout=CARD_S)
 
-    async def _describe(self, root: Node, app: App | None) -> dict[str, Any]:
+    async def _describe_root(self, root: Node, app: App | None) -> dict[str, Any]:
         """Return the description of the agent. An agent that cannot be described can still be run."""
         name, folder = self.config.app_name, self.source.folder
         description: dict[str, Any] = {"name": name, "type": type(root).__name__, "description": ""}
         try:
-            description |= {"run_config": run_config.schema(), "code": await self._code()}
+            description |= {"run_config": run_config.schema(), "code": await self._read_code_version()}
             locator = CodeLocator(folder.root, folder.folder_of(name))
             return description | await call_with_timeout(
                 lambda: describe(root, app, name, locator), DESCRIBE_S
@@ -177,7 +177,7 @@ class RuntimeHost:
             why = too_slow if isinstance(error, TimeoutError) else str(error)
             return {**description, "problem": f"This agent can be run, but its description failed: {why}"}
 
-    async def _code(self) -> dict[str, str]:
+    async def _read_code_version(self) -> dict[str, str]:
         """Return the git commit of the agent's folder, and the version of ADK."""
         folder, revision = self.source.folder.folder_of(self.config.app_name), ""
         with suppress(TimeoutError):

@@ -52,7 +52,7 @@ def serve(config: RuntimeConfig, listener: socket.socket, lifeline_fd: int) -> N
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _ignore_signal)  # uvicorn handles them, and raises them again at its end
     try:
-        _run_loop(loop, _serve(server, listener, host))
+        _run_loop(loop, _serve_until_drained(server, listener, host))
     finally:
         if os.getpid() != process_id:
             os._exit(1)  # a fork of the agent returned here: it owns nothing of this process
@@ -103,7 +103,7 @@ def _make_server(host: RuntimeHost) -> uvicorn.Server:
     )
 
 
-async def _serve(server: uvicorn.Server, listener: socket.socket, host: RuntimeHost) -> None:
+async def _serve_until_drained(server: uvicorn.Server, listener: socket.socket, host: RuntimeHost) -> None:
     ending = asyncio.create_task(_end_when_drained(server, host))
     try:
         await server.serve(sockets=[listener])

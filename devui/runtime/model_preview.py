@@ -77,18 +77,20 @@ async def preview_model(runner: Runner, request: PreviewRequest) -> dict[str, An
         NotFound: there is no such session or event.
         BadInput: the agent is not an LLM agent.
     """
-    agent = _agent(runner, request.agent)
-    context = await _context(runner, agent, request)
+    agent = _find_llm_agent(runner, request.agent)
+    context = await _build_context(runner, agent, request)
     model = agent.model if isinstance(agent.model, str) else agent.model.model
     llm_request = LlmRequest(model=model)
-    instructions = [instruction async for instruction in _instructions(agent, context, request.calls_code)]
+    instructions = [
+        instruction async for instruction in _iter_instructions(agent, context, request.calls_code)
+    ]
     for processor in PROCESSORS:
         try:
             async for _ in processor.run_async(context, llm_request):
                 pass
         except ValueError as error:  # built-in tools and agents to transfer to exclude each other
             raise BadInput(str(error), hint="ADK would end the run here.") from error
-    declarations = [_declaration(tool) for tool in llm_request.tools_dict.values()]
+    declarations = [_tool_declaration(tool) for tool in llm_request.tools_dict.values()]
     contents_json = [_to_json(content) for content in llm_request.contents[-MAX_CONTENTS:]]
     return {
         "agent": agent.name,
@@ -97,11 +99,11 @@ async def preview_model(runner: Runner, request: PreviewRequest) -> dict[str, An
         "identity": str(llm_request.config.system_instruction or ""),
         "contents": redact(contents_json),
         "count": len(llm_request.contents),
-        "tools": declarations + [tool async for tool in _tools(agent, context, request.calls_code)],
+        "tools": declarations + [tool async for tool in _iter_tools(agent, context, request.calls_code)],
     }
 
 
-def _agent(runner: Runner, name: str) -> LlmAgent:
+def _find_llm_agent(runner: Runner, name: str) -> LlmAgent:
     root = runner.agent
     agent = root.find_agent(name) if name and isinstance(root, BaseAgent) else root
     if not isinstance(agent, LlmAgent):
@@ -112,7 +114,7 @@ def _agent(runner: Runner, name: str) -> LlmAgent:
     return agent
 
 
-async def _context(runner: Runner, agent: LlmAgent, request: PreviewRequest) -> InvocationContext:
+async def _build_context(runner: Runner, agent: LlmAgent, request: PreviewRequest) -> InvocationContext:
     whole = await runner.session_service.get_session(
         app_name=runner.app_name, user_id=request.user_id, session_id=request.session_id
     )
@@ -143,19 +145,19 @@ async def _context(runner: Runner, agent: LlmAgent, request: PreviewRequest) -> 
     )
 
 
-async def _instructions(agent: LlmAgent, context: InvocationContext, calls_code: bool) -> Any:
+async def _iter_instructions(agent: LlmAgent, context: InvocationContext, calls_code: bool) -> Any:
     root = agent.root_agent
     if isinstance(root, LlmAgent) and root.global_instruction:
-        yield await _instruction("global", root.global_instruction, root, context, calls_code)
+        yield await _preview_instruction("global", root.global_instruction, root, context, calls_code)
     if agent.static_instruction:
         text = text_of_content(agent.static_instruction)
         yield {"kind": "static", "pieces": [{"text": truncate(text, MAX_TEXT)}]}
     if agent.instruction:
-        own = await _instruction("own", agent.instruction, agent, context, calls_code)
+        own = await _preview_instruction("own", agent.instruction, agent, context, calls_code)
         yield own | {"is_content": bool(agent.static_instruction)}
 
 
-async def _instruction(
+async def _preview_instruction(
     kind: str, template: Any, agent: LlmAgent, context: InvocationContext, calls_code: bool
 ) -> dict[str, Any]:
     if isinstance(template, str):
@@ -222,7 +224,7 @@ async def _has_empty_value(key: str, context: InvocationContext) -> bool:
     return artifact is not None
 
 
-async def _tools(agent: LlmAgent, context: InvocationContext, calls_code: bool) -> Any:
+async def _iter_tools(agent: LlmAgent, context: InvocationContext, calls_code: bool) -> Any:
     for tool in agent.tools:
         if isinstance(tool, BaseToolset):
             name = type(tool).__name__
@@ -237,12 +239,12 @@ async def _tools(agent: LlmAgent, context: InvocationContext, calls_code: bool) 
                 yield {"name": name, "toolset": True, "is_called": True, "error": why}
                 continue
             for toolset_tool in tools:
-                yield _declaration(toolset_tool)
+                yield _tool_declaration(toolset_tool)
         else:
-            yield _declaration(tool if isinstance(tool, BaseTool) else FunctionTool(tool))
+            yield _tool_declaration(tool if isinstance(tool, BaseTool) else FunctionTool(tool))
 
 
-def _declaration(tool: BaseTool) -> dict[str, Any]:
+def _tool_declaration(tool: BaseTool) -> dict[str, Any]:
     try:
         declaration = _adk.declaration_of(tool)
     except Exception as error:

@@ -101,7 +101,7 @@ def _inline_references(schema: Any, definitions: Mapping[str, Any], depth: int) 
         only = next(each for each in options if each != NULL)
         return _inline_references({**only, **schema, "anyOf": None}, definitions, depth)
     return {
-        key: _shorten(value, longest)
+        key: _shorten_text(value, longest)
         if key == "description"
         else _inline_references(value, definitions, depth)
         for key, value in schema.items()
@@ -122,11 +122,11 @@ def _field_docstrings(owner: type) -> dict[str, str]:
             continue
         if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
             paragraph = inspect.cleandoc(str(below.value.value)).partition("\n\n")[0]
-            descriptions[field.target.id] = _shorten(paragraph)
+            descriptions[field.target.id] = _shorten_text(paragraph)
     return descriptions
 
 
-def _shorten(text: Any, longest: int = MAX_DESCRIPTION) -> Any:
+def _shorten_text(text: Any, longest: int = MAX_DESCRIPTION) -> Any:
     if not isinstance(text, str):
         return text
     return truncate(" ".join(text.split()), longest)

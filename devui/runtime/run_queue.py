@@ -121,7 +121,7 @@ class RunQueue:
         if active is None:
             return True
         active.abort.set()
-        self._wake()
+        self._wake_waiting()
         if not await _wait_for(self._abort_s, active.ended) and active.task is not None:
             active.task.cancel()
         return await _wait_for(self._cancel_s, active.ended)
@@ -143,7 +143,7 @@ class RunQueue:
         several ends counts, and cancelling the caller does not interrupt it.
         """
         if active.ending is None:
-            active.ending = self._tasks.start(self._finish(active, status, error))
+            active.ending = self._tasks.start(self._finish_run(active, status, error))
         await asyncio.wait([active.ending], timeout=END_S)
 
     def note_stored(
@@ -162,7 +162,7 @@ class RunQueue:
             self._tasks.start(retry.write(lifecycle.record_invocation, active.id, invocation_id))
         return active
 
-    async def _finish(self, active: ActiveRun, status: str, error: RunError) -> None:
+    async def _finish_run(self, active: ActiveRun, status: str, error: RunError) -> None:
         if active.ended.is_set():
             return
         ending: Collection[str] = Run.ACTIVE
@@ -177,7 +177,7 @@ class RunQueue:
             finished_at=active.watch.now() if active.watch else time.time(),
         )
         await retry.write(end, active.id, status)
-        await self._leave(active)
+        await self._leave_run(active)
 
     async def take_turn(self, active: ActiveRun) -> bool:
         """Wait until no earlier run is active on the session, then claim the run. Return whether it was claimed.
@@ -214,7 +214,7 @@ class RunQueue:
         if active.abort.is_set():
             await self.finish(active, Status.CANCELLED)
         else:
-            await self._leave(active)
+            await self._leave_run(active)
 
     async def final_status(self, active: ActiveRun) -> Status:
         """Return the status of a run that ended without an error: cancelled, waiting for input, or done."""
@@ -223,7 +223,7 @@ class RunQueue:
         waiting = await retry.read(session_runs.open_call_ids, active.session.pk, active.invocation_id)
         return Status.WAITING if waiting else Status.DONE
 
-    async def _leave(self, active: ActiveRun) -> None:
+    async def _leave_run(self, active: ActiveRun) -> None:
         status = await retry.read(lifecycle.get_status, active.id) or Status.CANCELLED
         if status not in Run.ACTIVE:
             active.frames.publish("status", status=status)
@@ -233,10 +233,10 @@ class RunQueue:
             del self._running[active.session.pk]
         self._ended_frames[active.id] = active.frames
         active.ended.set()
-        self._wake()
+        self._wake_waiting()
         self._on_left()
 
-    def _wake(self) -> None:
+    def _wake_waiting(self) -> None:
         self._freed.set()
         self._freed = asyncio.Event()
 

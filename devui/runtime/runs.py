@@ -192,11 +192,11 @@ class Runs(RunQueue):
             author=active.author, invocation_id=active.invocation_id, error_code=code, error_message=message
         )
         try:
-            await retry.run(partial(self._append, active, event))
+            await retry.run(partial(self._append_event, active, event))
         except Exception:
             log.exception("The failure of run %s could not be added to its session.", active.id)
 
-    async def _append(self, active: ActiveRun, event: Event) -> None:
+    async def _append_event(self, active: ActiveRun, event: Event) -> None:
         """Append an event to a run's session, if it exists. An event that is stored already is not stored twice."""
         owner = {"app_name": active.session.app_name, "user_id": active.session.user_id}
         service = self.service_of(active.session.realm)

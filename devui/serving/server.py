@@ -140,11 +140,11 @@ def serve(
     # Until uvicorn installs its own handlers, which raise the signals again at the end.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, partial(_request_exit, server))
-    asyncio.run(_serve(server, listener, runtimes, first))
+    asyncio.run(_serve_with_runtimes(server, listener, runtimes, first))
     units_of_work.close_pools()
 
 
-async def _serve(
+async def _serve_with_runtimes(
     server: uvicorn.Server,
     listener: socket.socket,
     runtimes: ServedRuntimes,

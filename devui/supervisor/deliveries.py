@@ -76,9 +76,9 @@ class Deliveries:
     def start(self, app_name: str, run_id: str, last: Child | None = None) -> asyncio.Task[None]:
         """Deliver a run in a task of its own. `last`: the process that ended before it had started the run."""
         if not self._is_being_delivered(run_id):
-            task = asyncio.create_task(self._deliver(app_name, run_id, last))
+            task = asyncio.create_task(self._deliver_run(app_name, run_id, last))
             self._tasks[run_id] = task
-            task.add_done_callback(lambda done: self._forget(run_id, done))
+            task.add_done_callback(lambda done: self._forget_delivery(run_id, done))
         return self._tasks[run_id]
 
     async def close(self) -> None:
@@ -94,13 +94,13 @@ class Deliveries:
         """Tell whether a task is delivering a run. A finished task no longer counts."""
         return run_id in self._tasks and not self._tasks[run_id].done()
 
-    def _forget(self, run_id: str, done: asyncio.Task[None]) -> None:
+    def _forget_delivery(self, run_id: str, done: asyncio.Task[None]) -> None:
         if self._tasks.get(run_id) is done:
             del self._tasks[run_id]
         if not done.cancelled() and (error := done.exception()):
             log.warning("A run could not be delivered: %s", error)
 
-    async def _deliver(self, app_name: str, run_id: str, last: Child | None) -> None:
+    async def _deliver_run(self, app_name: str, run_id: str, last: Child | None) -> None:
         try:
             while self._may_try_again(run_id):
                 last = await retry.run(partial(self._send_run, app_name, run_id))

@@ -41,7 +41,7 @@ class FrameFeeds:
         """Yield a run's frames with n > `after`, stored ones first, until its end."""
         if run_id not in self._feeds:
             self._feeds[run_id] = FrameLog()
-            self._tasks.start(self._fill(run_id, self._feeds[run_id]))
+            self._tasks.start(self._fill_feed(run_id, self._feeds[run_id]))
         async with aclosing(self._feeds[run_id].follow(after)) as frames:
             async for frame in frames:
                 yield frame
@@ -68,7 +68,7 @@ class FrameFeeds:
         self._feeds = {}
         await self._tasks.cancel()
 
-    async def _fill(self, run_id: str, frames: FrameLog) -> None:
+    async def _fill_feed(self, run_id: str, frames: FrameLog) -> None:
         """Add the frames of a run until its end. While nothing streams it, a feed without readers is given up."""
         try:
             async with subscribe() as changes:
@@ -77,9 +77,9 @@ class FrameFeeds:
                     if run is None or run.status not in Run.ACTIVE:
                         _publish_end(frames, run.status if run else Run.Status.CANCELLED)
                     elif peer := self._find_peer(run):
-                        await self._read(peer, run_id, frames)
+                        await self._read_frames(peer, run_id, frames)
                     elif not frames.readers:
-                        self._forget(run_id, frames)
+                        self._forget_feed(run_id, frames)
                         return
                     else:
                         await asyncio.sleep(PAUSE_S)
@@ -89,13 +89,13 @@ class FrameFeeds:
         finally:
             if not frames.has_ended:
                 _publish_end(frames, Run.Status.RUNNING)
-            asyncio.get_running_loop().call_later(RETAIN_S, self._forget, run_id, frames)
+            asyncio.get_running_loop().call_later(RETAIN_S, self._forget_feed, run_id, frames)
 
-    def _forget(self, run_id: str, frames: FrameLog) -> None:
+    def _forget_feed(self, run_id: str, frames: FrameLog) -> None:
         if self._feeds.get(run_id) is frames:
             del self._feeds[run_id]
 
-    async def _read(self, peer: http_calls.Peer, run_id: str, frames: FrameLog) -> None:
+    async def _read_frames(self, peer: http_calls.Peer, run_id: str, frames: FrameLog) -> None:
         """Read frames until the end, or until the process releases the run or is silent; its row has the status."""
         try:
             async for frame in http_calls.stream_frames(peer, run_id, after=frames.last):

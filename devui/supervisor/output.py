@@ -48,13 +48,13 @@ class ProcessOutput:
         self._newest = b""
         self._rest = b""
         rest_note = f"The newest output is in {self._file.path}." if self._file else "The rest is dropped."
-        self._reader = OutputReader(OutputLimit(self._show, rest_note), self._take)
+        self._reader = OutputReader(OutputLimit(self._show_lines, rest_note), self._take_output)
         self.fd = self._reader.fd
 
     @property
     def last_lines(self) -> list[str]:
         """The newest lines, including those beyond the limit."""
-        return [_text(line) for line in self._newest.splitlines()[-LAST_LINES:]]
+        return [_decode_line(line) for line in self._newest.splitlines()[-LAST_LINES:]]
 
     def read(self) -> None:
         """Start reading, after the process has inherited its end of the pipe."""
@@ -68,12 +68,12 @@ class ProcessOutput:
         """Read the rest of an ended process's output, without waiting for processes that it left behind."""
         await asyncio.to_thread(self._reader.finish)
 
-    def _take(self, data: bytes) -> None:
+    def _take_output(self, data: bytes) -> None:
         self._newest = (self._newest + data[-LAST_BYTES:])[-LAST_BYTES:]
         if self._file and data:
             self._file.append(data)
 
-    def _show(self, data: bytes) -> None:
+    def _show_lines(self, data: bytes) -> None:
         """Write complete lines. An incomplete line is held until its end, or until it is long enough.
 
         Control characters are escaped, so that an agent cannot steer the terminal of the server.
@@ -83,7 +83,7 @@ class ProcessOutput:
             lines, self._rest = [*lines, self._rest], b""
         for line in lines:
             for start in range(0, len(line) or 1, MAX_LINE):
-                text = visible_text.escape_text(_text(line[start : start + MAX_LINE]))
+                text = visible_text.escape_text(_decode_line(line[start : start + MAX_LINE]))
                 self._write_line(self._app_name, text)
 
 
@@ -112,20 +112,20 @@ class OutputFile:
         """
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open(self.path, "ab", buffering=0, opener=_open_private) as file:
-            file.write(self._mark() + data)
+            file.write(self._time_mark_due() + data)
             size = file.tell()
         self._at_line_start = data.endswith(b"\n")
         if size > self._max_bytes:
-            self._rotate()
+            self._rotate_file()
 
-    def _mark(self) -> bytes:
+    def _time_mark_due(self) -> bytes:
         now = self._clock()
         if not self._at_line_start or 0 <= now - self._marked_at < MARK_S:
             return b""
         self._marked_at = now
         return time_mark(now)
 
-    def _rotate(self) -> None:
+    def _rotate_file(self) -> None:
         with contextlib.suppress(FileNotFoundError):
             self._dropped += self._older.stat().st_size
         self.path.replace(self._older)
@@ -139,5 +139,5 @@ def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _text(line: bytes) -> str:
+def _decode_line(line: bytes) -> str:
     return line[:MAX_LINE].decode(errors="replace").rstrip("\r")

@@ -137,10 +137,10 @@ class Child:
     @property
     def pid(self) -> int:
         """Process id."""
-        return self._running.pid
+        return self._spawned_process.pid
 
     @property
-    def _running(self) -> asyncio.subprocess.Process:
+    def _spawned_process(self) -> asyncio.subprocess.Process:
         if self._process is None:
             raise RuntimeError("The process was not started.")
         return self._process
@@ -160,23 +160,23 @@ class Child:
 
     async def wait(self) -> None:
         """Wait until the process has ended, then kill the rest of its process group."""
-        await self._running.wait()
+        await self._spawned_process.wait()
         self._kill_group()
 
     @property
     def is_alive(self) -> bool:
         """Tell whether the process is running."""
-        return self._running.returncode is None
+        return self._spawned_process.returncode is None
 
     @property
     def exited_cleanly(self) -> bool:
         """Tell whether the process ended on request."""
-        return bool(self.end_reason) or self._running.returncode == 0
+        return bool(self.end_reason) or self._spawned_process.returncode == 0
 
     @property
     def was_killed(self) -> bool:
         """Tell whether a foreign signal ended the process: another process may succeed."""
-        code = self._running.returncode
+        code = self._spawned_process.returncode
         return not self.end_reason and code is not None and code < 0
 
     def describe_end(self) -> str:
@@ -199,7 +199,7 @@ class Child:
     @property
     def refusal(self) -> str:
         """Reason with which the process refused its configuration, such as a flag's value; empty if it did not."""
-        if self.ready.is_set() or self._running.returncode != REFUSAL_STATUS:
+        if self.ready.is_set() or self._spawned_process.returncode != REFUSAL_STATUS:
             return ""
         refusals = [line for line in self.output.last_lines if line.startswith(REFUSAL_PREFIX)]
         return refusals[-1].removeprefix(REFUSAL_PREFIX) if refusals else ""
@@ -207,7 +207,7 @@ class Child:
     @property
     def how_it_ended(self) -> str:
         """Exit status or signal of the process, in words."""
-        code = self._running.returncode
+        code = self._spawned_process.returncode
         return "it runs" if code is None else processes.describe_exit(code)
 
     async def accepts_connections(self) -> bool:

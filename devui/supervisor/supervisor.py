@@ -105,8 +105,8 @@ class Supervisor:
         processes.set_own_id(self.id)
         await self.take_over()
         self.spawn(_delete_stopped_processes())
-        self.spawn(self._beat())
-        self.spawn(self._sweep())
+        self.spawn(self._write_heartbeats())
+        self.spawn(self._sweep_idle())
         return self
 
     async def __aexit__(
@@ -142,8 +142,8 @@ class Supervisor:
                 if current.code_version == version and not _needs_reload(current):
                     current.used_at = time.monotonic()
                     return current
-                self._retire(current, "its code has changed")
-            child = self._current[app_name] = await self._start(app_name, folder, version)
+                self._retire_child(current, "its code has changed")
+            child = self._current[app_name] = await self._start_child(app_name, folder, version)
             if current is not None and current.is_mixed:
                 child.mixed_before = current.mixed_before + 1
             return child
@@ -161,7 +161,7 @@ class Supervisor:
         child = self.find_child(runtime_id)
         if child is None:
             return False
-        await self._end(child, why)
+        await self._end_child(child, why)
         return True
 
     async def end_to_cancel(self, child: Child, run_id: str) -> None:
@@ -171,9 +171,9 @@ class Supervisor:
         """
         why = f"Its process was ended to cancel run {run_id}, whose agent did not react."
         await units_of_work.write(lifecycle.finish, run_id, lifecycle.Status.CANCELLED)
-        await self._end(child, why)
+        await self._end_child(child, why)
 
-    async def _end(self, child: Child, why: str) -> None:
+    async def _end_child(self, child: Child, why: str) -> None:
         child.kill(why)
         await child.exited.wait()
 
@@ -181,7 +181,7 @@ class Supervisor:
         """End a process that has closed its socket: nothing can reach it any more."""
         child.is_suspect = False
         if not await child.accepts_connections():
-            await self._end(
+            await self._end_child(
                 child, f"The process of agent {child.app_name!r} was ended: it has closed its socket."
             )
 
@@ -274,7 +274,7 @@ class Supervisor:
         self.folder.folder_of(app_name)
         return self.folder
 
-    async def _start(self, app_name: str, folder: agents.AgentsFolder, version: str) -> Child:
+    async def _start_child(self, app_name: str, folder: agents.AgentsFolder, version: str) -> Child:
         card_before = await units_of_work.read(cards.last_checked_at, app_name)
         try:
             child = await Child.spawn(
@@ -296,7 +296,7 @@ class Supervisor:
             ) from error
         child.card_before = card_before
         self._children[child.id] = child
-        self._supervising.start(self._supervise(child))
+        self._supervising.start(self._supervise_child(child))
         if self._closing.is_set():
             child.request_exit(STOPPED)
         try:
@@ -310,7 +310,7 @@ class Supervisor:
             self.spawn(self._watch_code(folder))
         return child
 
-    async def _supervise(self, child: Child) -> None:
+    async def _supervise_child(self, child: Child) -> None:
         """Wait for the end of a process, then record the ends of its runs and redeliver queued ones."""
         await child.wait()
         if not child.ready.is_set():
@@ -360,11 +360,11 @@ class Supervisor:
         except TimeoutError:
             child.kill(f"Agent {child.app_name!r} was not loaded within {self.limits.start:.0f} s.")
         except Exception as error:
-            if child.is_alive:  # otherwise `_supervise` records its end
+            if child.is_alive:  # otherwise `_supervise_child` records its end
                 why = error.message if isinstance(error, DevUIError) else f"{type(error).__name__}: {error}"
                 child.kill(f"The process of agent {child.app_name!r} sent an invalid response: {why}")
 
-    def _retire(self, child: Child, why: str) -> None:
+    def _retire_child(self, child: Child, why: str) -> None:
         """Give a process no more runs, and end it when its active ones have finished, or after the limit."""
         del self._current[child.app_name]
         child.settled.set()
@@ -393,7 +393,7 @@ class Supervisor:
                 f"The process of agent {child.app_name!r} was ended: {why}, and its runs went on for {limit}."
             )
 
-    async def _beat(self) -> None:
+    async def _write_heartbeats(self) -> None:
         """Write the heartbeats of this server and of the processes that start.
 
         Others take over the queued runs of a silent server. A process writes its own heartbeats as soon as it has
@@ -409,7 +409,7 @@ class Supervisor:
             except Exception:
                 log.exception("The heartbeat of this server failed.")
 
-    async def _sweep(self) -> None:
+    async def _sweep_idle(self) -> None:
         """End idle processes, and runs without an owner, at intervals."""
         while True:
             await asyncio.sleep(self.limits.sweep)
@@ -442,7 +442,7 @@ class Supervisor:
                 return
             child.silent_since = None
             if is_idle and child.unused.is_set() and not health["active_runs"]:
-                self._retire(child, "nobody used it")
+                self._retire_child(child, "nobody used it")
 
     async def _end_if_silent(self, child: Child) -> None:
         """End a process that has not answered for too long, unless it executes a run: its tool may take long."""

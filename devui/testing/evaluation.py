@@ -124,7 +124,7 @@ class Evaluation:
     def select_cases(self, cases: Sequence[str]) -> list[str]:
         """Return the ids of the given cases, in file order; all for an empty list."""
         _check_cases(cases)
-        self._listing = self._ask({"only_list": True})
+        self._listing = self._ask_process({"only_list": True})
         case_ids = list(self._listing["cases"])
         if missing := sorted(set(cases) - set(case_ids)):
             raise Refused(f"{self.evalset} has no case {missing[0]!r}. Its cases: {', '.join(case_ids)}.")
@@ -142,13 +142,13 @@ class Evaluation:
         _check_cases(cases)
         if self._listing:
             _require_unchanged(self._listing)
-        reply = self._ask({"only_list": False, "cases": list(cases)}, environment or {})
+        reply = self._ask_process({"only_list": False, "cases": list(cases)}, environment or {})
         if self._listing and reply["digest"] != self._listing["digest"]:
             raise _changed_refusal(self.evalset)
         plugin.record_run(reply["run"])
         return Results.from_json(reply)
 
-    def _ask(
+    def _ask_process(
         self, request: Mapping[str, Any], environment: Mapping[str, str] | None = None
     ) -> Mapping[str, Any]:
         """Return the reply to a request: that of a new process, or the one that an equal request got before.

@@ -248,8 +248,10 @@ def _turn_lines(attempt: AttemptResult) -> list[str]:
     lines = []
     for number, turn in enumerate(attempt.actual, 1):
         calls = (turn.get("intermediate_data") or {}).get("tool_uses") or _function_calls(turn)
-        answer = _text(turn.get("final_response"))
-        tools = ", ".join(f"{call.get('name')}({_arguments(call.get('args') or {})})" for call in calls)
+        answer = _content_text(turn.get("final_response"))
+        tools = ", ".join(
+            f"{call.get('name')}({_format_arguments(call.get('args') or {})})" for call in calls
+        )
         lines.append(f"     turn {number}: {f'called {tools}; ' if tools else ''}answered {answer!r}")
     return lines
 
@@ -260,11 +262,11 @@ def _function_calls(turn: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [part["function_call"] for part in parts if part.get("function_call")]
 
 
-def _arguments(arguments: Mapping[str, Any]) -> str:
+def _format_arguments(arguments: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in arguments.items())
 
 
-def _text(content: Mapping[str, Any] | None) -> str:
+def _content_text(content: Mapping[str, Any] | None) -> str:
     parts = (content or {}).get("parts") or []
     text = "".join(part.get("text") or "" for part in parts if not part.get("thought"))
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"

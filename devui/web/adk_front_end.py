@@ -101,7 +101,7 @@ def logo(request: HttpRequest) -> HttpResponse:
 @require_safe
 def serve_file(request: HttpRequest, name: str) -> HttpResponse:
     """Return a file of the front end. A missing file gives a 404 in its content type."""
-    asset = _files().get(name)
+    asset = _front_end_files().get(name)
     if asset is None:
         return HttpResponse(status=404, content_type=_content_type(Path(name)))
     response = HttpResponse(asset.read_bytes(), content_type=_content_type(asset))
@@ -113,7 +113,7 @@ def serve_file(request: HttpRequest, name: str) -> HttpResponse:
 @cache
 def _first_page() -> str:
     """Return the first page without references to other hosts."""
-    index_file = _files().get(INDEX)
+    index_file = _front_end_files().get(INDEX)
     if index_file is None:
         raise NotFound(
             "The installed google-adk has no front end.", hint="Install google-adk from its wheel on PyPI."
@@ -125,7 +125,7 @@ def _first_page() -> str:
 
 
 @cache
-def _files() -> dict[str, Path]:
+def _front_end_files() -> dict[str, Path]:
     """Return the files by their names in addresses; no other file can be requested."""
     root = front_end_folder()
     if root is None:

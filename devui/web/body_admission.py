@@ -95,14 +95,16 @@ class BodyAdmission:
         set_script_prefix(get_script_prefix(scope))
         request, malformed = self.django.create_request(scope, BytesIO())
         if request is None:
-            await self._refuse(cast(HttpResponse, malformed), receive, send)
+            await self._send_refusal(cast(HttpResponse, malformed), receive, send)
         elif isinstance(answer := await self._judge(request), BodyAdmitted):
-            await self._read(request, scope, receive, send)
+            await self._admit_and_read(request, scope, receive, send)
         else:
-            await self._refuse(answer, receive, send)
+            await self._send_refusal(answer, receive, send)
 
-    async def _read(self, request: ASGIRequest, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        body = self._body(request, receive)
+    async def _admit_and_read(
+        self, request: ASGIRequest, scope: AsgiScope, receive: Receive, send: Send
+    ) -> None:
+        body = self._limited_body(request, receive)
 
         async def send_and_release(message: Mapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
@@ -122,9 +124,9 @@ class BodyAdmission:
         if body.problem is not None:
             request.devui_problem = body.problem  # type: ignore[attr-defined]  # read by `_admission_view`
             refusal = await self._judge(request)
-            await self._refuse(refusal, receive, send, is_read=body.is_complete)
+            await self._send_refusal(refusal, receive, send, is_read=body.is_complete)
 
-    def _body(self, request: ASGIRequest, receive: Receive) -> LimitedBody:
+    def _limited_body(self, request: ASGIRequest, receive: Receive) -> LimitedBody:
         length = request.META.get("CONTENT_LENGTH", "")
         announced = int(length) if length.isdecimal() else 0
         max_bytes, factor = self.max_text, PARSED_FACTOR
@@ -136,7 +138,7 @@ class BodyAdmission:
             receive, self.quota, max_bytes, announced, factor, grace_s=self.grace_s, min_rate=self.min_rate
         )
 
-    async def _refuse(
+    async def _send_refusal(
         self, answer: HttpResponseBase, receive: Receive, send: Send, *, is_read: bool = False
     ) -> None:
         """Send a response instead of reading the body, or the rest of it, and close the connection."""

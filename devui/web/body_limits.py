@@ -111,7 +111,7 @@ class LimitedBody:
         """Return the server's next message, or a disconnect once the body exceeds a limit."""
         if self.is_complete:
             return await self.source()
-        if not self._fits():
+        if not self._check_size():
             return DISCONNECTED
         try:
             async with asyncio.timeout_at(self._begun + self.grace_s + self._received / self.min_rate):
@@ -124,31 +124,31 @@ class LimitedBody:
         if self.factor > 1:
             self._values.add(chunk)
         self.is_complete = not message.get("more_body", False)
-        return message if self._fits() else DISCONNECTED
+        return message if self._check_size() else DISCONNECTED
 
     def hold_bytes_only(self) -> None:
         """Release the quota of the values parsed from the body, but not of its bytes: the response begins."""
-        if self._size > SMALL_BYTES:
-            self.quota.hold(self, self._size)
+        if self._largest_known_size > SMALL_BYTES:
+            self.quota.hold(self, self._largest_known_size)
 
     def release(self) -> None:
         """Release all of its quota."""
         self.quota.release(self)
 
     @property
-    def _size(self) -> int:
+    def _largest_known_size(self) -> int:
         return max(self.announced, self._received)
 
     @property
     def _parsed_bytes(self) -> int:
         value_bytes = min(self._values.count * VALUE_BYTES, self.quota.total)  # one body alone always fits
-        return max(self._size * self.factor, value_bytes)
+        return max(self._largest_known_size * self.factor, value_bytes)
 
-    def _fits(self) -> bool:
-        if self._size > self.max_bytes:
+    def _check_size(self) -> bool:
+        if self._largest_known_size > self.max_bytes:
             self.problem = error_responses.body_too_large()
         elif self._values.count > MAX_VALUES:
             self.problem = TOO_MANY_VALUES
-        elif self._size > SMALL_BYTES and not self.quota.hold(self, self._parsed_bytes):
+        elif self._largest_known_size > SMALL_BYTES and not self.quota.hold(self, self._parsed_bytes):
             self.problem = TOO_MANY_BODIES
         return self.problem is None

@@ -32,19 +32,19 @@ class TimedHTTPProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # 
     def connection_made(self, transport: Any) -> None:
         """Start waiting for the first request."""
         super().connection_made(transport)
-        self._wait()
+        self._start_waiting()
 
     def on_response_complete(self) -> None:
         """Start waiting for the next request."""
         super().on_response_complete()
-        self._wait()
+        self._start_waiting()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
         self._stop_waiting()
         super().connection_lost(exc)
 
-    def _wait(self) -> None:
+    def _start_waiting(self) -> None:
         self._stop_waiting()
         self._idle[self] = None
         self._deadline: asyncio.TimerHandle = self.loop.call_later(self.headers_timeout_s, self._end_wait)

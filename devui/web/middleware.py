@@ -60,11 +60,11 @@ class Middleware:
         if not is_below_mount(request):
             return cast(HttpResponseBase, self.get_response(request))
         if self.is_async:
-            return self._answer(request)
+            return self._answer_request(request)
         response = self.before(request) or self.get_response(request)
         return self.after(request, response)
 
-    async def _answer(self, request: HttpRequest) -> HttpResponseBase:
+    async def _answer_request(self, request: HttpRequest) -> HttpResponseBase:
         response = self.before(request) or await self.get_response(request)
         return self.after(request, response)
 
@@ -96,7 +96,7 @@ class KnownHost(Middleware):
             request.get_host()
         except DisallowedHost:
             hint = "Open DevUI by a name that DEVUI_ALLOWED_HOSTS lists, or add this one to it."
-            return _forbid(request, "host not allowed", "host_not_allowed", hint)
+            return _forbid_request(request, "host not allowed", "host_not_allowed", hint)
         return None
 
 
@@ -115,12 +115,12 @@ class SameOriginWrites(Middleware):
                 "Add the origin to DEVUI_ALLOW_ORIGINS if its pages may use DevUI. If it is the address of DevUI itself"
                 " behind a proxy, name the proxy in DEVUI_TRUSTED_PROXIES."
             )
-            return _forbid(request, "origin not allowed", "origin_not_allowed", hint)
+            return _forbid_request(request, "origin not allowed", "origin_not_allowed", hint)
         if _is_preflight(request):
             return HttpResponse(status=200)
         if request.method not in SAFE_METHODS and self._is_cross_site(request, origin):
             hint = "Pages of other sites cannot write to DevUI; open it in a tab of its own."
-            return _forbid(request, "cross-site request not allowed", "cross_site", hint)
+            return _forbid_request(request, "cross-site request not allowed", "cross_site", hint)
         # A project's CsrfViewMiddleware would require a token, which DevUI's forms do not carry.
         request._dont_enforce_csrf_checks = True  # type: ignore[attr-defined]  # how Django itself exempts
         return None
@@ -168,7 +168,7 @@ class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc]  # WhiteNoise has
         if not request.path_info.startswith(self.static_prefix):
             return self.get_response(request)
         if self.is_async:
-            return self._answer(request)
+            return self._answer_request(request)
         return self._file_response(request) or self.get_response(request)
 
     def add_cache_headers(self, headers: Any, path: str, url: str) -> None:
@@ -177,7 +177,7 @@ class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc]  # WhiteNoise has
         stat = os.stat(path)
         headers["ETag"] = f'"{stat.st_mtime_ns:x}-{stat.st_size:x}"'
 
-    async def _answer(self, request: HttpRequest) -> Any:
+    async def _answer_request(self, request: HttpRequest) -> Any:
         response = await asyncio.to_thread(self._file_response, request)
         return await self.get_response(request) if response is None else response
 
@@ -227,17 +227,17 @@ class Errors(Middleware):
 class LargeBodies(Middleware):
     """Parses large bodies in a thread before the view needs them, so that the event loop stays free."""
 
-    async def _answer(self, request: HttpRequest) -> HttpResponseBase:
+    async def _answer_request(self, request: HttpRequest) -> HttpResponseBase:
         if _is_large(request):
             await (
                 request_bodies.parse_in_thread
                 if error_responses.is_api(request)
                 else request_bodies.read_form_in_thread
             )(request)
-        return await super()._answer(request)
+        return await super()._answer_request(request)
 
 
-def _forbid(request: HttpRequest, reason: str, code: str, hint: str) -> HttpResponse:
+def _forbid_request(request: HttpRequest, reason: str, code: str, hint: str) -> HttpResponse:
     """Return a 403 in ADK's words, as text: a page would contain links to the refused host."""
     return error_responses.bare_response(
         request, error_responses.Problem(403, f"Forbidden: {reason}", code, hint)

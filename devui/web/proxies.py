@@ -31,21 +31,21 @@ class ForwardedClients:
     async def __call__(self, scope: AsgiScope, receive: Any, send: Any) -> None:
         """Pass a request on."""
         peer = scope.get("client")
-        if self.trusted and peer and self._is_trusted(_parse(peer[0])):
-            scope = {**scope, "client": (self._client(peer[0], scope), 0), FROM_TRUSTED_PROXY: True}
-            schemes = _values(scope, b"x-forwarded-proto")
+        if self.trusted and peer and self._is_trusted(_parse_address(peer[0])):
+            scope = {**scope, "client": (self._find_client(peer[0], scope), 0), FROM_TRUSTED_PROXY: True}
+            schemes = _header_values(scope, b"x-forwarded-proto")
             scheme = SCHEMES[scope["type"]].get(schemes[-1].lower() if schemes else "")
             scope["scheme"] = scheme or scope["scheme"]
         await self.app(scope, receive, send)
 
-    def _client(self, peer: str, scope: AsgiScope) -> str:
+    def _find_client(self, peer: str, scope: AsgiScope) -> str:
         """Return the right-most forwarded address that is no trusted proxy: clients can forge the ones to its left.
 
         An invalid address ends the search; the proxy that forwarded it counts as the client.
         """
         client = peer
-        for forwarded in reversed(_values(scope, b"x-forwarded-for")):
-            address = _parse(forwarded)
+        for forwarded in reversed(_header_values(scope, b"x-forwarded-for")):
+            address = _parse_address(forwarded)
             if address is None:
                 break
             client = str(address)
@@ -65,13 +65,13 @@ def header_of_trusted_proxy(scope: Mapping[str, Any], header: str) -> str:
     return values[0].decode("utf-8", "replace").strip() if len(values) == 1 else ""
 
 
-def _values(scope: AsgiScope, header: bytes) -> Sequence[str]:
+def _header_values(scope: AsgiScope, header: bytes) -> Sequence[str]:
     """Return the values of a list header, over all its lines."""
     lines = (value.decode("latin-1") for name, value in scope["headers"] if name.lower() == header)
     return [part.strip() for line in lines for part in line.split(",")]
 
 
-def _parse(text: str) -> Address | None:
+def _parse_address(text: str) -> Address | None:
     """Parse an address, without the port that some proxies add and the scope of IPv6; None if it is invalid."""
     host = text
     if text.startswith("["):

@@ -50,21 +50,23 @@ def go(request: HttpRequest) -> HttpResponse:
     if wants_partial(request, "go-sessions"):
         return render(request, "devui/go.html#sessions", context)
     context |= {
-        "views": [view for view in saved_views.all_views() if _matches(typed, view.name)],
-        "apps": [name for name in overview.app_names() if _matches(typed, name)],
+        "views": [view for view in saved_views.all_views() if _matches_words(typed, view.name)],
+        "apps": [name for name in overview.app_names() if _matches_words(typed, name)],
         "evalsets": [
-            evalset for evalset in _evalsets() if _matches(typed, evalset.app_name, evalset.evalset_id)
+            evalset
+            for evalset in _list_evalsets()
+            if _matches_words(typed, evalset.app_name, evalset.evalset_id)
         ],
     }
     return render_partial(request, "devui/go.html", context, partial="results", target="go-results")
 
 
-def _evalsets() -> list[AgentEvalset]:
+def _list_evalsets() -> list[AgentEvalset]:
     folder = configured_folder()
     by_app = evalsets_of(folder, *(folder.names() if folder else ()))
     return [evalset for evalsets in by_app.values() for evalset in evalsets]
 
 
-def _matches(typed: str, *names: str) -> bool:
+def _matches_words(typed: str, *names: str) -> bool:
     text = " ".join(names).casefold()
     return all(word in text for word in typed.casefold().split())

@@ -53,7 +53,7 @@ class RunCoordinator:
     async def carry_out(self) -> None:
         """Prepare the run, offer its attempts and end it. A run whose code is gone here waits for another worker."""
         try:
-            child = await self._prepare()
+            child = await self._prepare_process()
             if child is None:
                 return
             with child.hold():  # newer code does not replace it before the run has ended
@@ -62,14 +62,14 @@ class RunCoordinator:
             return
         except Exception as error:
             log.log(logging.WARNING if isinstance(error, DevUIError) else logging.ERROR, "%s", error)
-            await self._finish(EvalRun.Status.FAILED, failure=_failure_of(error))
+            await self._finish_run(EvalRun.Status.FAILED, failure=_failure_of(error))
             return
         if ending is None:
             await retry.write(self._give_up)
         else:
-            await self._finish(ending.status, because=ending.because)
+            await self._finish_run(ending.status, because=ending.because)
 
-    async def _finish(self, status: str, *, failure: Failure | None = None, because: str = "") -> None:
+    async def _finish_run(self, status: str, *, failure: Failure | None = None, because: str = "") -> None:
         finish = partial(runs.finish_run, self.run.pk, status, failure, because=because)
         await retry.write(partial(finish, now=self._stopwatch.now(), started_at=self.run.started_at))
 
@@ -77,7 +77,7 @@ class RunCoordinator:
         if crashes.continue_without_coordinator(self.run.pk, self.run.started_at):
             queue_eval_run(self.run.pk)
 
-    async def _prepare(self) -> Child | None:
+    async def _prepare_process(self) -> Child | None:
         """Return the process that has loaded the agent of the run; None if the run has ended meanwhile."""
         preparing = asyncio.ensure_future(self._load_agent())
         try:
@@ -122,7 +122,7 @@ class RunCoordinator:
                 if ending := await control.check(self._set_parallelism):
                     return ending
                 try:
-                    if not await units_of_work.write(offers.offer_attempts, self.run, self._defer):
+                    if not await units_of_work.write(offers.offer_attempts, self.run, self._defer_attempts):
                         return RunEnding()
                 except StoreFault as fault:
                     log.debug("Attempts wait for the store: %s", fault.message)
@@ -133,7 +133,7 @@ class RunCoordinator:
     async def _set_parallelism(self, snapshot: RunSnapshot, now: float) -> None:
         self.run.parallelism = snapshot.parallelism
 
-    def _defer(self, attempt_pks: Sequence[int]) -> None:
+    def _defer_attempts(self, attempt_pks: Sequence[int]) -> None:
         queue = attempt_queue(self.run.app_name, self.run.code_version, self.run.adk_version)
         ProcrastinateQueue().defer_attempts(attempt_pks, queue)
 

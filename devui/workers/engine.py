@@ -131,15 +131,15 @@ class Engine:
 
     def has_code(self, app_name: str, code_version: str) -> bool:
         """Tell whether this worker can execute attempts with this code: its files have it, or a process does."""
-        return (app_name, code_version) in self._codes()
+        return (app_name, code_version) in self._available_codes()
 
-    def _codes(self) -> set[tuple[str, str]]:
+    def _available_codes(self) -> set[tuple[str, str]]:
         return {*self._apps.items(), *self._supervisor.code_versions()}
 
     def _update_queues(self) -> None:
         """Set the queues: those of runs while it takes more of them, and those of attempts."""
         run_kinds = set(self._kinds) if not self._is_draining else set()
-        codes = self._codes() if EVALS in self._kinds else set()
+        codes = self._available_codes() if EVALS in self._kinds else set()
         if self._is_draining:
             codes &= {(each.run.app_name, each.run.code_version) for each in self._coordinators}
         if len(self._coordinators) >= self._concurrency:
@@ -190,13 +190,13 @@ class Engine:
         jobs = self._app.job_manager
         for engine_id in await units_of_work.read(redelivery.engine_ids_of_gone_workers):
             for job in await self._list_jobs(engine_id):
-                await self._retry(job.id)
+                await self._retry_job(job.id)
         own_jobs = await self._list_jobs(self.id) if self.id is not None else []
         idle_jobs = {str(job.id): job for job in own_jobs if job.id not in self._job_ids}
         for name in self._idle_timer.find_unchanged(idle_jobs, LOST_S):
-            await self._retry(idle_jobs[name].id)
+            await self._retry_job(idle_jobs[name].id)
         for job in await jobs.get_stalled_jobs(seconds_since_heartbeat=processes.SILENCE_S):
-            await self._retry(job.id)
+            await self._retry_job(job.id)
 
     async def _list_jobs(self, engine_id: int) -> Iterable[Job]:
         """Return the jobs that were delivered to a worker and have not ended."""
@@ -205,7 +205,7 @@ class Engine:
         )
         return jobs
 
-    async def _retry(self, job_id: int | None) -> None:
+    async def _retry_job(self, job_id: int | None) -> None:
         if job_id is None:
             return
         try:
@@ -278,7 +278,7 @@ class Engine:
             child = await self._supervisor.child_with_code(attempt.run.app_name, attempt.run.code_version)
             if child is None:
                 raise Undelivered(f"App {attempt.run.app_name!r} has other code now.")
-            await self._execute(child, attempt_pk)
+            await self._execute_attempt(child, attempt_pk)
         except StoreFault:
             raise
         except DevUIError as error:
@@ -288,7 +288,7 @@ class Engine:
                 offers.fail_offered_attempt, attempt_pk, f"{error.message} {error.hint}".strip()
             )
 
-    async def _execute(self, child: Child, attempt_pk: int) -> None:
+    async def _execute_attempt(self, child: Child, attempt_pk: int) -> None:
         """Execute an attempt in a process, which is ended if its agent does not react to a cancellation.
 
         Raises:

@@ -80,13 +80,13 @@ async def carry_out(location: str, app_name: str, agents: AgentsFolder) -> None:
             error = raised
         finally:
             connections.close_all()
-        loop.call_soon_threadsafe(_finish, ended, error)
+        loop.call_soon_threadsafe(_finish_import, ended, error)
 
     threading.Thread(target=work, name="devui-import", daemon=True).start()
     await ended
 
 
-def _finish(ended: asyncio.Future[None], error: BaseException | None) -> None:
+def _finish_import(ended: asyncio.Future[None], error: BaseException | None) -> None:
     if ended.cancelled():
         return
     if error is None:

@@ -47,7 +47,7 @@ class WorkerListener:
         if is_socket:
             await self._answer_socket(scope, receive, send)
             return
-        answer_task = asyncio.ensure_future(self._answer(scope, await _read_body(receive), send))
+        answer_task = asyncio.ensure_future(self._answer_request(scope, await _read_body(receive), send))
         disconnect_task = asyncio.ensure_future(_await_disconnect(receive))
         try:
             await asyncio.wait({answer_task, disconnect_task}, return_when=asyncio.FIRST_COMPLETED)
@@ -58,7 +58,7 @@ class WorkerListener:
                 task.cancel()
             await asyncio.gather(answer_task, disconnect_task, return_exceptions=True)
 
-    async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
+    async def _answer_request(self, scope: Scope, body: bytes, send: Send) -> None:
         """Answer a request. If the process dies while streaming, the response ends early."""
         has_begun = False
 
@@ -72,8 +72,8 @@ class WorkerListener:
                 ended = await self._supervisor.end_process(runtime_id, json.loads(body)["why"])
                 await _send_json(send, 200, {"ended": ended})
             else:
-                child, path = await self._find(scope)
-                await _forward(child, scope, path, body, begin)
+                child, path = await self._find_process(scope)
+                await _forward_request(child, scope, path, body, begin)
         except DevUIError as error:
             if not has_begun:
                 await _send_problem(send, error)
@@ -84,7 +84,7 @@ class WorkerListener:
 
     @asynccontextmanager
     async def _open_socket(self, scope: Scope) -> AsyncIterator[RuntimeSocket]:
-        child, path = await self._find(scope)
+        child, path = await self._find_process(scope)
         async with http_calls.open_socket(child, path, _sender_headers(scope)) as upstream:
             yield upstream
 
@@ -93,7 +93,7 @@ class WorkerListener:
         tokens = [value for header, value in scope["headers"] if header.lower() == name]
         return len(tokens) == 1 and compare_digest(tokens[0], self._token)
 
-    async def _find(self, scope: Scope) -> tuple[Child, str]:
+    async def _find_process(self, scope: Scope) -> tuple[Child, str]:
         """Return the process that a request is for, and its path there with the query.
 
         Raises:
@@ -124,7 +124,7 @@ def _sender_headers(scope: Scope) -> dict[str, str]:
     return Sender.of({name.decode(): value.decode("latin-1") for name, value in scope["headers"]}).headers()
 
 
-async def _forward(child: Child, scope: Scope, path: str, body: bytes, send: Send) -> None:
+async def _forward_request(child: Child, scope: Scope, path: str, body: bytes, send: Send) -> None:
     """Send a request to a process and stream its response.
 
     Raises:

@@ -51,7 +51,7 @@ class WorkerRuntimes:
         jobs.register(WorkerImports())
         self._workers = await units_of_work.read(living_workers)
         self.spawn(self._watch_workers())
-        self.spawn(self._beat())
+        self.spawn(self._keep_queue_alive())
         return self
 
     async def __aexit__(
@@ -134,7 +134,7 @@ class WorkerRuntimes:
                 except Exception:
                     log.exception("The workers cannot be read; retrying.")
 
-    async def _beat(self) -> None:
+    async def _keep_queue_alive(self) -> None:
         """Keep the queue alive, and end the conversation runs of workers that are gone."""
         while True:
             await asyncio.sleep(processes.HEARTBEAT_S)

@@ -97,7 +97,7 @@ def _requeue_runs() -> None:
         with transaction.atomic():
             queued = Run.objects.filter(pk=run_id, status=Run.Status.QUEUED).exclude(runtime_id=QUEUE_ID)
             if queued.update(runtime_id=QUEUE_ID):
-                _defer(Run.objects.select_related("session").get(pk=run_id))
+                _defer_run(Run.objects.select_related("session").get(pk=run_id))
 
 
 def _restore_jobs() -> None:
@@ -106,7 +106,7 @@ def _restore_jobs() -> None:
     runs = Run.objects.filter(runtime_id=QUEUE_ID, status=Run.Status.QUEUED, created_at__lt=long_ago)
     for run in runs.select_related("session"):
         if not _has_job(run.pk):
-            _defer(run)
+            _defer_run(run)
     pending = EvalRun.objects.filter(
         runtime_id=QUEUE_ID, status=EvalRun.Status.PENDING, queued_at__lt=long_ago
     )
@@ -128,7 +128,7 @@ def _restore_jobs_of_attempts() -> None:
             ProcrastinateQueue().defer_attempts([attempt.pk], queue)
 
 
-def _defer(run: Run) -> None:
+def _defer_run(run: Run) -> None:
     ProcrastinateQueue().defer_run(run.pk, run.session.app_name, run.session_id)
 
 

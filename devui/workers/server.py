@@ -119,7 +119,7 @@ class WorkerServer:
             await units_of_work.write(
                 create_row, self._supervisor.id, options.address, options.kinds, options.concurrency
             )
-            await self._advertise()
+            await self._advertise_worker()
             server_task = asyncio.create_task(server.serve(sockets=[self._listening_socket]))
             engine = asyncio.create_task(self._engine.run())
             others = [
@@ -128,7 +128,7 @@ class WorkerServer:
             ]
             try:
                 await self._stopped.wait()
-                await self._drain(engine)
+                await self._drain_runs(engine)
             finally:
                 self._supervisor.refuse_work()
                 await self._engine.close()
@@ -142,7 +142,7 @@ class WorkerServer:
                 server.should_exit = True
         await server_task  # its streams have ended with the processes
 
-    async def _drain(self, engine: asyncio.Task[None]) -> None:
+    async def _drain_runs(self, engine: asyncio.Task[None]) -> None:
         """Wait until the runs have ended, for `drain_s`, until a second signal, or until the worker is removed."""
         self._engine.drain()
         if self._is_removed:
@@ -150,7 +150,7 @@ class WorkerServer:
         self._stopped.clear()
         with contextlib.suppress(StoreFault, TimeoutError):
             async with asyncio.timeout(ADVERTISE_S):
-                await self._advertise()
+                await self._advertise_worker()
         stopped = asyncio.create_task(self._stopped.wait())
         await asyncio.wait(
             {engine, stopped}, timeout=self._options.drain_s, return_when=asyncio.FIRST_COMPLETED
@@ -162,9 +162,9 @@ class WorkerServer:
         is_first = self._stop_requests == 1
         if is_first:
             log.info("The worker finishes its runs; a second signal ends them.")
-        self._stop(self._options.drain_s if is_first else 0)
+        self._stop_serving(self._options.drain_s if is_first else 0)
 
-    def _stop(self, drain_s: float) -> None:
+    def _stop_serving(self, drain_s: float) -> None:
         self._stopped.set()
         force_exit_after(drain_s + END_S)
 
@@ -185,7 +185,7 @@ class WorkerServer:
         elif instruction is Instruction.END and not self._is_removed:
             log.warning("This worker ends: a person has removed it, or it was silent for a day.")
             self._is_removed = True
-            self._stop(0)
+            self._stop_serving(0)
 
     async def _keep_advertised(self) -> None:
         """At intervals leave a newer store, advertise the worker, and retry the jobs of workers that are gone."""
@@ -193,7 +193,7 @@ class WorkerServer:
             await asyncio.sleep(ADVERTISE_S)
             try:
                 await self._leave_newer_store()
-                await self._advertise()
+                await self._advertise_worker()
                 await self._engine.retry_jobs_of_gone_workers()
             except StoreFault as fault:
                 log.warning("The store did not accept a heartbeat of this worker: %s", fault.message)
@@ -209,7 +209,7 @@ class WorkerServer:
                 log.warning("%s This worker takes no more runs. %s", error.message, error.hint)
                 self._request_stop()
 
-    async def _advertise(self) -> None:
+    async def _advertise_worker(self) -> None:
         apps = await asyncio.to_thread(code_versions, self._folder)
         instruction = await units_of_work.write(
             advertise,

@@ -46,22 +46,22 @@ class StoreConnector(PsycopgConnector):
 
     @override
     async def execute_query_async(self, query: LiteralString, **arguments: Any) -> None:
-        await _outlast(partial(super().execute_query_async, query, **arguments))
+        await _outlast_outage(partial(super().execute_query_async, query, **arguments))
 
     @override
     async def execute_query_one_async(self, query: LiteralString, **arguments: Any) -> dict[str, Any]:
-        return await _outlast(partial(super().execute_query_one_async, query, **arguments))
+        return await _outlast_outage(partial(super().execute_query_one_async, query, **arguments))
 
     @override
     async def execute_query_all_async(self, query: LiteralString, **arguments: Any) -> list[dict[str, Any]]:
-        return await _outlast(partial(super().execute_query_all_async, query, **arguments))
+        return await _outlast_outage(partial(super().execute_query_all_async, query, **arguments))
 
     @override
     async def listen_notify(self, on_notification: Notify, channels: Iterable[str]) -> None:
-        await _outlast(partial(super().listen_notify, on_notification, channels))
+        await _outlast_outage(partial(super().listen_notify, on_notification, channels))
 
 
-async def _outlast(query: Callable[[], Awaitable[R]]) -> R:
+async def _outlast_outage(query: Callable[[], Awaitable[R]]) -> R:
     """Call `query` until PostgreSQL answers.
 
     Raises:
@@ -75,7 +75,7 @@ async def _find_outage(query: Callable[[], Awaitable[R]]) -> R:
 
     Raises:
         StoreUnavailable: the connection is lost, or there is none.
-        ConnectorException: see `_outlast`.
+        ConnectorException: see `_outlast_outage`.
     """
     try:
         return await query()

@@ -114,7 +114,7 @@ def read_capacity(workers: Sequence[WorkerFacts] | None = None) -> Capacity:
 
 def read_waiting(capacity: Capacity) -> list[WaitingRuns]:
     """Return what waits, grouped by app and reason, the oldest first. Three queries."""
-    groups = [*_conversations(capacity), *_eval_runs(capacity), *_attempts(capacity)]
+    groups = [*_waiting_conversations(capacity), *_eval_runs(capacity), *_waiting_attempts(capacity)]
     return sorted(groups, key=lambda group: group.since)
 
 
@@ -135,7 +135,7 @@ def _reason_of(run: Run | EvalRun) -> WaitReason:
     return read_capacity().explain(CONVERSATIONS, run.session.app_name)
 
 
-def _conversations(capacity: Capacity) -> Iterable[WaitingRuns]:
+def _waiting_conversations(capacity: Capacity) -> Iterable[WaitingRuns]:
     queued = Run.objects.filter(status=Run.Status.QUEUED).annotate(
         is_session_busy=Exists(_older_runs(OuterRef("session_id"), OuterRef("created_at")))
     )
@@ -171,7 +171,7 @@ def _eval_runs(capacity: Capacity) -> Iterable[WaitingRuns]:
         yield WaitingRuns(EVALS, run.app_name, reason, 1, since, run.pk, run.evalset.evalset_id)
 
 
-def _attempts(capacity: Capacity) -> Iterable[WaitingRuns]:
+def _waiting_attempts(capacity: Capacity) -> Iterable[WaitingRuns]:
     """Yield the offered attempts of each running eval run."""
     running = EvalAttempt.objects.filter(run=OuterRef("run"), status=EvalAttempt.Status.RUNNING)
     offered = EvalAttempt.objects.filter(offers.OFFERED, run__status=EvalRun.Status.RUNNING)

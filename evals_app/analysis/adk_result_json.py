@@ -58,18 +58,20 @@ def result(app_name: str, agent_folder: Path, result_id: str) -> Json:
         NotFound: the app has no result with this id.
         BadInput: its file cannot be read.
     """
-    run = _run(app_name, result_id)
+    run = _find_run(app_name, result_id)
     if run is not None:
-        return _dump(_evalset_result(run, result_id, case_results(run)))
+        return _dump_model(_evalset_result(run, result_id, case_results(run)))
     for path in adk_results.find_result_files(agent_folder):
         if path.name == f"{result_id}{adk_results.SUFFIX}":
-            return _dump(adk_results.read_result(path).model_copy(update={"eval_set_result_name": result_id}))
+            return _dump_model(
+                adk_results.read_result(path).model_copy(update={"eval_set_result_name": result_id})
+            )
     raise NotFound(f"Eval set result `{result_id}` not found.", hint="GET …/eval_results lists them.")
 
 
 def case_results_json(run: EvalRun) -> list[Json]:
     """Return the results of the cases, one per repetition, as ADK's front end reads them."""
-    return [_dump(case_result) for case_result in case_results(run)]
+    return [_dump_model(case_result) for case_result in case_results(run)]
 
 
 def case_results(run: EvalRun, *, sessions: bool = False) -> Iterator[CaseResult]:
@@ -83,37 +85,37 @@ def case_results(run: EvalRun, *, sessions: bool = False) -> Iterator[CaseResult
     cases = json.loads(run.version.content)["eval_cases"]
     for attempt in attempts.order_by("case_index", "repetition"):
         case = cases[attempt.case_index] if attempt.case_index < len(cases) else {}
-        case_result = _case(run, attempt, case.get("conversation") or [], criteria)
+        case_result = _case_result(run, attempt, case.get("conversation") or [], criteria)
         if sessions and attempt.session:
-            case_result.session_details = _session(attempt.session)
+            case_result.session_details = _session_json(attempt.session)
         yield case_result
 
 
-def _case(
+def _case_result(
     run: EvalRun, attempt: EvalAttempt, expected: Iterable[Json], criteria: Mapping[str, Any]
 ) -> CaseResult:
     rows = sorted(attempt.results.all(), key=lambda row: row.position)
     session = attempt.session
-    overall = [_metric(row, criteria) for row in rows if row.invocation is None]
+    overall = [_metric_result(row, criteria) for row in rows if row.invocation is None]
     return CaseResult(
         eval_set_file=run.evalset.evalset_id,
         eval_set_id=run.evalset.evalset_id,
         eval_id=attempt.case_id,
         final_eval_status=ATTEMPT_STATUS.get(EvalAttempt.Status(attempt.status), AdkEvalStatus.NOT_EVALUATED),
-        overall_eval_metric_results=overall or _failure(attempt),
-        eval_metric_result_per_invocation=list(_turns(attempt, expected, rows)),
+        overall_eval_metric_results=overall or _failure_results(attempt),
+        eval_metric_result_per_invocation=list(_iter_turn_results(attempt, expected, rows)),
         session_id=session.session_id if session else "",
         user_id=session.user_id if session else "",
     )
 
 
-def _turns(
+def _iter_turn_results(
     attempt: EvalAttempt, expected: Iterable[Json], rows: Iterable[MetricResult]
 ) -> Iterator[TurnResult]:
     by_turn: dict[int, list[AdkMetricResult]] = {}
     for row in rows:
         if row.invocation is not None:
-            by_turn.setdefault(row.invocation, []).append(_metric(row, {}))
+            by_turn.setdefault(row.invocation, []).append(_metric_result(row, {}))
     for number, (actual, expected_turn) in enumerate(zip_longest(json.loads(attempt.actual), expected)):
         if actual is None:
             return
@@ -121,7 +123,7 @@ def _turns(
         yield TurnResult.model_validate({**turn, "eval_metric_results": by_turn.get(number, [])})
 
 
-def _metric(row: MetricResult, criteria: Mapping[str, Any]) -> AdkMetricResult:
+def _metric_result(row: MetricResult, criteria: Mapping[str, Any]) -> AdkMetricResult:
     stored = json.loads(row.details)
     rubrics = [
         {name: rubric.get(name) for name in ("rubric_id", "rationale", "score")}
@@ -137,15 +139,15 @@ def _metric(row: MetricResult, criteria: Mapping[str, Any]) -> AdkMetricResult:
     criterion = criteria.get(row.metric)
     return AdkMetricResult(
         metric_name=row.metric,
-        threshold=_finite(row.threshold),
+        threshold=_finite_or_none(row.threshold),
         criterion=dict(criterion) if isinstance(criterion, Mapping) else None,
-        score=_finite(row.score),
+        score=_finite_or_none(row.score),
         eval_status=AdkEvalStatus[MetricResult.Status(row.status).name],
         details=MetricDetails.model_validate(details),
     )
 
 
-def _failure(attempt: EvalAttempt) -> list[AdkMetricResult]:
+def _failure_results(attempt: EvalAttempt) -> list[AdkMetricResult]:
     """Return why an attempt has no scores, in the field where ADK's front end shows scores."""
     if not attempt.error:
         return []
@@ -154,7 +156,7 @@ def _failure(attempt: EvalAttempt) -> list[AdkMetricResult]:
     return [AdkMetricResult(metric_name="run", eval_status=AdkEvalStatus.FAILED, details=details)]
 
 
-def _finite(value: float | None) -> float | None:
+def _finite_or_none(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
@@ -162,7 +164,7 @@ def _without_none(values: Json) -> Json:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _dump(model: EvalsetResult | CaseResult) -> Json:
+def _dump_model(model: EvalsetResult | CaseResult) -> Json:
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
@@ -190,7 +192,7 @@ def _evalset_result(run: EvalRun, result_id: str, cases: Iterable[CaseResult]) -
     )
 
 
-def _session(session: AgentSession) -> Json:
+def _session_json(session: AgentSession) -> Json:
     """Return a session as ADK's results hold it."""
     events = session.events.order_by("seq").values_list("data", flat=True)
     return {
@@ -203,7 +205,7 @@ def _session(session: AgentSession) -> Json:
     }
 
 
-def _run(app_name: str, result_id: str) -> EvalRun | None:
+def _find_run(app_name: str, result_id: str) -> EvalRun | None:
     """Return the run that an id names: app, evalset and the time of its start, as ADK makes them."""
     prefix, _, stamp = result_id.rpartition("_")
     if not prefix.startswith(f"{app_name}_"):

@@ -80,7 +80,9 @@ class _CasePair:
 
     def differs(self, agent: str) -> bool:
         """Tell whether the requests of an agent in both runs differ."""
-        return self.has_both(agent) and _signature(self.before[agent]) != _signature(self.after[agent])
+        return self.has_both(agent) and _agent_signature(self.before[agent]) != _agent_signature(
+            self.after[agent]
+        )
 
 
 def read_agent_changes(comparison: Comparison, redact: Redact = no_redaction) -> AgentChanges:
@@ -113,7 +115,7 @@ def _first_calls(sessions: Sequence[int]) -> Mapping[int, FirstCalls]:
     return calls
 
 
-def _signature(call: ModelCall) -> tuple[Any, ...]:
+def _agent_signature(call: ModelCall) -> tuple[Any, ...]:
     """Return the parts of a request that come from the agent: model, and names of its instruction and tools."""
     request = json.loads(call.request)
     config = request.get("config") or {}

@@ -64,7 +64,7 @@ class MetricVerdict:
         ADK gives the whole no reason of its own: `reasons` are those of its turns, [{turn, score, rationale}].
         """
         return [
-            {**rubric, "reasons": self._reasons(rubric.get("rubric_id")) or [rubric]}
+            {**rubric, "reasons": self._rubric_reasons(rubric.get("rubric_id")) or [rubric]}
             for rubric in self._list_rubrics()
         ]
 
@@ -72,7 +72,7 @@ class MetricVerdict:
         """Return the rubrics with a score of None where the file of an imported result has none."""
         return [{"score": None, **rubric} for rubric in self.details.get("rubrics") or []]
 
-    def _reasons(self, rubric_id: str | None) -> list[dict[str, Any]]:
+    def _rubric_reasons(self, rubric_id: str | None) -> list[dict[str, Any]]:
         return [
             {**rubric, "turn": (verdict.result.invocation or 0) + 1}
             for verdict in self.of_turns
@@ -223,8 +223,8 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
         turns=turns,
         session_pk=session_pk,
         repetitions=repetitions.of_case(run, attempt.case_index) if whole else None,
-        checks=[check for verdict in overall for check in _checks(verdict)],
-        moment=_moment(turns, actual, session_pk) if whole else None,
+        checks=[check for verdict in overall for check in _state_checks(verdict)],
+        moment=_first_divergence(turns, actual, session_pk) if whole else None,
         model_usage=_usage_by_model(attempt.by_model, table, at),
         judge_usage=_usage_by_model(attempt.judge, table, at),
         currency=table.currency,
@@ -251,7 +251,7 @@ def _usage_by_model(by_model: str, table: prices.Prices, at: float) -> list[Atte
     ]
 
 
-def _checks(verdict: MetricVerdict) -> list[StateCheck]:
+def _state_checks(verdict: MetricVerdict) -> list[StateCheck]:
     return [
         StateCheck(
             path=str(check.get("path", "")),
@@ -264,7 +264,9 @@ def _checks(verdict: MetricVerdict) -> list[StateCheck]:
     ]
 
 
-def _moment(turns: Sequence[Turn], actual: Sequence[Invocation], session_pk: int | None) -> Moment | None:
+def _first_divergence(
+    turns: Sequence[Turn], actual: Sequence[Invocation], session_pk: int | None
+) -> Moment | None:
     """Return the first divergence with its event: of a call that is missing, the last event of its turn."""
     divergence = next(((turn, pair) for turn in turns for pair in turn.calls if pair.first), None)
     if divergence is None or session_pk is None:
@@ -362,7 +364,7 @@ class _Turns:
 
     def pair(self, expected: Sequence[Invocation], actual: Sequence[Invocation]) -> list[Turn]:
         """Return the turns, as many as there are on either side. Only the first divergence of all is marked."""
-        turns = [self._turn(index, *sides) for index, sides in enumerate(zip_longest(expected, actual))]
+        turns = [self._build_turn(index, *sides) for index, sides in enumerate(zip_longest(expected, actual))]
         diverged = False
         for turn in turns:
             if diverged:
@@ -370,7 +372,7 @@ class _Turns:
             diverged = diverged or turn.calls_wrong
         return turns
 
-    def _turn(self, index: int, expected: Invocation | None, actual: Invocation | None) -> Turn:
+    def _build_turn(self, index: int, expected: Invocation | None, actual: Invocation | None) -> Turn:
         expected_text, actual_text = (
             invocations.answer_text(expected or {}),
             invocations.answer_text(actual or {}),
@@ -388,14 +390,14 @@ class _Turns:
             actual=actual_pieces,
             has_expected=bool(expected_text),
             has_actual=actual is not None,
-            calls=self._calls(index, expected, actual) if actual is not None else [],
+            calls=self._pair_calls(index, expected, actual) if actual is not None else [],
             steps=invocations.steps(actual or {}),
             verdicts=[verdict for verdict in self.results if verdict.result.invocation == index],
             seconds=(actual or {}).get("duration"),
             trace=self.traces.get((actual or {}).get("invocation_id") or ""),
         )
 
-    def _calls(self, turn: int, expected: Invocation | None, actual: Invocation) -> list[CallPair]:
+    def _pair_calls(self, turn: int, expected: Invocation | None, actual: Invocation) -> list[CallPair]:
         expected_calls = invocations.tool_calls(expected or {})
         nested = invocations.nested_calls_of_turn(self.details, turn)
         actual_calls = add_seqs(invocations.tool_calls(actual, nested), actual, self.call_seqs)

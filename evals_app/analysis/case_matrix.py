@@ -263,8 +263,8 @@ def matrix(run: EvalRun, filters: Filters | None = None, size: int = PAGE) -> Ma
         columns=columns_of(run),
         groups=_group_rows(list(page), rows, sizes if filters.order == "worst" else None),
         page=page,
-        statuses=_statuses(cases),
-        causes=_causes(cases),
+        statuses=_count_statuses(cases),
+        causes=_group_causes(cases),
         flaky=0 if run.source == RETRY else sum(case.is_flaky for case in cases),
         tags=sort_tags(tag for case in cases for tag in tags[case.index]),
     )
@@ -350,12 +350,12 @@ def _group_rows(
     ]
 
 
-def _statuses(cases: Iterable[CaseSummary]) -> list[tuple[str, int]]:
+def _count_statuses(cases: Iterable[CaseSummary]) -> list[tuple[str, int]]:
     ranks = Counter(case.worst for case in cases)
     return [(str(name), ranks[rank]) for name, rank in SEVERITY.items() if ranks[rank]]
 
 
-def _causes(cases: Iterable[CaseSummary]) -> list[Group]:
+def _group_causes(cases: Iterable[CaseSummary]) -> list[Group]:
     counted = Counter((case.worst, case.cause) for case in cases if case.cause)
     common = sorted(counted.items(), key=lambda item: (-item[1], -item[0][0], item[0][1]))
     return [Group(BY_SEVERITY[worst], cause, count) for (worst, cause), count in common[:CAUSES_SHOWN]]
@@ -367,9 +367,9 @@ def rows_of(run: EvalRun, indexes: Sequence[int]) -> list[CaseRow]:
     rows = run.attempts.filter(case_index__in=indexes).defer("actual", "traceback", "differences", "earlier")
     for attempt in rows.order_by("case_index", "repetition"):
         attempts[attempt.case_index].append(attempt)
-    results = _results([attempt for case in attempts.values() for attempt in case])
+    results = _overall_results([attempt for case in attempts.values() for attempt in case])
     columns = columns_of(run)
-    return [_row(attempts[index], columns, results) for index in indexes if attempts[index]]
+    return [_build_row(attempts[index], columns, results) for index in indexes if attempts[index]]
 
 
 def changed_since(run: EvalRun, revision: int) -> list[int]:
@@ -381,20 +381,21 @@ def changed_since(run: EvalRun, revision: int) -> list[int]:
 Results = dict[tuple[int, str], MetricResult]
 
 
-def _results(attempts: Iterable[EvalAttempt]) -> Results:
+def _overall_results(attempts: Iterable[EvalAttempt]) -> Results:
     overall = MetricResult.objects.filter(attempt__in=[attempt.pk for attempt in attempts], invocation=None)
     return {(result.attempt_id, result.metric): result for result in overall.defer("details")}
 
 
-def _row(attempts: list[EvalAttempt], columns: list[Column], results: Results) -> CaseRow:
+def _build_row(attempts: list[EvalAttempt], columns: list[Column], results: Results) -> CaseRow:
     worst = max(attempts, key=lambda attempt: SEVERITY[Status(attempt.status)])
     cells = [
-        _cell(column, [results.get((attempt.pk, column.name)) for attempt in attempts]) for column in columns
+        _build_cell(column, [results.get((attempt.pk, column.name)) for attempt in attempts])
+        for column in columns
     ]
     return CaseRow(attempts[0].case_index, attempts[0].case_id, worst.status, attempts, cells)
 
 
-def _cell(column: Column, results: Sequence[MetricResult | None]) -> Cell:
+def _build_cell(column: Column, results: Sequence[MetricResult | None]) -> Cell:
     present = [result for result in results if result is not None]
     if not present:
         return Cell(column.name, "", None, 0, 0)

@@ -121,7 +121,7 @@ def judge_cases(
     tables = [case.table for case in evidence]
     worse = _test_all(evidence, tables, [case.may_regress for case in evidence], level)
     better = _test_all(evidence, [table.mirror for table in tables], [True] * len(tables), level)
-    return [_decide(case, worse[case.key], better[case.key], level) for case in evidence]
+    return [_decide_case(case, worse[case.key], better[case.key], level) for case in evidence]
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ def _test_all(
     }
 
 
-def _decide(case: _Evidence, worse: _Test, better: _Test, level: float) -> CaseChange:
+def _decide_case(case: _Evidence, worse: _Test, better: _Test, level: float) -> CaseChange:
     """Return the verdict on a case from its tests in both directions."""
     for verdict, test in ((Verdict.REGRESSED, worse), (Verdict.FIXED, better)):
         if test.adjusted <= level:

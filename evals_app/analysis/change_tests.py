@@ -54,7 +54,7 @@ class _Passes(NamedTuple):
 
 
 @lru_cache(maxsize=1 << 16)
-def _distribution(total: int, earlier_total: int, passes: int) -> _Passes:
+def _pass_distribution(total: int, earlier_total: int, passes: int) -> _Passes:
     low, high = max(0, passes - earlier_total), min(total, passes)
     ways = [
         math.comb(total, count) * math.comb(earlier_total, passes - count) for count in range(low, high + 1)
@@ -68,7 +68,7 @@ def _distribution(total: int, earlier_total: int, passes: int) -> _Passes:
 
 
 def _distribution_of(table: OutcomeTable) -> _Passes:
-    return _distribution(table.total, table.earlier_total, table.passed + table.earlier_passed)
+    return _pass_distribution(table.total, table.earlier_total, table.passed + table.earlier_passed)
 
 
 def probability_of_fewer(table: OutcomeTable) -> float:
@@ -145,7 +145,7 @@ def probability_of_fewer_in_all(tables: Sequence[OutcomeTable]) -> float:
         distribution = _distribution_of(table)
         lowest += distribution.low
         if len(distribution.weights) > 1:
-            lowest, weights = _trim(lowest, _convolve(weights, distribution.weights))
+            lowest, weights = _trim_negligible(lowest, _convolve_weights(weights, distribution.weights))
     return min(1.0, math.fsum(weights[: max(0, passes - lowest + 1)]))
 
 
@@ -161,7 +161,7 @@ def expect_passes(tables: Sequence[OutcomeTable]) -> NormalDist:
     return NormalDist(mean, math.sqrt(variance))
 
 
-def _convolve(weights: Sequence[float], others: Sequence[float]) -> list[float]:
+def _convolve_weights(weights: Sequence[float], others: Sequence[float]) -> list[float]:
     sums = [0.0] * (len(weights) + len(others) - 1)
     for place, weight in enumerate(weights):
         for step, other in enumerate(others):
@@ -169,7 +169,7 @@ def _convolve(weights: Sequence[float], others: Sequence[float]) -> list[float]:
     return sums
 
 
-def _trim(lowest: int, weights: list[float]) -> tuple[int, list[float]]:
+def _trim_negligible(lowest: int, weights: list[float]) -> tuple[int, list[float]]:
     start, end = 0, len(weights)
     while weights[start] < _NEGLIGIBLE:
         start += 1

@@ -197,14 +197,14 @@ class Comparison:
     @property
     def before_rate(self) -> Rate:
         """Pass rate of the run before."""
-        return self._rate(lambda case: case.before)
+        return self._mean_pass_rate(lambda case: case.before)
 
     @property
     def after_rate(self) -> Rate:
         """Pass rate of the run after."""
-        return self._rate(lambda case: case.after)
+        return self._mean_pass_rate(lambda case: case.after)
 
-    def _rate(self, side: Callable[[CaseChange], Outcomes | None]) -> Rate:
+    def _mean_pass_rate(self, side: Callable[[CaseChange], Outcomes | None]) -> Rate:
         """Return the pass rate of one side over the cases that can be compared, each with the same weight."""
         outcomes = [side(case) for case in self.cases if case.is_comparable]
         rates = [side_outcomes.rate for side_outcomes in outcomes if side_outcomes is not None]

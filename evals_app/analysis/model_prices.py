@@ -35,7 +35,9 @@ class Model:
 def models_in_use(table: Prices) -> list[Model]:
     """Return the models of sessions, and those of agents and judges in the newest runs; those without a price first."""
     rows = EvalRun.objects.order_by("-created_at").values_list("agent_models", "config")[:RUNS]
-    runs = Counter(name for models, config in rows for name in _names(json.loads(models), json.loads(config)))
+    runs = Counter(
+        name for models, config in rows for name in _model_names(json.loads(models), json.loads(config))
+    )
     tokens = usage_by_model()
     now = time.time()
     models = [
@@ -52,11 +54,11 @@ def missing_entries(models: Sequence[Model]) -> str:
     return "\n\n".join(f"[[price]]\nmodel = {name}\ninput = …\noutput = …" for name in names)
 
 
-def _names(models: Mapping[str, Any], config: Mapping[str, Any]) -> set[str]:
-    return {str(name) for name in (*models.values(), *_judges(config)) if name}
+def _model_names(models: Mapping[str, Any], config: Mapping[str, Any]) -> set[str]:
+    return {str(name) for name in (*models.values(), *_judge_models(config)) if name}
 
 
-def _judges(config: Mapping[str, Any]) -> Iterator[Any]:
+def _judge_models(config: Mapping[str, Any]) -> Iterator[Any]:
     for criterion in (config.get("criteria") or {}).values():
         options = criterion.get("judge_model_options") or {} if isinstance(criterion, Mapping) else {}
         yield options.get("judge_model")

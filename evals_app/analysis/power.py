@@ -237,10 +237,12 @@ class _Simulation:
             rates = list(self._rates)
             for place in random.sample(self._can_drop, dropping):
                 rates[place] = max(0.0, rates[place] - drop)
-            regressions += is_regression(self._draw(random, rates, repetitions, not dropping), self._level)
+            regressions += is_regression(
+                self._draw_outcomes(random, rates, repetitions, not dropping), self._level
+            )
         return regressions / self._draws
 
-    def _draw(
+    def _draw_outcomes(
         self, random: Random, rates: Iterable[float], repetitions: int, draws_earlier: bool
     ) -> list[OutcomeTable]:
         """Return the outcomes of a run. For false alarms the earlier ones, also chance, are drawn, too."""

@@ -165,8 +165,8 @@ def summary(run: EvalRun) -> Summary:
         run,
         elapsed_seconds(run),
         model_usage(run),
-        _means(run),
-        _reasons(run),
+        _mean_scores(run),
+        _unjudged_reasons(run),
         _find_losses(run) if run.errors else [],
         None if run.active else measure_latency(run),
     )
@@ -180,7 +180,7 @@ def model_usage(run: EvalRun) -> ModelUsage:
         paid=Sum("cost"),
         **{f"all_{name}": Sum(f"{name}_tokens") for name in ("total", "prompt", "output", "cached")},
     )
-    judges = _judges(run)
+    judges = _judge_usage(run)
     return ModelUsage(
         tokens=sums["all_total"] or 0,
         prompt=sums["all_prompt"] or 0,
@@ -194,7 +194,7 @@ def model_usage(run: EvalRun) -> ModelUsage:
     )
 
 
-def _judges(run: EvalRun) -> dict[str, dict[str, int]]:
+def _judge_usage(run: EvalRun) -> dict[str, dict[str, int]]:
     judges: dict[str, dict[str, int]] = {}
     for text in run.attempts.exclude(judge="{}").values_list("judge", flat=True):
         for model, used in json.loads(text).items():
@@ -202,7 +202,7 @@ def _judges(run: EvalRun) -> dict[str, dict[str, int]]:
     return judges
 
 
-def _reasons(run: EvalRun) -> list[Reason]:
+def _unjudged_reasons(run: EvalRun) -> list[Reason]:
     """Return the most frequent reasons why metrics gave no verdict."""
     unrun = MetricResult.objects.filter(
         attempt__run=run, invocation=None, status=MetricResult.Status.NOT_EVALUATED
@@ -218,7 +218,7 @@ def _find_losses(run: EvalRun) -> list[Loss]:
     return [Loss(*row) for row in counts.order_by("-times", "error_type")]
 
 
-def _means(run: EvalRun) -> list[tuple[Column, float | None]]:
+def _mean_scores(run: EvalRun) -> list[tuple[Column, float | None]]:
     overall = MetricResult.objects.filter(attempt__run=run, invocation=None)
     means = dict(overall.values_list("metric").annotate(mean=Avg("score")))
     return [(column, means.get(column.name)) for column in columns_of(run)]

@@ -59,7 +59,7 @@ def compare_scores(before: ScoresByMetric, after: ScoresByMetric, level: float) 
         for metric, scores in after.items()
         if (change := _compare_metric(metric, before.get(metric, {}), scores, level))
     ]
-    return _adjust(changes)
+    return _adjust_probabilities(changes)
 
 
 def _compare_metric(
@@ -78,7 +78,7 @@ def _compare_metric(
     )
 
 
-def _adjust(changes: list[ScoreChange]) -> list[ScoreChange]:
+def _adjust_probabilities(changes: list[ScoreChange]) -> list[ScoreChange]:
     """Return changes with Holm's adjusted probabilities, in the same order."""
     largest, adjusted = 0.0, dict[str, float]()
     for rank, change in enumerate(sorted(changes, key=lambda change: change.probability)):

@@ -113,10 +113,10 @@ def trend_of(evalset: EvalSet, page: str = "") -> Trend:
     runs = EvalRun.objects.select_related("version").filter(evalset=evalset).exclude(status__in=not_ended)
     newest = runs.exclude(source__in=REPEAT_SOURCES).order_by("-created_at")
     shown_runs = list(newest.defer("traceback", "version__content")[:RUNS])[::-1]
-    stops = _stops(shown_runs)
-    points = list(_points(shown_runs, stops))
+    stops = _read_stops(shown_runs)
+    points = list(_iter_points(shown_runs, stops))
     histories = sorted(
-        _histories(shown_runs, stops), key=lambda history: (-history.turns, history.rate.value or 0.0)
+        _case_histories(shown_runs, stops), key=lambda history: (-history.turns, history.rate.value or 0.0)
     )
     baseline = next((point for point in points if point.run.baseline), None)
     return Trend(points, Paginator(histories, CASES).get_page(page), baseline)
@@ -126,7 +126,7 @@ Stops = Mapping[str, Mapping[int, Stop]]
 """run → position of the case → its outcome"""
 
 
-def _stops(runs: Sequence[EvalRun]) -> Stops:
+def _read_stops(runs: Sequence[EvalRun]) -> Stops:
     attempts = EvalAttempt.objects.filter(run__in=[run.pk for run in runs])
     counted = attempts.values_list("run_id", "case_index").annotate(
         passed=Count("pk", filter=Q(status=Status.PASSED)),
@@ -140,8 +140,8 @@ def _stops(runs: Sequence[EvalRun]) -> Stops:
     return stops
 
 
-def _points(runs: Sequence[EvalRun], stops: Stops) -> Iterator[Point]:
-    costs = _costs(runs)
+def _iter_points(runs: Sequence[EvalRun], stops: Stops) -> Iterator[Point]:
+    costs = _run_costs(runs)
     before: EvalRun | None = None
     for run in runs:
         judged = [stop for stop in stops.get(run.pk, {}).values() if stop.judged]
@@ -154,7 +154,7 @@ def _points(runs: Sequence[EvalRun], stops: Stops) -> Iterator[Point]:
         before = run
 
 
-def _costs(runs: Sequence[EvalRun]) -> dict[str, tuple[float | None, int]]:
+def _run_costs(runs: Sequence[EvalRun]) -> dict[str, tuple[float | None, int]]:
     rows = EvalAttempt.objects.filter(run__in=[run.pk for run in runs]).values("run_id")
     summed = rows.annotate(
         unpriced=Count("pk", filter=Q(cost=None, total_tokens__gt=0)),
@@ -164,7 +164,7 @@ def _costs(runs: Sequence[EvalRun]) -> dict[str, tuple[float | None, int]]:
     return {row["run_id"]: (None if row["unpriced"] else row["paid"], row["used"] or 0) for row in summed}
 
 
-def _histories(runs: Sequence[EvalRun], stops: Stops) -> Iterator[CaseHistory]:
+def _case_histories(runs: Sequence[EvalRun], stops: Stops) -> Iterator[CaseHistory]:
     by_case: dict[CaseKey, list[Stop | None]] = {}
     for place, run in enumerate(runs):
         for index, case in enumerate(read_cases(run.version)):

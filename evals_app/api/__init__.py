@@ -121,7 +121,7 @@ class RunPage(Schema):
 async def list_evalsets(request: HttpRequest, app: str = "") -> list[EvalSet]:
     """List the evalset files of one app, or of all apps."""
     await units_of_work.write(library.refresh_known, app)
-    return await units_of_work.read(_evalsets, app)
+    return await units_of_work.read(_list_evalsets, app)
 
 
 @router.get("/metrics", response={200: list[MetricOut]})
@@ -135,7 +135,7 @@ async def start_run(request: HttpRequest, body: RunIn) -> Status[dict[str, Any]]
     """Start a run. Its status shows the progress."""
     note_object(request, body.evalset, app=body.app)
     await units_of_work.write(library.refresh_known, body.app)
-    run = await dispatch.create_and_deliver(partial(_order, body, person_name(request)))
+    run = await dispatch.create_and_deliver(partial(_order_run, body, person_name(request)))
     note_object(request, body.evalset, run.pk)
     return await accepted_response(run)
 
@@ -192,12 +192,12 @@ def _read_attempt(pk: int) -> dict[str, Any]:
     return run_json.attempt_json(attempt, retries.find_later_tries(attempt))
 
 
-def _evalsets(app: str) -> list[EvalSet]:
+def _list_evalsets(app: str) -> list[EvalSet]:
     rows = EvalSet.objects.filter(gone=False, **({"app_name": app} if app else {}))
     return list(rows.order_by("app_name", "evalset_id"))
 
 
-def _order(body: RunIn, person: str, run_id: str) -> EvalRun:
+def _order_run(body: RunIn, person: str, run_id: str) -> EvalRun:
     evalset = library.find_evalset(body.app, body.evalset)
     order = run_form.order_from_json(run_form.config_of(evalset), body.dict())
     return run_orders.order_run(evalset, replace(order, person=person), run_id)

@@ -112,27 +112,27 @@ async def create_evalset(request: HttpRequest, app_name: str) -> HttpResponseBas
     evalset = await units_of_work.write(
         file_changes.create_evalset, app_name, evalset_body.eval_set_id, cases
     )
-    return _json(await units_of_work.read(_evalset, evalset))
+    return _json_answer(await units_of_work.read(_evalset_json, evalset))
 
 
 @router.post(OLD_SET)
 async def create_evalset_by_id(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
     """Create an evalset as a file in the agent's folder. Deprecated in ADK."""
     await units_of_work.write(file_changes.create_evalset, app_name, evalset_id, [])
-    return _json(None)
+    return _json_answer(None)
 
 
 @router.get(NEW_SET)
 async def get_evalset(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
     """Return an evalset with its cases."""
-    return _json(await _call_with_evalset(app_name, evalset_id, _evalset))
+    return _json_answer(await _call_with_evalset(app_name, evalset_id, _evalset_json))
 
 
 @router.delete(NEW_SET)
 async def delete_evalset(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
     """Remove an evalset's file. Its runs stay."""
     await units_of_work.write(file_changes.remove_evalset, app_name, evalset_id)
-    return _json(None)
+    return _json_answer(None)
 
 
 @router.get(OLD_SET + "/evals")
@@ -143,20 +143,22 @@ async def list_cases(request: HttpRequest, app_name: str, evalset_id: str) -> li
 
 async def get_case(request: HttpRequest, app_name: str, evalset_id: str, case_id: str) -> HttpResponseBase:
     """Return a case."""
-    return _json(_public(await _call_with_evalset(app_name, evalset_id, adk_edits.find_case, case_id)))
+    return _json_answer(
+        _case_json(await _call_with_evalset(app_name, evalset_id, adk_edits.find_case, case_id))
+    )
 
 
 async def update_case(request: HttpRequest, app_name: str, evalset_id: str, case_id: str) -> HttpResponseBase:
     """Change a case. Fields that the body lacks, such as rubrics, stay as they are."""
     body = request_bodies.validate(request_bodies.parse(request), Json)
     await _call_with_evalset(app_name, evalset_id, adk_edits.replace_case, case_id, body)
-    return _json(None)
+    return _json_answer(None)
 
 
 async def delete_case(request: HttpRequest, app_name: str, evalset_id: str, case_id: str) -> HttpResponseBase:
     """Delete a case."""
     await _call_with_evalset(app_name, evalset_id, adk_edits.remove_case, case_id)
-    return _json(None)
+    return _json_answer(None)
 
 
 async def add_session(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
@@ -170,19 +172,19 @@ async def add_session(request: HttpRequest, app_name: str, evalset_id: str) -> H
         "creation_timestamp": time.time(),
     }
     await _call_with_evalset(app_name, evalset_id, adk_edits.add_case, case)
-    return _json(None)
+    return _json_answer(None)
 
 
 @router.post(NEW_SET + "/run")
 async def run(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
     """Run an evalset and respond when the run has ended. The run has a page like any other."""
-    return _json({"runEvalResults": await _run(request, app_name, evalset_id)})
+    return _json_answer({"runEvalResults": await _run_cases(request, app_name, evalset_id)})
 
 
 @router.post(OLD_SET + "/run_eval")
 async def run_by_old_name(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
     """Run an evalset and respond when the run has ended. Deprecated in ADK."""
-    return _json(await _run(request, app_name, evalset_id))
+    return _json_answer(await _run_cases(request, app_name, evalset_id))
 
 
 @router.get(DEV + "/eval_results")
@@ -199,14 +201,14 @@ async def list_results(request: HttpRequest, app_name: str) -> dict[str, list[st
 
 async def get_result(request: HttpRequest, app_name: str, result_id: str) -> HttpResponseBase:
     """Return a result: every case with its scores, and its expected and actual turns."""
-    return _json(await units_of_work.read(_result, app_name, result_id))
+    return _json_answer(await units_of_work.read(_result_json, app_name, result_id))
 
 
 @router.get(DEV + "/metrics-info")
 async def metrics_info(request: HttpRequest, app_name: str) -> HttpResponseBase:
     """Describe the metrics that can run with what is installed."""
     runnable = [metric for metric in ADK_METRICS.values() if not missing_requirement(metric.name)]
-    return _json({"metricsInfo": [_metric_info(metric) for metric in runnable]})
+    return _json_answer({"metricsInfo": [_metric_info(metric) for metric in runnable]})
 
 
 for path in (OLD_CASE, NEW_CASE):
@@ -228,10 +230,10 @@ async def _call_with_evalset(
     )
 
 
-async def _run(request: HttpRequest, app_name: str, evalset_id: str) -> list[Json]:
+async def _run_cases(request: HttpRequest, app_name: str, evalset_id: str) -> list[Json]:
     body = request_bodies.validate(request_bodies.parse(request), RunBody)
     ordered = await dispatch.create_and_deliver(
-        partial(_order, app_name, evalset_id, body, person_name(request))
+        partial(_order_run, app_name, evalset_id, body, person_name(request))
     )
     async with subscribe() as notifications:
         while (ended_run := await retry.read(_wait_for_end, ordered.pk)) is None:
@@ -243,7 +245,7 @@ async def _run(request: HttpRequest, app_name: str, evalset_id: str) -> list[Jso
     return await retry.read(lambda: adk_result_json.case_results_json(ended_run))
 
 
-def _order(app_name: str, evalset_id: str, body: RunBody, person: str, run_id: str) -> EvalRun:
+def _order_run(app_name: str, evalset_id: str, body: RunBody, person: str, run_id: str) -> EvalRun:
     if not body.eval_metrics:
         raise BadInput("No metric is chosen.", hint="Choose at least one: it decides what passes.")
     evalset = _find_listed_evalset(app_name, evalset_id)
@@ -296,19 +298,19 @@ def _case_ids(app_name: str, evalset_id: str) -> list[str]:
     )
 
 
-def _evalset(evalset: EvalSet) -> Json:
+def _evalset_json(evalset: EvalSet) -> Json:
     """Return an evalset as ADK's server does: its own fields in snake case, those of its cases in camel case."""
     data = {
         "eval_set_id": evalset.evalset_id,
         "name": evalset.name or evalset.evalset_id,
         "description": evalset.description or None,
-        "eval_cases": [_public(case) for case in file_changes.read_cases(evalset)],
+        "eval_cases": [_case_json(case) for case in file_changes.read_cases(evalset)],
         "creation_timestamp": 0.0,
     }
     return {name: value for name, value in data.items() if value is not None}
 
 
-def _public(case: EvalCase) -> Json:
+def _case_json(case: EvalCase) -> Json:
     return case.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
@@ -328,7 +330,7 @@ def _result_ids(app_name: str) -> list[str]:
     return adk_result_json.ids(app_name, file_changes.agents_folder().folder_of(app_name))
 
 
-def _result(app_name: str, result_id: str) -> Json:
+def _result_json(app_name: str, result_id: str) -> Json:
     return adk_result_json.result(app_name, file_changes.agents_folder().folder_of(app_name), result_id)
 
 
@@ -342,5 +344,5 @@ def _metric_info(metric: Metric) -> Json:
     }
 
 
-def _json(value: Any) -> HttpResponseBase:
+def _json_answer(value: Any) -> HttpResponseBase:
     return json_text(scopes.dumps(redaction.redact(value)))

@@ -91,7 +91,7 @@ async def retry_run(request: HttpRequest, run_id: RunId, body: RetryIn) -> Statu
         return rerun.retry(run, body.attempts, run_id=new_id, person=person_name(request))
 
     retries = await dispatch.retry_and_deliver(run_id, retry_attempts)
-    facts = await retry.read(_facts, run_id)
+    facts = await retry.read(_run_facts, run_id)
     return Status(202, {**facts, "executes": [run.id for run in retries]})
 
 
@@ -154,7 +154,7 @@ async def replay_session(request: HttpRequest, body: ReplayIn) -> Status[dict[st
 
 async def accepted_response(run: EvalRun) -> Status[dict[str, Any]]:
     """Return the response to a request that has started or changed a run."""
-    return Status(202, await retry.read(_facts, run.id))
+    return Status(202, await retry.read(_run_facts, run.id))
 
 
 async def read_facts(run_id: str) -> dict[str, Any]:
@@ -163,9 +163,9 @@ async def read_facts(run_id: str) -> dict[str, Any]:
     Raises:
         NotFound: no such run.
     """
-    return await units_of_work.read(_facts, run_id)
+    return await units_of_work.read(_run_facts, run_id)
 
 
-def _facts(run_id: str) -> dict[str, Any]:
+def _run_facts(run_id: str) -> dict[str, Any]:
     run = run_summary.find_run(run_id)
     return {**run_json.run_facts(run), "retries": run_json.retries_json(run)}

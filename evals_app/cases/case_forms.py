@@ -110,9 +110,9 @@ class AppliedForm:
         self.errors: dict[str, str] = {}
         self._data = data
         self._app_name = app_name
-        self.case = self._case(base)
+        self.case = self._read_case(base)
 
-    def _case(self, base: Json) -> Json:
+    def _read_case(self, base: Json) -> Json:
         case = {**base, "eval_id": field_word(self._data, "case_id", base.get("eval_id"))}
         if not case["eval_id"]:
             self.errors["case_id"] = "A case needs an id."
@@ -120,16 +120,16 @@ class AppliedForm:
         states: list[Json | None] | None = None
         if is_scenario:
             case.pop("conversation", None)
-            case["conversation_scenario"] = self._scenario(base.get("conversation_scenario") or {})
+            case["conversation_scenario"] = self._read_scenario(base.get("conversation_scenario") or {})
         else:
             case.pop("conversation_scenario", None)
             turns = base.get("conversation") or []
             forms = form_rows(self._data, "turns")
-            case["conversation"] = [self._turn(at, form, turns) for at, form in enumerate(forms)]
-            states = [self._json(form, "state", f"turns.{at}.state") for at, form in enumerate(forms)]
-        _set_field(case, "session_input", self._session(base.get("session_input")))
-        _set_field(case, "rubrics", self._rubrics(self._data, "rubrics", base.get("rubrics")))
-        _set_field(case, FINAL_STATE, self._state("final_state", base.get(FINAL_STATE)))
+            case["conversation"] = [self._read_turn(at, form, turns) for at, form in enumerate(forms)]
+            states = [self._read_json(form, "state", f"turns.{at}.state") for at, form in enumerate(forms)]
+        _set_field(case, "session_input", self._read_session_input(base.get("session_input")))
+        _set_field(case, "rubrics", self._read_rubrics(self._data, "rubrics", base.get("rubrics")))
+        _set_field(case, FINAL_STATE, self._read_state("final_state", base.get(FINAL_STATE)))
         _set_field(case, TAGS, self._read_tags(base))
         _set_field(case, TURN_STATES, _turn_states(base.get(TURN_STATES), states))
         return case
@@ -147,8 +147,8 @@ class AppliedForm:
             return old if old == [] else None
         return tags
 
-    def _turn(self, at: int, form: Nested, turns: list[Json]) -> Json:
-        origin = _origin(form, turns)
+    def _read_turn(self, at: int, form: Nested, turns: list[Json]) -> Json:
+        origin = _origin_index(form, turns)
         base: Json = turns[origin] if origin is not None else {}
         user_content = message_text.with_text(base.get("user_content"), field_text(form, "user"), "user")
         if user_content is None or not (user_content.get("parts") or []):
@@ -158,30 +158,30 @@ class AppliedForm:
         _set_field(turn, "final_response", answer)
         old = base.get("intermediate_data")
         data = expected_steps.with_steps(
-            old, self._calls(at, form, old), self._texts(at, form, old), self._app_name
+            old, self._read_calls(at, form, old), self._read_texts(at, form, old), self._app_name
         )
         _set_field(turn, "intermediate_data", data)
-        _set_field(turn, "rubrics", self._rubrics(form, "rubrics", base.get("rubrics"), f"turns.{at}."))
+        _set_field(turn, "rubrics", self._read_rubrics(form, "rubrics", base.get("rubrics"), f"turns.{at}."))
         return turn
 
-    def _calls(self, at: int, form: Nested, base: Json | None) -> list[expected_steps.ExpectedCall]:
+    def _read_calls(self, at: int, form: Nested, base: Json | None) -> list[expected_steps.ExpectedCall]:
         old = expected_steps.calls_of(base)
         calls = []
         for place, row in enumerate(form_rows(form, "calls")):
             where = f"turns.{at}.calls.{place}"
-            args = self._json(row, "args", f"{where}.args")
-            origin = _origin(row, old)
+            args = self._read_json(row, "args", f"{where}.args")
+            origin = _origin_index(row, old)
             name = field_word(row, "name", old[origin].name if origin is not None else "")
             if not name:
                 self.errors[f"{where}.name"] = "Which tool is called?"
             calls.append(expected_steps.ExpectedCall(name, args or {}, origin))
         return calls
 
-    def _texts(self, at: int, form: Nested, base: Json | None) -> list[expected_steps.ExpectedText]:
+    def _read_texts(self, at: int, form: Nested, base: Json | None) -> list[expected_steps.ExpectedText]:
         listed = expected_steps.texts_of(base)
         texts = []
         for place, row in enumerate(form_rows(form, "responses")):
-            origin = _origin(row, listed)
+            origin = _origin_index(row, listed)
             old = listed[origin] if origin is not None else expected_steps.ExpectedText("", "")
             author = field_word(row, "author", old.author)
             if not author:
@@ -189,11 +189,11 @@ class AppliedForm:
             texts.append(expected_steps.ExpectedText(author, field_text(row, "text", old.text), origin))
         return texts
 
-    def _rubrics(self, form: Nested, name: str, base: Any, where: str = "") -> list[Json] | None:
+    def _read_rubrics(self, form: Nested, name: str, base: Any, where: str = "") -> list[Json] | None:
         listed = base or []
         rubrics = []
         for place, row in enumerate(form_rows(form, name)):
-            origin = _origin(row, listed)
+            origin = _origin_index(row, listed)
             old: Json = listed[origin] if origin is not None else {}
             content = old.get("rubric_content") or {}
             says = field_text(row, "property", content.get("text_property"))
@@ -207,7 +207,7 @@ class AppliedForm:
             rubrics.append(rubric)
         return rubrics or (base if base == [] else None)
 
-    def _scenario(self, base: Json) -> Json:
+    def _read_scenario(self, base: Json) -> Json:
         goal, style = (" ".join(field_text(self._data, name).split()) for name in ("goal", "style"))
         plan = ConversationPlan(goal, style, field_text(self._data, "plan"))
         scenario = {
@@ -219,19 +219,19 @@ class AppliedForm:
             if not content.strip():
                 self.errors[name] = "A simulated user needs it."
         persona = field_text(self._data, "persona")
-        own = self._json(self._data, "persona_json", "persona_json") if persona == OWN_PERSONA else None
+        own = self._read_json(self._data, "persona_json", "persona_json") if persona == OWN_PERSONA else None
         if persona == OWN_PERSONA and own is None and "persona_json" not in self.errors:
             self.errors["persona_json"] = "Describe the persona as JSON, or choose one of ADK's."
         _set_field(scenario, "user_persona", own or persona or None)
         return scenario
 
-    def _session(self, base: Any) -> Json | None:
+    def _read_session_input(self, base: Any) -> Json | None:
         old = base or {}
         names = {
             name: field_word(self._data, name, old.get(name))
             for name in ("app_name", "user_id", "session_id")
         }
-        state = self._json(self._data, "state", "state")
+        state = self._read_json(self._data, "state", "state")
         if not any(names.values()) and not state:
             rest = set(base or {}) - {*names, "state"}
             if not rest:
@@ -244,11 +244,11 @@ class AppliedForm:
             session["state"] = state or {}
         return session
 
-    def _state(self, name: str, base: Any) -> Any:
-        state = self._json(self._data, name, name)
+    def _read_state(self, name: str, base: Any) -> Any:
+        state = self._read_json(self._data, name, name)
         return state or (base if base is not None and not base else None)
 
-    def _json(self, form: Nested, name: str, where: str) -> Json | None:
+    def _read_json(self, form: Nested, name: str, where: str) -> Json | None:
         """Parse the JSON object of a field. Return None if it is empty, or invalid, which adds an error."""
         source = field_text(form, name)
         if not source.strip():
@@ -290,13 +290,13 @@ def _set_field(target: Json, name: str, value: Any) -> None:
         del target[name]
 
 
-def _number(row: Nested) -> int | None:
+def _origin_number(row: Nested) -> int | None:
     origin = field_text(row, "origin")
     return int(origin) if origin.isdecimal() and len(origin) < 8 else None
 
 
-def _origin(row: Nested, listed: list[Any]) -> int | None:
-    number = _number(row)
+def _origin_index(row: Nested, listed: list[Any]) -> int | None:
+    number = _origin_number(row)
     return number if number is not None and number < len(listed) else None
 
 
@@ -342,7 +342,7 @@ MakeField = Callable[[str, str], FormField]
 def _turn_fields(field: MakeField, at: int, row: Nested, base: Json) -> Fields:
     where = f"turns.{at}."
     turns = base.get("conversation") or []
-    origin = _origin(row, turns)
+    origin = _origin_index(row, turns)
     old = turns[origin] if origin is not None else {}
     return {
         **{

@@ -72,7 +72,7 @@ class CaseList:
         counts = Counter(tag for case in cases for tag in case.tags or (UNTAGGED,))
         cases = [case for case in cases if wanted_tags <= set(case.tags or (UNTAGGED,))]
         if needle:
-            cases = [case for case in cases if _matches(case, contents, needle)]
+            cases = [case for case in cases if _matches_text(case, contents, needle)]
         places = [case.place for case in cases]
         number = page or (places.index(opened) // size + 1 if opened in places else 1)
         return cls(
@@ -98,20 +98,20 @@ def _parse_search(text: str) -> tuple[set[str], str]:
     return tags, " ".join(_TAG.sub("", text).split()).casefold() if tags else text.strip().casefold()
 
 
-def _matches(case: CaseRow, contents: Sequence[Mapping[str, Any]], needle: str) -> bool:
+def _matches_text(case: CaseRow, contents: Sequence[Mapping[str, Any]], needle: str) -> bool:
     if needle in case.id.casefold():
         return True
-    texts = _texts(contents[case.place]) if case.place < len(contents) else iter((case.says,))
+    texts = _iter_texts(contents[case.place]) if case.place < len(contents) else iter((case.says,))
     return any(needle in text.casefold() for text in texts)
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _iter_texts(value: Any) -> Iterator[str]:
     """Yield the texts of a JSON value, not the names of its fields."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from _texts(item)
+            yield from _iter_texts(item)
     elif isinstance(value, list):
         for item in value:
-            yield from _texts(item)
+            yield from _iter_texts(item)

@@ -36,7 +36,7 @@ class ExpectedText:
 def calls_of(data: Json | None) -> list[ExpectedCall]:
     """Return the expected tool calls, in order."""
     calls = (data or {}).get("tool_uses") or [
-        part["function_call"] for _, part in _parts(data, "function_call")
+        part["function_call"] for _, part in _iter_parts(data, "function_call")
     ]
     return [ExpectedCall(call.get("name") or "", call.get("args") or {}, at) for at, call in enumerate(calls)]
 
@@ -44,8 +44,8 @@ def calls_of(data: Json | None) -> list[ExpectedCall]:
 def texts_of(data: Json | None) -> list[ExpectedText]:
     """Return the expected intermediate texts of agents, in order."""
     listed = (data or {}).get("intermediate_responses") or []
-    texts = [(author, _text(parts)) for author, parts in listed]
-    texts += [(event.get("author") or "", part["text"]) for event, part in _parts(data, "text")]
+    texts = [(author, _parts_text(parts)) for author, parts in listed]
+    texts += [(event.get("author") or "", part["text"]) for event, part in _iter_parts(data, "text")]
     return [ExpectedText(author, text, at) for at, (author, text) in enumerate(texts)]
 
 
@@ -83,7 +83,7 @@ def _merge_text(old: Any, new: ExpectedText) -> list[Any]:
     if old is None:
         return [new.author, [{"text": new.text}]]
     parts = old[1]
-    return [new.author, parts if _text(parts) == new.text else [{"text": new.text}]]
+    return [new.author, parts if _parts_text(parts) == new.text else [{"text": new.text}]]
 
 
 def _update_events(
@@ -91,7 +91,7 @@ def _update_events(
 ) -> Json:
     """Update the parts of events in place, and append new ones."""
     updated = copy.deepcopy(data)
-    slots = [part for _, part in _parts(updated, "function_call")]
+    slots = [part for _, part in _iter_parts(updated, "function_call")]
     old = [copy.deepcopy(part["function_call"]) for part in slots]
     old_calls = [call for call in calls if call.origin is not None and call.origin < len(old)]
     places = sorted({call.origin for call in old_calls if call.origin is not None})
@@ -99,7 +99,7 @@ def _update_events(
     removed_parts += _find_results(updated, removed_parts)
     for place, call in zip(places, old_calls, strict=False):
         slots[place]["function_call"] = _merge_call(old[call.origin or 0], call)
-    text_parts = [(event, part) for event, part in _parts(updated, "text")]
+    text_parts = [(event, part) for event, part in _iter_parts(updated, "text")]
     still = {text.origin: text for text in texts if text.origin is not None}
     for place, (event, part) in enumerate(text_parts):
         if place in still:
@@ -147,7 +147,7 @@ def _remove_parts(data: Json, removed_parts: Sequence[Json]) -> None:
     data["invocation_events"] = events
 
 
-def _parts(data: Json | None, what: str) -> Iterator[tuple[Json, Json]]:
+def _iter_parts(data: Json | None, what: str) -> Iterator[tuple[Json, Json]]:
     """Yield (event, part) for parts of a type. Thoughts are no text."""
     for event in (data or {}).get("invocation_events") or []:
         for part in (event.get("content") or {}).get("parts") or []:
@@ -155,7 +155,7 @@ def _parts(data: Json | None, what: str) -> Iterator[tuple[Json, Json]]:
                 yield event, part
 
 
-def _text(parts: Any) -> str:
+def _parts_text(parts: Any) -> str:
     return "\n".join(part["text"] for part in parts or [] if part.get("text") and not part.get("thought"))
 
 

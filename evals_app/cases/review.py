@@ -92,10 +92,10 @@ def parse_json(base: Json, text: str) -> CaseAndErrors:
     try:
         return case_json(parse_case(text)), {}
     except BadFile as error:
-        return base, {"raw": "\n".join(_message(problem) for problem in error.problems)}
+        return base, {"raw": "\n".join(_problem_message(problem) for problem in error.problems)}
 
 
-def _message(problem: FileProblem) -> str:
+def _problem_message(problem: FileProblem) -> str:
     position = f"line {problem.line}, column {problem.column}: " if problem.line else ""
     return f"{position}{problem.field}: {problem.what}" if problem.field else f"{position}{problem.what}"
 

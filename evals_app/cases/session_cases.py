@@ -104,7 +104,7 @@ def select_turns(turns: Sequence[SessionTurn], first: str, last: str) -> list[Se
 
 def find_written_keys(session: AgentSession, turns: Sequence[SessionTurn]) -> list[WrittenKey]:
     """Return the keys of all scopes that turns wrote, with their values at the end. Credentials are left out."""
-    return _keys(session, turns[0].first, turns[-1].last) if turns else []
+    return _written_keys(session, turns[0].first, turns[-1].last) if turns else []
 
 
 def initial_state(session: AgentSession, turn: SessionTurn) -> Json:
@@ -169,10 +169,10 @@ def build_case(
 def _expected_states(session: AgentSession, turns: Sequence[SessionTurn], options: CaseOptions) -> Json:
     """Return the fields of a case for the expected state, at the end and after each turn."""
     written_keys = find_written_keys(session, turns)
-    final = _values(key for key in written_keys if options.keys is None or key.name in options.keys)
+    final = _key_values(key for key in written_keys if options.keys is None or key.name in options.keys)
     expected: Json = {FINAL_STATE: final} if final else {}
     if options.turn_states:
-        after_turns = [_values(_keys(session, turn.first, turn.last)) for turn in turns]
+        after_turns = [_key_values(_written_keys(session, turn.first, turn.last)) for turn in turns]
         if any(after_turns):
             expected[TURN_STATES] = after_turns
     return expected
@@ -195,11 +195,11 @@ def _expected_turn(turn: Mapping[str, Any], options: CaseOptions) -> Json:
     return {name: value for name, value in turn.items() if name not in left_out}
 
 
-def _values(keys: Iterable[WrittenKey]) -> Json | None:
+def _key_values(keys: Iterable[WrittenKey]) -> Json | None:
     return {key.name: json.loads(key.value) for key in keys} or None
 
 
-def _keys(session: AgentSession, first: int, last: int) -> list[WrittenKey]:
+def _written_keys(session: AgentSession, first: int, last: int) -> list[WrittenKey]:
     changes = StateChange.objects.filter(session=session, seq__gte=first, seq__lte=last).defer("private")
     newest: dict[tuple[str, str], StateChange] = {}
     for row in changes.exclude(key=EVALUATION_KEY).order_by("seq", "pk"):

@@ -62,7 +62,7 @@ def parse_upload(name: str, content: bytes) -> EvalsetFile | str:
         return text
     loaded = load_document(text, base, base)
     if (scenarios := _read_scenarios(loaded)) is not None:
-        return file_changes.build_new_file(_stem(base), scenarios, creation_timestamp=time.time())
+        return file_changes.build_new_file(_evalset_name(base), scenarios, creation_timestamp=time.time())
     return parse_document(loaded, _file_name(base))
 
 
@@ -131,10 +131,10 @@ def _file_name(base: str) -> str:
     if library.id_of_file(base):
         return base
     suffix = ".yaml" if base.lower().endswith(YAML_SUFFIXES) else ".json"
-    return f"{_stem(base)}.evalset{suffix}"
+    return f"{_evalset_name(base)}.evalset{suffix}"
 
 
-def _stem(base: str) -> str:
+def _evalset_name(base: str) -> str:
     for suffix in (*library.EVALSET_SUFFIXES, ".json", *YAML_SUFFIXES):
         if base.lower().endswith(suffix):
             return base[: -len(suffix)]

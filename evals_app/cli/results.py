@@ -88,7 +88,7 @@ def read_gate(options: dict[str, Any]) -> Gate:
         BadInput: a setting is invalid, the address for links is not one of a web server, a file cannot be written, or
             nothing can be confirmed.
     """
-    _address(options)
+    _link_address(options)
     for name in (*FILES, "markdown"):
         if options[name]:
             _require_writable(options[name], name)
@@ -190,11 +190,11 @@ def _write_files(results: Sequence[GateResult], options: dict[str, Any], console
         "json": lambda: run_json.as_json(runs),
         "csv": lambda: run_csv.as_csv(runs),
         "html": lambda: _html_page(runs),
-        "markdown": lambda: markdown.as_markdown(results, _address(options)),
+        "markdown": lambda: markdown.as_markdown(results, _link_address(options)),
     }
     for name, text in render.items():
         if path := options[name]:
-            _write(path, text())
+            _write_file(path, text())
             console.write_path(name, path)
 
 
@@ -223,7 +223,7 @@ def _require_writable(path: Path, option: str) -> None:
         raise BadInput(f"{path} cannot be written: {reason}.", hint=f"Name another file for --{option}.")
 
 
-def _write(path: Path, text: str) -> None:
+def _write_file(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -232,7 +232,7 @@ def _write(path: Path, text: str) -> None:
         ) from error
 
 
-def _address(options: dict[str, Any]) -> str:
+def _link_address(options: dict[str, Any]) -> str:
     """Return the address for links; "" if none is given.
 
     Raises:

@@ -50,28 +50,28 @@ class Console:
         self._running.clear()
         self._waiting.clear()
         if not (self._has_died and run.resumed):
-            self._head(run)
+            self._write_head(run)
         if run.resumed:
             remaining = run.total - run.finished
             message = f"  run {run.id} continues: {remaining} of {run.total} attempts are left"
-            self._line(f"{message}{_in_flight(alone) if alone else ''}")
+            self._write_line(f"{message}{_in_flight(alone) if alone else ''}")
 
-    def _head(self, run: EvalRun) -> None:
+    def _write_head(self, run: EvalRun) -> None:
         """Write the cases and metrics of a run."""
         metrics = ", ".join(
             f"{column.name} ≥ {format_score(column.threshold)}" for column in run_summary.columns_of(run)
         )
-        self._line(f"{run.evalset.path}: {_describe_extent(run)}")
-        self._line(f"  {metrics or 'no metric with a verdict'} ({run.config_source})")
+        self._write_line(f"{run.evalset.path}: {_describe_extent(run)}")
+        self._write_line(f"  {metrics or 'no metric with a verdict'} ({run.config_source})")
         for warning in json.loads(run.warnings):
-            self._line(warning, "warning", "33")
+            self._write_line(warning, "warning", "33")
 
     def attempt(self, attempt: EvalAttempt, outcome: Outcome | None) -> None:
         """Write an attempt's end, or update the last line."""
         if outcome is None:
             self._running.setdefault(attempt.pk, (attempt, Stopwatch()))
             self._note_wait(attempt)
-            return self._status()
+            return self._write_status()
         self._waiting.discard(attempt.pk)
         _, stopwatch = self._running.pop(attempt.pk, (attempt, None))
         took = stopwatch.seconds if stopwatch else attempt.seconds or 0.0
@@ -79,23 +79,25 @@ class Console:
         again = f"  (try {attempt.tries})" if attempt.tries > 1 else ""
         waited = f"  (waited {attempt.waited_seconds:.1f} s for models)" if attempt.waited_seconds else ""
         result = shorten(_outcome_text(outcome), MAX_DETAIL_LENGTH)
-        message = f"{self._name(attempt)} {took:6.2f} s  {result}{again}{waited}".rstrip()
-        self._line(message, f"{outcome.status:<10}", COLOURS.get(Status(outcome.status), ""))
-        return self._status()
+        message = f"{self._attempt_name(attempt)} {took:6.2f} s  {result}{again}{waited}".rstrip()
+        self._write_line(message, f"{outcome.status:<10}", COLOURS.get(Status(outcome.status), ""))
+        return self._write_status()
 
     def _note_wait(self, attempt: EvalAttempt) -> None:
         """Write why the first attempt waits; further waits are shown on the last line of a terminal."""
         if attempt.waits_for and not self._waiting:
-            self._line(f"{_case_name(attempt)}: {_wait_text(attempt, MAX_DETAIL_LENGTH)}", "waits", "33")
+            self._write_line(
+                f"{_case_name(attempt)}: {_wait_text(attempt, MAX_DETAIL_LENGTH)}", "waits", "33"
+            )
         (self._waiting.add if attempt.waits_for else self._waiting.discard)(attempt.pk)
 
     def end(self, run: EvalRun) -> None:
         """Write the result of a run."""
         self._run = None
         if run.status in {EvalRun.Status.FAILED, EvalRun.Status.CRASHED}:
-            self._line(f"{run.error_type}: {run.error}", "could not run", "31")
+            self._write_line(f"{run.error_type}: {run.error}", "could not run", "31")
             if run.hint:
-                self._line(f"  {run.hint}")
+                self._write_line(f"  {run.hint}")
             return
         counts = (
             ("failed", run.failed),
@@ -105,40 +107,40 @@ class Console:
         )
         rest = "".join(f", {count} {name}" for name, count in counts if count)
         took = elapsed_seconds(run) or 0.0
-        self._line(f"  {run.passed} of {run.total} passed{rest} in {took:.1f} s (run {run.id})")
+        self._write_line(f"  {run.passed} of {run.total} passed{rest} in {took:.1f} s (run {run.id})")
         if run.status == EvalRun.Status.STOPPED:
-            self._line(f"{run.stopped_because} To continue: --resume {run.id}", "stopped", "33")
+            self._write_line(f"{run.stopped_because} To continue: --resume {run.id}", "stopped", "33")
 
     def write_figures(self, result: GateResult) -> None:
         """Write scores, amounts and slices of a run, with the earlier ones if there is a comparison."""
         run = result.run
-        self._line(f"{run.evalset.path}: {describe_amounts(run, read_currency(run))}")
+        self._write_line(f"{run.evalset.path}: {describe_amounts(run, read_currency(run))}")
         for metric, text in describe_scores(run, result.comparison).items():
-            self._line(f"  {metric}: {text}")
+            self._write_line(f"  {metric}: {text}")
         for tagged in read_slices(run, result.comparison):
-            self._line(f"  tag {tagged.tag}: {describe_slice(tagged)}")
+            self._write_line(f"  tag {tagged.tag}: {describe_slice(tagged)}")
 
     def write_confirmation(self, runs: Sequence[EvalRun]) -> None:
         """Write which cases are repeated because they look worse than the baseline."""
         for run in runs:
             names = shorten(as_single_line(", ".join(json.loads(run.case_ids))), MAX_DETAIL_LENGTH)
-            self._line(
+            self._write_line(
                 f"{names}: worse than the baseline, repeated {run.num_runs} times to confirm", "confirms"
             )
 
     def write_retries(self, run: EvalRun) -> None:
         """Write how many attempts of a run passed at first and after retries, if any were retried."""
         if tried_again := retries.find_retries(run):
-            self._line(f"{run.evalset.path}: {tried_again.text} (run {run.id}). First outcomes count.")
+            self._write_line(f"{run.evalset.path}: {tried_again.text} (run {run.id}). First outcomes count.")
 
     def write_gate_result(self, result: GateResult) -> None:
         """Write the comparison of a run with its baseline, and why the build fails."""
         if result.reference is None or result.comparison is None:
-            self._line(f"{result.run.evalset.path}: no run to compare with")
+            self._write_line(f"{result.run.evalset.path}: no run to compare with")
         else:
             counts = ", ".join(f"{count} {verdict}" for verdict, count in result.comparison.counts.items())
             runs = name_runs(result.reference)
-            self._line(f"{result.run.evalset.path} against {runs}: {counts}")
+            self._write_line(f"{result.run.evalset.path} against {runs}: {counts}")
             self._write_suspicions(result)
         for reason in group_failures(result):
             self._write_detail(reason, "fails", "31")
@@ -151,7 +153,7 @@ class Console:
         if result.comparison is None:
             return
         for note in result.comparison.notes:
-            self._line(f"  {note}")
+            self._write_line(f"  {note}")
         fails = group_failures(result)
         for doubt in group_reasons(result.comparison.suspicious):
             if doubt not in fails:
@@ -162,7 +164,7 @@ class Console:
         comparisons = [result.comparison for result in results if result.comparison]
         cases = [case for comparison in comparisons for case in comparison.suspicious if not case.can_confirm]
         if cases:
-            self._line(
+            self._write_line(
                 f"Unclear cases that were not repeated: {len(cases)}. A case is repeated if it fell since the baseline"
                 f" and has {MIN_CONFIRMING_HISTORY} outcomes of other earlier runs."
             )
@@ -170,31 +172,33 @@ class Console:
     def write_death(self, how: str) -> None:
         """Write that the agent's process ended; progress is shown by the next one."""
         self._has_died = True
-        self._line(f"The process of the agent ended ({how}).", "died", "31")
+        self._write_line(f"The process of the agent ended ({how}).", "died", "31")
 
     def write_interruption(self, agent_dir: Path, runs: Sequence[EvalRun]) -> None:
         """Write the result of interrupted runs, and how to resume them."""
         for run in runs:
             if run.status == EvalRun.Status.CANCELLED:
                 self.end(run)
-                self._line(f"Interrupted. To continue: run_evals {_argument(agent_dir)} --resume {run.id}")
+                self._write_line(
+                    f"Interrupted. To continue: run_evals {_shell_argument(agent_dir)} --resume {run.id}"
+                )
 
     def write_path(self, kind: str, path: Path) -> None:
         """Write the path of a result file."""
-        self._line(f"{kind}: {path}")
+        self._write_line(f"{kind}: {path}")
 
-    def _name(self, attempt: EvalAttempt) -> str:
+    def _attempt_name(self, attempt: EvalAttempt) -> str:
         run = self._run or attempt.run
         name = _case_name(attempt)
         return pad_to_columns(f"{name} #{attempt.repetition}" if run.num_runs > 1 else name, NAME_WIDTH)
 
     def _write_detail(self, text: str, mark: str = "", colour: str = "") -> None:
-        self._line(shorten(as_single_line(text), MAX_DETAIL_LENGTH), mark, colour)
+        self._write_line(shorten(as_single_line(text), MAX_DETAIL_LENGTH), mark, colour)
 
-    def _line(self, text: str, mark: str = "", colour: str = "") -> None:
+    def _write_line(self, text: str, mark: str = "", colour: str = "") -> None:
         self._screen.line(text, mark, colour)
 
-    def _status(self) -> None:
+    def _write_status(self) -> None:
         if self._run is None:
             return
         ended = self._before + len(self._times)
@@ -227,7 +231,7 @@ def _case_name(attempt: EvalAttempt) -> str:
     return shorten(as_single_line(attempt.case_id), MAX_NAME_LENGTH)
 
 
-def _argument(folder: Path) -> str:
+def _shell_argument(folder: Path) -> str:
     """Return a folder as a shell argument: quoted, and never read as an option."""
     return shlex.quote(f"./{folder}" if str(folder).startswith("-") else str(folder))
 

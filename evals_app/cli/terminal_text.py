@@ -37,20 +37,20 @@ class LineWriter:
 
     def line(self, text: str, mark: str = "", colour: str = "") -> None:
         """Write a line after a mark, which is colored on a terminal (ANSI number)."""
-        marked = f"  {self._paint(mark, colour)} " if mark else ""
-        self._write(f"{CLEAR_LINE if self.is_live else ''}{marked}{as_single_line(text)}\n")
+        marked = f"  {self._paint_text(mark, colour)} " if mark else ""
+        self._write_text(f"{CLEAR_LINE if self.is_live else ''}{marked}{as_single_line(text)}\n")
 
     def status(self, text: str) -> None:
         """Write the last line of a terminal, cut to its width; nothing otherwise."""
         if self.is_live:
-            self._write(
+            self._write_text(
                 f"{CLEAR_LINE}{truncate_to_columns(as_single_line(text), shutil.get_terminal_size().columns - 1)}"
             )
 
-    def _paint(self, text: str, colour: str) -> str:
+    def _paint_text(self, text: str, colour: str) -> str:
         return f"\x1b[{colour}m{text}\x1b[0m" if self.is_live and colour else text
 
-    def _write(self, text: str) -> None:
+    def _write_text(self, text: str) -> None:
         try:
             self._out.write(escape_unencodable(text, self._encoding))
             self._out.flush()

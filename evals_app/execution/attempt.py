@@ -161,7 +161,7 @@ async def run_attempt(plan: RunPlan, attempt: EvalAttempt) -> Outcome:
     trial = Trial()
     case = plan.cases[attempt.case_index].model_copy(deep=True)
     judged = trial.judged
-    retries = judged.retries = trial.simulated.retries = _retries(plan, attempt)
+    retries = judged.retries = trial.simulated.retries = _make_retries(plan, attempt)
     trial.retry = RetryPlugin(retries, is_replayed=plan.policy.models == RECORDED)
     try:
         _require_replayable_models(plan)
@@ -189,7 +189,7 @@ async def run_attempt(plan: RunPlan, attempt: EvalAttempt) -> Outcome:
     return await _build_outcome(attempt, trial, status, judged.scores)
 
 
-def _retries(plan: RunPlan, attempt: EvalAttempt) -> Retries:
+def _make_retries(plan: RunPlan, attempt: EvalAttempt) -> Retries:
     """Return the retries of an attempt's models; its row shows that it waits."""
 
     async def report(waits_for: str, waited: float) -> None:

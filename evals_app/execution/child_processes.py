@@ -74,7 +74,7 @@ def execute_in_children(
     """
     active_runs = list(runs)
     while active_runs:
-        child = _Child.fork(partial(_execute, active_runs, agents, app_name, listener))
+        child = _Child.fork(partial(_execute_in_child, active_runs, agents, app_name, listener))
         code = child.wait()
         if child.stopped_by or code == -signal.SIGTERM:
             raise StoppedBySignal(child.stopped_by or signal.SIGTERM)
@@ -104,7 +104,9 @@ def call_in_child(work: Callable[[], str]) -> tuple[int, str]:
         return code, result.read().decode()
 
 
-def _execute(runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, listener: RunListener) -> None:
+def _execute_in_child(
+    runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, listener: RunListener
+) -> None:
     run_in_loop(execute_runs(runs, agents, app_name, listener), signal.SIGTERM)
 
 
@@ -149,7 +151,9 @@ class _Child:
 
     @contextlib.contextmanager
     def _forwarding_signals(self) -> Iterator[None]:
-        handlers = {number: signal.signal(number, self._stop) for number in (*STOP_SIGNALS, signal.SIGALRM)}
+        handlers = {
+            number: signal.signal(number, self._stop_on_signal) for number in (*STOP_SIGNALS, signal.SIGALRM)
+        }
         try:
             yield
         finally:
@@ -157,7 +161,7 @@ class _Child:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
 
-    def _stop(self, number: int, frame: FrameType | None) -> None:
+    def _stop_on_signal(self, number: int, frame: FrameType | None) -> None:
         is_first = not self.stopped_by
         self.stopped_by = self.stopped_by or number
         signal.alarm(STOP_GRACE_S)

@@ -50,11 +50,11 @@ def pair_sentences(
 
     A result that repeats no sentence belongs to the first sentence without one: judges paraphrase.
     """
-    keys = [_comparable(sentence) for sentence in sentences]
+    keys = [_comparable_text(sentence) for sentence in sentences]
     by_sentence: dict[str, list[Mapping[str, str | None]]] = defaultdict(list)
     paraphrases: list[Mapping[str, str | None]] = []
     for result in results:
-        key = _comparable(result["sentence"] or "")
+        key = _comparable_text(result["sentence"] or "")
         (by_sentence[key] if key in keys else paraphrases).append(result)
     sources = ((by_sentence[key] or paraphrases) for key in keys)
     return [source.pop(0) if source else None for source in sources]
@@ -72,5 +72,5 @@ def quote_judge(reply: str) -> str:
     return f"The judge said {f'“{said}”' if said else 'nothing'}."
 
 
-def _comparable(sentence: str) -> str:
+def _comparable_text(sentence: str) -> str:
     return " ".join(re.findall(r"\w+", sentence.lower()))

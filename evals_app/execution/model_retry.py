@@ -124,11 +124,11 @@ class RetriedCall:
         if response.usage_metadata is not None and not response.partial:
             usage = response.usage_metadata
             counts = count_tokens(lambda name: getattr(usage, name, None))
-            await self._settle(counts.get("total", 0))
+            await self._settle_reservation(counts.get("total", 0))
 
     async def wait_after(self, error: Exception) -> bool:
         """Wait before a retry; return False if the call must not be retried: a wrong key does not become right."""
-        await self._settle(0)
+        await self._settle_reservation(0)
         if is_access_refused(error):
             reason = describe_error(error).rstrip(".")
             message = f"No access to {self._model}: {reason}.\n{NO_ACCESS_HINT}"
@@ -163,7 +163,7 @@ class RetriedCall:
             return 0.0
         return time.monotonic() - self._first_failed_at - self._throttled
 
-    async def _settle(self, tokens: int) -> None:
+    async def _settle_reservation(self, tokens: int) -> None:
         await self._retries.limiter.settle(self._model, self._reservation, tokens)
         self._reservation = Reservation()
 

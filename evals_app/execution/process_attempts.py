@@ -159,7 +159,7 @@ class ProcessAttempts:
         finally:
             end.set()
 
-    def _release(self, attempt_pk: int) -> None:
+    def _release_attempt(self, attempt_pk: int) -> None:
         """Stop the execution of an attempt. An agent that ignores its cancellation is left behind."""
         self._executor.cancel(attempt_pk)
         self._ends[attempt_pk].set()
@@ -184,7 +184,7 @@ class ProcessAttempts:
     async def _check_attempt(self, attempt_pk: int, row: EvalAttempt | None) -> None:
         context = self._delivered[attempt_pk]
         if row is None or not self._is_own(row):
-            self._release(attempt_pk)
+            self._release_attempt(attempt_pk)
             return
         now = context.stopwatch.now()
         since = now - (time.monotonic() - self._store_back_at) if self._store_back_at else 0.0
@@ -193,7 +193,7 @@ class ProcessAttempts:
         ):
             self._executor.cancel(attempt_pk)
             await context.tries.end_interrupted(row, *interruption)
-            self._release(attempt_pk)
+            self._release_attempt(attempt_pk)
 
     def _is_own(self, row: EvalAttempt) -> bool:
         """Tell whether an attempt is still offered, or running the try that this process started."""

@@ -54,7 +54,7 @@ class RunMonitor:
             cancelling = asyncio.ensure_future(self._cancelled.wait())
             try:
                 while not executing.done():
-                    await self._wait(executing, cancelling)
+                    await self._wait_for_change(executing, cancelling)
                     if not executing.done() and (ending := await self._check_requests_and_limits()):
                         return ending
                 executing.result()
@@ -74,7 +74,7 @@ class RunMonitor:
         if outcome is not None and (limits.has_tokens or limits.has_cost):
             self._attempt_ended.set()
 
-    async def _wait(self, *events: asyncio.Future[Any]) -> None:
+    async def _wait_for_change(self, *events: asyncio.Future[Any]) -> None:
         """Return when an event occurs, when the run's time is over, or after `run_control.POLL_S`."""
         attempt_ended = asyncio.ensure_future(self._attempt_ended.wait())
         timeout = self._control.seconds_to_check()

@@ -260,7 +260,7 @@ def _convert_result(
         reason = (
             f"The metric gave {len(turns)} results for {len(actual)} turns; only the overall one is shown."
         )
-    details = _details(
+    details = _rubric_details(
         result.overall_rubric_scores,
         texts,
         result.overall_token_usage_details,
@@ -357,7 +357,7 @@ def _explain_score(metric: EvalMetric, case: EvalCase, actual: Sequence[Invocati
         if any(part.thought and part.text for answer in answers for part in _list_parts(answer)):
             notes.append("Thoughts count as part of an answer.")
     if name == ROUGE:
-        if turns := _list_turns(expected, lambda answer: not _text(answer)):
+        if turns := _list_turns(expected, lambda answer: not _content_text(answer)):
             notes.append(f"No answer is expected in turn {turns}, which scores 0.")
         if turns := _list_turns(expected, _has_only_signs):
             notes.append(f"The expected answer in turn {turns} has no letter or digit, which scores 0.")
@@ -373,7 +373,7 @@ def _list_turns(answers: Sequence[Content | None], applies: Callable[[Content | 
 
 def _has_only_signs(content: Content | None) -> bool:
     """Tell whether a text has nothing that ROUGE compares (`final_response_match_v1._is_word_char`)."""
-    text = unicodedata.normalize("NFKC", _text(content))
+    text = unicodedata.normalize("NFKC", _content_text(content))
     return bool(text) and not any(
         sign.isalnum() or unicodedata.category(sign).startswith("M") for sign in text
     )
@@ -406,10 +406,10 @@ def _is_omitted(metric: EvalMetric, turn: PerInvocationResult) -> bool:
 
 
 def _has_text(content: Content | None) -> bool:
-    return bool(_text(content))
+    return bool(_content_text(content))
 
 
-def _text(content: Content | None) -> str:
+def _content_text(content: Content | None) -> str:
     return "".join(part.text or "" for part in _list_parts(content))
 
 
@@ -420,7 +420,7 @@ def _list_parts(content: Content | None) -> Sequence[Part]:
 def _turn_score(
     position: int, metric: EvalMetric, index: int, turn: PerInvocationResult, texts: dict[str, str]
 ) -> Score:
-    details = _details(turn.rubric_scores, texts, turn.token_usage_details, turn.duration_details)
+    details = _rubric_details(turn.rubric_scores, texts, turn.token_usage_details, turn.duration_details)
     status: str = MetricResult.Status[turn.eval_status.name]
     if _lacks_verdict(turn):
         status = _final_status(metric, status, [turn])
@@ -466,7 +466,7 @@ def _rubric_texts(metric: EvalMetric, actual: Sequence[Invocation]) -> dict[str,
     return {rubric.rubric_id: rubric.rubric_content.text_property or "" for rubric in rubrics}
 
 
-def _details(
+def _rubric_details(
     rubric_scores: Sequence[Any] | None, texts: dict[str, str], *measured: BaseModel | None
 ) -> dict[str, Any]:
     """Return rubric scores with their texts, and what else was measured, as JSON values."""

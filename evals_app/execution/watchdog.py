@@ -59,8 +59,8 @@ class Watchdog:
     async def __aenter__(self) -> Watchdog:
         """Start to watch the running event loop."""
         if self._limit_s is not None:
-            threading.Thread(target=self._watch, args=(self._limit_s,), daemon=True).start()
-            self._beating = asyncio.ensure_future(self._beat(self._limit_s))
+            threading.Thread(target=self._watch_loop, args=(self._limit_s,), daemon=True).start()
+            self._beating = asyncio.ensure_future(self._beat_forever(self._limit_s))
         return self
 
     async def __aexit__(self, *raised: object) -> None:
@@ -70,20 +70,20 @@ class Watchdog:
             self._beating.cancel()
             faulthandler.cancel_dump_traceback_later()  # another run of the process sets it again with its next beat
 
-    async def _beat(self, limit_s: float) -> None:
+    async def _beat_forever(self, limit_s: float) -> None:
         fault_after_s = min(limit_s + GRACE_S, MAX_FAULT_TIMER_S)
         while True:
             self._beat_at = time.monotonic()
             faulthandler.dump_traceback_later(fault_after_s, exit=True, file=STDERR_DESCRIPTOR)
             await asyncio.sleep(CHECK_S / 2)
 
-    def _watch(self, limit_s: float) -> None:
+    def _watch_loop(self, limit_s: float) -> None:
         while not self._done.wait(min(CHECK_S, limit_s)):
             blocked_s = time.monotonic() - self._beat_at
             if blocked_s > limit_s + CHECK_S:
-                self._end(blocked_s)
+                self._end_process(blocked_s)
 
-    def _end(self, blocked_s: float) -> None:
+    def _end_process(self, blocked_s: float) -> None:
         frames = traceback.extract_stack(sys._current_frames().get(self._loop_thread))
         stack, at = "".join(frames.format()), frames[-1]
         why = (

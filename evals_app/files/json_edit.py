@@ -59,33 +59,33 @@ class _JsonWriter:
         if is_same_json(old, new):
             return self.text[node.start : node.end]
         if node.kind == "object" and isinstance(old, dict) and isinstance(new, dict) and new:
-            return self._object(node, old, new, pad)
+            return self._write_object(node, old, new, pad)
         if node.kind == "array" and isinstance(old, list) and isinstance(new, list) and new:
-            return self._array(node, old, new, pad)
+            return self._write_array(node, old, new, pad)
         return self.dump(new, pad if self._is_spread(node) or not node.children else None)
 
-    def _object(self, node: Node, old: dict[str, Any], new: dict[str, Any], pad: str) -> str:
-        shape = self._shape(node, pad)
+    def _write_object(self, node: Node, old: dict[str, Any], new: dict[str, Any], pad: str) -> str:
+        shape = self._node_shape(node, pad)
         remaining = [child for child in node.children if child.key in new]
         names = {str(child.key) for child in remaining}
         texts = [
-            self.text[child.start : child.node.start] + self._member(node, child, old, new, shape)
+            self.text[child.start : child.node.start] + self._write_member(node, child, old, new, shape)
             for child in remaining
         ]
         texts += [
-            f"{self._string(name)}{self.colon}{self.dump(value, shape.pad)}"
+            f"{self._write_string(name)}{self.colon}{self.dump(value, shape.pad)}"
             for name, value in new.items()
             if name not in names
         ]
-        return self._join(node, [*remaining, *[None] * (len(texts) - len(remaining))], texts, shape)
+        return self._join_entries(node, [*remaining, *[None] * (len(texts) - len(remaining))], texts, shape)
 
-    def _member(self, node: Node, child: Child, old: Any, new: Any, shape: _Shape) -> str:
+    def _write_member(self, node: Node, child: Child, old: Any, new: Any, shape: _Shape) -> str:
         if node.child(child.key) is not child:  # an earlier one of the same name, which no reader sees
             return self.text[child.node.start : child.node.end]
         return self.value(child.node, old[child.key], new[child.key], shape.pad or "")
 
-    def _array(self, node: Node, old: list[Any], new: list[Any], pad: str) -> str:
-        shape = self._shape(node, pad)
+    def _write_array(self, node: Node, old: list[Any], new: list[Any], pad: str) -> str:
+        shape = self._node_shape(node, pad)
         places = pair_items(old, new)
         children = [None if place is None else node.children[place] for place in places]
         texts = [
@@ -94,47 +94,53 @@ class _JsonWriter:
             else self.value(child.node, old[place], item, shape.pad or "")
             for item, place, child in zip(new, places, children, strict=True)
         ]
-        return self._join(node, children, texts, shape)
+        return self._join_entries(node, children, texts, shape)
 
-    def _join(self, node: Node, children: list[Child | None], texts: list[str], shape: _Shape) -> str:
+    def _join_entries(self, node: Node, children: list[Child | None], texts: list[str], shape: _Shape) -> str:
         """Return entries in brackets. Each keeps its leading white space; new ones get the usual one."""
-        leads = {child.start: self._lead(node, at) for at, child in enumerate(node.children) if at}
+        leads = {child.start: self._leading_space(node, at) for at, child in enumerate(node.children) if at}
         joined = shape.first + texts[0]
         for child, text in zip(children[1:], texts[1:], strict=True):
             joined += "," + (leads.get(child.start, shape.next) if child else shape.next) + text
         return f"{self.text[node.start]}{joined}{shape.last}{self.text[node.end - 1]}"
 
-    def _lead(self, node: Node, at: int) -> str:
+    def _leading_space(self, node: Node, at: int) -> str:
         """Return the white space between the comma (or bracket) and an entry."""
         before = node.children[at - 1].node.end if at else node.start
         return self.text[before : node.children[at].start].partition("," if at else self.text[node.start])[2]
 
     def _is_spread(self, node: Node) -> bool:
         """Tell whether a collection has a line for each entry."""
-        return bool(node.children) and "\n" in self._lead(node, 0)
+        return bool(node.children) and "\n" in self._leading_space(node, 0)
 
-    def _shape(self, node: Node, pad: str) -> _Shape:
+    def _node_shape(self, node: Node, pad: str) -> _Shape:
         if not node.children:
             if not self.indent:
-                return _Shape("", "", self._gap(), None)
+                return _Shape("", "", self._colon_gap(), None)
             inner = f"{self.newline}{pad}{self.indent}"
             return _Shape(inner, f"{self.newline}{pad}", inner, pad + self.indent)
-        first = self._lead(node, 0)
+        first = self._leading_space(node, 0)
         last = self.text[node.children[-1].node.end : node.end - 1]
-        usual = self._lead(node, 1) if len(node.children) > 1 else first if "\n" in first else self._gap()
+        usual = (
+            self._leading_space(node, 1)
+            if len(node.children) > 1
+            else first
+            if "\n" in first
+            else self._colon_gap()
+        )
         return _Shape(first, last, usual, first.rpartition("\n")[2] if "\n" in first else None)
 
-    def _gap(self) -> str:
+    def _colon_gap(self) -> str:
         return " " if self.colon.endswith(" ") else ""
 
-    def _string(self, value: str) -> str:
+    def _write_string(self, value: str) -> str:
         return json.dumps(value, ensure_ascii=self.ascii_only)
 
     def dump(self, value: Any, pad: str | None) -> str:
         """Return a new value on its own lines indented by `pad`, or on one line if `pad` is None."""
         options: dict[str, Any] = {"ensure_ascii": self.ascii_only, "allow_nan": False}
         if pad is None or not self.indent:
-            return json.dumps(value, separators=("," + self._gap(), self.colon), **options)
+            return json.dumps(value, separators=("," + self._colon_gap(), self.colon), **options)
         text = json.dumps(value, indent=self.indent, **options)
         return re.sub("\n", self.newline + pad, text)
 

@@ -75,7 +75,7 @@ def refresh(
     files = find_files(agents.folder_of(app_name))
     for evalset_id, path in files.items():
         with contextlib.suppress(FileNotFoundError, NotFound):  # removed in between
-            _mirror(agents, app_name, evalset_id, path, rows.get(evalset_id), origin, new_file)
+            _mirror_file(agents, app_name, evalset_id, path, rows.get(evalset_id), origin, new_file)
     missing = [row for name, row in rows.items() if name not in files and not row.gone]
     if gone_pks := [row.pk for row in missing if not path_of(agents, row).is_file()]:
         mark_gone(gone_pks)
@@ -104,7 +104,7 @@ def register_file(agents: AgentsFolder, app_name: str, path: Path) -> EvalSet:
     beside = {_real_path(file): name for name, file in find_files(agents.folder_of(app_name)).items()}
     evalset_id = beside.get(path) or _unique_id(agents, app_name, path)
     row = EvalSet.objects.filter(app_name=app_name, evalset_id=evalset_id).first()
-    evalset = _mirror(agents, app_name, evalset_id, path, row)
+    evalset = _mirror_file(agents, app_name, evalset_id, path, row)
     check_usable(evalset)
     return evalset
 
@@ -118,7 +118,7 @@ def refresh_evalset(
     """
     path = path_of(agents, evalset)
     with contextlib.suppress(FileNotFoundError, NotFound):
-        return _mirror(agents, evalset.app_name, evalset.evalset_id, path, evalset, origin, new_file)
+        return _mirror_file(agents, evalset.app_name, evalset.evalset_id, path, evalset, origin, new_file)
     mark_gone([evalset.pk])
     evalset.gone = True
     return evalset
@@ -222,7 +222,7 @@ def store_metrics(metrics: Iterable[Mapping[str, Any]], adk_version: str) -> Non
     )
 
 
-def _mirror(
+def _mirror_file(
     agents: AgentsFolder,
     app_name: str,
     evalset_id: str,
@@ -231,7 +231,7 @@ def _mirror(
     origin: str = ORIGIN_DISK,
     new_file: EvalsetFile | None = None,
 ) -> EvalSet:
-    stamp = _stamp(path)
+    stamp = _file_stamp(path)
     if row is not None and row.stamp == stamp and not row.gone:
         return row
     real_name = _display_path(agents, path)
@@ -246,10 +246,10 @@ def _mirror(
         content = new_file.content if new_file and is_known else parse(text, path.name, display_path)
     except BadFile as error:
         return mirror(app_name, evalset_id, {**columns, "problems": scopes.dumps(error.as_json())}, None)
-    return mirror(app_name, evalset_id, {**columns, **_summary(content)}, content.as_adk(), origin)
+    return mirror(app_name, evalset_id, {**columns, **_content_summary(content)}, content.as_adk(), origin)
 
 
-def _summary(content: EvalSetContent) -> Mapping[str, Any]:
+def _content_summary(content: EvalSetContent) -> Mapping[str, Any]:
     return {
         "format": content.format,
         "form": content.form,
@@ -299,7 +299,7 @@ def _unique_id(agents: AgentsFolder, app_name: str, path: Path) -> str:
     return f"{name}~{sha256(str(path).encode()).hexdigest()[:6]}" if duplicates.exists() else name
 
 
-def _stamp(path: Path) -> str:
+def _file_stamp(path: Path) -> str:
     try:
         stat = path.stat()
     except OSError:

@@ -155,7 +155,7 @@ def parse_document(loaded: LoadedDocument, file_name: str) -> EvalsetFile:
     if content is None:
         what = f"must be an evalset (an object with eval_set_id and eval_cases), not {_describe_kind(loaded.document)}"
         raise BadFile([FileProblem(loaded.shown_as, what, line=1, column=1)])
-    content.warnings.extend(_warnings(content))
+    content.warnings.extend(_iter_warnings(content))
     content.warnings.extend(loaded.warnings)
     return EvalsetFile(loaded.text, file_name, loaded.shown_as, loaded.document, content)
 
@@ -177,11 +177,11 @@ def _non_json_numbers(value: Any, *path: str | int) -> Iterator[ErrorDetails]:
     """Yield an error for every NaN and infinity in a document."""
     if isinstance(value, float) and not math.isfinite(value):
         yield ErrorDetails(type="finite", loc=path, msg="must be a number that JSON has", input=value)
-    for key, entry in _entries(value):
+    for key, entry in _iter_entries(value):
         yield from _non_json_numbers(entry, *path, key)
 
 
-def _entries(value: Any) -> Iterable[tuple[str | int, Any]]:
+def _iter_entries(value: Any) -> Iterable[tuple[str | int, Any]]:
     return value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
 
 
@@ -301,7 +301,7 @@ def _describe_kind(document: Any) -> str:
     return "an empty file" if document is None else f"a single {type(document).__name__}"
 
 
-def _warnings(content: EvalSetContent) -> Iterator[str]:
+def _iter_warnings(content: EvalSetContent) -> Iterator[str]:
     if not content.cases:
         yield "The evalset has no cases."
     blank = [place for place, case in enumerate(content.cases, 1) if not case.eval_id.strip()]

@@ -131,19 +131,19 @@ class _YamlTreeBuilder:
             scalar = str(event.value)
             node = Node("scalar", start, _scalar_end(self.text, start, end, event.style), event.style or "")
         elif isinstance(event, yaml.MappingStartEvent):
-            node = self._collection("object", event, yaml.MappingEndEvent)
+            node = self._read_collection("object", event, yaml.MappingEndEvent)
         else:
-            node = self._collection("array", event, yaml.SequenceEndEvent)
+            node = self._read_collection("array", event, yaml.SequenceEndEvent)
         if event.anchor is not None:
             self.anchors[event.anchor] = node, scalar
         return node, scalar
 
-    def _collection(self, kind: NodeKind, begins: Any, ends: Any) -> Node:
+    def _read_collection(self, kind: NodeKind, begins: Any, ends: Any) -> Node:
         """Return a collection with its children."""
         node = Node(kind, begins.start_mark.index, begins.end_mark.index)
         event: Any = next(self.events)
         while not isinstance(event, ends):
-            node.children.append(self._child(kind, event, len(node.children)))
+            node.children.append(self._read_child(kind, event, len(node.children)))
             event = next(self.events)
         node.end = event.end_mark.index
         node.style = "flow" if begins.flow_style else "block"
@@ -151,7 +151,7 @@ class _YamlTreeBuilder:
             node.end = node.children[-1].node.end
         return node
 
-    def _child(self, kind: NodeKind, event: Any, index: int) -> Child:
+    def _read_child(self, kind: NodeKind, event: Any, index: int) -> Child:
         start = event.start_mark.index
         if kind == "array":
             return Child(start, index, start, self.node(event))

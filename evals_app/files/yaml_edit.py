@@ -61,13 +61,13 @@ class _YamlWriter:
     def __init__(self, text: str, root: Node) -> None:
         self.text = text
         self.root = root
-        self.indented = any(_has_indented_list(node, text) for node in _walk(root))
+        self.indented = any(_has_indented_list(node, text) for node in _walk_nodes(root))
 
     def changes(self, old: Any, new: Any) -> Iterator[_Splice]:
         """Yield the splices of the whole text."""
         if not self._is_entered(self.root, old, new):
             raise UneditableYaml("the file as a whole would be another kind of value")
-        yield from self._inside(self.root, old, new)
+        yield from self._edit_inside(self.root, old, new)
 
     def _is_entered(self, node: Node, old: Any, new: Any) -> bool:
         """Tell whether a value stays a block collection, so that only its children change."""
@@ -77,48 +77,50 @@ class _YamlWriter:
             return any(child.key in new for child in node.children)
         return isinstance(new, list)
 
-    def _inside(self, node: Node, old: Any, new: Any) -> Iterator[_Splice]:
+    def _edit_inside(self, node: Node, old: Any, new: Any) -> Iterator[_Splice]:
         if isinstance(new, dict):
-            yield from self._mapping(node, old, new)
+            yield from self._edit_mapping(node, old, new)
         else:
-            yield from self._sequence(node, old, new)
+            yield from self._edit_sequence(node, old, new)
 
     def _in_place(self, value: Node, old: Any, new: Any) -> Iterable[_Splice] | None:
         """Return the splices inside a value or on its line; None if its lines must be rewritten."""
         self._check_own(value)
         if self._is_entered(value, old, new):
-            return self._inside(value, old, new)
-        short = self._short(value, new)
+            return self._edit_inside(value, old, new)
+        short = self._inline_text(value, new)
         if short is None:
             return None
         return [_Splice(value.start, value.end, short if value.start < value.end else f" {short}")]
 
     # --- objects ---
 
-    def _mapping(self, node: Node, old: dict[str, Any], new: dict[str, Any]) -> Iterator[_Splice]:
+    def _edit_mapping(self, node: Node, old: dict[str, Any], new: dict[str, Any]) -> Iterator[_Splice]:
         for at, child in enumerate(node.children):
             name = str(child.key)
             if name not in new:
-                yield self._without(node, at)
+                yield self._remove_entry(node, at)
             elif not is_same_json(old[name], new[name]):
-                yield from self._member(child, old[name], new[name])
+                yield from self._edit_member(child, old[name], new[name])
         added = {name: value for name, value in new.items() if name not in old}
         if added:
             yield self._lines_after(
-                node.end, self._column(node.children[0].start), dump_text(added, self.indented)
+                node.end, self._column_at(node.children[0].start), dump_text(added, self.indented)
             )
 
-    def _member(self, child: Child, old: Any, new: Any) -> Iterator[_Splice]:
+    def _edit_member(self, child: Child, old: Any, new: Any) -> Iterator[_Splice]:
         value = child.node
         in_place = self._in_place(value, old, new)
         if in_place is not None:
             yield from in_place
             return
         text = dump_text({str(child.key): new}, self.indented)
-        pad = self._column(child.start)
-        yield _Splice(child.start, self._line_end(value.end), self._long(text, pad, value.end).lstrip(" "))
+        pad = self._column_at(child.start)
+        yield _Splice(
+            child.start, self._line_end(value.end), self._block_text(text, pad, value.end).lstrip(" ")
+        )
 
-    def _without(self, node: Node, at: int) -> _Splice:
+    def _remove_entry(self, node: Node, at: int) -> _Splice:
         """Return the splice that removes an entry with its lines."""
         child = node.children[at]
         begins = self._line_start(child.start)
@@ -131,18 +133,18 @@ class _YamlWriter:
 
     # --- lists ---
 
-    def _sequence(self, node: Node, old: list[Any], new: list[Any]) -> Iterator[_Splice]:
+    def _edit_sequence(self, node: Node, old: list[Any], new: list[Any]) -> Iterator[_Splice]:
         places = pair_items(old, new)
         within = [
-            list(self._item(node.children[place], old[place], item)) if place is not None else []
+            list(self._edit_item(node.children[place], old[place], item)) if place is not None else []
             for place, item in zip(places, new, strict=True)
         ]
         if places == list(range(len(old))):
             yield from (splice for splices in within for splice in splices)
             return
-        pieces = self._pieces(node)
-        column = self._column(node.start)
-        sections = self._sections(pieces, set(places))
+        pieces = self._item_pieces(node)
+        column = self._column_at(node.start)
+        sections = self._comment_sections(pieces, set(places))
         texts: list[str] = []
         for place, item, splices in zip(places, new, within, strict=True):
             if place is None:
@@ -156,7 +158,7 @@ class _YamlWriter:
         ends_line = self.text[:end].endswith("\n")
         yield _Splice(pieces[0][0], end, whole if ends_line else whole.removesuffix("\n"))
 
-    def _item(self, child: Child, old: Any, new: Any) -> Iterator[_Splice]:
+    def _edit_item(self, child: Child, old: Any, new: Any) -> Iterator[_Splice]:
         if is_same_json(old, new):
             return
         value = child.node
@@ -164,8 +166,10 @@ class _YamlWriter:
         if in_place is not None:
             yield from in_place
             return
-        pad = self._column(value.start) - 2
-        text = self._long(dump_text([new], self.indented), pad, value.end).lstrip(" ").removeprefix("- ")
+        pad = self._column_at(value.start) - 2
+        text = (
+            self._block_text(dump_text([new], self.indented), pad, value.end).lstrip(" ").removeprefix("- ")
+        )
         yield _Splice(value.start, self._line_end(value.end), text)
 
     def _new_item(self, node: Node, item: Any) -> str:
@@ -174,7 +178,7 @@ class _YamlWriter:
             return f"- {dump_yaml(item, flow=True).strip()}"
         return dump_text([item], self.indented)
 
-    def _pieces(self, node: Node) -> list[tuple[int, int, int]]:
+    def _item_pieces(self, node: Node) -> list[tuple[int, int, int]]:
         """Return (start, dash, end) of each item's lines, including comments and blank lines above."""
         pieces: list[tuple[int, int, int]] = []
         at = self._line_start(node.start)
@@ -182,13 +186,13 @@ class _YamlWriter:
             raise UneditableYaml("a list that begins on the line of another cannot be reordered")
         at = self._comments_above(at)
         for child in node.children:
-            dash = self._dash(pieces[-1][2] if pieces else node.start)
+            dash = self._find_dash(pieces[-1][2] if pieces else node.start)
             end = self._next_line(max(child.node.end, dash + 1))
             pieces.append((at, dash, end))
             at = end
         return pieces
 
-    def _dash(self, at: int) -> int:
+    def _find_dash(self, at: int) -> int:
         while at < len(self.text):
             if self.text[at] == "-":
                 return at
@@ -207,15 +211,15 @@ class _YamlWriter:
             above = start
         return at
 
-    def _sections(self, pieces: list[tuple[int, int, int]], places: set[int | None]) -> list[str]:
+    def _comment_sections(self, pieces: list[tuple[int, int, int]], places: set[int | None]) -> list[str]:
         """Return the texts before each piece and after the last: section comments of removed items."""
         sections, carried = [], ""
         for at, (start, dash, _) in enumerate(pieces):
             sections.append(carried if at in places else "")
-            carried = "" if at in places else carried + self._section(start, dash)
+            carried = "" if at in places else carried + self._kept_comments(start, dash)
         return [*sections, carried]
 
-    def _section(self, start: int, dash: int) -> str:
+    def _kept_comments(self, start: int, dash: int) -> str:
         """Return the comments above a removed item that stay: those separated by a blank line."""
         above = self.text[start : self._line_start(dash)]
         section, apart, _ = above.rpartition("\n\n")
@@ -234,7 +238,7 @@ class _YamlWriter:
         if value.start < value.end and self.text[value.start] in "&!":
             raise UneditableYaml("a value with an anchor or a tag cannot be changed in place")
 
-    def _short(self, node: Node, new: Any) -> str | None:
+    def _inline_text(self, node: Node, new: Any) -> str | None:
         """Return a value's text for the line of the old value; None if it needs its own lines."""
         if node.style in ("|", ">", "block") or (isinstance(new, str) and "\n" in new):
             return None
@@ -244,7 +248,7 @@ class _YamlWriter:
         quotes = node.style if node.style in ("'", '"') and isinstance(new, str) else None
         return dump_yaml(new, quotes=quotes).removesuffix("...\n").strip()
 
-    def _long(self, text: str, column: int, ends: int) -> str:
+    def _block_text(self, text: str, column: int, ends: int) -> str:
         """Return lines that replace a value, with its trailing comment."""
         first, _, rest = text.partition("\n")
         behind = self.text[ends : self._line_end(ends)].strip()
@@ -262,7 +266,7 @@ class _YamlWriter:
     def _set_in(self, text: str, column: int) -> str:
         return "\n".join(" " * column + line if line else line for line in text.split("\n"))
 
-    def _column(self, at: int) -> int:
+    def _column_at(self, at: int) -> int:
         return at - self._line_start(at)
 
     def _line_start(self, at: int) -> int:
@@ -281,10 +285,10 @@ def dump_text(value: Any, indented: bool) -> str:
     return dump_yaml(value, indented=indented).removesuffix("\n")
 
 
-def _walk(node: Node) -> Iterator[Node]:
+def _walk_nodes(node: Node) -> Iterator[Node]:
     yield node
     for child in node.children:
-        yield from _walk(child.node)
+        yield from _walk_nodes(child.node)
 
 
 def _has_indented_list(node: Node, text: str) -> bool:

@@ -134,7 +134,7 @@ Pairs = list[tuple[Call | None, Call | None]]
 
 
 def _make_pair(expected: Call | None, actual: Call | None, rules: MatchRules) -> CallPair:
-    arguments = _arguments(expected, actual)
+    arguments = _compare_arguments(expected, actual)
     if expected is None:
         return CallPair(expected, actual, Fit.EXTRA, rules.match_type == "EXACT", arguments)
     if actual is None:
@@ -145,7 +145,7 @@ def _make_pair(expected: Call | None, actual: Call | None, rules: MatchRules) ->
     )
 
 
-def _arguments(expected: Call | None, actual: Call | None) -> list[Argument]:
+def _compare_arguments(expected: Call | None, actual: Call | None) -> list[Argument]:
     ours, theirs = (expected or {}).get("args") or {}, (actual or {}).get("args") or {}
     names = [*ours, *(name for name in theirs if name not in ours)]
     return [Argument(name, ours.get(name, MISSING), theirs.get(name, MISSING)) for name in names]
@@ -158,12 +158,12 @@ def _pair_in_order(expected: Sequence[Call], actual: Sequence[Call]) -> Pairs:
     costs = [[0] * (len(actual) + 1) for _ in range(len(expected) + 1)]
     for row in reversed(range(len(expected) + 1)):
         for column in reversed(range(len(actual) + 1)):
-            steps = _steps(costs, expected, actual, row, column)
+            steps = _iter_steps(costs, expected, actual, row, column)
             costs[row][column] = min((cost for cost, _, _ in steps), default=0)
     pairs: Pairs = []
     row = column = 0
     while row < len(expected) or column < len(actual):
-        steps = _steps(costs, expected, actual, row, column)
+        steps = _iter_steps(costs, expected, actual, row, column)
         _, next_row, next_column = min(steps, key=lambda step: step[0])
         expected_call = expected[row] if next_row > row else None
         pairs.append((expected_call, actual[column] if next_column > column else None))
@@ -171,7 +171,7 @@ def _pair_in_order(expected: Sequence[Call], actual: Sequence[Call]) -> Pairs:
     return pairs
 
 
-def _steps(
+def _iter_steps(
     costs: list[list[int]], expected: Sequence[Call], actual: Sequence[Call], row: int, column: int
 ) -> Iterator[tuple[int, int, int]]:
     """Yield (cost to the end, next row, next column) for pairing two calls, and for leaving one of them unpaired."""

@@ -59,13 +59,13 @@ def cause_of(
     `summaries` have the run's order; `error` is the type and message of what the agent raised.
     """
     if status == Status.ERROR:
-        return _cut(_CHANGING.sub("…", f"{error[0]}: {_first_line(error[1])}".strip(": ")))
+        return _cut_text(_CHANGING.sub("…", f"{error[0]}: {_first_line(error[1])}".strip(": ")))
     overall = list(summaries)
     if status == Status.FAILED:
         failed = [summary for summary in overall if summary.status == MetricResult.Status.FAILED]
-        return _cut(_why_failed(failed, expected, actual))
+        return _cut_text(_why_failed(failed, expected, actual))
     if status == Status.INCOMPLETE:
-        return _cut(_why_incomplete(overall))
+        return _cut_text(_why_incomplete(overall))
     return ""
 
 
@@ -123,5 +123,5 @@ def _first_line(text: str) -> str:
     return next(iter(text.strip().splitlines()), "").strip()
 
 
-def _cut(text: str) -> str:
+def _cut_text(text: str) -> str:
     return truncate(text, MAX_LENGTH)

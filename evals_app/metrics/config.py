@@ -216,7 +216,7 @@ def choose_metrics(
             hint="Add it to the metrics, or leave the threshold or option out.",
         )
     gating = [name for name in names if name not in INFORMATIONAL_METRICS]
-    criteria = {name: _criterion(name, old.get(name), by_metric.get(name, {})) for name in gating}
+    criteria = {name: _updated_criterion(name, old.get(name), by_metric.get(name, {})) for name in gating}
     is_same = criteria == {
         name: criterion for name, criterion in old.items() if name not in INFORMATIONAL_METRICS
     }
@@ -322,14 +322,14 @@ def _check_threshold(metric: Metric, threshold: float, source: str) -> Iterator[
         )
 
 
-def _criterion(
+def _updated_criterion(
     name: str, old: float | Json | None, settings: Mapping[str, float | str]
 ) -> float | Mapping[str, Any]:
     """Return a criterion with new settings: option → value; an empty option is the threshold."""
     metric = all_metrics().get(name)
     criterion: float | Mapping[str, Any] | None = metric.default if old is None and metric else old
     if "" in settings:
-        threshold = _threshold(name, settings[""])
+        threshold = _parse_threshold(name, settings[""])
         criterion = {**criterion, "threshold": threshold} if isinstance(criterion, Mapping) else threshold
     if criterion is None:
         raise BadInput(
@@ -349,7 +349,7 @@ def _unknown_option(name: str, option: str, options: Collection[str], source: st
     return BadInput(f"{source}: {name} has no option {option!r}.".removeprefix(": "), hint=hint)
 
 
-def _threshold(name: str, value: float | str) -> float:
+def _parse_threshold(name: str, value: float | str) -> float:
     try:
         return float(value)
     except ValueError:

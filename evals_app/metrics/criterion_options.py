@@ -124,7 +124,7 @@ def _require_distinct_rubrics(rubrics: Sequence[Any], subject: str) -> None:
 
 def _is_valid(option: Option, value: Any) -> bool:
     if option.widget is Widget.CHOICE:
-        return _choice(option, value) is not None
+        return _match_choice(option, value) is not None
     try:
         read = VALUE_TYPES[option.widget].validate_python(value) if option.widget in VALUE_TYPES else value
     except ValidationError:
@@ -137,7 +137,7 @@ def normalize_choice(value: Any) -> str:
     return str(value).strip().upper().replace("-", "_").replace(" ", "_")
 
 
-def _choice(option: Option, value: Any) -> str | None:
+def _match_choice(option: Option, value: Any) -> str | None:
     """Return the choice that a value names, by its position or in any spelling; None: no choice."""
     choices = [choice for choice, _ in option.choices]
     if isinstance(value, int):
@@ -149,7 +149,7 @@ def value_of(criterion: Criterion | None, option: Option) -> Any:
     """Return the value of an option in a criterion, in snake or camel case, or its default."""
     value = _stored_value(criterion, option)
     if option.widget is Widget.CHOICE:
-        value = _choice(option, value)
+        value = _match_choice(option, value)
     if option.widget is Widget.FLAG and value is not None and _is_valid(option, value):
         value = VALUE_TYPES[Widget.FLAG].validate_python(value)
     return option.default if value is None else value
@@ -209,7 +209,7 @@ def read_input(option: Option, values: Sequence[str], old: Any) -> Any:
     if option.widget is Widget.RUBRICS:
         return rubrics_of(text, old)
     if option.widget is Widget.NUMBER:
-        return _number(option, text)
+        return _parse_number(option, text)
     if option.widget is Widget.CHOICE and text not in dict(option.choices):
         raise BadInput(
             f"{option.label}: {text!r} is none of the choices.",
@@ -225,7 +225,7 @@ def parse_text(option: Option, text: str) -> Any:
         BadInput: the option does not have this value.
     """
     if option.widget is Widget.CHOICE:
-        text = _choice(option, text) or text
+        text = _match_choice(option, text) or text
     if option.widget is not Widget.FLAG:
         return read_input(option, [text], ())
     try:
@@ -273,7 +273,7 @@ def _of(value: Any, name: str) -> Any:
     return value.get(name, value.get(to_camel(name), "")) if isinstance(value, Mapping) else ""
 
 
-def _number(option: Option, text: str) -> int | None:
+def _parse_number(option: Option, text: str) -> int | None:
     if not text:
         return None
     try:

@@ -28,12 +28,12 @@ def text_of(content: Json | None) -> str:
 
 def user_text(invocation: Json) -> str:
     """Return the user's text; other content is named by its type."""
-    return text_of(invocation.get("user_content")) or _media(invocation.get("user_content"))
+    return text_of(invocation.get("user_content")) or _media_text(invocation.get("user_content"))
 
 
 def answer_text(invocation: Json) -> str:
     """Return the final response's text; other content is named by its type."""
-    return text_of(invocation.get("final_response")) or _media(invocation.get("final_response"))
+    return text_of(invocation.get("final_response")) or _media_text(invocation.get("final_response"))
 
 
 def tool_calls(invocation: Json, nested: NestedCalls | None = None) -> list[dict[str, Any]]:
@@ -43,7 +43,7 @@ def tool_calls(invocation: Json, nested: NestedCalls | None = None) -> list[dict
     that ran their agent, and have its occurrence.
     """
     calls: list[dict[str, Any]] = []
-    own = list(_calls(invocation))
+    own = list(_iter_calls(invocation))
     names = name_occurrences(call.get("id") or "" for call in own)
     for call, name in zip(own, names, strict=True):
         fields = {"id": call.get("id") or "", "name": call.get("name") or "", "args": call.get("args") or {}}
@@ -70,7 +70,7 @@ def steps(invocation: Json) -> list[tuple[str, str]]:
     return [(author, text) for author, text in messages if text]
 
 
-def _calls(invocation: Json) -> Iterator[Json]:
+def _iter_calls(invocation: Json) -> Iterator[Json]:
     data = invocation.get("intermediate_data") or {}
     yield from data.get("tool_uses") or []
     for event in data.get("invocation_events") or []:
@@ -79,7 +79,7 @@ def _calls(invocation: Json) -> Iterator[Json]:
                 yield part["function_call"]
 
 
-def _media(content: Json | None) -> str:
+def _media_text(content: Json | None) -> str:
     parts = (content or {}).get("parts") or []
     names = [_name_of(part) for part in parts]
     return ", ".join(name for name in names if name)

@@ -76,7 +76,7 @@ class SlidingMinute:
 
     def add(self, second: int, requests: int, tokens: int) -> None:
         """Add to a second of the last minute; negative: subtract."""
-        self.slots = _merge([*self.slots, Slot(second, requests, tokens)])
+        self.slots = _merge_slots([*self.slots, Slot(second, requests, tokens)])
 
     def settle(self, second: int, reserved: int, tokens: int, now: float) -> None:
         """Replace the tokens reserved by a request at `second` by those that it used. They count from now on."""
@@ -85,7 +85,7 @@ class SlidingMinute:
         self.add(int(now), 0, tokens)
 
 
-def _merge(slots: Iterable[Slot]) -> list[Slot]:
+def _merge_slots(slots: Iterable[Slot]) -> list[Slot]:
     by_second: dict[int, Slot] = {}
     for slot in slots:
         earlier = by_second.get(slot.second, Slot(slot.second, 0, 0))

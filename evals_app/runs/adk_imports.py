@@ -72,19 +72,19 @@ def _import_run(app_name: str, result: EvalsetResult, report: ImportReport) -> b
         attempt = EvalAttempt(
             run_id=run_id, case_index=place, case_id=case.eval_id, repetition=repetition, realm=realm
         )
-        attempts.append((attempt, _outcome(app_name, case, realm, report)))
+        attempts.append((attempt, _attempt_outcome(app_name, case, realm, report)))
     return imported_runs.import_run(
         run_id,
         app_name,
         result.eval_set_id,
-        content=_evalset(result, cases),
+        content=_evalset_json(result, cases),
         config={"criteria": dict(adk_results.criteria_of(result))},
         attempts=attempts,
         ended_at=result.creation_timestamp,
     )
 
 
-def _evalset(result: EvalsetResult, cases: Sequence[str]) -> Mapping[str, Any]:
+def _evalset_json(result: EvalsetResult, cases: Sequence[str]) -> Mapping[str, Any]:
     """Return the evalset as far as the results contain it."""
     expected: dict[str, list[Any]] = {}
     for case in result.eval_case_results:
@@ -99,8 +99,8 @@ def _evalset(result: EvalsetResult, cases: Sequence[str]) -> Mapping[str, Any]:
     }
 
 
-def _outcome(app_name: str, case: CaseResult, realm: str, report: ImportReport) -> Outcome:
-    status = _verdict(case)
+def _attempt_outcome(app_name: str, case: CaseResult, realm: str, report: ImportReport) -> Outcome:
+    status = _attempt_status(case)
     if case.final_eval_status == AdkEvalStatus.PASSED and status != EvalAttempt.Status.PASSED:
         report.changed.add(f"case {case.eval_id}: ADK says passed, but no metric did: incomplete")
     session_pk, tokens = _import_session(app_name, case, realm, report)
@@ -108,10 +108,10 @@ def _outcome(app_name: str, case: CaseResult, realm: str, report: ImportReport) 
         turn.actual_invocation.model_dump(mode="json", exclude_none=True, exclude={"app_details"})
         for turn in case.eval_metric_result_per_invocation
     ]
-    return Outcome(status, session_pk, tokens, actual, list(_scores(case)))
+    return Outcome(status, session_pk, tokens, actual, list(_iter_scores(case)))
 
 
-def _verdict(case: CaseResult) -> EvalAttempt.Status:
+def _attempt_status(case: CaseResult) -> EvalAttempt.Status:
     """Return the status by DevUI's rule: an attempt that could not be judged has not passed."""
     statuses = {metric.eval_status for metric in case.overall_eval_metric_results}
     if AdkEvalStatus.FAILED in statuses or case.final_eval_status == AdkEvalStatus.FAILED:
@@ -121,16 +121,16 @@ def _verdict(case: CaseResult) -> EvalAttempt.Status:
     return EvalAttempt.Status.PASSED
 
 
-def _scores(case: CaseResult) -> Iterator[Score]:
+def _iter_scores(case: CaseResult) -> Iterator[Score]:
     places = {metric.metric_name: place for place, metric in enumerate(case.overall_eval_metric_results)}
     for place, metric in enumerate(case.overall_eval_metric_results):
-        yield _score(place, metric, None)
+        yield _build_score(place, metric, None)
     for number, turn in enumerate(case.eval_metric_result_per_invocation):
         for metric in turn.eval_metric_results:
-            yield _score(places.get(metric.metric_name, len(places)), metric, number)
+            yield _build_score(places.get(metric.metric_name, len(places)), metric, number)
 
 
-def _score(position: int, metric: AdkMetricResult, invocation: int | None) -> Score:
+def _build_score(position: int, metric: AdkMetricResult, invocation: int | None) -> Score:
     stored_details = metric.details
     details: dict[str, Any] = {
         **(stored_details.token_usage_details or {}),

@@ -75,14 +75,14 @@ def merge_stores(paths: Sequence[Path], history: int) -> Merge:
     """
     with _open_stores(paths, "Run the shard of the damaged store again.") as runs_by_source:
         stored_runs = [stored for runs in runs_by_source for stored in runs if stored.run.source != RETRY]
-        groups = _group(stored for stored in stored_runs if stored.run.shard)
+        groups = _group_runs(stored for stored in stored_runs if stored.run.shard)
         _require_all_shards(groups, sum(not runs for runs in runs_by_source))
         for shards in groups.values():
             _check_shards(shards)
 
         def write() -> Merge:
-            copied = sum(map(_copy, _newest_whole_runs(stored_runs, history)))
-            return Merge([_merge(shards) for shards in groups.values()], copied)
+            copied = sum(map(_copy_stored_run, _newest_whole_runs(stored_runs, history)))
+            return Merge([_merge_shards(shards) for shards in groups.values()], copied)
 
         return _write_completely(write)
 
@@ -103,7 +103,7 @@ def copy_earlier_runs(path: Path, runs: Sequence[EvalRun], history: int) -> int:
     with _open_stores([path], "Run the evals of its branch again.") as [stored_runs]:
         _require_earlier_run(path, stored_runs, runs)
         chosen = _newest_whole_runs(stored_runs, history)
-        return _write_completely(lambda: sum(map(_copy, chosen)))
+        return _write_completely(lambda: sum(map(_copy_stored_run, chosen)))
 
 
 @contextmanager
@@ -115,7 +115,7 @@ def _open_stores(paths: Sequence[Path], hint: str) -> Iterator[list[list[StoredR
     """
     with translate_db_errors(), ExitStack() as opened:
         opened.enter_context(_refuse_damaged_rows(paths, hint))
-        sources = [opened.enter_context(closing(_open(path))) for path in paths]
+        sources = [opened.enter_context(closing(_open_store(path))) for path in paths]
         runs_by_source = [read_runs(source) for source in sources]
         for stored in chain.from_iterable(runs_by_source):
             for column in JSON_COLUMNS:
@@ -146,7 +146,7 @@ def _require_earlier_run(path: Path, stored_runs: Sequence[StoredRun], runs: Seq
         BadInput: the store has none.
     """
     times = {(run.app_name, run.evalset.evalset_id): run.created_at for run in runs}
-    groups = _group(stored for stored in stored_runs if not stored.run.shard)
+    groups = _group_runs(stored for stored in stored_runs if not stored.run.shard)
     if any(
         stored.run.created_at < times.get(name, 0.0) for name, group in groups.items() for stored in group
     ):
@@ -164,7 +164,7 @@ def _join_evalsets(names: Iterable[tuple[str, str]]) -> str:
     return join_names(["/".join(name) for name in names])
 
 
-def _open(path: Path) -> StoreFile:
+def _open_store(path: Path) -> StoreFile:
     store, target = StoreFile(path), Path(connection.settings_dict["NAME"])
     if is_file_store() and target.exists() and path.samefile(target):
         store.close()
@@ -191,7 +191,7 @@ def _refuse_damaged_rows(paths: Sequence[Path], hint: str) -> Iterator[None]:
         ) from error
 
 
-def _group(stored_runs: Iterable[StoredRun]) -> dict[tuple[str, str], list[StoredRun]]:
+def _group_runs(stored_runs: Iterable[StoredRun]) -> dict[tuple[str, str], list[StoredRun]]:
     """Return runs by app and evalset."""
     groups: dict[tuple[str, str], list[StoredRun]] = defaultdict(list)
     for stored in stored_runs:
@@ -207,19 +207,19 @@ def _newest_whole_runs(stored_runs: Sequence[StoredRun], history: int) -> list[S
     for stored in whole:
         if stored.run.source == CONFIRMATION:
             confirmations[stored.run.repeats_id or ""].append(stored)
-    groups = _group(stored for stored in whole if stored.run.source != CONFIRMATION)
+    groups = _group_runs(stored for stored in whole if stored.run.source != CONFIRMATION)
     newest = [stored for runs in groups.values() for stored in runs[:history]]
     return [copy for stored in newest for copy in (stored, *confirmations[stored.run.pk])]
 
 
-def _copy(stored: StoredRun) -> bool:
+def _copy_stored_run(stored: StoredRun) -> bool:
     if EvalRun.objects.filter(pk=stored.run.pk).exists():
         return False
     copy_run(stored)
     return True
 
 
-def _merge(shards: Sequence[StoredRun]) -> EvalRun:
+def _merge_shards(shards: Sequence[StoredRun]) -> EvalRun:
     ids = sorted(shard.run.pk for shard in shards)
     run_id = uuid.uuid5(uuid.NAMESPACE_URL, f"devui-shards/{'/'.join(ids)}").hex
     run = EvalRun.objects.select_related("evalset", "version").filter(pk=run_id).first()

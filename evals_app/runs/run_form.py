@@ -140,12 +140,12 @@ def build_form(
             run=posted.get("replay_run", ""),
         ),
         runs=runs,
-        num_runs=_int(posted.get("num_runs", "")) or 1,
-        parallelism=_int(posted.get("parallelism", "")) or DEFAULT_PARALLELISM,
+        num_runs=_int_or_none(posted.get("num_runs", "")) or 1,
+        parallelism=_int_or_none(posted.get("parallelism", "")) or DEFAULT_PARALLELISM,
         judge_model=posted.get("judge_model", ""),
         judge_samples=posted.get("judge_samples", ""),
         cases=frozenset(posted.getlist("case")),
-        limits=_limits(posted),
+        limits=_read_limits(posted),
     )
 
 
@@ -184,7 +184,7 @@ def order_from_form(posted: QueryDict, config: RunConfig) -> RunOrder:
     names = posted.getlist("metric")
     if not names:
         raise BadInput("No metric is chosen.", hint="Choose at least one: it decides what passes.")
-    thresholds = {name: _threshold(posted, name) for name in names}
+    thresholds = {name: _read_threshold(posted, name) for name in names}
     chosen = configs.choose_metrics(config, names, thresholds)
     data = _with_options(chosen.data, posted)
     data = _with_judge(data, posted.get("judge_model", "").strip(), posted.get("judge_samples", ""))
@@ -193,16 +193,16 @@ def order_from_form(posted: QueryDict, config: RunConfig) -> RunOrder:
     return RunOrder(
         RunConfig(data, source, config.warnings),
         case_ids=posted.getlist("case"),
-        num_runs=_number(posted, "num_runs", 1),
-        parallelism=_number(posted, "parallelism", DEFAULT_PARALLELISM),
-        limits=EvalRunLimits.of(_limits(posted)),
+        num_runs=_read_number(posted, "num_runs", 1),
+        parallelism=_read_number(posted, "parallelism", DEFAULT_PARALLELISM),
+        limits=EvalRunLimits.of(_read_limits(posted)),
         policy=ReplayPolicy.chosen(
             posted.get("replay_models", ""), posted.get("replay_tools", ""), run=posted.get("replay_run", "")
         ).as_json(),
     )
 
 
-def _limits(posted: QueryDict) -> dict[str, str]:
+def _read_limits(posted: QueryDict) -> dict[str, str]:
     """Return the limits of a submitted form as text."""
     fields = ((name.partition(":"), posted.get(name, "")) for name in posted if name.startswith("limit:"))
     return {name: value for (_, _, name), value in fields}
@@ -240,7 +240,7 @@ def _metric_field(
     chosen = metric.name in config.criteria
     if posted is not None:
         chosen = metric.name in posted.getlist("metric")
-        threshold = _float(posted.get(f"threshold:{metric.name}", ""), threshold)
+        threshold = _float_or(posted.get(f"threshold:{metric.name}", ""), threshold)
     if threshold is None:  # suggest the middle of the range
         threshold = ((metric.low or 0.0) + (1.0 if metric.high is None else metric.high)) / 2
     return MetricField(
@@ -281,9 +281,9 @@ def _unavailable_metrics() -> dict[str, str]:
     }
 
 
-def _threshold(posted: QueryDict, name: str) -> float:
+def _read_threshold(posted: QueryDict, name: str) -> float:
     text = posted.get(f"threshold:{name}", "").strip()
-    threshold = _float(text, None)
+    threshold = _float_or(text, None)
     if threshold is None:
         raise BadInput(f"The threshold of {name} is no number: {text!r}.", hint="Give one, such as 0.8.")
     return threshold
@@ -332,25 +332,25 @@ def _with_simulator(data: Mapping[str, Any], posted: QueryDict) -> dict[str, Any
     return {**data, criteria.SIMULATOR: settings} if settings != before else dict(data)
 
 
-def _number(posted: QueryDict, name: str, default: int) -> int:
+def _read_number(posted: QueryDict, name: str, default: int) -> int:
     text = posted.get(name, "").strip()
     if not text:
         return default
-    number = _int(text)
+    number = _int_or_none(text)
     if number is None:
         label = name.replace("_", " ").capitalize()
         raise BadInput(f"{label} is no whole number: {text!r}.", hint="Give one.")
     return number
 
 
-def _int(text: str) -> int | None:
+def _int_or_none(text: str) -> int | None:
     try:
         return int(text)
     except ValueError:
         return None
 
 
-def _float(text: str, default: float | None) -> float | None:
+def _float_or(text: str, default: float | None) -> float | None:
     try:
         return float(text)
     except ValueError:

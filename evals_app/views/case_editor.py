@@ -84,7 +84,7 @@ async def edit(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
             if saved is not None:
                 return redirect(evalset_url(saved, saved=[review.case["eval_id"]]))
             page = replace(page, has_changed=True)
-    return await units_of_work.read(_page, request, app_name, evalset_id, page)
+    return await units_of_work.read(_render_editor, request, app_name, evalset_id, page)
 
 
 def evalset_url(evalset: EvalSet, saved: Sequence[str] = ()) -> str:
@@ -124,7 +124,9 @@ def _open_form(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
     )
     if not shown_case:
         data = {**data, "case_id": edits.free_id("case-1", existing_ids), "turns": [{}]}
-    return _page(request, app_name, evalset_id, Page(opened, stored_case, data, _pretty(shown_case), as_text))
+    return _render_editor(
+        request, app_name, evalset_id, Page(opened, stored_case, data, _pretty_json(shown_case), as_text)
+    )
 
 
 def _of_version(evalset: EvalSet, query: QueryDict, stored_case: Json) -> Json:
@@ -163,7 +165,7 @@ def _read_opened(post: QueryDict) -> FormBase:
     )
 
 
-def _page(request: HttpRequest, app_name: str, evalset_id: str, page: Page) -> HttpResponse:
+def _render_editor(request: HttpRequest, app_name: str, evalset_id: str, page: Page) -> HttpResponse:
     evalset = library.find_evalset(app_name, evalset_id)
     errors = page.review.errors if page.review else {}
     context = {
@@ -183,7 +185,7 @@ def _page(request: HttpRequest, app_name: str, evalset_id: str, page: Page) -> H
     return render_partial(request, FORM, context, partial="fields", target="case-fields", status=status)
 
 
-def _pretty(case: Json) -> str:
+def _pretty_json(case: Json) -> str:
     if not case:
         case = {"eval_id": "", "conversation": [{"user_content": {"role": "user", "parts": [{"text": ""}]}}]}
     return json.dumps(case, ensure_ascii=False, indent=2)

@@ -81,21 +81,23 @@ async def change(request: HttpRequest, app_name: str, evalset_id: str) -> HttpRe
     """
     await units_of_work.write(library.refresh_known, app_name)
     if request.method != "POST":
-        return await units_of_work.read(_show, request, app_name, evalset_id, FileAction.of(request.GET))
+        return await units_of_work.read(
+            _render_dialog, request, app_name, evalset_id, FileAction.of(request.GET)
+        )
     action = FileAction.of(request.POST)
     planned_change, has_changed = None, False
     try:
         action = await units_of_work.read(_with_file, request, action)
-        planned_change = await units_of_work.read(_plan, app_name, evalset_id, action)
+        planned_change = await units_of_work.read(_plan_change, app_name, evalset_id, action)
         if planned_change and "seen" in request.POST:
             saved = await units_of_work.write(review.save_reviewed, planned_change, request.POST["seen"])
             if saved is not None:
                 return redirect(evalset_url(saved))
             has_changed = True
     except DevUIError as error:
-        return await units_of_work.read(_show, request, app_name, evalset_id, action, error)
+        return await units_of_work.read(_render_dialog, request, app_name, evalset_id, action, error)
     return await units_of_work.read(
-        _show, request, app_name, evalset_id, action, None, planned_change, has_changed
+        _render_dialog, request, app_name, evalset_id, action, None, planned_change, has_changed
     )
 
 
@@ -108,13 +110,13 @@ def _with_file(request: HttpRequest, action: FileAction) -> FileAction:
     return FileAction(action.name, {"file_name": name, "file_text": uploads.decode_upload(name, file.read())})
 
 
-def _plan(app_name: str, evalset_id: str, action: FileAction) -> EvalsetChange | None:
+def _plan_change(app_name: str, evalset_id: str, action: FileAction) -> EvalsetChange | None:
     evalset = library.find_evalset(app_name, evalset_id)
     edit = action.edit()
     return file_changes.plan_change(evalset, edit) if edit else None
 
 
-def _show(
+def _render_dialog(
     request: HttpRequest,
     app_name: str,
     evalset_id: str,
@@ -126,7 +128,7 @@ def _show(
     evalset = library.find_evalset(app_name, evalset_id)
     if error is None and planned_change is None:
         try:
-            planned_change = _plan(app_name, evalset_id, action)
+            planned_change = _plan_change(app_name, evalset_id, action)
         except DevUIError as refusal:
             error = refusal
     context = {
@@ -135,14 +137,14 @@ def _show(
         "title": TITLES[action.name],
         "action": action,
         "fields": action.fields,
-        "place": _place(evalset, action),
+        "place": _case_position(evalset, action),
         "has_changed": has_changed,
         "most": uploads.MAX_BYTES,
     }
     return render(request, CHANGE, context, status=error.status if error else 200)
 
 
-def _place(evalset: EvalSet, action: FileAction) -> int:
+def _case_position(evalset: EvalSet, action: FileAction) -> int:
     """Return the position of the action's case in the evalset, from 1; 0 if it has none."""
     try:
         return review.case_index(evalset, action.fields.get("id", ""), action.fields.get("at", "")) + 1
@@ -160,12 +162,12 @@ async def delete(request: HttpRequest, app_name: str, evalset_id: str) -> HttpRe
     """
     await units_of_work.write(library.refresh_known, app_name)
     if request.method != "POST":
-        return await units_of_work.read(_ask, request, app_name, evalset_id)
+        return await units_of_work.read(_render_deletion, request, app_name, evalset_id)
     await units_of_work.write(file_changes.remove_evalset, app_name, evalset_id)
     return redirect("evals")
 
 
-def _ask(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
+def _render_deletion(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
     evalset = library.find_evalset(app_name, evalset_id)
     return render(request, DELETE, {"evalset": evalset, "runs": evalset.runs.count()})
 
@@ -178,13 +180,13 @@ async def file(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
         NotFound: no such evalset, or its file is gone.
     """
     await units_of_work.write(library.refresh_known, app_name)
-    evalset, text = await units_of_work.read(_file, app_name, evalset_id)
+    evalset, text = await units_of_work.read(_read_file, app_name, evalset_id)
     answer = HttpResponse(text, content_type="text/plain; charset=utf-8")
     name = evalset.path.rpartition("/")[2].encode("ascii", "replace").decode().replace('"', "_")
     answer.headers["Content-Disposition"] = f'attachment; filename="{name}"'
     return answer
 
 
-def _file(app_name: str, evalset_id: str) -> tuple[EvalSet, str]:
+def _read_file(app_name: str, evalset_id: str) -> tuple[EvalSet, str]:
     evalset = library.find_evalset(app_name, evalset_id)
     return evalset, file_changes.read_evalset_text(evalset)

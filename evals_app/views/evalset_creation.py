@@ -44,7 +44,7 @@ Refused = list[tuple[str, DevUIError]]
 async def new(request: HttpRequest) -> HttpResponse:
     """Show the form of a new evalset; make one."""
     if request.method != "POST":
-        return await units_of_work.read(_new, request, request.GET)
+        return await units_of_work.read(_render_new_form, request, request.GET)
     post = request.POST
     note_object(request, post.get("id", "").strip(), app=post.get("app", ""))
     about = {"description": description} if (description := post.get("description", "").strip()) else {}
@@ -55,11 +55,13 @@ async def new(request: HttpRequest) -> HttpResponse:
             )
         )
     except DevUIError as error:
-        return await units_of_work.read(_new, request, post, error)
+        return await units_of_work.read(_render_new_form, request, post, error)
     return redirect(evalset_url(evalset))
 
 
-def _new(request: HttpRequest, fields: QueryDict, error: DevUIError | None = None) -> HttpResponse:
+def _render_new_form(
+    request: HttpRequest, fields: QueryDict, error: DevUIError | None = None
+) -> HttpResponse:
     context = {"fields": fields, "apps": runnable_apps(), "error": error}
     return render(request, NEW, context, status=error.status if error else 200)
 
@@ -68,7 +70,7 @@ def _new(request: HttpRequest, fields: QueryDict, error: DevUIError | None = Non
 async def upload(request: HttpRequest) -> HttpResponse:
     """Show the form that uploads evalsets, scenarios or a `test_config.json`; put them beside their agent."""
     if request.method != "POST":
-        return await units_of_work.read(_upload, request, request.GET, [], [])
+        return await units_of_work.read(_render_upload_form, request, request.GET, [], [])
     app_name = request.POST.get("app", "")
     files = [(file.name or "", file.read(uploads.MAX_BYTES + 1)) for file in request.FILES.getlist("file")]
     note_object(request, ", ".join(name for name, _ in files[:MOST_FILES]), app=app_name)
@@ -78,7 +80,7 @@ async def upload(request: HttpRequest) -> HttpResponse:
         refused.append(("", BadInput(what, hint=f"Choose up to {MOST_FILES} files.")))
     if not refused and len(done) == 1 and done[0]:
         return redirect(evalset_url(done[0]))
-    return await units_of_work.read(_upload, request, request.POST, done, refused)
+    return await units_of_work.read(_render_upload_form, request, request.POST, done, refused)
 
 
 async def _put_files(app_name: str, files: list[File]) -> tuple[list[EvalSet | None], Refused]:
@@ -94,7 +96,7 @@ async def _put_files(app_name: str, files: list[File]) -> tuple[list[EvalSet | N
     return done, refused
 
 
-def _upload(
+def _render_upload_form(
     request: HttpRequest,
     fields: QueryDict,
     done: list[EvalSet | None],
@@ -179,43 +181,45 @@ async def record(request: HttpRequest) -> HttpResponse:
     """
     fields = request.POST if request.method == "POST" else request.GET
     wish = CasesRequest.of(fields, is_form=request.method == "POST")
-    sources = await units_of_work.read(_sources, wish)
+    sources = await units_of_work.read(_read_sources, wish)
     app_name = sources[0].session.app_name
     note_object(request, wish.target or wish.new_id, app=app_name)
     await units_of_work.write(library.refresh_known, app_name)
     if request.method != "POST" or fields.get("action") == "choose":
-        return await units_of_work.read(_record, request, wish, sources)
+        return await units_of_work.read(_render_record_form, request, wish, sources)
     try:
         cases = []
         for source in sources:
             conversation = await session_cases.fetch_conversation(source.session)
-            cases.append(await units_of_work.read(_case, wish, source, conversation))
-        planned_change = await units_of_work.read(_plan, app_name, wish, cases)
+            cases.append(await units_of_work.read(_build_case, wish, source, conversation))
+        planned_change = await units_of_work.read(_plan_cases, app_name, wish, cases)
         if wish.reviewed:
             saved = await units_of_work.write(review.save_reviewed, planned_change, wish.reviewed, "session")
             if saved is not None:
                 added = planned_change.will_be.content.cases[-len(cases) :]  # under the ids that were free
                 return redirect(evalset_url(saved, [case.eval_id for case in added]))
     except DevUIError as error:
-        return await units_of_work.read(_record, request, wish, sources, None, error)
-    return await units_of_work.read(_record, request, wish, sources, planned_change, None)
+        return await units_of_work.read(_render_record_form, request, wish, sources, None, error)
+    return await units_of_work.read(_render_record_form, request, wish, sources, planned_change, None)
 
 
-def _plan(app_name: str, wish: CasesRequest, cases: list[Json]) -> EvalsetChange:
+def _plan_cases(app_name: str, wish: CasesRequest, cases: list[Json]) -> EvalsetChange:
     if not wish.target:
         return file_changes.plan_new_file(app_name, wish.new_id, cases)
     evalset = library.find_evalset(app_name, wish.target)
     return file_changes.plan_change(evalset, partial(edits.append_cases, new_cases=cases))
 
 
-def _sources(wish: CasesRequest) -> list[Source]:
+def _read_sources(wish: CasesRequest) -> list[Source]:
     if not wish.sessions or len(wish.sessions) > MOST_SESSIONS:
         raise BadInput(
             "No session is named." if not wish.sessions else f"{len(wish.sessions)} sessions are too many.",
             hint=f"Tick up to {MOST_SESSIONS} sessions in the list.",
         )
     used_ids: set[str] = set()
-    sources = [_source(find_session(pk), wish, place, used_ids) for place, pk in enumerate(wish.sessions)]
+    sources = [
+        _read_source(find_session(pk), wish, place, used_ids) for place, pk in enumerate(wish.sessions)
+    ]
     apps = sorted({source.session.app_name for source in sources})
     if len(apps) > 1:
         raise BadInput(
@@ -225,7 +229,7 @@ def _sources(wish: CasesRequest) -> list[Source]:
     return sources
 
 
-def _source(session: AgentSession, wish: CasesRequest, place: int, used_ids: set[str]) -> Source:
+def _read_source(session: AgentSession, wish: CasesRequest, place: int, used_ids: set[str]) -> Source:
     realms.refuse_nested(session)
     turns = session_cases.find_turns(session)
     part = turns
@@ -238,11 +242,11 @@ def _source(session: AgentSession, wish: CasesRequest, place: int, used_ids: set
     return Source(session, turns, part, keys, name)
 
 
-def _case(wish: CasesRequest, source: Source, conversation: list[Json]) -> Json:
+def _build_case(wish: CasesRequest, source: Source, conversation: list[Json]) -> Json:
     return session_cases.build_case(source.session, source.part, conversation, source.case_id, wish.options)
 
 
-def _record(
+def _render_record_form(
     request: HttpRequest,
     wish: CasesRequest,
     sources: list[Source],

@@ -40,10 +40,10 @@ async def index(request: HttpRequest) -> HttpResponse:
     """Show the evalsets of all apps, or of `?app=`, with the newest run of each."""
     app = request.GET.get("app", "")
     await units_of_work.write(library.refresh_known, app)
-    return await units_of_work.read(_index, request, app)
+    return await units_of_work.read(_render_index, request, app)
 
 
-def _index(request: HttpRequest, app: str) -> HttpResponse:
+def _render_index(request: HttpRequest, app: str) -> HttpResponse:
     table = evalset_columns.TABLE.arrange(request)
     page = pagination.paginate(_listed_evalsets(app), table.order, PageQuery(request.GET).read()["before"])
     context = {**table.page_context(page, _evalset_rows(page.rows)), "app": app}
@@ -78,13 +78,13 @@ async def evalset(request: HttpRequest, app_name: str, evalset_id: str) -> HttpR
     if request.method != "POST":
         return await units_of_work.read(_evalset_page, request, app_name, evalset_id)
     try:
-        run = await dispatch.create_and_deliver(partial(_order, request, app_name, evalset_id))
+        run = await dispatch.create_and_deliver(partial(_order_run, request, app_name, evalset_id))
     except DevUIError as error:
         return await units_of_work.read(_evalset_page, request, app_name, evalset_id, error)
     return redirect("eval-run", run_id=run.id)
 
 
-def _order(request: HttpRequest, app_name: str, evalset_id: str, run_id: str) -> EvalRun:
+def _order_run(request: HttpRequest, app_name: str, evalset_id: str, run_id: str) -> EvalRun:
     evalset_row = library.find_evalset(app_name, evalset_id)
     order = replace(_read_order(request, evalset_row), person=person_name(request))
     return run_orders.order_run(evalset_row, order, run_id)
@@ -140,7 +140,7 @@ def _ids_of_cases_with(evalset_row: EvalSet, text: str) -> list[str]:
         BadInput: none has it.
     """
     listed = library.cases_of(evalset_row)
-    cases = CaseList.of(listed, _contents(evalset_row), text, size=len(listed)).page
+    cases = CaseList.of(listed, _case_contents(evalset_row), text, size=len(listed)).page
     if not cases:
         raise BadInput(f"No case has {text!r} any more.", hint="Look for other cases, or run all.")
     return [case.id for case in cases]
@@ -156,7 +156,7 @@ def _evalset_page(
     except BadFile as broken:
         config, problems = configs.default_config(), [*problems, *broken.problems]
     opened = request.GET.get("case", "")
-    listed, contents = library.cases_of(evalset_row), _contents(evalset_row)
+    listed, contents = library.cases_of(evalset_row), _case_contents(evalset_row)
     place = number if (number := parse_number(opened)) is not None and number < len(listed) else None
     case = contents[place] if place is not None and place < len(contents) else {}
     query = request.GET
@@ -202,7 +202,7 @@ def runnable_apps() -> list[str]:
     return folder.names() if folder else []
 
 
-def _contents(evalset_row: EvalSet) -> list[dict[str, Any]]:
+def _case_contents(evalset_row: EvalSet) -> list[dict[str, Any]]:
     """Return what the cases of the file say now, or said when it could be read last."""
     version = evalset_row.versions.filter(digest=evalset_row.digest).first()
     cases: list[dict[str, Any]] = json.loads(version.content)["eval_cases"] if version else []

@@ -38,7 +38,7 @@ async def cancel_attempt(request: HttpRequest, run_id: str, attempt: int) -> Htt
 async def set_parallelism(request: HttpRequest, run_id: str) -> HttpResponse:
     """Change how many attempts of a run execute at once (`at_once`)."""
     run = await units_of_work.read(run_summary.find_run, run_id)
-    number = _whole(request.POST.get("at_once", ""))
+    number = _parse_whole_number(request.POST.get("at_once", ""))
     run_orders.check_parallelism(number)
     await units_of_work.write(runs.set_parallelism, run.id, number)
     return redirect("eval-run", run_id=run_id)
@@ -57,7 +57,7 @@ async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
 @require_POST
 async def retry(request: HttpRequest, run_id: str) -> HttpResponse:
     """Retry attempts that failed or erred, or the attempt `attempt` alone. Leads to the first run that does so."""
-    chosen = [_whole(key) for key in request.POST.getlist("attempt")]
+    chosen = [_parse_whole_number(key) for key in request.POST.getlist("attempt")]
 
     def retry_attempts(new_id: str) -> list[EvalRun]:
         run = run_summary.find_run(run_id)
@@ -81,7 +81,7 @@ async def repeat(request: HttpRequest, run_id: str) -> HttpResponse:
 @require_POST
 async def confirm(request: HttpRequest, run_id: str) -> HttpResponse:
     """Repeat the cases that look worse than in the run `with`, `repetitions` times."""
-    repetitions = _whole(request.POST.get("repetitions", ""))
+    repetitions = _parse_whole_number(request.POST.get("repetitions", ""))
 
     def order(new_id: str) -> EvalRun:
         run = run_summary.find_run(run_id)
@@ -122,7 +122,7 @@ def _page_of(run: EvalRun) -> HttpResponse:
     return redirect("eval-run", run_id=run.id)
 
 
-def _whole(text: str) -> int:
+def _parse_whole_number(text: str) -> int:
     """Return a whole number that a form sent.
 
     Raises:

@@ -44,7 +44,7 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
         "against": against,
         "slices": [] if eval_run.active else read_slices(eval_run, against),
         "changes": baselines.map_changes_to_positions(eval_run, against) if against else {},
-        "detail": _detail(eval_run, request.GET.get("attempt", "")),
+        "detail": _find_detail(eval_run, request.GET.get("attempt", "")),
         "models": json.loads(eval_run.agent_models),
         "policy": json.loads(eval_run.policy),
         "limits": json.loads(eval_run.limits),
@@ -55,7 +55,7 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
     return render_partial(request, "devui/evals/run.html", context, partial=partial)
 
 
-def _detail(eval_run: EvalRun, attempt: str) -> attempt_detail.Detail | None:
+def _find_detail(eval_run: EvalRun, attempt: str) -> attempt_detail.Detail | None:
     if not attempt:
         return None
     key = parse_number(attempt)

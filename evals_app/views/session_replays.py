@@ -31,7 +31,7 @@ async def replay(request: HttpRequest, pk: int) -> HttpResponse:
         SessionMissing: no such session.
     """
     if request.method != "POST":
-        return await units_of_work.read(_form, request, pk, ReplayPolicy(tools=RECORDED))
+        return await units_of_work.read(_render_form, request, pk, ReplayPolicy(tools=RECORDED))
     models, tools = request.POST.get("replay_models", ""), request.POST.get("replay_tools", "")
     session = await units_of_work.read(find_session, pk)
     try:
@@ -39,11 +39,11 @@ async def replay(request: HttpRequest, pk: int) -> HttpResponse:
         order = partial(order_replay, session, conversation, models, tools, person=person_name(request))
         run = await dispatch.create_and_deliver(order)
     except DevUIError as error:
-        return await units_of_work.read(_form, request, pk, ReplayPolicy(models, tools), error)
+        return await units_of_work.read(_render_form, request, pk, ReplayPolicy(models, tools), error)
     return redirect("eval-run", run_id=run.id)
 
 
-def _form(
+def _render_form(
     request: HttpRequest, pk: int, policy: ReplayPolicy, error: DevUIError | None = None
 ) -> HttpResponse:
     session = find_session(pk)

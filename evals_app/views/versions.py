@@ -24,13 +24,13 @@ async def index(request: HttpRequest, app_name: str, evalset_id: str) -> HttpRes
         BadInput: a parameter is no version's number.
     """
     await units_of_work.write(library.refresh_known, app_name)
-    return await units_of_work.read(_index, request, app_name, evalset_id)
+    return await units_of_work.read(_render_index, request, app_name, evalset_id)
 
 
-def _index(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
+def _render_index(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
     evalset = library.find_evalset(app_name, evalset_id)
     case_id = request.GET.get("case", "")
-    pair = _pair(evalset, request.GET.get("from", ""), request.GET.get("to", ""))
+    pair = _find_versions(evalset, request.GET.get("from", ""), request.GET.get("to", ""))
     context = {
         "evalset": evalset,
         "case_id": case_id,
@@ -42,7 +42,7 @@ def _index(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse
     return render(request, VERSIONS, context)
 
 
-def _pair(evalset: EvalSet, older: str, newer: str) -> tuple[EvalSetVersion, EvalSetVersion] | None:
+def _find_versions(evalset: EvalSet, older: str, newer: str) -> tuple[EvalSetVersion, EvalSetVersion] | None:
     if not older or not newer:
         return None
     if not (older.isdecimal() and newer.isdecimal() and len(older + newer) < 36):

@@ -60,14 +60,14 @@ class DjangoArtifactService(BaseArtifactService):
             InputValidationError: an id, the name or the part cannot be stored, the name leads out of its folder,
                 or a reference points outside its scope.
         """
-        key = self._key(app_name, user_id, session_id, filename)
+        key = self._file_key(app_name, user_id, session_id, filename)
         with adk_errors.translate_errors():
             artifact_versions.refuse_path(key.filename)
         part = ensure_part(artifact)
         _check_reference(part, app_name, user_id, session_id)
         draft, content = _split_part(part, custom_metadata, session_id)
         # A cancelled run must not release the file before its row is committed.
-        return await asyncio.shield(asyncio.ensure_future(_save(key, draft, content)))
+        return await asyncio.shield(asyncio.ensure_future(_save_version(key, draft, content)))
 
     @override
     async def load_artifact(
@@ -87,8 +87,8 @@ class DjangoArtifactService(BaseArtifactService):
             InputValidationError: a reference points outside its scope, or the chain of references is too long.
             ContentMissing: the file that holds the content is gone.
         """
-        key = self._key(app_name, user_id, session_id, filename)
-        return await self._load(key, version, session_id, _adk.MAX_REFERENCES)
+        key = self._file_key(app_name, user_id, session_id, filename)
+        return await self._load_version(key, version, session_id, _adk.MAX_REFERENCES)
 
     @override
     async def list_artifact_keys(
@@ -105,7 +105,7 @@ class DjangoArtifactService(BaseArtifactService):
     ) -> None:
         """Delete all versions of a file. Deleting a missing file is not an error."""
         hashes = await units_of_work.write(
-            artifact_versions.delete_file, self._key(app_name, user_id, session_id, filename)
+            artifact_versions.delete_file, self._file_key(app_name, user_id, session_id, filename)
         )
         if hashes:
             await units_of_work.read(artifact_versions.remove_unused_content, hashes)
@@ -115,16 +115,18 @@ class DjangoArtifactService(BaseArtifactService):
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> list[int]:
         """Return the numbers of a file's versions, oldest first."""
-        key = self._key(app_name, user_id, session_id, filename)
-        return [artifact.version for artifact in await units_of_work.read(_versions, key)]
+        key = self._file_key(app_name, user_id, session_id, filename)
+        return [artifact.version for artifact in await units_of_work.read(_list_versions, key)]
 
     @override
     async def list_artifact_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> list[ArtifactVersion]:
         """Return the metadata of a file's versions, oldest first."""
-        key = self._key(app_name, user_id, session_id, filename)
-        return [_describe(key, artifact) for artifact in await units_of_work.read(_versions, key)]
+        key = self._file_key(app_name, user_id, session_id, filename)
+        return [
+            _describe_version(key, artifact) for artifact in await units_of_work.read(_list_versions, key)
+        ]
 
     @override
     async def get_artifact_version(
@@ -137,11 +139,11 @@ class DjangoArtifactService(BaseArtifactService):
         version: int | None = None,
     ) -> ArtifactVersion | None:
         """Return the metadata of a version, by default the newest; None if it does not exist."""
-        key = self._key(app_name, user_id, session_id, filename)
+        key = self._file_key(app_name, user_id, session_id, filename)
         artifact = await units_of_work.read(artifact_versions.find_version, key, version)
-        return _describe(key, artifact) if artifact else None
+        return _describe_version(key, artifact) if artifact else None
 
-    async def _load(
+    async def _load_version(
         self, key: FileKey, version: int | None, session_id: str | None, references: int
     ) -> types.Part | None:
         """Load a version, following at most `references` references."""
@@ -152,21 +154,21 @@ class DjangoArtifactService(BaseArtifactService):
         if not is_artifact_ref(part):
             return None if _adk.is_rewind_tombstone(part) else part
         target = resolve_artifact_reference(
-            file_uri=_uri(part),
+            file_uri=_file_uri(part),
             app_name=key.app_name,
             user_id=key.user_id,
             session_id=session_id,
             remaining_depth=references,
         )
-        target_key = self._key(target.app_name, target.user_id, target.session_id, target.filename)
-        return await self._load(target_key, target.version, target.session_id, references - 1)
+        target_key = self._file_key(target.app_name, target.user_id, target.session_id, target.filename)
+        return await self._load_version(target_key, target.version, target.session_id, references - 1)
 
-    def _key(self, app_name: str, user_id: str, session_id: str | None, filename: str) -> FileKey:
+    def _file_key(self, app_name: str, user_id: str, session_id: str | None, filename: str) -> FileKey:
         with adk_errors.translate_errors():
             return artifact_versions.file_key(self.realm, app_name, user_id, session_id, filename)
 
 
-async def _save(key: FileKey, draft: VersionMetadata, content: bytes | None) -> int:
+async def _save_version(key: FileKey, draft: VersionMetadata, content: bytes | None) -> int:
     with ExitStack() as stack:
         payload = None
         if content is not None:
@@ -175,20 +177,20 @@ async def _save(key: FileKey, draft: VersionMetadata, content: bytes | None) -> 
     return artifact.version
 
 
-def _versions(key: FileKey) -> list[Artifact]:
+def _list_versions(key: FileKey) -> list[Artifact]:
     return list(artifact_versions.list_versions(key))
 
 
-def _uri(part: types.Part) -> str:
+def _file_uri(part: types.Part) -> str:
     return (part.file_data and part.file_data.file_uri) or ""
 
 
 def _check_reference(part: types.Part, app_name: str, user_id: str, session_id: str | None) -> None:
     if part.inline_data or part.text is not None or not is_artifact_ref(part):
         return
-    target = parse_artifact_uri(_uri(part))
+    target = parse_artifact_uri(_file_uri(part))
     if target is None:
-        raise InputValidationError(f"Invalid artifact reference URI: {_uri(part)}")
+        raise InputValidationError(f"Invalid artifact reference URI: {_file_uri(part)}")
     validate_artifact_reference_scope(
         app_name=app_name, user_id=user_id, session_id=session_id, parsed_uri=target
     )
@@ -230,7 +232,7 @@ def _join_part(artifact: Artifact, content: bytes) -> types.Part:
     return part
 
 
-def _describe(key: FileKey, artifact: Artifact) -> ArtifactVersion:
+def _describe_version(key: FileKey, artifact: Artifact) -> ArtifactVersion:
     return ArtifactVersion(
         version=artifact.version,
         canonical_uri=get_artifact_uri(

@@ -129,7 +129,7 @@ def describe_lost_writes(calls: Sequence[WatchedDelta], delta: Mapping[str, Any]
     """Describe each key of an event's delta that calls wrote at once, unless its value has all that they wrote."""
     for key, kept in delta.items():
         wrote = [call for call in calls if key in call.writers]
-        lost = [call for call in wrote if not _keeps(kept, call.actions.state_delta.get(key))]
+        lost = [call for call in wrote if not _keeps_value(kept, call.actions.state_delta.get(key))]
         if any(call.ran_beside(other) for call in lost for other in wrote):
             values = [
                 f"{call.writers[key].name} wrote {_show_value(key, call.actions.state_delta.get(key))}"
@@ -138,10 +138,10 @@ def describe_lost_writes(calls: Sequence[WatchedDelta], delta: Mapping[str, Any]
             yield f"{key}: {join_names(values, WRITES_SHOWN)}; kept {_show_value(key, kept)}"
 
 
-def _keeps(kept: Any, value: Any) -> bool:
+def _keeps_value(kept: Any, value: Any) -> bool:
     """Tell whether the value that was kept has all of another one, or may have: a number may count on from it."""
     if isinstance(value, dict) and isinstance(kept, dict):
-        return all(key in kept and _keeps(kept[key], item) for key, item in value.items())
+        return all(key in kept and _keeps_value(kept[key], item) for key, item in value.items())
     if isinstance(value, list) and isinstance(kept, list):
         return kept[: len(value)] == value or _has_items(kept, value[:ITEMS_COMPARED])
     if isinstance(value, str) and isinstance(kept, str):

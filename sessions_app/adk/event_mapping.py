@@ -57,7 +57,7 @@ def to_wire(event: Event) -> dict[str, Any]:
 
 def from_row(data: str, private: str | None, event_id: str, invocation_id: str) -> Event:
     """Return the ADK event of a row. The columns take precedence over the payload."""
-    event = _parse(private or data)
+    event = _parse_event(private or data)
     if event.id != event_id:
         event.id = event_id
     if event.invocation_id != invocation_id:
@@ -70,7 +70,7 @@ def value_of(value: str, private: str | None) -> Any:
     return json.loads(private or value)
 
 
-def _parse(text: str) -> Event:
+def _parse_event(text: str) -> Event:
     try:
         return read_event(text)
     except ValidationError:  # also where only pydantic's parser of JSON refuses: it stops at 200 levels

@@ -66,10 +66,10 @@ def _build_lean_validator() -> SchemaValidator | None:
     Without `_use_prebuilt=False`, pydantic would take the validators of the classes instead of those in the schema.
     """
     validator = SchemaValidator(_trim_schema(Event.__pydantic_core_schema__), _use_prebuilt=False)
-    return None if any(_accepts(validator, text) for text in _MUST_REFUSE) else validator
+    return None if any(_accepts_json(validator, text) for text in _MUST_REFUSE) else validator
 
 
-def _accepts(validator: SchemaValidator, text: str) -> bool:
+def _accepts_json(validator: SchemaValidator, text: str) -> bool:
     with suppress(ValidationError):
         validator.validate_json(text)
         return True
@@ -82,7 +82,7 @@ def _trim_schema(node: Any) -> Any:
         return [_trim_schema(item) for item in node]
     if not isinstance(node, dict):
         return node
-    if node.get("type") == "function-before" and _is_known(_unbound(node["function"])):
+    if node.get("type") == "function-before" and _is_known(_unbound_function(node["function"])):
         return _trim_schema(node["schema"])
     copy = {
         key: _trim_schema(value) if isinstance(value, dict | list) and key not in _NOT_VALIDATION else value
@@ -109,7 +109,7 @@ def _refuse_null(with_default: dict[str, Any]) -> None:
         with_default["schema"] = with_default["schema"]["schema"]
 
 
-def _unbound(schema: dict[str, Any]) -> Any:
+def _unbound_function(schema: dict[str, Any]) -> Any:
     return getattr(schema["function"], "__func__", schema["function"])
 
 

@@ -122,7 +122,7 @@ class InvocationLog:
 
     def note_response(self, context: CallbackContext, response: LlmResponse) -> None:
         """Note a response or a chunk."""
-        call = self._call(context.actions)
+        call = self._find_call(context.actions)
         if call is None:
             return
         now = self._watch.now()
@@ -140,7 +140,7 @@ class InvocationLog:
 
     def note_model_error(self, context: CallbackContext, error: Exception) -> None:
         """Note that a model raised an exception."""
-        call = self._call(context.actions)
+        call = self._find_call(context.actions)
         if call is not None:
             call.error, call.finished_at = error, self._watch.now()
             self.note_error_cause(error)
@@ -163,7 +163,7 @@ class InvocationLog:
 
     def note_event(self, event: Event) -> None:
         """Note the event that a model call produced."""
-        call = self._call(event.actions)
+        call = self._find_call(event.actions)
         if call is None:
             return
         if call.first_at is None and call.error is None:
@@ -196,7 +196,7 @@ class InvocationLog:
 
     def model_of(self, event: Event) -> str:
         """Return the model that was asked for an event; empty: none, or unknown."""
-        call = self._call(event.actions) or self._live.get(event.author)
+        call = self._find_call(event.actions) or self._live.get(event.author)
         return (call.request.model or "") if call else ""
 
     async def finish(self, error: Exception | None = None) -> None:
@@ -250,7 +250,7 @@ class InvocationLog:
             if not call.event_ids and call.error is None
         }
 
-    def _call(self, actions: EventActions) -> OpenCall | None:
+    def _find_call(self, actions: EventActions) -> OpenCall | None:
         entry = self._calls.get(id(actions))
         return entry[1] if entry else None
 
@@ -287,9 +287,9 @@ class InvocationLogs:
         log = InvocationLog(key, context.invocation_id, root, is_live=is_live, keep_logs=self._keep_logs)
         _current_log.set(log)
         if task := asyncio.current_task():
-            log.task, log.on_task_end = task, partial(self._abort, log)
+            log.task, log.on_task_end = task, partial(self._abort_log, log)
             task.add_done_callback(log.on_task_end)
-        return self._add(context.invocation_id, log)
+        return self._add_log(context.invocation_id, log)
 
     def get(self, invocation_id: str) -> InvocationLog | None:
         """Return the log of an invocation, or None."""
@@ -306,7 +306,7 @@ class InvocationLogs:
                 log.task.remove_done_callback(log.on_task_end)
             await log.finish(error)
 
-    def _abort(self, log: InvocationLog, task: asyncio.Task[Any]) -> None:
+    def _abort_log(self, log: InvocationLog, task: asyncio.Task[Any]) -> None:
         """End the log of an invocation whose task has ended: ADK does not notify plug-ins of a cancellation."""
         if self._by_id.pop(log.invocation_id, None) is log:
             log.abort()
@@ -316,9 +316,9 @@ class InvocationLogs:
         if outer is None or outer.invocation_id not in self._by_id:
             return None
         outer.nested_runs.open(context)
-        return self._add(context.invocation_id, outer)
+        return self._add_log(context.invocation_id, outer)
 
-    def _add(self, invocation_id: str, log: InvocationLog) -> InvocationLog:
+    def _add_log(self, invocation_id: str, log: InvocationLog) -> InvocationLog:
         self._by_id[invocation_id] = log
         while len(self._by_id) > LOGS_MOST:
             oldest_id, oldest = self._by_id.popitem(last=False)

@@ -42,7 +42,9 @@ class DjangoMemoryService(BaseMemoryService):
     @override
     async def add_session_to_memory(self, session: Session) -> None:
         """Add the events of a session that are not in memory yet."""
-        await self._add(self._owner(session.app_name, session.user_id), session.id, session.events, None)
+        await self._add_entries(
+            self._make_owner(session.app_name, session.user_id), session.id, session.events, None
+        )
 
     @override
     async def add_events_to_memory(
@@ -59,7 +61,9 @@ class DjangoMemoryService(BaseMemoryService):
         Raises:
             InputValidationError: an id cannot be stored.
         """
-        await self._add(self._owner(app_name, user_id), session_id or "", events, custom_metadata)
+        await self._add_entries(
+            self._make_owner(app_name, user_id), session_id or "", events, custom_metadata
+        )
 
     @override
     async def add_memory(
@@ -75,7 +79,7 @@ class DjangoMemoryService(BaseMemoryService):
         Raises:
             InputValidationError: an id cannot be stored.
         """
-        owner = self._owner(app_name, user_id)
+        owner = self._make_owner(app_name, user_id)
         with adk_errors.translate_errors():
             await units_of_work.write(
                 memory_entries.replace_entries,
@@ -87,30 +91,30 @@ class DjangoMemoryService(BaseMemoryService):
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """Return at most ten memories of the user that share words with the query, best first."""
         rows_found = await units_of_work.read(
-            memory_entries.search, self._owner(app_name, user_id), query, memory_entries.MAX_RESULTS
+            memory_entries.search, self._make_owner(app_name, user_id), query, memory_entries.MAX_RESULTS
         )
-        return SearchMemoryResponse(memories=[_entry(row) for row in rows_found])
+        return SearchMemoryResponse(memories=[_make_entry(row) for row in rows_found])
 
     @override
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
         """Delete a memory permanently: adding its session again does not restore it. A missing one is not an error."""
         if memory_id:
-            owner = self._owner(app_name, user_id)
+            owner = self._make_owner(app_name, user_id)
             with adk_errors.translate_errors():
                 await units_of_work.write(memory_entries.remove_entry, owner, memory_id)
 
-    def _owner(self, app_name: str, user_id: str) -> MemoryOwner:
+    def _make_owner(self, app_name: str, user_id: str) -> MemoryOwner:
         with adk_errors.translate_errors():
             return memory_entries.make_owner(self.realm, app_name, user_id)
 
-    async def _add(
+    async def _add_entries(
         self,
         owner: MemoryOwner,
         session_id: str,
         events: Iterable[Event],
         metadata: Mapping[str, object] | None,
     ) -> None:
-        events_with_text = [event for event in events if _text(event.content)]
+        events_with_text = [event for event in events if _content_text(event.content)]
         with adk_errors.translate_errors():
             known_ids = await units_of_work.read(memory_entries.known_ids, owner, session_id)
             new_events = [event for event in events_with_text if event.id not in known_ids]
@@ -128,7 +132,7 @@ def remember(session: store.AgentSession) -> int:
     before = len(memory_entries.known_ids(owner, session.session_id))
     seq = 0
     while page := _page_of_events(session.pk, seq):
-        events_with_text = [event for _, event in page if _text(event.content)]
+        events_with_text = [event for _, event in page if _content_text(event.content)]
         memory_entries.add_entries(
             owner, session.session_id, [_draft_of_event(event, None) for event in events_with_text]
         )
@@ -144,7 +148,7 @@ def _page_of_events(session_pk: int, after: int) -> list[tuple[int, Event]]:
     ]
 
 
-def _text(content: types.Content | None) -> str:
+def _content_text(content: types.Content | None) -> str:
     parts = (content and content.parts) or []
     return "\n".join(part.text for part in parts if part.text and not part.thought)
 
@@ -154,9 +158,9 @@ def _draft_of_event(event: Event, metadata: Mapping[str, object] | None) -> NewE
         entry_id=event.id,
         author=event.author or "",
         timestamp=event.timestamp,
-        content=_canonical(event.content),
-        text=_text(event.content),
-        custom_metadata=_json(metadata),
+        content=_canonical_content(event.content),
+        text=_content_text(event.content),
+        custom_metadata=_metadata_json(metadata),
     )
 
 
@@ -165,22 +169,22 @@ def _draft_of_entry(entry: MemoryEntry, metadata: Mapping[str, object] | None) -
         entry_id=entry.id or str(uuid.uuid4()),
         author=entry.author or "",
         timestamp=time.time(),
-        content=_canonical(entry.content),
-        text=_text(entry.content),
+        content=_canonical_content(entry.content),
+        text=_content_text(entry.content),
         told_time=entry.timestamp or "",
-        custom_metadata=_json({**(metadata or {}), **entry.custom_metadata}),
+        custom_metadata=_metadata_json({**(metadata or {}), **entry.custom_metadata}),
     )
 
 
-def _canonical(content: types.Content | None) -> scopes.CanonicalValue:
+def _canonical_content(content: types.Content | None) -> scopes.CanonicalValue:
     return scopes.canonicalize(content.model_dump(by_alias=True, exclude_none=True) if content else {})
 
 
-def _json(metadata: Mapping[str, object] | None) -> str:
+def _metadata_json(metadata: Mapping[str, object] | None) -> str:
     return scopes.dumps(scopes.canonicalize(dict(metadata or {})).data)
 
 
-def _entry(row: Row) -> MemoryEntry:
+def _make_entry(row: Row) -> MemoryEntry:
     return MemoryEntry(
         id=row.entry_id,
         content=types.Content.model_validate_json(row.private or row.content),

@@ -72,7 +72,7 @@ class MirroredSessionService(BaseSessionService):
         session = await self.truth.create_session(
             app_name=app_name, user_id=user_id, state=state, session_id=session_id, **options
         )
-        key = self._key(session.app_name, session.user_id, session.id)
+        key = self._copy_key(session.app_name, session.user_id, session.id)
         async with self.copy.append_lock(key):
             await self._update_copy(key, await self._find_copy(key), session, state or {})
         return session
@@ -83,12 +83,12 @@ class MirroredSessionService(BaseSessionService):
     ) -> Session | None:
         """Return the session of the other service, and update its copy."""
         if not session_loading.is_partial(config):
-            return await self._get(app_name, user_id, session_id)
+            return await self._get_session(app_name, user_id, session_id)
         part = await self.truth.get_session(
             app_name=app_name, user_id=user_id, session_id=session_id, config=config
         )
         if part is not None and not await self._is_newest(part):
-            await self._get(app_name, user_id, part.id)
+            await self._get_session(app_name, user_id, part.id)
         return part
 
     @override
@@ -105,7 +105,7 @@ class MirroredSessionService(BaseSessionService):
     @override
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Delete a session in the other service, then its copy."""
-        key = self._key(app_name, user_id, session_id)
+        key = self._copy_key(app_name, user_id, session_id)
         async with self.copy.append_lock(key):
             await self.truth.delete_session(app_name=app_name, user_id=user_id, session_id=session_id)
             try:
@@ -124,7 +124,7 @@ class MirroredSessionService(BaseSessionService):
         if event.partial:
             return await self.truth.append_event(session, event)
         # A cancelled run must not interrupt between the two writes.
-        return await asyncio.shield(asyncio.ensure_future(self._append(session, event)))
+        return await asyncio.shield(asyncio.ensure_future(self._append_event(session, event)))
 
     async def note_untracked(self, session: Session, invocation_id: str, keys: list[UntrackedChange]) -> None:
         """Store the keys that an invocation changed without an event, as the recorder detected. Not part of ADK."""
@@ -147,8 +147,8 @@ class MirroredSessionService(BaseSessionService):
         if (close := getattr(self.truth, "close", None)) is not None:
             await close()
 
-    async def _append(self, session: Session, event: Event) -> Event:
-        key = self._key(session.app_name, session.user_id, session.id)
+    async def _append_event(self, session: Session, event: Event) -> Event:
+        key = self._copy_key(session.app_name, session.user_id, session.id)
         async with self.copy.append_lock(key):
             delta = dict(event.actions.state_delta)  # ADK takes its `temp:` keys out
             stored = await self.truth.append_event(session, event)
@@ -170,10 +170,10 @@ class MirroredSessionService(BaseSessionService):
             provenance.note_stored(event.invocation_id, arrival.record.writes)
             self.copy.event_stored(session, event, appended)
 
-    async def _get(self, app_name: str, user_id: str, session_id: str) -> Session | None:
-        session = await self._get_named(self._key(app_name, user_id, session_id))
+    async def _get_session(self, app_name: str, user_id: str, session_id: str) -> Session | None:
+        session = await self._get_named(self._copy_key(app_name, user_id, session_id))
         if session is not None and session.id != session_id:  # services trim ids, or shorten them
-            await self._get_named(self._key(app_name, user_id, session.id))
+            await self._get_named(self._copy_key(app_name, user_id, session.id))
         return session
 
     async def _get_named(self, key: SessionKey) -> Session | None:
@@ -187,7 +187,7 @@ class MirroredSessionService(BaseSessionService):
         session = await self.truth.get_session(app_name=app_name, user_id=user_id, session_id=session_id)
         if session is None:
             if copy is not None and copy.revision is not None:
-                await self._note(key, f"The session no longer exists in {self.place}.")
+                await self._note_difference(key, f"The session no longer exists in {self.place}.")
         elif session.id == session_id:
             await self._update_copy(key, copy, session, _initial_keys(session))
         return session
@@ -209,14 +209,16 @@ class MirroredSessionService(BaseSessionService):
         try:
             truth = SourceSession(key, self.place, session.state, session.last_update_time)
             created_at = min([truth.updated_at, *(event.timestamp for event in session.events[:1])])
-            events = mirrors.SourceEvents(session.events, id_of=lambda event: event.id, arrival_of=_arrival)
+            events = mirrors.SourceEvents(
+                session.events, id_of=lambda event: event.id, arrival_of=_read_arrival
+            )
             await mirrors.sync_mirror(truth, copy, events, seeds=seeds, created_at=created_at)
             self._behind.discard(key)
         except Exception as error:
             await self._note_failure(key, error)
 
     async def _is_newest(self, session: Session) -> bool:
-        key = self._key(session.app_name, session.user_id, session.id)
+        key = self._copy_key(session.app_name, session.user_id, session.id)
         try:
             return await units_of_work.read(mirrors.is_current, key, self.place, session.last_update_time)
         except Exception:  # whoever brings it up to date finds out, and tells
@@ -226,7 +228,7 @@ class MirroredSessionService(BaseSessionService):
         for session in sessions:
             if not await self._is_newest(session):
                 try:
-                    await self._get(session.app_name, session.user_id, session.id)
+                    await self._get_session(session.app_name, session.user_id, session.id)
                 except Exception:
                     log.warning("Session %r of %s could not be read.", session.id, self.place, exc_info=True)
 
@@ -236,9 +238,9 @@ class MirroredSessionService(BaseSessionService):
         if key not in self._behind:
             self._behind.add(key)
             log.warning("Session %r is kept in %s. %s", key.session_id, self.place, problem)
-        await self._note(key, problem)
+        await self._note_difference(key, problem)
 
-    async def _note(self, key: SessionKey, problem: str) -> None:
+    async def _note_difference(self, key: SessionKey, problem: str) -> None:
         with suppress(Exception):  # where the store itself fails nothing can be noted in it
             await units_of_work.write(mirrors.note_difference, key, problem)
 
@@ -248,12 +250,12 @@ class MirroredSessionService(BaseSessionService):
         except TypeError as error:
             raise InputValidationError(f"{type(self.truth).__name__}: {error}.") from error
 
-    def _key(self, app_name: str, user_id: str, session_id: str) -> SessionKey:
+    def _copy_key(self, app_name: str, user_id: str, session_id: str) -> SessionKey:
         """Return the key of the copy, which has exactly the ids of the truth."""
         return SessionKey("", app_name, user_id, session_id)
 
 
-def _arrival(event: Event) -> SourceEvent:
+def _read_arrival(event: Event) -> SourceEvent:
     return SourceEvent(event_mapping.to_record(event), cause_of(event))
 
 

@@ -82,8 +82,8 @@ class OpenCall:
 
 def _call_record(call: OpenCall) -> Unit:
     pieces: list[Piece] = []
-    request = _request(call.request, pieces) | ({"live": True} if call.is_live else {})
-    response = [_response(item, pieces) for item in call.responses]
+    request = _request_fields(call.request, pieces) | ({"live": True} if call.is_live else {})
+    response = [_response_fields(item, pieces) for item in call.responses]
     if call.partials:
         response = [{"content": _store_content(_join_partials(call.partials), pieces), "partial": True}]
     row = ModelCall(
@@ -103,7 +103,7 @@ def _call_record(call: OpenCall) -> Unit:
         by_callback=call.by_callback,
         error_type=type(call.error).__name__ if call.error else "",
         error=truncate(scopes.clean_error(str(call.error or "")), MAX_ERROR),
-        **_usage(call.responses or call.partials),
+        **_token_usage(call.responses or call.partials),
     )
     return partial(save_call, call.key, row, pieces)
 
@@ -128,7 +128,7 @@ def request_json(request: LlmRequest) -> dict[str, Any]:
     }
 
 
-def _request(request: LlmRequest, pieces: list[Piece]) -> dict[str, Any]:
+def _request_fields(request: LlmRequest, pieces: list[Piece]) -> dict[str, Any]:
     """Return a request with contents, instruction and tools replaced by the hashes of their pieces."""
     fields: dict[str, Any] = {
         name: value
@@ -140,11 +140,11 @@ def _request(request: LlmRequest, pieces: list[Piece]) -> dict[str, Any]:
     pieces.append(content_list)
     fields["contents"], fields["count"] = content_list.sha, len(request.contents)
     if request.config is not None:
-        fields |= _config(request.config, pieces)
+        fields |= _config_fields(request.config, pieces)
     return fields
 
 
-def _config(config: types.GenerateContentConfig, pieces: list[Piece]) -> dict[str, Any]:
+def _config_fields(config: types.GenerateContentConfig, pieces: list[Piece]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     if config.system_instruction:
         instruction = content_store.piece_of(_to_json(config.system_instruction))
@@ -184,7 +184,7 @@ def _tool_declarations(tools: Iterable[Any]) -> list[Any]:
     return declared
 
 
-def _response(response: LlmResponse, pieces: list[Piece]) -> dict[str, Any]:
+def _response_fields(response: LlmResponse, pieces: list[Piece]) -> dict[str, Any]:
     fields: dict[str, Any] = {
         name: value
         for name in LlmResponse.model_fields
@@ -216,7 +216,7 @@ def _join_partials(partials: Iterable[LlmResponse]) -> types.Content:
     return types.Content(role="model", parts=[types.Part(text="".join(texts))])
 
 
-def _usage(responses: Iterable[LlmResponse]) -> dict[str, int]:
+def _token_usage(responses: Iterable[LlmResponse]) -> dict[str, int]:
     """Return the token counts of a call, from the last response that has them."""
     known = [response.usage_metadata for response in responses if response.usage_metadata is not None]
     if not known:
@@ -227,7 +227,7 @@ def _usage(responses: Iterable[LlmResponse]) -> dict[str, int]:
 
 def _content_piece(content: types.Content) -> Piece:
     """Return the piece of a content. A known content is serialized only if it has to be stored."""
-    fingerprint = _fingerprint(content)
+    fingerprint = _content_fingerprint(content)
     if fingerprint is None:
         return content_store.piece_of(_to_json(content))
     sha = _known_contents.get(fingerprint)
@@ -242,7 +242,7 @@ def _content_json(content: types.Content) -> str:
     return content_store.piece_of(_to_json(content)).text
 
 
-def _fingerprint(content: types.Content) -> tuple[Any, ...] | None:
+def _content_fingerprint(content: types.Content) -> tuple[Any, ...] | None:
     """Return a cheap fingerprint of a content of text, calls and results; None for other contents."""
     parts = content.parts or ()
     if len(parts) == 1 and len(parts[0].__pydantic_fields_set__) == 1 and (text := parts[0].text) is not None:

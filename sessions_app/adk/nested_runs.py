@@ -118,7 +118,7 @@ class _OpenRun:
 
     def unit(self) -> Unit:
         """Return the write of the run in its current state."""
-        return partial(save_nested, self.key, self.origin, self._row(), self.state)
+        return partial(save_nested, self.key, self.origin, self._build_row(), self.state)
 
     def _event_unit(self, event: Event, delta: dict[str, Any], model: str) -> Unit:
         record = event_mapping.to_record(event, delta=delta, keep_temp=False, model=model)
@@ -127,9 +127,9 @@ class _OpenRun:
             return self.unit()
         self.budget.size -= size
         self.stored += 1
-        return partial(save_nested, self.key, self.origin, self._row(), self.state, record)
+        return partial(save_nested, self.key, self.origin, self._build_row(), self.state, record)
 
-    def _row(self) -> NestedRun:
+    def _build_row(self) -> NestedRun:
         return NestedRun(
             invocation_id=self.invocation_id,
             call_id=self.origin.call_id,

@@ -23,13 +23,13 @@ class StreamedAnswers:
     def note(self, event: Event) -> None:
         """Note a chunk or a complete event; add the streamed text to an abort event."""
         if event.partial:
-            self._add(event)
+            self._add_parts(event)
         elif event.error_code == events.ABORTED:
             self._attach_to(event)
         else:
             self._open.pop((event.author, event.branch), None)
 
-    def _add(self, event: Event) -> None:
+    def _add_parts(self, event: Event) -> None:
         runs = self._open.setdefault((event.author, event.branch), [])
         for part in (event.content.parts if event.content else None) or []:
             if not part.text:
@@ -41,7 +41,7 @@ class StreamedAnswers:
 
     def _attach_to(self, event: Event) -> None:
         answers = [
-            {"author": author, "branch": branch or "", "parts": [_part(*run) for run in runs]}
+            {"author": author, "branch": branch or "", "parts": [_joined_part(*run) for run in runs]}
             for (author, branch), runs in self._open.items()
             if runs
         ]
@@ -50,5 +50,5 @@ class StreamedAnswers:
             event.custom_metadata = {**(event.custom_metadata or {}), events.PARTIAL_ANSWER: answers}
 
 
-def _part(is_thought: bool, texts: list[str]) -> dict[str, Any]:
+def _joined_part(is_thought: bool, texts: list[str]) -> dict[str, Any]:
     return {"text": "".join(texts), **({"thought": True} if is_thought else {})}

@@ -87,7 +87,7 @@ class Prefetcher:
             self._copies[key] = copy
         # An empty context: the task must not keep the turn's spans and variables alive.
         task = asyncio.get_running_loop().create_task(
-            self._prefetch(key, copy), name="devui-read-ahead", context=contextvars.Context()
+            self._prefetch_events(key, copy), name="devui-read-ahead", context=contextvars.Context()
         )
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -96,7 +96,7 @@ class Prefetcher:
         """Wait until all prefetches have ended."""
         await asyncio.gather(*self._tasks)
 
-    async def _prefetch(self, key: SessionKey, copy: _PrefetchedCopy) -> None:
+    async def _prefetch_events(self, key: SessionKey, copy: _PrefetchedCopy) -> None:
         await asyncio.sleep(self._delay)
         try:
             duration = await units_of_work.read(self._build_batch, key, copy)
@@ -116,9 +116,9 @@ class Prefetcher:
         with pause_collector():
             batch.extend(rows)
         size = sum(EVENT_BYTES + 2 * len(private or data) for _, data, private, *_ in rows)
-        return time.perf_counter() - began if self._add(key, copy, batch, size) else 0
+        return time.perf_counter() - began if self._add_to_copy(key, copy, batch, size) else 0
 
-    def _add(self, key: SessionKey, copy: _PrefetchedCopy, more: EventPrefix, size: int) -> bool:
+    def _add_to_copy(self, key: SessionKey, copy: _PrefetchedCopy, more: EventPrefix, size: int) -> bool:
         """Add events to a prefetched copy if it is still needed and memory suffices; evict older copies first."""
         with self._lock:
             if self._copies.get(key) is not copy:

@@ -56,7 +56,7 @@ OUR_SERVICES = (DjangoSessionService, MirroredSessionService)
 log = logging.getLogger(__name__)
 
 
-def _harmless(
+def _make_harmless(
     hook: Callable[Concatenate[Recorder, P], Awaitable[None] | None],
 ) -> Callable[Concatenate[Recorder, P], Coroutine[Any, Any, None]]:
     """Turn a method into a hook whose errors are logged once and never end a run."""
@@ -107,7 +107,7 @@ class Recorder(BasePlugin):
         self._logs = InvocationLogs(keep_logs=keep_logs)
         self._keep_calls = keep_calls
 
-    @_harmless
+    @_make_harmless
     def on_user_message_callback(
         self, *, invocation_context: InvocationContext, user_message: types.Content
     ) -> None:
@@ -118,7 +118,7 @@ class Recorder(BasePlugin):
             log.note_stage("loaded", log.root_agent)
             log.nested_runs.note_message(invocation_context.invocation_id, user_message)
 
-    @_harmless
+    @_make_harmless
     def before_run_callback(self, *, invocation_context: InvocationContext) -> None:
         """Note the other plug-ins, which may write, and copy the state."""
         plugins = invocation_context.plugin_manager.plugins
@@ -134,46 +134,46 @@ class Recorder(BasePlugin):
                 for left_out in _left_out(agent):
                     log.note_stage(Trace.SEQUENCE_STOPPED, left_out)
 
-    @_harmless
+    @_make_harmless
     def before_agent_callback(self, *, agent: BaseAgent, callback_context: CallbackContext) -> None:
         """From here on the agent's `before_agent_callback`s write."""
         self._invocations[callback_context.invocation_id].agents[agent.name] = agent
         run_log.note_agent(agent.name)
         self._hand_to_callbacks(callback_context, "before_agent_callback")
-        if log := self._log(callback_context):
+        if log := self._find_log(callback_context):
             log.note_stage("agent", agent.name)
 
-    @_harmless
+    @_make_harmless
     def after_agent_callback(self, *, agent: BaseAgent, callback_context: CallbackContext) -> None:
         """From here on the agent's `after_agent_callback`s write."""
         self._hand_to_callbacks(callback_context, "after_agent_callback")
-        if log := self._log(callback_context):
+        if log := self._find_log(callback_context):
             log.note_stage("agent ended", agent.name)
 
-    @_harmless
+    @_make_harmless
     def before_model_callback(self, *, callback_context: CallbackContext, llm_request: LlmRequest) -> None:
         """From here on the agent's `before_model_callback`s write."""
         self._hand_to_callbacks(callback_context, "before_model_callback")
-        if log := self._log(callback_context):
+        if log := self._find_log(callback_context):
             log.note_request(callback_context, llm_request)
 
-    @_harmless
+    @_make_harmless
     def after_model_callback(self, *, callback_context: CallbackContext, llm_response: LlmResponse) -> None:
         """From here on the agent's `after_model_callback`s write."""
         self._hand_to_callbacks(callback_context, "after_model_callback")
-        if log := self._log(callback_context):
+        if log := self._find_log(callback_context):
             log.note_response(callback_context, llm_response)
 
-    @_harmless
+    @_make_harmless
     def on_model_error_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest, error: Exception
     ) -> None:
         """From here on the agent's `on_model_error_callback`s write."""
         self._hand_to_callbacks(callback_context, "on_model_error_callback")
-        if log := self._log(callback_context):
+        if log := self._find_log(callback_context):
             log.note_model_error(callback_context, error)
 
-    @_harmless
+    @_make_harmless
     def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> None:
@@ -188,10 +188,10 @@ class Recorder(BasePlugin):
             invocation.calls.add_call({"id": call_id, "name": tool.name}, delta, branch)
         nested_runs.note_call(tool_context.invocation_id, call_id, branch)
         run_log.note_tool(tool_context.agent_name, tool.name, call_id)
-        if log := self._log(tool_context):
+        if log := self._find_log(tool_context):
             log.note_stage("tool", tool.name)
 
-    @_harmless
+    @_make_harmless
     def after_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, result: dict[str, Any]
     ) -> None:
@@ -200,15 +200,15 @@ class Recorder(BasePlugin):
         invocation.delta(tool_context.actions).ended = next(invocation.clock)
         run_log.note_agent(tool_context.agent_name)
         self._hand_to_callbacks(tool_context, "after_tool_callback")
-        if log := self._log(tool_context):
+        if log := self._find_log(tool_context):
             log.note_stage("tool ended", tool.name)
 
-    @_harmless
+    @_make_harmless
     def on_tool_error_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, error: Exception
     ) -> None:
         """From here on the agent's `on_tool_error_callback`s write."""
-        if (log := self._log(tool_context)) and log.run_log:
+        if (log := self._find_log(tool_context)) and log.run_log:
             log.run_log.note_exception(tool.name, error)
         run_log.note_agent(tool_context.agent_name)
         self._hand_to_callbacks(tool_context, "on_tool_error_callback")
@@ -216,7 +216,7 @@ class Recorder(BasePlugin):
             log.note_stage("tool failed", tool.name)
             log.note_error_cause(error)
 
-    @_harmless
+    @_make_harmless
     def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> None:
         """Pass on a streamed chunk; note the writers of an event that is about to be appended.
 
@@ -243,31 +243,31 @@ class Recorder(BasePlugin):
             log.run_log.last_event_id = event.id
         invocation = self._invocations[invocation_context.invocation_id]
         calls = _answered_calls(invocation, event)
-        writers = _writers(invocation, event, calls)
+        writers = _find_writers(invocation, event, calls)
         provenance.note_event(event.id, EventNotes(writers, self._keep_temp, model))
         if log:
             for lost_write in describe_lost_writes(calls, event.actions.state_delta):
                 log.note_stage(Trace.LOST_WRITE, lost_write)
 
-    @_harmless
+    @_make_harmless
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
         """Note the keys that were changed without an event; forget the invocation."""
-        await self._end(invocation_context, None)
+        await self._end_invocation(invocation_context, None)
 
-    @_harmless
+    @_make_harmless
     async def on_run_error_callback(self, *, invocation_context: InvocationContext, error: Exception) -> None:
         """Note the keys that were changed without an event; forget the invocation."""
-        await self._end(invocation_context, error)
+        await self._end_invocation(invocation_context, error)
 
     def _hand_to_callbacks(self, context: CallbackContext, hook: str) -> None:
         invocation = self._invocations[context.invocation_id]
         writer = writer_of_callbacks(invocation.callbacks(context.agent_name, hook))
         invocation.delta(context.actions).hand_to(writer)
 
-    def _log(self, context: CallbackContext) -> InvocationLog | None:
+    def _find_log(self, context: CallbackContext) -> InvocationLog | None:
         return self._logs.get(context.invocation_id)
 
-    async def _end(self, invocation_context: InvocationContext, error: Exception | None) -> None:
+    async def _end_invocation(self, invocation_context: InvocationContext, error: Exception | None) -> None:
         invocation_id, session = invocation_context.invocation_id, invocation_context.session
         self._invocations.forget(invocation_id)
         provenance.forget_invocation(invocation_id)
@@ -294,7 +294,9 @@ def _left_out(agent: BaseAgent) -> Iterator[str]:
         agent = parent
 
 
-def _writers(invocation: WatchedInvocation, event: Event, calls: list[WatchedDelta]) -> dict[str, Writer]:
+def _find_writers(
+    invocation: WatchedInvocation, event: Event, calls: list[WatchedDelta]
+) -> dict[str, Writer]:
     own = invocation.delta(event.actions)
     output_key = _output_key(invocation, event)
     if output_key in own.changed_keys():

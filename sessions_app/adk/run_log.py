@@ -94,7 +94,7 @@ class RunLog:
         self._dropped = 0
         _current.set(self)
         _active.add(self)
-        _capture()
+        _install_capture()
 
     def note(self, level: int, source: str, message: str, logger: str = "") -> None:
         """Store a record, unless the invocation has too many."""
@@ -102,7 +102,7 @@ class RunLog:
             if self._is_full():
                 self._dropped += 1
                 return
-            self._add(level, source, message, logger)
+            self._add_record(level, source, message, logger)
 
     def note_exception(self, tool: str, error: BaseException) -> None:
         """Store the exception of a tool with its traceback: a plug-in may answer the model in its place."""
@@ -144,14 +144,14 @@ class RunLog:
                     f"{self._dropped:,} further records were dropped: {MAX_RECORDS:,} records or"
                     f" {MAX_CHARS:,} characters of an invocation are stored."
                 )
-                self._add(logging.WARNING, LogRecord.Source.LOG, note, OWN_LOGGER)
+                self._add_record(logging.WARNING, LogRecord.Source.LOG, note, OWN_LOGGER)
                 self._dropped = 0
-        outbox().enqueue(self._unit)
+        outbox().enqueue(self._waiting_write)
 
     def _is_full(self) -> bool:
         return self._count >= MAX_RECORDS or self._chars >= MAX_CHARS
 
-    def _add(self, level: int, source: str, message: str, logger: str) -> None:
+    def _add_record(self, level: int, source: str, message: str, logger: str) -> None:
         self._count += 1
         self._chars += min(len(message), MAX_MESSAGE)
         origin = _origin.get()
@@ -173,13 +173,13 @@ class RunLog:
             )
         )
         if not is_queued:
-            outbox().enqueue(self._unit)
+            outbox().enqueue(self._waiting_write)
 
-    def _unit(self) -> Unit:
+    def _waiting_write(self) -> Unit:
         """Return the write of the waiting records. Removes credentials here, because the agent does not wait for it."""
         with self._lock:
             records, self._waiting = self._waiting, []
-        return partial(save_log_records, self._key, [_clean(record) for record in records])
+        return partial(save_log_records, self._key, [_clean_record(record) for record in records])
 
 
 def note_agent(agent: str) -> None:
@@ -243,7 +243,7 @@ class _Tee:
 _handler = _Handler()
 
 
-def _capture() -> None:
+def _install_capture() -> None:
     """Install the log handler and the stream wrappers. Repeated for each run, because programs replace both."""
     root = logging.getLogger()
     if _handler not in root.handlers:
@@ -254,7 +254,7 @@ def _capture() -> None:
             setattr(sys, name, _Tee(stream, source))
 
 
-def _clean(record: NewLogRecord) -> NewLogRecord:
+def _clean_record(record: NewLogRecord) -> NewLogRecord:
     """Return a record without credentials and without characters that a column cannot hold."""
     return record._replace(
         logger=scopes.clean_text(record.logger),

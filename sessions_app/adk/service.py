@@ -109,7 +109,7 @@ class DjangoSessionService(BaseSessionService):
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
     ) -> Session | None:
         """Return a session with its events and merged state, or None if it does not exist."""
-        key = self._key(app_name, user_id, session_id)
+        key = self._session_key(app_name, user_id, session_id)
         if self.prefetcher is None or session_loading.is_partial(config):
             loaded = await self._when_reachable(
                 partial(units_of_work.read, session_loading.load_session, key, config)
@@ -133,7 +133,7 @@ class DjangoSessionService(BaseSessionService):
     @override
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Delete a session and its events; user and app state stay. A missing session is not an error."""
-        await units_of_work.write(writes.delete_session, self._key(app_name, user_id, session_id))
+        await units_of_work.write(writes.delete_session, self._session_key(app_name, user_id, session_id))
 
     @override
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
@@ -162,7 +162,7 @@ class DjangoSessionService(BaseSessionService):
 
     async def _append_locked(self, session: Session, event: Event) -> Event:
         """Append under the session's lock: parallel branches of an invocation share one copy."""
-        key = self._key(session.app_name, session.user_id, session.id)
+        key = self._session_key(session.app_name, session.user_id, session.id)
         async with self.append_lock(key):
             with adk_errors.translate_errors(key.session_id):
                 check_event_ids(event.id, event.invocation_id)
@@ -203,7 +203,7 @@ class DjangoSessionService(BaseSessionService):
 
     async def note_untracked(self, session: Session, invocation_id: str, keys: list[UntrackedChange]) -> None:
         """Store the keys that an invocation changed without an event, as the recorder detected. Not part of ADK."""
-        key = self._key(session.app_name, session.user_id, session.id)
+        key = self._session_key(session.app_name, session.user_id, session.id)
         await units_of_work.write(writes.note_untracked, key, invocation_id, keys)
 
     def event_stored(self, session: Session, event: Event, appended: AppendResult) -> None:
@@ -217,7 +217,7 @@ class DjangoSessionService(BaseSessionService):
             lock = self._locks[owner] = asyncio.Lock()
         return lock
 
-    def _key(self, app_name: str, user_id: str, session_id: str) -> SessionKey:
+    def _session_key(self, app_name: str, user_id: str, session_id: str) -> SessionKey:
         return SessionKey(self.realm, app_name, user_id, session_id.strip())
 
 

@@ -139,7 +139,7 @@ def _save_unit(owner: tuple[SessionKey, str], span: ReadableSpan, clock_errors: 
         event_id=str(attributes.get(EVENT_ID) or ""),
         attributes=scopes.dumps(
             {
-                name: _attribute(value)
+                name: _storable_attribute(value)
                 for name, value in attributes.items()
                 if name not in MODEL_CALL_ATTRIBUTES
             }
@@ -148,7 +148,7 @@ def _save_unit(owner: tuple[SessionKey, str], span: ReadableSpan, clock_errors: 
     return partial(save_span, key, row)
 
 
-def _attribute(value: Any) -> Any:
+def _storable_attribute(value: Any) -> Any:
     """Return an attribute in storable form, without credentials."""
     value = scopes.to_jsonable(value)
     if isinstance(value, str) and value.startswith(("{", "[")):

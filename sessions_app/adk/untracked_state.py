@@ -28,7 +28,7 @@ class StateCopy:
     @classmethod
     def of(cls, session_state: Mapping[Any, Any]) -> StateCopy:
         """Return a deep copy of a session's state."""
-        return cls({name: _freeze(value, name) for name, value in _iter_tracked(session_state)})
+        return cls({name: _freeze_value(value, name) for name, value in _iter_tracked(session_state)})
 
     def note_stored(self, writes: Iterable[KeyWrite]) -> None:
         """Note the writes of an appended event."""
@@ -41,17 +41,17 @@ class StateCopy:
         return [
             difference
             for name in sorted({*self._start, *self._stored, *now})
-            if (difference := self._compare(name, now)) is not None
+            if (difference := self._compare_key(name, now)) is not None
         ]
 
-    def _compare(self, name: str, now: Mapping[str, Any]) -> UntrackedChange | None:
+    def _compare_key(self, name: str, now: Mapping[str, Any]) -> UntrackedChange | None:
         stored = self._stored.get(name)
         start = self._start.get(name) if stored is None else None
-        if name in now and start is not None and _freeze(now[name], name) == start:
+        if name in now and start is not None and _freeze_value(now[name], name) == start:
             return None
-        before = _thaw(start, name) if stored is None else stored
+        before = _thaw_value(start, name) if stored is None else stored
         after = scopes.canonicalize(now[name], name) if name in now else None
-        if (after and _text(after)) == before:
+        if (after and _canonical_text(after)) == before:
             return None
         return UntrackedChange(name, after, before)
 
@@ -63,19 +63,19 @@ def _iter_tracked(session_state: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]
             yield name, value
 
 
-def _freeze(value: Any, name: str) -> bytes | str:
+def _freeze_value(value: Any, name: str) -> bytes | str:
     """Return a serialized form that is equal for equal values. Marshal takes a twentieth of JSON's time."""
     try:
         return marshal.dumps(value, 2)  # version 2 has no references, which depend on more than the value
     except ValueError:
-        return _text(scopes.canonicalize(value, name))
+        return _canonical_text(scopes.canonicalize(value, name))
 
 
-def _thaw(frozen: bytes | str | None, name: str) -> str | None:
+def _thaw_value(frozen: bytes | str | None, name: str) -> str | None:
     if not isinstance(frozen, bytes):
         return frozen
-    return _text(scopes.canonicalize(marshal.loads(frozen), name))  # noqa: S302 - our own bytes
+    return _canonical_text(scopes.canonicalize(marshal.loads(frozen), name))  # noqa: S302 - our own bytes
 
 
-def _text(value: CanonicalValue) -> str:
+def _canonical_text(value: CanonicalValue) -> str:
     return value.private or value.public

@@ -120,8 +120,8 @@ class OutputLimit:
         self._pass_on(data[: end_of_line or self._left])
         if not self._dropped_bytes:
             limit = f"{format_megabytes(self._limit)} in {WINDOW_S / 60:.0f} minutes"
-            self._note(f"Output is limited to {limit}. {self._rest_note}")
-        self._drop(data[end_of_line or self._left :])
+            self._write_note(f"Output is limited to {limit}. {self._rest_note}")
+        self._drop_output(data[end_of_line or self._left :])
         self._left = 0
 
     def end(self) -> None:
@@ -133,7 +133,7 @@ class OutputLimit:
     def _note_dropped(self) -> None:
         if self._dropped_bytes:
             lines, size = self._dropped_lines, format_megabytes(self._dropped_bytes)
-            self._note(f"{size} of output, {lines:,} lines, were not shown.")
+            self._write_note(f"{size} of output, {lines:,} lines, were not shown.")
         self._dropped_lines = self._dropped_bytes = 0
 
     def _pass_on(self, data: bytes) -> None:
@@ -141,11 +141,11 @@ class OutputLimit:
             self._at_line_start = data.endswith(b"\n")
             self._show(data)
 
-    def _drop(self, data: bytes) -> None:
+    def _drop_output(self, data: bytes) -> None:
         self._dropped_bytes += len(data)
         self._dropped_lines += data.count(b"\n")
 
-    def _note(self, text: str) -> None:
+    def _write_note(self, text: str) -> None:
         self._pass_on(f"{'' if self._at_line_start else chr(10)}{NOTE_PREFIX} {text}\n".encode())
 
 

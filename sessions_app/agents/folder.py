@@ -76,15 +76,17 @@ class AgentsFolder:
 
     def names(self) -> list[str]:
         """Return the names of the apps, sorted."""
-        return sorted(self._folders())
+        return sorted(self._app_folders())
 
-    def _folders(self) -> dict[str, Path]:
+    def _app_folders(self) -> dict[str, Path]:
         """Return the folders of the apps by name. Of folders with one name (`a.b`, `a/b`), ADK loads the nested one."""
         if self.single is not None:
             return {self.single: self.path}
-        packages = (folder for folder in _subfolders(self.root) if is_agent(folder, or_package=True))
+        packages = (folder for folder in _list_subfolders(self.root) if is_agent(folder, or_package=True))
         nested = (
-            folder for folder in _walk(self.root, MAX_DEPTH) if folder != self.root and is_agent(folder)
+            folder
+            for folder in _walk_folders(self.root, MAX_DEPTH)
+            if folder != self.root and is_agent(folder)
         )
         folders = sorted((*packages, *nested), key=lambda folder: len(folder.parts))
         return {_join_names(folder.relative_to(self.root)): folder for folder in folders}
@@ -104,7 +106,7 @@ class AgentsFolder:
                 f"Agent {app_name!r} runs on another server, {remote.url}. Its files are not available here.",
                 hint="Evals and other functions that need an agent's files work with agents of this server only.",
             )
-        if odd_folder := self._folders().get(app_name):
+        if odd_folder := self._app_folders().get(app_name):
             return odd_folder
         raise NotFound(f"No agent {app_name!r} in {str(self.path)!r}.", hint=AGENT_HINT)
 
@@ -156,7 +158,7 @@ class AgentsFolder:
             yield from code_below(self.root, MAX_DEPTH, lambda folder: not is_agent(folder))
 
     def _sibling_folders(self) -> Iterator[Path]:
-        return (folder for folder in _subfolders(self.root) if folder.name != self.single)
+        return (folder for folder in _list_subfolders(self.root) if folder.name != self.single)
 
 
 def open_folder(path: str | os.PathLike[str]) -> AgentsFolder:
@@ -303,7 +305,7 @@ def code_below(
     folder: Path, depth: int | None = None, into: Callable[[Path], bool] = lambda folder: True
 ) -> Iterator[Path]:
     """Yield the code files of a folder and of those below it, at most `depth` levels down."""
-    for below in _walk(folder, depth, into):
+    for below in _walk_folders(folder, depth, into):
         try:
             yield from (
                 file
@@ -318,19 +320,19 @@ def _is_too_long(file: Path) -> bool:
     return file.suffix not in CODE_SUFFIXES and file.stat().st_size > MAX_PROMPT_BYTES
 
 
-def _walk(
+def _walk_folders(
     folder: Path, depth: int | None = None, into: Callable[[Path], bool] = lambda folder: True
 ) -> Iterator[Path]:
     """Yield a folder and those below it, at most `depth` levels down, without following links."""
     yield folder
     if depth == 0:
         return
-    for below in _subfolders(folder):
+    for below in _list_subfolders(folder):
         if not below.is_symlink() and into(below):
-            yield from _walk(below, None if depth is None else depth - 1, into)
+            yield from _walk_folders(below, None if depth is None else depth - 1, into)
 
 
-def _subfolders(folder: Path) -> Iterator[Path]:
+def _list_subfolders(folder: Path) -> Iterator[Path]:
     try:
         with os.scandir(folder) as entries:
             paths = sorted(Path(entry.path) for entry in entries if not is_skipped(entry.name))

@@ -105,10 +105,10 @@ async def create_session(request: HttpRequest, app_name: str, user_id: str) -> H
             return response
         key = SessionKey("", app_name, user_id, (new_session.session_id or "").strip() or str(uuid.uuid4()))
         # In the pool of readers: it writes in many small transactions of its own.
-        await units_of_work.read(_restore, key, new_session.events or [], new_session.state or {})
+        await units_of_work.read(_restore_session, key, new_session.events or [], new_session.state or {})
         return await _stored_session(*key[1:])
     request_bodies.refuse_options(new_session.options)
-    return await _create(app_name, user_id, new_session.session_id, new_session.state)
+    return await _create_session(app_name, user_id, new_session.session_id, new_session.state)
 
 
 @router.post(SESSION)
@@ -121,7 +121,7 @@ async def create_session_with_id(
         await asyncio.to_thread(request_bodies.refuse_deep_nesting, body)
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
     initial = request_bodies.validate_optional(body, dict[str, Any])
-    return await _create(app_name, user_id, session_id, initial)
+    return await _create_session(app_name, user_id, session_id, initial)
 
 
 @router.patch(SESSION)
@@ -149,7 +149,7 @@ async def update_session(
     if title is not None and await units_of_work.read(
         snapshots.has_values, app_name, user_id, session_id, rest
     ):
-        await units_of_work.write(_rename, app_name, user_id, session_id, title, person_name(request))
+        await units_of_work.write(_rename_session, app_name, user_id, session_id, title, person_name(request))
         return await _stored_session(app_name, user_id, session_id)
     await units_of_work.write(
         lambda: state_edits.append_delta(
@@ -167,23 +167,23 @@ async def delete_session(
     if storage_location.session_service_of(app_name):
         await units_of_work.read(_refuse_busy, app_name, user_id, session_id)
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
-    await units_of_work.write(_delete, app_name, user_id, session_id)
+    await units_of_work.write(_delete_session, app_name, user_id, session_id)
     return json_text("null")
 
 
 @router.post("/run")
 async def run(request: HttpRequest) -> HttpResponseBase:
     """Run an agent and return its events when the run has ended."""
-    return await _run(request, "/run")
+    return await _forward_run(request, "/run")
 
 
 @router.post("/run_sse")
 async def run_sse(request: HttpRequest) -> HttpResponseBase:
     """Run an agent and stream its events."""
-    return await _run(request, "/run_sse")
+    return await _forward_run(request, "/run_sse")
 
 
-async def _run(request: HttpRequest, path: str) -> HttpResponseBase:
+async def _forward_run(request: HttpRequest, path: str) -> HttpResponseBase:
     """Forward a run if the quotas of its person allow it. The runtime counts it, and checks them again.
 
     Raises:
@@ -202,7 +202,7 @@ async def _stored_session(
     return StreamingHttpResponse(snapshots.stream_json(snapshot), content_type="application/json")
 
 
-async def _create(
+async def _create_session(
     app_name: str, user_id: str, session_id: str | None, state: dict[str, Any] | None
 ) -> HttpResponseBase:
     key = SessionKey("", app_name, user_id, (session_id or "").strip() or str(uuid.uuid4()))
@@ -226,7 +226,7 @@ def _is_refused_for_its_events(response: HttpResponseBase) -> bool:
     return str(json.loads(response.content).get("detail", "")).startswith(REFUSAL)
 
 
-def _restore(key: SessionKey, events: list[Any], merged: dict[str, Any]) -> None:
+def _restore_session(key: SessionKey, events: list[Any], merged: dict[str, Any]) -> None:
     """Import a session with its events and its final state, which may contain its title."""
     state = {name: value for name, value in merged.items() if name != snapshots.TITLE_KEY}
     metadata = merged.get(snapshots.TITLE_KEY)
@@ -243,17 +243,17 @@ def _title_in(delta: dict[str, Any]) -> str | None:
     return title if isinstance(title, str) else None
 
 
-def _rename(app_name: str, user_id: str, session_id: str, title: str, person: str) -> None:
+def _rename_session(app_name: str, user_id: str, session_id: str, title: str, person: str) -> None:
     writes.rename_session(snapshots.find_session(app_name, user_id, session_id).pk, title, person)
 
 
 def _rename_copy(app_name: str, user_id: str, session_id: str, title: str, person: str) -> None:
     """Set the title of a session's copy, if there is one, to the title that its service got."""
     with suppress(SessionMissing):
-        _rename(app_name, user_id, session_id, title, person)
+        _rename_session(app_name, user_id, session_id, title, person)
 
 
-def _delete(app_name: str, user_id: str, session_id: str) -> None:
+def _delete_session(app_name: str, user_id: str, session_id: str) -> None:
     with suppress(SessionMissing):
         deletion.delete_for_good(snapshots.find_session(app_name, user_id, session_id).pk)
 

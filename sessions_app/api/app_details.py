@@ -28,7 +28,7 @@ async def details() -> list[dict[str, Any]]:
             await agent_loading.load_agent(name)
         except DevUIError as error:
             log.warning("%s cannot be described: %s", name, error)
-    return await units_of_work.read(_describe, names)
+    return await units_of_work.read(_describe_apps, names)
 
 
 def _described_apps() -> set[str]:
@@ -36,7 +36,7 @@ def _described_apps() -> set[str]:
     return set(cards_of_loaded.values_list("app_name", flat=True))
 
 
-def _describe(names: list[str]) -> list[dict[str, Any]]:
+def _describe_apps(names: list[str]) -> list[dict[str, Any]]:
     loaded = AgentCard.objects.filter(app_name__in=names, status=AgentCard.Status.READY)
     return [_app_info(card.app_name, json.loads(card.description)) for card in loaded.order_by("app_name")]
 
@@ -46,13 +46,13 @@ def _app_info(name: str, tree: dict[str, Any]) -> dict[str, Any]:
         "name": name,
         "rootAgentName": tree.get("name", ""),
         "description": tree.get("description", ""),
-        "language": _language(name),
+        "language": _find_language(name),
         "isComputerUse": bool(tree.get("is_computer_use")),
         "agents": None,
     }
 
 
-def _language(name: str) -> str:
+def _find_language(name: str) -> str:
     if remote := remotes.remote_of_app(name):
         return remote.language or "python"
     agents_folder = configured_folder()

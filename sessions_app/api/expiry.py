@@ -61,7 +61,7 @@ class ActiveOut(Schema):
 @router.get("/apps/{seg:app}/settings", response={200: AppSettingsOut, 404: Problem}, tags=["apps"])
 async def get_settings(request: HttpRequest, app: str) -> AppSettingsOut:
     """Return the settings of an app."""
-    return await units_of_work.read(_settings, app)
+    return await units_of_work.read(_read_settings, app)
 
 
 @router.put(
@@ -71,9 +71,9 @@ async def get_settings(request: HttpRequest, app: str) -> AppSettingsOut:
 )
 async def put_settings(request: HttpRequest, app: str, body: AppSettingsIn) -> AppSettingsOut:
     """Set the time to live of an app's sessions. Expired sessions are marked, not removed."""
-    await units_of_work.read(_settings, app)
-    await units_of_work.write(app_settings.set_session_ttl, app, _seconds(body.session_ttl))
-    return await retry.read(_settings, app)
+    await units_of_work.read(_read_settings, app)
+    await units_of_work.write(app_settings.set_session_ttl, app, _parse_seconds(body.session_ttl))
+    return await retry.read(_read_settings, app)
 
 
 @router.post(
@@ -84,18 +84,18 @@ async def put_settings(request: HttpRequest, app: str, body: AppSettingsIn) -> A
 async def get_or_create_session(request: HttpRequest, body: ActiveIn) -> Status[ActiveOut]:
     """Return a user's newest session in an app if its last event is recent enough, else create one (201)."""
     session, created = await units_of_work.write(
-        active_session.get_or_create, body.app, body.user, _seconds(body.ttl), state=body.state
+        active_session.get_or_create, body.app, body.user, _parse_seconds(body.ttl), state=body.state
     )
     note_object(request, session.pk, app=body.app)
     active = await retry.read(ActiveOut.model_validate, {"created": created, "session": session})
     return Status(201 if created else 200, active)
 
 
-def _seconds(span: Span | None) -> float | None:
+def _parse_seconds(span: Span | None) -> float | None:
     return durations.parse(span) if isinstance(span, str) else span
 
 
-def _settings(app: str) -> AppSettingsOut:
+def _read_settings(app: str) -> AppSettingsOut:
     ttl_s = expiry.ttl_of(app)
     if ttl_s is None and overview.find_agent(app) is None:
         raise NotFound(f"No app {app!r}.", hint="GET /list-apps names the apps.")

@@ -37,7 +37,7 @@ async def run_live(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     query = scope.get("query_string", b"").decode("latin-1")
     app_name = parse_qs(query).get("app_name", [os.environ.get("ADK_DEFAULT_APP_NAME", "")])[0]
     if not app_name:
-        await _close(send, POLICY_VIOLATION, "app_name is required in the query.")
+        await _close_socket(send, POLICY_VIOLATION, "app_name is required in the query.")
         return
     await relay_socket(_open_live(app_name, query, scope.get("devui_person", "")), receive, send)
 
@@ -60,19 +60,19 @@ async def relay_socket(
     try:
         async with opening as upstream:
             await send({"type": "websocket.accept"})
-            await _relay(upstream, receive, send)
+            await _relay_messages(upstream, receive, send)
     except BadInput as error:
-        await _close(send, POLICY_VIOLATION, error.message)
+        await _close_socket(send, POLICY_VIOLATION, error.message)
     except SessionMissing:
         await send({"type": "websocket.accept"})
-        await _close(send, PROTOCOL_ERROR, "Session not found")
+        await _close_socket(send, PROTOCOL_ERROR, "Session not found")
     except DevUIError as error:
         await send({"type": "websocket.accept"})
         code = CLOSE_CODES.get(type(error), INTERNAL_ERROR)
-        await _close(send, code, error.message)
+        await _close_socket(send, code, error.message)
 
 
-async def _relay(upstream: RuntimeSocket, receive: Receive, send: Send) -> None:
+async def _relay_messages(upstream: RuntimeSocket, receive: Receive, send: Send) -> None:
     """Relay messages in both directions until either side closes."""
     listening = asyncio.ensure_future(_relay_to_runtime(upstream, receive))
     telling = asyncio.ensure_future(_relay_to_client(upstream, send))
@@ -98,11 +98,11 @@ async def _relay_to_client(upstream: RuntimeSocket, send: Send) -> None:
             kind = "text" if isinstance(message, str) else "bytes"
             await send({"type": "websocket.send", kind: message})
     except DevUIError as error:
-        await _close(send, INTERNAL_ERROR, error.message)
+        await _close_socket(send, INTERNAL_ERROR, error.message)
         return
     code, reason = upstream.closed or (INTERNAL_ERROR, "")
-    await _close(send, 1000 if code == NO_STATUS else code, reason)
+    await _close_socket(send, 1000 if code == NO_STATUS else code, reason)
 
 
-async def _close(send: Send, code: int, reason: str) -> None:
+async def _close_socket(send: Send, code: int, reason: str) -> None:
     await send({"type": "websocket.close", "code": code, "reason": close_reason(reason)})

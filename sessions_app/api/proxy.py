@@ -91,14 +91,14 @@ def _explain_error(status: int, content: bytes) -> Mapping[str, object]:
 
 def _streaming_response(upstream: httpx.Response, closing: AsyncExitStack) -> StreamingHttpResponse:
     return StreamingHttpResponse(
-        _frames(upstream, closing),
+        _iter_frames(upstream, closing),
         status=upstream.status_code,
         content_type=upstream.headers["content-type"],
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
 
 
-async def _frames(upstream: httpx.Response, closing: AsyncExitStack) -> AsyncIterator[bytes]:
+async def _iter_frames(upstream: httpx.Response, closing: AsyncExitStack) -> AsyncIterator[bytes]:
     """Yield the response of ADK's server.
 
     If the runtime dies, end with an error frame.

@@ -90,12 +90,12 @@ def parse_json(request: HttpRequest) -> Any:
         ValueError, RecursionError: the body is not JSON.
     """
     parsed: Future[Any] | None = request.__dict__.pop(_PARSED_BODY, None)
-    return _loads(request) if parsed is None else parsed.result()
+    return _parse_body(request) if parsed is None else parsed.result()
 
 
 async def parse_in_thread(request: HttpRequest) -> None:
     """Parse the request's body in the thread for large bodies; the next call of `parse_json` uses the result."""
-    parsing = _thread.submit(_loads, request)
+    parsing = _thread.submit(_parse_body, request)
     setattr(request, _PARSED_BODY, parsing)
     with suppress(Exception):  # raised by `parse_json`
         await asyncio.wrap_future(parsing)
@@ -110,7 +110,7 @@ async def read_form_in_thread(request: HttpRequest) -> None:
     await asyncio.wrap_future(_thread.submit(lambda: request.POST))
 
 
-def _loads(request: HttpRequest) -> Any:
+def _parse_body(request: HttpRequest) -> Any:
     with pause_collector():
         return text_input.parse_json(request.body)
 

@@ -63,7 +63,7 @@ async def forward(request: HttpRequest, ids: Path[PathIds]) -> HttpResponseBase:
     names = ids.dict()
     route = request.resolver_match.route if request.resolver_match else ""
     path = re.sub(r"<seg:(\w+)>", lambda part: quote_upstream(part[1], names[part[1]]), route)
-    return await _forward(request, ids.app_name, f"/{path}")
+    return await _forward_request(request, ids.app_name, f"/{path}")
 
 
 for _path, _methods in FORWARDED.items():
@@ -75,7 +75,9 @@ async def artifact(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, name: str
 ) -> HttpResponseBase:
     """Return an artifact, one of its versions, or their metadata; or delete the artifact."""
-    return await _forward(request, app_name, upstream_artifact_path(app_name, user_id, session_id, name))
+    return await _forward_request(
+        request, app_name, upstream_artifact_path(app_name, user_id, session_id, name)
+    )
 
 
 @router.get(DEV + "/debug/trace/session/{seg:session_id}")
@@ -102,9 +104,9 @@ async def finalize_agent_identity(request: HttpRequest) -> HttpResponseBase:
             "No agent is available to finish the consent.",
             hint="Serve an agents folder with at least one agent.",
         )
-    return await _forward(request, names[0], "/agent-identity/finalize")
+    return await _forward_request(request, names[0], "/agent-identity/finalize")
 
 
-async def _forward(request: HttpRequest, app_name: str, path: str) -> HttpResponseBase:
+async def _forward_request(request: HttpRequest, app_name: str, path: str) -> HttpResponseBase:
     query = request.META.get("QUERY_STRING", "")
     return await proxy.forward(request, app_name, f"{path}?{query}" if query else path)

@@ -139,12 +139,12 @@ class WholeTrace(TraceOut):
     @staticmethod
     def resolve_spans(row: Trace) -> QuerySet[Span]:
         """Return the first spans."""
-        return _spans(row).order_by("started_ns", "pk")[: waterfall.MAX_SPANS]
+        return _trace_spans(row).order_by("started_ns", "pk")[: waterfall.MAX_SPANS]
 
     @staticmethod
     def resolve_more_spans(row: Trace) -> int:
         """Return the number of further spans."""
-        return max(0, _spans(row).count() - waterfall.MAX_SPANS)
+        return max(0, _trace_spans(row).count() - waterfall.MAX_SPANS)
 
 
 class LogRecordOut(Schema):
@@ -265,5 +265,5 @@ def _whole_trace(pk: int) -> WholeTrace:
     return WholeTrace.model_validate(waterfall.find_trace(pk))
 
 
-def _spans(row: Trace) -> QuerySet[Span]:
+def _trace_spans(row: Trace) -> QuerySet[Span]:
     return Span.objects.filter(session=row.session_id, invocation_id=row.invocation_id)

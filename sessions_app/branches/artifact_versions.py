@@ -18,7 +18,7 @@ CHUNK = 500
 def named_versions(session: AgentSession, *, first: int, last: int) -> dict[str, int]:
     """Return the last version of each file named by the events from `first` to `last`, including `user:` files."""
     versions: dict[str, int] = {}
-    for _, delta in _deltas(session, first, last):
+    for _, delta in _iter_deltas(session, first, last):
         versions.update(delta)
     return versions
 
@@ -29,7 +29,7 @@ def versions_before(session: AgentSession, seq: int, names: Collection[str]) -> 
     versions: dict[str, int] = {}
     if not missing:
         return versions
-    for _, delta in _deltas(session, 1, seq - 1, newest_first=True):
+    for _, delta in _iter_deltas(session, 1, seq - 1, newest_first=True):
         versions.update((name, delta[name]) for name in missing.intersection(delta))
         missing.difference_update(delta)
         if not missing:
@@ -50,7 +50,7 @@ def artifact_pks_at(session: AgentSession, event: Event) -> list[int]:
     then = named_versions(session, first=1, last=event.seq)
     later = {
         (name, version)
-        for _, delta in _deltas(session, event.seq + 1, session.last_seq)
+        for _, delta in _iter_deltas(session, event.seq + 1, session.last_seq)
         for name, version in delta.items()
     }
     return [
@@ -70,7 +70,7 @@ def artifacts_of(session: AgentSession) -> QuerySet[Artifact]:
     ).defer("content")
 
 
-def _deltas(
+def _iter_deltas(
     session: AgentSession, first: int, last: int, *, newest_first: bool = False
 ) -> Iterator[tuple[int, dict[str, int]]]:
     """Yield (seq, artifact delta) of the events with an artifact delta."""

@@ -86,7 +86,7 @@ def fork(session_pk: int, options: NewFork) -> AgentSession:
             app's sessions.
         AlreadyExists: the id is taken by a session, or by artifacts of a deleted session.
     """
-    source, event, place, new = _begin(session_pk, options)
+    source, event, place, new = _begin_fork(session_pk, options)
     try:
         copy = SessionCopy(source, new, event, lineage.ancestors(source))
         copy.session()
@@ -98,7 +98,7 @@ def fork(session_pk: int, options: NewFork) -> AgentSession:
         copy.nested_runs()
         copy.artifacts(with_users=options.own_realm)
         _derive_list_fields(new, source, event)
-        _publish(new, source, place)
+        _publish_fork(new, source, place)
     except BaseException:
         with suppress(DatabaseError):
             purge.remove_unfinished(new)
@@ -127,7 +127,7 @@ def _last_event(source: AgentSession, options: NewFork) -> Event:
     return find_event(source, event_id=options.event_id, seq=newest)
 
 
-def _begin(session_pk: int, options: NewFork) -> tuple[AgentSession, Event, SessionKey, AgentSession]:
+def _begin_fork(session_pk: int, options: NewFork) -> tuple[AgentSession, Event, SessionKey, AgentSession]:
     """Return the session, the last event to copy, the key of the fork, and the empty hidden fork."""
     with transaction.atomic():
         source = find_session(session_pk)
@@ -192,13 +192,13 @@ def _derive_list_fields(new: AgentSession, source: AgentSession, event: Event) -
         return
     events = Event.objects.filter(session=new)
     texts = events.filter(summary__startswith=SAYS_SOMETHING).values_list("summary", flat=True)
-    new.first_text = _preview(texts.filter(author="user").order_by("seq").first())
-    new.last_text = _preview(texts.order_by("-seq").first())
+    new.first_text = _preview_text(texts.filter(author="user").order_by("seq").first())
+    new.last_text = _preview_text(texts.order_by("-seq").first())
     new.error_count = events.filter(COUNTS_AS_ERROR).count()
     new.total_tokens = events.aggregate(total=Sum("total_tokens"))["total"] or 0
 
 
-def _publish(new: AgentSession, source: AgentSession, place: SessionKey) -> None:
+def _publish_fork(new: AgentSession, source: AgentSession, place: SessionKey) -> None:
     """Move a finished copy to its key, if the original session still exists."""
     with transaction.atomic():
         still = AgentSession.objects.select_for_update().filter(pk=source.pk).first()
@@ -218,6 +218,6 @@ def _publish(new: AgentSession, source: AgentSession, place: SessionKey) -> None
         change_notification.notify_after_commit()
 
 
-def _preview(summary: str | None) -> str:
+def _preview_text(summary: str | None) -> str:
     text = json.loads(summary)["text"] if summary else ""
     return " ".join(text.split())[:PREVIEW_LIMIT]

@@ -62,7 +62,7 @@ def invocation_at(session: AgentSession, *, invocation_id: str = "", event_id: s
             f"Event {event_id!r} has no invocation id, and a rewind goes to before an invocation.",
             hint="Choose an event of an invocation, or fork the session at the event before.",
         )
-    first = _events(session).filter(invocation_id=target_id).order_by("seq").first()
+    first = _light_events(session).filter(invocation_id=target_id).order_by("seq").first()
     if first is None:
         raise InvocationMissing(
             f"Session {session.session_id!r} has no invocation {target_id!r}.",
@@ -81,7 +81,7 @@ def plan_rewind(session: AgentSession, *, invocation_id: str = "", event_id: str
     refuse_read_only(session)
     storage_location.refuse_copy(session)
     first = invocation_at(session, invocation_id=invocation_id, event_id=event_id)
-    since = _events(session).filter(seq__gte=first.seq)
+    since = _light_events(session).filter(seq__gte=first.seq)
     counted = since.aggregate(events=Count("pk"), invocations=Count("invocation_id", distinct=True))
     then = _session_keys(session, first.seq - 1)
     now = _session_keys(session, session.last_seq)
@@ -94,7 +94,7 @@ def plan_rewind(session: AgentSession, *, invocation_id: str = "", event_id: str
         events=counted["events"],
         invocations=counted["invocations"],
         keys=[
-            KeyPlan(key, _text(now.get(key)), _text(then.get(key)))
+            KeyPlan(key, _value_or_none(now.get(key)), _value_or_none(then.get(key)))
             for key in sorted(then.keys() | now.keys())
             if not _is_same(then.get(key), now.get(key))
         ],
@@ -134,15 +134,17 @@ def rewind(
             )
         plan = plan_rewind(session, invocation_id=invocation_id, event_id=event_id)
         saved = {
-            file.name: _save(session, file) for file in plan.files if file.outcome != FileOutcome.ELSEWHERE
+            file.name: _save_restored_file(session, file)
+            for file in plan.files
+            if file.outcome != FileOutcome.ELSEWHERE
         }
-        record = _record(plan, saved, person)
+        record = _build_rewind_event(plan, saved, person)
         appended = writes.append_event(session, record, cause=ChangeCause.REWIND)
         finish_rewound(session.pk, plan.first.seq)
     return plan, appended, record
 
 
-def _events(session: AgentSession) -> QuerySet[Event]:
+def _light_events(session: AgentSession) -> QuerySet[Event]:
     return Event.objects.filter(session=session).defer("data", "private", "summary")
 
 
@@ -157,7 +159,7 @@ def _session_keys(session: AgentSession, position: int) -> dict[str, StateChange
     return {row.key: row for row in history.stored_writes(Scope.SESSION, session.pk, position)}
 
 
-def _text(row: StateChange | None) -> StoredValue | None:
+def _value_or_none(row: StateChange | None) -> StoredValue | None:
     return None if row is None else StoredValue.of(row)
 
 
@@ -181,7 +183,7 @@ def _files_since(session: AgentSession, first: Event) -> tuple[list[str], list[F
 
 
 def _file_outcome(session: AgentSession, name: str, then: int | None) -> FileOutcome:
-    versions = _versions(session, name)
+    versions = _file_versions(session, name)
     if not versions.exists():
         return FileOutcome.ELSEWHERE
     if then is None:
@@ -189,11 +191,11 @@ def _file_outcome(session: AgentSession, name: str, then: int | None) -> FileOut
     return FileOutcome.RESTORED if versions.filter(version=then).exists() else FileOutcome.LOST
 
 
-def _versions(session: AgentSession, name: str) -> QuerySet[Artifact]:
+def _file_versions(session: AgentSession, name: str) -> QuerySet[Artifact]:
     return artifact_versions.artifacts_of(session).filter(filename_id=scopes.key_id(name))
 
 
-def _save(session: AgentSession, file: FilePlan) -> int:
+def _save_restored_file(session: AgentSession, file: FilePlan) -> int:
     """Save the next version of a file: its old content, or the mark that hides it. Return the version number."""
     key = artifacts.file_key(session.realm, session.app_name, session.user_id, session.session_id, file.name)
     if file.outcome != FileOutcome.RESTORED or file.then is None:
@@ -206,7 +208,7 @@ def _save(session: AgentSession, file: FilePlan) -> int:
         )
         return artifacts.save(key, mark, Payload(_NO_BYTES, 0, b"")).version
     # The lock keeps the row, and thus the file it refers to, until the new row refers to it too.
-    source = _versions(session, file.name).select_for_update().defer(None).get(version=file.then)
+    source = _file_versions(session, file.name).select_for_update().defer(None).get(version=file.then)
     content = None if source.content is None else bytes(source.content)
     payload = Payload(source.sha256, source.size, content) if source.sha256 else None
     draft = VersionMetadata(
@@ -219,7 +221,7 @@ def _save(session: AgentSession, file: FilePlan) -> int:
     return artifacts.save(key, draft, payload).version
 
 
-def _record(plan: RewindPlan, saved: dict[str, int], person: str) -> EventRecord:
+def _build_rewind_event(plan: RewindPlan, saved: dict[str, int], person: str) -> EventRecord:
     """Return the rewind event with the same fields as ADK's."""
     delta: dict[str, Any] = {
         key.key: None if key.then is None else json.loads(key.then.whole) for key in plan.keys

@@ -89,8 +89,8 @@ def read_turns(left: AgentSession, right: AgentSession, left_after: int, right_a
     A turn that does not end on the page continues on the next. The rest of a turn that began before is paired only with
     such a rest.
     """
-    ours, our_more = _groups(left, left_after)
-    theirs, their_more = _groups(right, right_after)
+    ours, our_more = _next_turns(left, left_after)
+    theirs, their_more = _next_turns(right, right_after)
     if ours and theirs and _is_rest(ours[0]) != _is_rest(theirs[0]):
         (theirs if _is_rest(ours[0]) else ours).insert(0, None)
     limit = min(
@@ -99,8 +99,8 @@ def read_turns(left: AgentSession, right: AgentSession, left_after: int, right_a
     pairs = [TurnPair(*pair) for pair in list(zip_longest(ours, theirs))[:limit]]
     return TurnPage(
         pairs,
-        _side(left, left_after, (turn.left for turn in pairs)),
-        _side(right, right_after, (turn.right for turn in pairs)),
+        _build_side(left, left_after, (turn.left for turn in pairs)),
+        _build_side(right, right_after, (turn.right for turn in pairs)),
     )
 
 
@@ -108,14 +108,14 @@ def state_difference(
     left: AgentSession, right: AgentSession, left_at: Event | None = None, right_at: Event | None = None
 ) -> StateDifference:
     """Return the keys whose values differ between two sessions, each at an event or now (None)."""
-    ours, theirs = _values(left, left_at), _values(right, right_at)
+    ours, theirs = _read_values(left, left_at), _read_values(right, right_at)
     places = sorted(ours.keys() | theirs.keys(), key=lambda place: (list(Scope).index(place[0]), place[1]))
     pairs = (KeyPair(*place, ours.get(place), theirs.get(place)) for place in places)
     keys = [pair for pair in pairs if pair.differs]
     return StateDifference(keys, len(places) - len(keys))
 
 
-def _groups(session: AgentSession, after: int) -> tuple[list[InvocationGroup | None], bool]:
+def _next_turns(session: AgentSession, after: int) -> tuple[list[InvocationGroup | None], bool]:
     """Return the next turns of a session and whether there are more; an incomplete turn moves to the next page."""
     window = windows.after(session, after, PAGE)
     groups: list[InvocationGroup | None] = list(read_timeline(session, window).groups)
@@ -128,13 +128,15 @@ def _is_rest(group: InvocationGroup | None) -> bool:
     return group is not None and group.continued
 
 
-def _side(session: AgentSession, after: int, groups: Iterator[InvocationGroup | None]) -> ComparedSession:
+def _build_side(
+    session: AgentSession, after: int, groups: Iterator[InvocationGroup | None]
+) -> ComparedSession:
     items = (item for group in groups if group for item in group.items)
     last = max((item.event.seq for item in items), default=after)
     return ComparedSession(session, after, last, last < session.last_seq)
 
 
-def _values(session: AgentSession, event: Event | None) -> dict[tuple[Scope, str], StoredValue]:
+def _read_values(session: AgentSession, event: Event | None) -> dict[tuple[Scope, str], StoredValue]:
     owners = history.owners_at(session, event)
     values: dict[tuple[Scope, str], StoredValue] = {}
     for scope, owner_id in owners.ids.items():

@@ -80,10 +80,10 @@ class SessionCopy:
         ledger = StateChange.objects.filter(
             scope=Scope.SESSION, owner_id=self.source.pk, position__lte=self.event.seq
         )
-        self._copy(StateChange, ledger, {"owner_id": self.new.pk, "session_id": self.new.pk})
+        self._copy_rows(StateChange, ledger, {"owner_id": self.new.pk, "session_id": self.new.pk})
         ghosts = TempWrite.objects.filter(session=self.source, seq__lte=self.event.seq)
-        self._copy(TempWrite, ghosts, {"session_id": self.new.pk})
-        self._settle(SessionState, Scope.SESSION, self.new.pk, self.event.seq)
+        self._copy_rows(TempWrite, ghosts, {"session_id": self.new.pk})
+        self._settle_state(SessionState, Scope.SESSION, self.new.pk, self.event.seq)
 
     def shared_state(self) -> None:
         """Create owners in the new realm with the shared state at the event."""
@@ -94,11 +94,11 @@ class SessionCopy:
                 **whose, user_id=self.new.user_id, version=then.positions[Scope.USER]
             )
             self._copy_shared(Scope.USER, owner.pk, start, then)
-            self._settle(UserState, Scope.USER, owner.pk, owner.version)
+            self._settle_state(UserState, Scope.USER, owner.pk, owner.version)
         if Scope.APP in then.ids:
             app = AppScope.objects.create(**whose, version=then.positions[Scope.APP])
             self._copy_shared(Scope.APP, app.pk, start, then)
-            self._settle(AppState, Scope.APP, app.pk, app.version)
+            self._settle_state(AppState, Scope.APP, app.pk, app.version)
 
     def events(self, versions: dict[str, int]) -> None:
         """Copy the events.
@@ -110,7 +110,7 @@ class SessionCopy:
 
         def copy(seqs: Sequence[int]) -> None:
             which = "session_id = %s AND seq BETWEEN %s AND %s"
-            _insert(Event, which, [self.source.pk, seqs[0], seqs[-1]], changed, order="seq")
+            _insert_copies(Event, which, [self.source.pk, seqs[0], seqs[-1]], changed, order="seq")
 
         self._in_batches(range(1, self.event.seq + 1), copy)
 
@@ -180,13 +180,13 @@ class SessionCopy:
                 session_id="",
                 created_at__lte=self.event.timestamp,
             )
-            self._copy_artifacts(_keys(users), whose)
+            self._copy_artifacts(_sorted_pks(users), whose)
 
     def _copy_artifacts(self, pks: Sequence[int], changed: dict[str, Any]) -> None:
         def copy(some: Sequence[int]) -> None:
             # The lock keeps the rows, and thus the files they refer to, until the copies refer to them too.
             list(Artifact.objects.select_for_update().filter(pk__in=some).values_list("pk"))
-            _insert(Artifact, _id_condition(some), some, changed)
+            _insert_copies(Artifact, _id_condition(some), some, changed)
 
         self._in_batches(pks, copy)
 
@@ -197,14 +197,16 @@ class SessionCopy:
         new_values = {"owner_id": owner_id, "cause": str(ChangeCause.FORK), "session_id": None}
         self._in_batches(
             before,
-            lambda some: _insert(StateChange, f"{_id_condition(some)} AND {NOT_REMOVED}", some, new_values),
+            lambda some: _insert_copies(
+                StateChange, f"{_id_condition(some)} AND {NOT_REMOVED}", some, new_values
+            ),
         )
         since = StateChange.objects.filter(
             scope=scope, owner_id=source, position__gt=first, position__lte=last
         )
-        self._copy(StateChange, since, {"owner_id": owner_id}, {"session_id": self._writer()})
+        self._copy_rows(StateChange, since, {"owner_id": owner_id}, {"session_id": self._writer_sql()})
 
-    def _writer(self) -> SqlExpression:
+    def _writer_sql(self) -> SqlExpression:
         """Return the SQL for `session_id` of a copied row of shared state.
 
         It is the fork for copied events, else NULL: rows of other sessions stay theirs.
@@ -215,7 +217,7 @@ class SessionCopy:
         values = [value for each in copied for value in (each.pk, each.last_seq, self.new.pk)]
         return SqlExpression(f"CASE {cases} ELSE NULL END", values)
 
-    def _settle(self, table: type[Model], scope: Scope, owner_id: int, position: int) -> None:
+    def _settle_state(self, table: type[Model], scope: Scope, owner_id: int, position: int) -> None:
         """Write an owner's state from the last write of each key in its ledger."""
         target, ledger = table._meta.db_table, StateChange._meta.db_table
         columns = "owner_id, key, key_id, value, private, note, position"
@@ -230,7 +232,7 @@ class SessionCopy:
 
         self._in_batches(sorted(history.newest_writes(scope, owner_id, position)), write)
 
-    def _copy(
+    def _copy_rows(
         self,
         table: type[Model],
         rows: QuerySet[Any],
@@ -238,9 +240,9 @@ class SessionCopy:
         computed: dict[str, SqlExpression] | None = None,
     ) -> None:
         def copy(some: Sequence[int]) -> None:
-            _insert(table, _id_condition(some), some, changed, computed)
+            _insert_copies(table, _id_condition(some), some, changed, computed)
 
-        self._in_batches(_keys(rows), copy)
+        self._in_batches(_sorted_pks(rows), copy)
 
     def _in_batches(self, pks: Sequence[int], copy: Callable[[Sequence[int]], None]) -> None:
         start = 0
@@ -264,7 +266,7 @@ class SessionCopy:
             )
 
 
-def _keys(rows: QuerySet[Any]) -> Sequence[int]:
+def _sorted_pks(rows: QuerySet[Any]) -> Sequence[int]:
     """Return the sorted primary keys of rows, as a compact array."""
     return array("q", rows.order_by("pk").values_list("pk", flat=True).iterator(CHUNK))
 
@@ -273,7 +275,7 @@ def _id_condition(pks: Sequence[int]) -> str:
     return f"id IN ({', '.join(['%s'] * len(pks))})"
 
 
-def _insert(
+def _insert_copies(
     table: type[Model],
     which: str,
     values: Sequence[Any],

@@ -34,7 +34,7 @@ def read_answer(question: Question, posted: QueryDict) -> dict[str, Any]:
         inputs = {name: posted.get(name, "") for name in CREDENTIAL_INPUTS}
         return credential_requests.answer_from_form(question.credential, inputs)
     if question.is_confirmation:
-        return _confirmation(posted)
+        return _confirmation_answer(posted)
     text = posted.get("response", "").strip()
     if text:
         return _wrap_response(question, _load_json("response", text) if text.startswith(("{", "[")) else text)
@@ -45,7 +45,7 @@ def read_answer(question: Question, posted: QueryDict) -> dict[str, Any]:
     return _wrap_response(question, _read_fields(question, posted))
 
 
-def _confirmation(posted: QueryDict) -> dict[str, Any]:
+def _confirmation_answer(posted: QueryDict) -> dict[str, Any]:
     pressed = posted.get("confirmed", "")
     if pressed not in {"yes", "no"}:
         raise InvalidAnswer.at(

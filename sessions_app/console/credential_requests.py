@@ -70,7 +70,7 @@ def parse_request(args: Mapping[str, Any]) -> CredentialRequest:
     """Return the credential request in the arguments of a call."""
     config = args.get("authConfig") or args.get("auth_config")
     config = dict(config) if isinstance(config, Mapping) else {}
-    scheme = _mapping(config.get("authScheme"))
+    scheme = _mapping_or_empty(config.get("authScheme"))
     kind = str(scheme.get("type") or "")
     if kind == "apiKey":
         return CredentialRequest("api_key", config, name=str(scheme.get("name") or ""))
@@ -93,20 +93,24 @@ def answer_from_form(request: CredentialRequest, posted: Mapping[str, str]) -> d
         return _with_credential(request, _json_object(inputs["credential"]))
     if request.kind == "api_key":
         return _with_credential(
-            request, {"authType": "apiKey", "apiKey": _require(inputs, "api_key", "The API key")}
+            request, {"authType": "apiKey", "apiKey": _require_input(inputs, "api_key", "The API key")}
         )
     if request.kind == "basic":
         login = {
-            "username": _require(inputs, "username", "The user name"),
+            "username": _require_input(inputs, "username", "The user name"),
             "password": posted.get("password", ""),
         }
-        return _with_credential(request, _http(request, login))
+        return _with_credential(request, _http_credential(request, login))
     if request.kind == "bearer":
-        return _with_credential(request, _http(request, {"token": _require(inputs, "token", "The token")}))
+        return _with_credential(
+            request, _http_credential(request, {"token": _require_input(inputs, "token", "The token")})
+        )
     if request.kind == "oauth2":
         if inputs.get("token"):
-            return _with_credential(request, _oauth2(request, accessToken=inputs["token"]))
-        return answer_after_sign_in(request, _require(inputs, "response_uri", "The address you came back to"))
+            return _with_credential(request, _oauth2_credential(request, accessToken=inputs["token"]))
+        return answer_after_sign_in(
+            request, _require_input(inputs, "response_uri", "The address you came back to")
+        )
     raise InvalidAnswer.at(
         "credential", "The credential is empty.", hint="Write it as JSON: one of ADK's AuthCredential."
     )
@@ -140,13 +144,16 @@ def answer_after_sign_in(
         )
     where = redirect_uri or request.redirect_uri
     return _with_credential(
-        request, _oauth2(request, authResponseUri=response_uri, **({"redirectUri": where} if where else {}))
+        request,
+        _oauth2_credential(
+            request, authResponseUri=response_uri, **({"redirectUri": where} if where else {})
+        ),
     )
 
 
 def _sign_in_request(config: dict[str, Any]) -> CredentialRequest:
-    exchanged = _mapping(config.get("exchangedAuthCredential"))
-    oauth2 = _mapping(exchanged.get("oauth2"))
+    exchanged = _mapping_or_empty(config.get("exchangedAuthCredential"))
+    oauth2 = _mapping_or_empty(exchanged.get("oauth2"))
     uri = str(oauth2.get("authUri") or "")
     query = parse_qs(_split_url(uri).query)
     return CredentialRequest(
@@ -159,13 +166,17 @@ def _sign_in_request(config: dict[str, Any]) -> CredentialRequest:
     )
 
 
-def _oauth2(request: CredentialRequest, **filled: str) -> dict[str, Any]:
-    credential = _mapping(request.config.get("exchangedAuthCredential"))
+def _oauth2_credential(request: CredentialRequest, **filled: str) -> dict[str, Any]:
+    credential = _mapping_or_empty(request.config.get("exchangedAuthCredential"))
     kind = credential.get("authType") or "oauth2"
-    return {**credential, "authType": kind, "oauth2": {**_mapping(credential.get("oauth2")), **filled}}
+    return {
+        **credential,
+        "authType": kind,
+        "oauth2": {**_mapping_or_empty(credential.get("oauth2")), **filled},
+    }
 
 
-def _http(request: CredentialRequest, login: dict[str, str]) -> dict[str, Any]:
+def _http_credential(request: CredentialRequest, login: dict[str, str]) -> dict[str, Any]:
     return {"authType": "http", "http": {"scheme": request.name or "bearer", "credentials": login}}
 
 
@@ -173,7 +184,7 @@ def _with_credential(request: CredentialRequest, credential: dict[str, Any]) -> 
     return {**request.config, "exchangedAuthCredential": credential}
 
 
-def _require(inputs: Mapping[str, str], name: str, words: str) -> str:
+def _require_input(inputs: Mapping[str, str], name: str, words: str) -> str:
     if not inputs.get(name):
         raise InvalidAnswer.at(name, f"{words} is missing.", hint="Fill it in and send it again.")
     return inputs[name]
@@ -202,5 +213,5 @@ def _split_url(address: str) -> SplitResult:
         return urlsplit("")
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _mapping_or_empty(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}

@@ -59,7 +59,7 @@ class RequestSnippet:
         parts += [_file_part(number, name) for number, name in enumerate(names)]
         message = {"role": "user", "parts": parts} if parts else None
         if session.realm or draft.run_config.keys() - ADK_CONFIG_FIELDS:
-            url = _url(base, "api/v1/runs")
+            url = _mounted_url(base, "api/v1/runs")
             target: dict[str, Any] = {"session": session.pk}
             fields = {
                 "message": message,
@@ -68,7 +68,7 @@ class RequestSnippet:
                 "run_config": draft.run_config,
             }
         else:
-            url = _url(base, "run_sse")
+            url = _mounted_url(base, "run_sse")
             target = {
                 "appName": session.app_name,
                 "userId": session.user_id,
@@ -86,22 +86,22 @@ class RequestSnippet:
     def curl(self) -> str:
         """Return the request as a command for a POSIX shell."""
         text = json.dumps(self.body, ensure_ascii=False, indent=2)
-        head = f"curl -N {_quote(self.url)} -H 'Content-Type: application/json'"
+        head = f"curl -N {_quote_word(self.url)} -H 'Content-Type: application/json'"
         if self.with_token:
             head += f' -H "Authorization: Bearer ${LOGIN_VARIABLE}"'
         if not self.files:
-            return f"{head} -d {_quote(text)}"
+            return f"{head} -d {_quote_word(text)}"
         for sign in ("\\", "$", "`"):
             text = text.replace(sign, "\\" + sign)
         for number, name in enumerate(self.files):
-            text = text.replace(_placeholder(number), f"$(base64 < {_quote(name)} | tr -d '\\n')")
+            text = text.replace(_file_placeholder(number), f"$(base64 < {_quote_word(name)} | tr -d '\\n')")
         return f"{head} --data-binary @- <<JSON\n{text}\nJSON"
 
     def python(self) -> str:
         """Return the request as a Python program that uses httpx, a dependency of ADK."""
         body = _python_literal(self.body)
         for number, name in enumerate(self.files):
-            body = body.replace(repr(_placeholder(number)), f"content_of({name!r})")
+            body = body.replace(repr(_file_placeholder(number)), f"content_of({name!r})")
         standard = [*["import base64"] * bool(self.files), *["import os"] * self.with_token]
         standard += ["from pathlib import Path"] * bool(self.files)
         lines = [*standard, *[""] * bool(standard), "import httpx", ""]
@@ -131,14 +131,14 @@ class RequestSnippet:
 
 def _file_part(number: int, name: str) -> dict[str, Any]:
     mime = mimetypes.guess_type(name)[0] or file_type.BINARY
-    return {"inlineData": {"displayName": name, "mimeType": mime, "data": _placeholder(number)}}
+    return {"inlineData": {"displayName": name, "mimeType": mime, "data": _file_placeholder(number)}}
 
 
-def _placeholder(number: int) -> str:
+def _file_placeholder(number: int) -> str:
     return FILE_PLACEHOLDER.format(number)
 
 
-def _url(base: str, path: str) -> str:
+def _mounted_url(base: str, path: str) -> str:
     """Return the URL of a path below the mount path of DevUI."""
     try:
         root = reverse("home").lstrip("/")
@@ -147,7 +147,7 @@ def _url(base: str, path: str) -> str:
     return urljoin(base, root + path)
 
 
-def _quote(text: str) -> str:
+def _quote_word(text: str) -> str:
     """Return a text as one word of a POSIX shell."""
     return "'" + text.replace("'", "'\\''") + "'"
 

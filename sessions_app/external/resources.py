@@ -66,7 +66,7 @@ async def list_artifacts(app: str, user: str, session: str) -> tuple[list[Extern
         BadInput: the service rejects the request, or the ids do not fit its paths.
         RuntimeUnavailable: the app's process or server is not reachable.
     """
-    names = await _request(app, f"{upstream_path(app, user, session)}/artifacts")
+    names = await _send_request(app, f"{upstream_path(app, user, session)}/artifacts")
     if not isinstance(names, list):
         raise _unexpected_answer(app)
     sorted_names = sorted(str(name) for name in names)
@@ -87,7 +87,7 @@ async def read_content(app: str, user: str, session: str, name: str, version: in
         BadInput: the service rejects the request.
         RuntimeUnavailable: the app's process or server is not reachable.
     """
-    part = await _request(app, f"{upstream_artifact_path(app, user, session, name)}/versions/{version}")
+    part = await _send_request(app, f"{upstream_artifact_path(app, user, session, name)}/versions/{version}")
     if not isinstance(part, Mapping):
         raise _unexpected_answer(app)
     if isinstance(text := part.get("text"), str):
@@ -124,16 +124,16 @@ async def add_to_memory(app: str, user: str, session: str) -> None:
         RuntimeUnavailable: the app's process is not reachable.
     """
     path = f"{upstream_path(app, user).removesuffix('/sessions')}/memory"
-    await _request(app, path, "PATCH", {"session_id": session})
+    await _send_request(app, path, "PATCH", {"session_id": session})
 
 
 async def _read_file(app: str, user: str, session: str, name: str) -> ExternalFile:
     path = upstream_artifact_path(app, user, session, name)
     try:
-        versions_json = await _request(app, f"{path}/versions/metadata")
+        versions_json = await _send_request(app, f"{path}/versions/metadata")
     except (BadInput, NotFound):  # not every language's server has the metadata
         try:
-            versions_json = await _request(app, f"{path}/versions")
+            versions_json = await _send_request(app, f"{path}/versions")
         except (BadInput, NotFound) as error:
             return ExternalFile(name, problem=error.message)
     parsed = [_parse_version(each) for each in versions_json] if isinstance(versions_json, list) else []
@@ -171,7 +171,7 @@ def _parse_memory(entry: Mapping[str, Any]) -> RecalledMemory:
     )
 
 
-async def _request(app: str, path: str, method: str = "GET", body: Any = None) -> Any:
+async def _send_request(app: str, path: str, method: str = "GET", body: Any = None) -> Any:
     client = await provider().client(app)
     content = b"" if body is None else json.dumps(body).encode()
     headers = {} if body is None else {"Content-Type": "application/json"}

@@ -52,15 +52,15 @@ def create_session(key: SessionKey, state: Mapping[str, Any]) -> AgentSession:
         RuntimeUnavailable: the app's process cannot be started.
         UpstreamFailed: the server fails.
     """
-    status, body = async_to_sync(_post)(key, state)
+    status, body = async_to_sync(_post_session)(key, state)
     if status == AlreadyExists.status:
-        raise AlreadyExists(_detail(body), hint="Leave the id out to have one made.")
+        raise AlreadyExists(_response_detail(body), hint="Leave the id out to have one made.")
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         raise UpstreamFailed(
-            _detail(body), hint="The log of the server that keeps this app's sessions says why."
+            _response_detail(body), hint="The log of the server that keeps this app's sessions says why."
         )
     if status >= HTTPStatus.BAD_REQUEST:
-        raise BadInput(_detail(body), hint="ADK's own server refused this.")
+        raise BadInput(_response_detail(body), hint="ADK's own server refused this.")
     created = key._replace(session_id=str(json.loads(body).get("id") or key.session_id))
     copy = AgentSession.objects.filter(**created._asdict()).first()
     if copy is None:
@@ -72,7 +72,7 @@ def create_session(key: SessionKey, state: Mapping[str, Any]) -> AgentSession:
     return copy
 
 
-async def _post(key: SessionKey, state: Mapping[str, Any]) -> tuple[int, bytes]:
+async def _post_session(key: SessionKey, state: Mapping[str, Any]) -> tuple[int, bytes]:
     """Return the status and body of the response. Some services choose session ids themselves."""
     client = await provider().client(key.app_name)
     path = upstream_path(key.app_name, key.user_id)
@@ -84,7 +84,7 @@ async def _post(key: SessionKey, state: Mapping[str, Any]) -> tuple[int, bytes]:
     return response.status_code, body
 
 
-def _detail(body: bytes) -> str:
+def _response_detail(body: bytes) -> str:
     try:
         return str(json.loads(body)["detail"])
     except (ValueError, KeyError, TypeError):

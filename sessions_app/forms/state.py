@@ -72,7 +72,7 @@ class KeyEditForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         """Parse the value, and take the scope from the prefix of a new key."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
-        cleaned["value"] = self._value(cleaned.get("kind"), cleaned.get("value", ""))
+        cleaned["value"] = self._parse_value(cleaned.get("kind"), cleaned.get("value", ""))
         key = cleaned.get("key", "")
         if self.is_new and key.startswith(scopes.TEMP_PREFIX):
             self.add_error("key", "temp: keys live in one invocation and are never stored.")
@@ -89,7 +89,7 @@ class KeyEditForm(forms.Form):
         """The key with its prefix."""
         return scopes.PREFIX[Scope(self.cleaned_data["scope"])] + str(self.cleaned_data["key"])
 
-    def _value(self, kind: str | None, text: str) -> Any:
+    def _parse_value(self, kind: str | None, text: str) -> Any:
         if kind != "json":
             return text.replace("\r\n", "\n")
         value, error = parse_json_input(text)

@@ -62,7 +62,9 @@ class Broadcast(Generic[View]):
         if broadcast is None or broadcast._failure is not None:
             broadcast = broadcasts[cls, key] = make()
         broadcast._listeners += 1
-        broadcast._task = broadcast._task or asyncio.create_task(broadcast._run(), name="devui-broadcast")
+        broadcast._task = broadcast._task or asyncio.create_task(
+            broadcast._watch_changes(), name="devui-broadcast"
+        )
         try:
             yield broadcast
         finally:
@@ -103,7 +105,7 @@ class Broadcast(Generic[View]):
             async with asyncio.timeout(max(0.0, patience)):
                 while self.number <= known_number:
                     self._raise_failure()
-                    await self._wait()
+                    await self._wait_for_view()
         except TimeoutError:
             return False
         return True
@@ -132,10 +134,10 @@ class Broadcast(Generic[View]):
         self.view = view
         self.number += 1
         self._texts.clear()
-        await self._wake()
+        await self._wake_waiting()
         return time.monotonic() - began
 
-    async def _run(self) -> None:
+    async def _watch_changes(self) -> None:
         try:
             async with subscribe() as self._changes:
                 while True:
@@ -144,7 +146,7 @@ class Broadcast(Generic[View]):
         except Exception as error:
             self._failure = error
             self._refreshed.set()
-            await self._wake()
+            await self._wake_waiting()
         finally:
             await self.close()
 
@@ -165,7 +167,7 @@ class Broadcast(Generic[View]):
             self.forget()
             await self.publish(view)
 
-    async def _wait(self) -> None:
+    async def _wait_for_view(self) -> None:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[waiter] = None
         try:
@@ -173,7 +175,7 @@ class Broadcast(Generic[View]):
         finally:
             self._waiting.pop(waiter, None)
 
-    async def _wake(self) -> None:
+    async def _wake_waiting(self) -> None:
         for place, waiter in enumerate(list(self._waiting), 1):
             if not waiter.done():
                 waiter.set_result(None)

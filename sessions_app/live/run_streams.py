@@ -41,7 +41,7 @@ class RunStreams:
         if run is None or run.pk in self._tasks or (run.pk, run.status) in self._failed:
             return
         self._pending[run.pk] = StreamingText(last_shown)
-        self._tasks[run.pk] = asyncio.create_task(self._read(run), name=f"devui-stream-{run.pk}")
+        self._tasks[run.pk] = asyncio.create_task(self._read_stream(run), name=f"devui-stream-{run.pk}")
 
     def mark_shown(self, events: Iterable[Event]) -> None:
         """Process events that are sent to pages: their text is not streaming any more."""
@@ -60,7 +60,7 @@ class RunStreams:
         if self._tasks:
             await asyncio.wait(self._tasks.values())
 
-    async def _read(self, run: Run) -> None:
+    async def _read_stream(self, run: Run) -> None:
         """Read a run's stream to its end. If it fails, pages still show the stored events."""
         with suppress(asyncio.CancelledError):
             try:

@@ -47,7 +47,7 @@ class SessionBroadcast(Broadcast[SessionView]):
     async def refresh(self) -> None:
         """Publish a new snapshot. Streaming text goes on until everything for it has been read."""
         snapshot = await units_of_work.read(snapshots.read_snapshot, self.session_pk)
-        new_events = await self._prepare(snapshot) if snapshot is not None else []
+        new_events = await self._prepare_view(snapshot) if snapshot is not None else []
         async with self._publishing:
             view = await self._view_of(snapshot, new_events)
             if not self.number or view != self.view:
@@ -88,7 +88,7 @@ class SessionBroadcast(Broadcast[SessionView]):
         key = ("log", snapshot.last_record, after_pk)
         return await self.read_once(key, snapshots.log_html, self.session_pk, after_pk)
 
-    async def _prepare(self, snapshot: Snapshot) -> list[Event]:
+    async def _prepare_view(self, snapshot: Snapshot) -> list[Event]:
         """Follow the session's run and read ahead; return the new events if text is streaming.
 
         The run is followed first: reading ahead takes longer than an agent needs for its first words.
@@ -113,7 +113,7 @@ class SessionBroadcast(Broadcast[SessionView]):
         self._stream_task = self._stream_task or asyncio.create_task(
             self._publish_streams(self._streams), name="devui-broadcast-streams"
         )
-        return SessionView(snapshot, await self._pending(self._streams), snapshot.mark)
+        return SessionView(snapshot, await self._render_streaming_text(self._streams), snapshot.mark)
 
     async def _read_ahead(self, snapshot: Snapshot) -> None:
         """Read in advance what up-to-date listeners will request."""
@@ -132,12 +132,14 @@ class SessionBroadcast(Broadcast[SessionView]):
             await streams.changed.wait()
             took = 0.0
             async with self._publishing:
-                view = SessionView(self.view.snapshot, await self._pending(streams), self.view.mark)
+                view = SessionView(
+                    self.view.snapshot, await self._render_streaming_text(streams), self.view.mark
+                )
                 if view != self.view:
                     took = await self.publish(view)
             await asyncio.sleep(max(1 / UPDATES_PER_SECOND, STREAM_REST * took))
 
-    async def _pending(self, streams: RunStreams) -> str:
+    async def _render_streaming_text(self, streams: RunStreams) -> str:
         """Return the HTML of the streaming text, rendered again if it changed."""
         if streams.changed.is_set():
             streams.changed.clear()

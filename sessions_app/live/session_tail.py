@@ -78,25 +78,25 @@ class SessionTail:
             while snapshot is not None:
                 number = broadcast.number
                 await self._send_view(broadcast, broadcast.view, snapshot)
-                await self._wait(broadcast, number)
+                await self._wait_for_view(broadcast, number)
                 snapshot = broadcast.view.snapshot
-            await self._send(to_json({"type": "gone"}))
+            await self._send_message(to_json({"type": "gone"}))
 
     async def _send_view(self, broadcast: SessionBroadcast, view: SessionView, snapshot: Snapshot) -> None:
         if self.cursor > snapshot.last_seq:
             self.cursor = snapshot.last_seq
-            await self._send(to_json({"type": "reset"}))
+            await self._send_message(to_json({"type": "reset"}))
         await self._send_events(broadcast, view, snapshot)
         await self._send_marks(broadcast, snapshot)
         await self._send_if_changed(broadcast, "pending", view.pending, {"html": view.pending})
 
-    async def _wait(self, broadcast: SessionBroadcast, number: int) -> None:
+    async def _wait_for_view(self, broadcast: SessionBroadcast, number: int) -> None:
         """Wait for a new view; send a heartbeat if none comes in time."""
         silence = time.monotonic() - self._last_sent
         if not await broadcast.wait_for_view(number, self._heartbeat_s - silence):
-            await self._send(to_json({"type": "beat"}))
+            await self._send_message(to_json({"type": "beat"}))
 
-    async def _send(self, text: str) -> None:
+    async def _send_message(self, text: str) -> None:
         self._last_sent = time.monotonic()
         await self._send_text(text)
 
@@ -105,7 +105,7 @@ class SessionTail:
         if not self.rows and self.cursor < snapshot.last_seq:
             count, self.cursor = snapshot.last_seq - self.cursor, snapshot.last_seq
             message = {"type": "events", "cursor": self.cursor, "last": self.cursor, "count": count}
-            await self._send(to_json(message))
+            await self._send_message(to_json(message))
         while self.cursor < snapshot.last_seq:
             batch = await broadcast.batch(self.cursor, snapshot.last_seq)
             if not batch.events:
@@ -114,7 +114,7 @@ class SessionTail:
             text = broadcast.render_once(key, partial(_events_text, batch, snapshot.last_seq, view.pending))
             self.cursor = batch.events[-1].seq
             self._sent_marks["pending"] = view.pending
-            await self._send(text)
+            await self._send_message(text)
 
     async def _send_marks(self, broadcast: SessionBroadcast, snapshot: Snapshot) -> None:
         await self._send_if_changed(broadcast, "board", snapshot.state_mark, {"mark": snapshot.state_mark})
@@ -131,7 +131,7 @@ class SessionTail:
         if marks:
             cursor = self.cursor if self.rows else 0
             html, errors = await broadcast.marks(marks, cursor)
-            await self._send(to_json({"type": "marks", "html": html, "errors": errors}))
+            await self._send_message(to_json({"type": "marks", "html": html, "errors": errors}))
         await self._send_nested(broadcast, snapshot)
         await self._send_log(broadcast, snapshot)
 
@@ -142,7 +142,7 @@ class SessionTail:
         since = self._last_record if self._last_record >= 0 else snapshot.last_record - LOG_RECENT
         self._last_record = snapshot.last_record
         if html := await broadcast.log(snapshot, since):
-            await self._send(to_json({"type": "log", "html": html}))
+            await self._send_message(to_json({"type": "log", "html": html}))
 
     async def _send_nested(self, broadcast: SessionBroadcast, snapshot: Snapshot) -> None:
         changed_at = snapshot.nested_changed_at
@@ -151,7 +151,7 @@ class SessionTail:
         since = self._nested_changed_at or changed_at - NESTED_RECENT_S
         self._nested_changed_at = changed_at
         if html := await broadcast.nested_runs(snapshot, since):
-            await self._send(to_json({"type": "nested", "html": html}))
+            await self._send_message(to_json({"type": "nested", "html": html}))
 
     async def _send_if_changed(
         self, broadcast: SessionBroadcast, kind: str, mark: str, message: Message
@@ -160,7 +160,9 @@ class SessionTail:
         if self._sent_marks.get(kind) == mark:
             return
         self._sent_marks[kind] = mark
-        await self._send(broadcast.render_once((kind, mark), partial(to_json, {"type": kind, **message})))
+        await self._send_message(
+            broadcast.render_once((kind, mark), partial(to_json, {"type": kind, **message}))
+        )
 
 
 def _events_text(batch: EventBatch, last: int, pending: str) -> str:

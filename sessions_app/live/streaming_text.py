@@ -35,12 +35,12 @@ class StreamingText:
     def take(self, frame: Frame) -> bool:
         """Process a frame; return whether the streams changed."""
         if frame["type"] == "chunk":
-            self._add(frame)
+            self._add_chunk(frame)
             return True
         if frame["type"] == "stored":
-            return self._supersede(frame)
+            return self._supersede_stream(frame)
         if frame["type"] == "end":
-            return self._keep([])
+            return self._keep_streams([])
         return False
 
     def mark_shown(self, events: Iterable[Event]) -> bool:
@@ -50,11 +50,13 @@ class StreamingText:
             if event.seq <= self._last_shown:
                 continue
             self._last_shown = event.seq
-            changed |= self._keep([stream for stream in self.streams if not self._is_held(stream, event)])
+            changed |= self._keep_streams(
+                [stream for stream in self.streams if not self._is_held(stream, event)]
+            )
         return changed
 
-    def _add(self, frame: Frame) -> None:
-        stream = self._open(frame)
+    def _add_chunk(self, frame: Frame) -> None:
+        stream = self._find_open_stream(frame)
         if stream is None:
             stream = TextStream(frame.get("author") or "", frame.get("branch") or "")
             self.streams.append(stream)
@@ -63,17 +65,17 @@ class StreamingText:
         else:
             stream.text += frame["text"]
 
-    def _supersede(self, frame: Frame) -> bool:
+    def _supersede_stream(self, frame: Frame) -> bool:
         self._last_stored = frame["seq"]
-        stream = self._open(frame)
+        stream = self._find_open_stream(frame)
         if stream is None:
             return False
         if frame["seq"] > self._last_shown:
             stream.superseded_by = frame["seq"]
             return False
-        return self._keep([other for other in self.streams if other is not stream])
+        return self._keep_streams([other for other in self.streams if other is not stream])
 
-    def _open(self, frame: Frame) -> TextStream | None:
+    def _find_open_stream(self, frame: Frame) -> TextStream | None:
         """Return the open stream of the frame's author and branch."""
         speaker = (frame.get("author") or "", frame.get("branch") or "")
         streams = (stream for stream in self.streams if not stream.superseded_by)
@@ -86,7 +88,7 @@ class StreamingText:
         is_news = event.seq > self._last_stored
         return is_news and (stream.author, stream.branch) == (event.author, event.branch)
 
-    def _keep(self, streams: list[TextStream]) -> bool:
+    def _keep_streams(self, streams: list[TextStream]) -> bool:
         changed = len(streams) < len(self.streams)
         self.streams = streams
         return changed

@@ -56,13 +56,13 @@ def render(value: Any, *, url: str = "", depth: int = 2) -> SafeString:
         url: serves the parts that are not rendered at first.
         depth: number of levels that start open.
     """
-    return _frame(_TreeRenderer(url, depth).value(value, "", SafeString()), url)
+    return _frame_tree(_TreeRenderer(url, depth).value(value, "", SafeString()), url)
 
 
 def render_all(value: Any, *, url: str = "") -> SafeString:
     """Return a JSON value with all branches open, up to `ALL_BUDGET` values and `ALL_DEPTH` levels."""
     tree = _TreeRenderer(url, ALL_DEPTH, budget=ALL_BUDGET)
-    return _frame(tree.value(value, "", SafeString()), url)
+    return _frame_tree(tree.value(value, "", SafeString()), url)
 
 
 def render_piece(value: Any, pointer: str, *, offset: int = 0, url: str = "") -> SafeString:
@@ -126,7 +126,7 @@ class _TreeRenderer:
         """Return the value at `pointer`, after its label."""
         self.left -= 1
         if isinstance(value, dict | list) and value:
-            return self._branch(value, pointer, label)
+            return self._render_branch(value, pointer, label)
         if isinstance(value, str) and len(value) > TEXT_LIMIT:
             return self._long_text(value, pointer, label)
         return format_html("{}{}", label, self.leaf(value))
@@ -135,12 +135,12 @@ class _TreeRenderer:
         """Return a page of an object's or array's entries as list items, and a button that fetches the next."""
         end = offset + PAGE
         items = [
-            self._entry(self.value(value, place, _label(name)), place)
+            self._render_entry(self.value(value, place, _render_label(name)), place)
             for name, place, value in _iter_entries(branch, pointer, offset, end)
         ]
         rest = len(branch) - end
         if rest > 0 and self.url:
-            button = _button(self._piece(pointer, end), "closest li", f"{rest:,} more")
+            button = _render_button(self._piece_url(pointer, end), "closest li", f"{rest:,} more")
             items.append(format_html("<li>{}</li>", button))
         elif rest > 0:
             items.append(_left_out(f"{rest:,} more, "))
@@ -179,16 +179,18 @@ class _TreeRenderer:
                 '{} <span class="json-note">{} characters left out</span>', piece_html, f"{rest:,}"
             )
         return format_html(
-            "{} {}", piece_html, _button(self._piece(pointer, end), "this", f"{rest:,} more characters")
+            "{} {}",
+            piece_html,
+            _render_button(self._piece_url(pointer, end), "this", f"{rest:,} more characters"),
         )
 
-    def _entry(self, piece_html: SafeString, pointer: str) -> SafeString:
+    def _render_entry(self, piece_html: SafeString, pointer: str) -> SafeString:
         if not self.url:
             return format_html("<li>{}</li>", piece_html)
         return format_html('<li data-pointer="{}">{}</li>', pointer, piece_html)
 
-    def _branch(self, branch: Any, pointer: str, label: SafeString) -> SafeString:
-        summary = format_html('{}<span class="json-note">{}</span>', label, _preview(branch))
+    def _render_branch(self, branch: Any, pointer: str, label: SafeString) -> SafeString:
+        summary = format_html('{}<span class="json-note">{}</span>', label, _render_preview(branch))
         level = pointer.count("/")
         if level < self.depth and (level == 0 or (len(branch) <= self.longest_open and self.left > 0)):
             return _render_details(summary, self.entries(branch, pointer), branch, is_open=True)
@@ -213,21 +215,21 @@ class _TreeRenderer:
         return format_html(
             '<details hx-get="{}" hx-trigger="toggle once" hx-target="find ul">'
             "<summary>{}</summary>{}</details>",
-            self._piece(pointer, 0),
+            self._piece_url(pointer, 0),
             summary,
             _render_list(SafeString(), value),
         )
 
-    def _piece(self, pointer: str, offset: int) -> str:
+    def _piece_url(self, pointer: str, offset: int) -> str:
         joint = "&" if "?" in self.url else "?"
         return self.url + joint + urlencode({"pointer": pointer, "offset": offset})
 
 
-def _label(name: str) -> SafeString:
+def _render_label(name: str) -> SafeString:
     return format_html('<bdi class="json-key">{}</bdi>', visible_text.name_html(name))
 
 
-def _button(url: str, target: str, label: str) -> SafeString:
+def _render_button(url: str, target: str, label: str) -> SafeString:
     """Return a button that fetches content and replaces `target` with it."""
     return format_html(
         '<button type="button" class="button button-quiet button-small" hx-get="{}"'
@@ -238,7 +240,7 @@ def _button(url: str, target: str, label: str) -> SafeString:
     )
 
 
-def _frame(tree: SafeString, url: str) -> SafeString:
+def _frame_tree(tree: SafeString, url: str) -> SafeString:
     if not url:
         return format_html('<div class="json">{}</div>', tree)
     return format_html('<div class="json" data-source="{}">{}</div>', url, tree)
@@ -264,7 +266,7 @@ def _iter_entries(branch: Any, pointer: str, start: int, end: int) -> Iterator[t
         yield str(name), f"{pointer}/{escape(str(name))}", value
 
 
-def _preview(branch: Any) -> SafeString:
+def _render_preview(branch: Any) -> SafeString:
     """Return a one-line preview of a closed branch: its size and first entries."""
     if isinstance(branch, list):
         size, entries = "[{}]", [_preview_value(value) for value in islice(branch, PREVIEW_ENTRIES)]

@@ -84,18 +84,18 @@ def render_markdown(text: str) -> SafeString:
     An image becomes a link, because loading it would tell its server who reads the page.
     """
     html = render_within_limits(text)
-    return _clean(f"<pre>{escape(text)}</pre>") if html is None else html
+    return _sanitize(f"<pre>{escape(text)}</pre>") if html is None else html
 
 
 def render_within_limits(text: str) -> SafeString | None:
     """Return Markdown as safe HTML; None if it exceeds the limits."""
     try:
-        return _clean(_render_unsafe(text))
+        return _sanitize(_render_unsafe(text))
     except _TooComplexError:
         return None
 
 
-def _clean(html: str) -> SafeString:
+def _sanitize(html: str) -> SafeString:
     return SafeString(
         nh3.clean(
             visible_text.escape_in_html(html),
@@ -119,7 +119,7 @@ def _render_unsafe(text: str) -> str:
         "steps": min(MAX_STEPS, BASE_STEPS + len(text) // 4),
         "references": _References(),
     }
-    parser = _parser()
+    parser = _make_parser()
     tokens = parser.parse(text, env)
     every = list(_iter_tokens(tokens))
     addresses = sum(len(str(value)) for token in every for value in token.attrs.values())
@@ -287,7 +287,7 @@ _ALTERNATIVES = ["paragraph", "reference", "blockquote", "list"]
 
 
 @cache
-def _parser() -> MarkdownIt:
+def _make_parser() -> MarkdownIt:
     from markdown_it import MarkdownIt  # not needed by the first page
 
     options = {"html": False, "breaks": True, "inline_definitions": True}

@@ -239,7 +239,7 @@ class _FormBuilder:
 
     def fields(self, schema: Schema, prefix: str, depth: int) -> Iterator[FormField]:
         """Yield a field for each property of an object."""
-        required = set(_texts(schema.get("required")))
+        required = set(_list_texts(schema.get("required")))
         for name, each in schema["properties"].items():
             if isinstance(each, Mapping):
                 yield self.field(name, each, f"{prefix}{name}", is_required=name in required, depth=depth)
@@ -249,7 +249,7 @@ class _FormBuilder:
     ) -> FormField:
         """Return the field of a value."""
         schema = _simplify_schema(written_schema, self.root)
-        kind, choices, item = _control(schema, self.root)
+        kind, choices, item = _choose_control(schema, self.root)
         described = written_schema.get("description") or schema.get("description") or ""
         default = written_schema.get("default", schema.get("default"))
         properties = schema.get("properties")
@@ -274,14 +274,14 @@ class _FormBuilder:
         )
 
 
-def _control(schema: Schema, root: Schema) -> tuple[ControlKind, Choices, ControlKind]:
+def _choose_control(schema: Schema, root: Schema) -> tuple[ControlKind, Choices, ControlKind]:
     """Return a schema's control, its choices, and the control of a list's values."""
-    if choices := _choices(schema):
+    if choices := _text_choices(schema):
         return "choice", choices, "text"
     items, options = schema.get("items"), schema.get("anyOf")
     if schema.get("type") == "array" and isinstance(items, Mapping):
         simplified = _simplify_schema(items, root)
-        if choices := _choices(simplified):
+        if choices := _text_choices(simplified):
             return "choices", choices, "text"
         item = _kind_by_type(simplified)
         return ("list", (), item) if item in {"text", "integer", "number"} else ("json", (), "text")
@@ -289,8 +289,8 @@ def _control(schema: Schema, root: Schema) -> tuple[ControlKind, Choices, Contro
         return simple, BOOLEANS if simple == "boolean" else (), "text"
     if isinstance(options, list):  # a union: texts with suggestions, or JSON
         parts = [_simplify_schema(each, root) for each in options if isinstance(each, Mapping)]
-        if parts and all(each.get("type") == "string" or _choices(each) for each in parts):
-            return "text", tuple(choice for each in parts for choice in _choices(each)), "text"
+        if parts and all(each.get("type") == "string" or _text_choices(each) for each in parts):
+            return "text", tuple(choice for each in parts for choice in _text_choices(each)), "text"
     return "json", (), "text"
 
 
@@ -299,16 +299,16 @@ def _kind_by_type(schema: Schema) -> ControlKind | None:
     return KIND_BY_TYPE.get(kind) if isinstance(kind, str) else None
 
 
-def _choices(schema: Schema) -> Choices:
+def _text_choices(schema: Schema) -> Choices:
     """Return the choices of an enumeration of texts; empty for other schemas."""
     values = [schema["const"]] if "const" in schema else schema.get("enum")
     choices = [value for value in values if value is not None] if isinstance(values, list) else []
-    if not choices or len(choices) > MAX_CHOICES or len(_texts(choices)) < len(choices):
+    if not choices or len(choices) > MAX_CHOICES or len(_list_texts(choices)) < len(choices):
         return ()
     return tuple((value, value) for value in choices)
 
 
-def _texts(value: Any) -> list[str]:
+def _list_texts(value: Any) -> list[str]:
     """Return the texts in a list; other values are ignored."""
     return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
 

@@ -48,7 +48,7 @@ def diff_lines(old: str | None, new: str | None) -> list[DiffLine]:
     before, after = _lines_of(old, both_text), _lines_of(new, both_text)
     if before is None or after is None:
         return diff_beginnings(old, new)
-    return _truncate_lines(_compare(before, after))
+    return _truncate_lines(_diff_lines(before, after))
 
 
 def diff_beginnings(old: str | None, new: str | None) -> list[DiffLine]:
@@ -79,7 +79,7 @@ def _split_line(line: str) -> list[str]:
     ]
 
 
-def _compare(before: list[str], after: list[str]) -> list[DiffLine]:
+def _diff_lines(before: list[str], after: list[str]) -> list[DiffLine]:
     diff: list[DiffLine] = []
     for group in SequenceMatcher(None, before, after).get_grouped_opcodes(CONTEXT_LINES):
         if diff or group[0][1] > 0:

@@ -104,7 +104,7 @@ class Prices:
             for price in self.prices
             if price.names(model) and (price.since is None or price.since <= day)
         ]
-        return max(matching, key=_rank, default=None)
+        return max(matching, key=_precedence_key, default=None)
 
     def cost(self, usage: Usage, at: float) -> float | None:
         """Return the cost of the models' tokens at a time.
@@ -137,7 +137,7 @@ NO_PRICES = Prices()
 KINDS = ("prompt", "output", "thoughts", "cached", "calls")
 
 
-def _rank(price: Price) -> tuple[bool, int, date]:
+def _precedence_key(price: Price) -> tuple[bool, int, date]:
     return *price.precedence, price.since or date.min
 
 

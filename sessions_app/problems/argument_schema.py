@@ -22,19 +22,19 @@ Schema = Mapping[str, Any]
 def refusal_of(args: Any, schema: Schema, path: str = "", root: Schema | None = None) -> str:
     """Return why the schema refuses a value; empty if it accepts it, or if that is not certain."""
     root = schema if root is None else root
-    schema = _resolve(schema, root)
+    schema = _resolve_reference(schema, root)
     if path.count(".") > MAX_DEPTH or (_allows_null(schema) and args is None):
         return ""
     alternatives = next((schema[name] for name in ("anyOf", "any_of", "oneOf") if schema.get(name)), None)
     if isinstance(alternatives, list):
         refusals = [refusal_of(args, each, path, root) for each in alternatives if isinstance(each, dict)]
-        return f"{_name(path)} matches none of its alternatives" if refusals and all(refusals) else ""
-    types = _types(schema)
+        return f"{_path_text(path)} matches none of its alternatives" if refusals and all(refusals) else ""
+    types = _declared_types(schema)
     if types and not any(_is_of(args, each) for each in types):
-        return f"{_name(path)} is {_type_of(args)}, not {' or '.join(types)}"
+        return f"{_path_text(path)} is {_type_of(args)}, not {' or '.join(types)}"
     choices = schema.get("enum")
     if isinstance(choices, list) and choices and args not in choices:
-        return f"{_name(path)} is not one of {join_names([*map(str, choices)], 8)}"
+        return f"{_path_text(path)} is not one of {join_names([*map(str, choices)], 8)}"
     if isinstance(args, Mapping):
         return _object_refusal(args, schema, path, root)
     items = schema.get("items")
@@ -70,7 +70,7 @@ def _join_names(path: str, names: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def _resolve(schema: Schema, root: Schema) -> Schema:
+def _resolve_reference(schema: Schema, root: Schema) -> Schema:
     """Return the schema that a reference names; an empty one, which accepts everything, if it cannot be resolved."""
     for _ in range(MAX_DEPTH):
         reference = schema.get("$ref") or schema.get("ref")
@@ -83,14 +83,14 @@ def _resolve(schema: Schema, root: Schema) -> Schema:
     return {}
 
 
-def _types(schema: Schema) -> Sequence[str]:
+def _declared_types(schema: Schema) -> Sequence[str]:
     declared = schema.get("type")
     names = declared if isinstance(declared, list) else [declared] if isinstance(declared, str) else []
     return [name.lower() for name in names if isinstance(name, str) and name.lower() in _CHECKS]
 
 
 def _allows_null(schema: Schema) -> bool:
-    return schema.get("nullable") is True or "null" in _types(schema)
+    return schema.get("nullable") is True or "null" in _declared_types(schema)
 
 
 def _is_number(value: Any) -> bool:
@@ -116,5 +116,5 @@ def _type_of(value: Any) -> str:
     return next((name for name in ("null", "boolean", *_CHECKS) if _is_of(value, name)), "a value")
 
 
-def _name(path: str) -> str:
+def _path_text(path: str) -> str:
     return path or "the value"

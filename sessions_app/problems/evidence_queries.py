@@ -105,11 +105,11 @@ class EvidenceBatch:
 def read_batch(session: AgentSession, limit: int) -> EvidenceBatch:
     """Read the evidence of the next unchecked events of a session, and of the session as a whole."""
     start = max(0, session.problems_seq)
-    events = list(_events(session).filter(seq__gt=start).order_by("seq")[:limit])
+    events = list(_light_events(session).filter(seq__gt=start).order_by("seq")[:limit])
     end = events[-1].seq if len(events) == limit else session.last_seq
     ids = list(dict.fromkeys(event.invocation_id for event in events))
     if start and ids:
-        earlier = _events(session).filter(seq__lte=start, invocation_id__in=ids).order_by("-seq")
+        earlier = _light_events(session).filter(seq__lte=start, invocation_id__in=ids).order_by("-seq")
         events = [*reversed(earlier[:EARLIER_EVENTS]), *events]
     return EvidenceBatch(
         session.pk,
@@ -123,7 +123,7 @@ def read_batch(session: AgentSession, limit: int) -> EvidenceBatch:
     )
 
 
-def _events(session: AgentSession) -> Any:
+def _light_events(session: AgentSession) -> Any:
     columns = ("seq", "event_id", "invocation_id", "author", "branch", "timestamp", "summary")
     return Event.objects.filter(session=session).only(*columns)
 
@@ -137,7 +137,7 @@ def _evidence_of(session: AgentSession, events: Sequence[Event], ids: Collection
         by_invocation[event.invocation_id].append(event)
     requests = _read_requests(session, of_batch) if ids else {}
     runs = _read_runs(Run.objects.filter(**of_batch)) if ids else {}
-    traces = _group(
+    traces = _group_rows(
         Trace.objects.filter(**of_batch).values_list("invocation_id", "pk", "stages")[:ROWS_READ]
         if ids
         else ()
@@ -155,13 +155,15 @@ def _evidence_of(session: AgentSession, events: Sequence[Event], ids: Collection
         yield Evidence(
             app_name=session.app_name,
             invocation_id=invocation_id,
-            events=[_event(event, wires) for event in own],
+            events=[_event_evidence(event, wires) for event in own],
             calls=calls,
             results=[*results, *nested.get(invocation_id, ())],
             requests=requests.get(invocation_id, ()),
-            previous_requests=_previous(requests, invocation_id),
+            previous_requests=_previous_requests(requests, invocation_id),
             runs=runs.get(invocation_id, ()),
-            stages=[_stage(stage) for _, stages in traces[invocation_id] for stage in json.loads(stages)],
+            stages=[
+                _read_stage(stage) for _, stages in traces[invocation_id] for stage in json.loads(stages)
+            ],
             logged_errors=_logged_errors(own, logged.get(invocation_id, ())),
             trace_pk=next((pk for pk, _ in traces[invocation_id]), 0),
             untracked=list(untracked.get(invocation_id, {}).values()),
@@ -202,7 +204,7 @@ def _initial_state_fault(session: AgentSession) -> str:
     return initial_state_fault(session.app_name, session.created_at) if is_new else ""
 
 
-def _group(rows: Iterable[tuple[Any, ...]]) -> defaultdict[str, list[tuple[Any, ...]]]:
+def _group_rows(rows: Iterable[tuple[Any, ...]]) -> defaultdict[str, list[tuple[Any, ...]]]:
     grouped: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for key, *rest in rows:
         grouped[key].append(tuple(rest))
@@ -244,7 +246,7 @@ def _turn_part(event: Event, wire: Mapping[str, Any]) -> TurnPart:
     return TurnPart.EMPTY_REPLY
 
 
-def _event(event: Event, wires: Mapping[int, dict[str, Any]]) -> EventEvidence:
+def _event_evidence(event: Event, wires: Mapping[int, dict[str, Any]]) -> EventEvidence:
     summary = event.decoded_summary
     error = summary["error"] or {}
     reasons = FINISH_REASONS.intersection(summary["flags"] or ())
@@ -261,7 +263,7 @@ def _event(event: Event, wires: Mapping[int, dict[str, Any]]) -> EventEvidence:
     )
 
 
-def _calls(event: Event, wires: Mapping[int, dict[str, Any]]) -> Iterator[ToolCall]:
+def _read_calls(event: Event, wires: Mapping[int, dict[str, Any]]) -> Iterator[ToolCall]:
     whole = function_calls(wires.get(event.seq, {}))
     for place, call in enumerate(event.decoded_summary["calls"] or ()):
         args = whole[place].get("args") or {} if place < len(whole) else None
@@ -276,7 +278,7 @@ def _read_summarized_calls(session: AgentSession, last_seq: int) -> list[Summari
     marks = [mark.seq for mark in ranges.compactions if mark.seq < last_seq]
     if not marks:
         return []
-    newest = _events(session).filter(seq__lt=max(marks)).order_by("-seq")[:EARLIER_EVENTS]
+    newest = _light_events(session).filter(seq__lt=max(marks)).order_by("-seq")[:EARLIER_EVENTS]
     events = [event for event in reversed(newest) if not ranges.rewound_by(event)]
     summary_seqs = {event.seq: ranges.first_compacted_by(event) for event in events}
     summarized = [event for event in events if summary_seqs[event.seq]]
@@ -295,10 +297,10 @@ def _read_tool_use(
     pairing = CallPairing[ToolCall]()
     for event in events:
         summary = event.decoded_summary
-        own_results = _results(event.seq, event.author, summary, wires.get(event.seq, {}))
+        own_results = _read_results(event.seq, event.author, summary, wires.get(event.seq, {}))
         for answered, result in zip(summary["results"] or (), own_results, strict=True):
             results.append(replace(result, call=pairing.take(answered, event.branch)))
-        own_calls = list(_calls(event, wires))
+        own_calls = list(_read_calls(event, wires))
         pairing.add_event(zip(summary["calls"] or (), own_calls, strict=True), event.branch)
         calls += own_calls
     return calls, results
@@ -317,12 +319,12 @@ def _read_nested_failures(session: AgentSession, ids: Collection[str]) -> dict[s
     failures: defaultdict[str, list[ToolResult]] = defaultdict(list)
     for row in rows.annotate(size=Length("data")).filter(size__lt=LARGE_EVENT).order_by("-pk")[:ROWS_READ]:
         invocation_id, seq = calls[row.session_id]
-        results = _results(seq, row.author, row.decoded_summary, json.loads(row.data))
+        results = _read_results(seq, row.author, row.decoded_summary, json.loads(row.data))
         failures[invocation_id] += (replace(result, is_nested=True) for result in results if result.form)
     return failures
 
 
-def _results(
+def _read_results(
     seq: int, author: str, summary: Mapping[str, Any], wire: Mapping[str, Any]
 ) -> Iterator[ToolResult]:
     whole = function_responses(wire)
@@ -371,7 +373,7 @@ def _message_of(response: Mapping[str, Any], form: ResultForm) -> str:
     return value if isinstance(value, str) else scopes.dumps(value)
 
 
-def _stage(stage: Sequence[Any]) -> Stage:
+def _read_stage(stage: Sequence[Any]) -> Stage:
     return Stage(str(stage[0]), str(stage[2]) if len(stage) > 2 else "")
 
 
@@ -379,7 +381,7 @@ def _read_runs(rows: Any) -> dict[str, list[RunEvidence]]:
     columns = rows.order_by("-created_at").values_list(
         "invocation_id", "pk", "status", "error_type", "error", "last_seq"
     )
-    runs = _group(columns[:ROWS_READ])
+    runs = _group_rows(columns[:ROWS_READ])
     return {
         invocation_id: [
             RunEvidence(pk, status, error_type, error, last_seq or 0)
@@ -425,7 +427,7 @@ def _read_logged_errors(of_batch: Mapping[str, Any]) -> dict[str, list[tuple[Any
         start=Substr("message", 1, LOG_MESSAGE_READ),
         end=Substr("message", Greatest(size - LOG_MESSAGE_READ, LOG_MESSAGE_READ) + 1),
     ).values_list("invocation_id", "pk", "after_event_id", "agent", "tool", "logger", "start", "end")
-    return _group(columns[:ROWS_READ])
+    return _group_rows(columns[:ROWS_READ])
 
 
 def _logged_errors(events: Sequence[Event], rows: Iterable[tuple[Any, ...]]) -> list[LoggedError]:
@@ -477,10 +479,12 @@ def _read_requests(session: AgentSession, of_batch: Mapping[str, Any]) -> dict[s
     contents = _read_contents(_without_cache([*previous, *calls]), decoded)
     tools = _read_tools(session.pk, [each.get("tools") or "" for each in decoded.values()])
     requests: dict[str, list[ModelRequest]] = {
-        "": [_request(call, decoded[call.pk], tools, contents) for call in previous]
+        "": [_read_request(call, decoded[call.pk], tools, contents) for call in previous]
     }
     for call in calls:
-        requests.setdefault(call.invocation_id, []).append(_request(call, decoded[call.pk], tools, contents))
+        requests.setdefault(call.invocation_id, []).append(
+            _read_request(call, decoded[call.pk], tools, contents)
+        )
     return requests
 
 
@@ -504,7 +508,7 @@ def _read_contents(
     return {call.pk: leaf_names(call.session_id, sha) for call in calls if (sha := shas[call.pk])}
 
 
-def _request(
+def _read_request(
     call: ModelCall,
     request: Mapping[str, Any],
     tools: Mapping[str, list[DeclaredTool]],
@@ -536,7 +540,9 @@ def _request(
     )
 
 
-def _previous(requests: Mapping[str, Sequence[ModelRequest]], invocation_id: str) -> dict[str, ModelRequest]:
+def _previous_requests(
+    requests: Mapping[str, Sequence[ModelRequest]], invocation_id: str
+) -> dict[str, ModelRequest]:
     """Return the last request of each agent before an invocation."""
     own = requests.get(invocation_id)
     earlier = (request for each in requests.values() for request in each if own and request.pk < own[0].pk)
@@ -565,7 +571,7 @@ def _tools_in(sha: str, bodies: Mapping[str, str]) -> list[DeclaredTool] | None:
     if body is None:
         return None
     if (list_ := members_of(body)) is None:
-        return [_tool(json.loads(body))]
+        return [_declared_tool(json.loads(body))]
     tools: list[DeclaredTool] = []
     for name in list_[1]:
         if (own := _tools_in(name, bodies)) is None:
@@ -574,7 +580,7 @@ def _tools_in(sha: str, bodies: Mapping[str, str]) -> list[DeclaredTool] | None:
     return tools
 
 
-def _tool(declaration: Mapping[str, Any]) -> DeclaredTool:
+def _declared_tool(declaration: Mapping[str, Any]) -> DeclaredTool:
     schema = declaration.get("parametersJsonSchema") or declaration.get("parameters")
     return DeclaredTool(str(declaration.get("name") or ""), schema if isinstance(schema, dict) else None)
 

@@ -129,7 +129,7 @@ def failures_of(evidence: Evidence) -> tuple[Failure, ...]:
         if place is None:
             distinct.append(replace(failure, cause=_find_cause(failure.message, evidence)))
         else:
-            distinct[place] = _merge(distinct[place], failure)
+            distinct[place] = _merge_failures(distinct[place], failure)
     distinct += _answered_exceptions(evidence, distinct)
     return tuple(_link_log(evidence, failure) for failure in distinct)
 
@@ -166,7 +166,7 @@ def _link_log(evidence: Evidence, failure: Failure) -> Failure:
     return replace(failure, links=(*failure.links, Link("log", record.pk)))
 
 
-def _merge(first: Failure, other: Failure) -> Failure:
+def _merge_failures(first: Failure, other: Failure) -> Failure:
     """Return one failure for two of the same error. A tool or model is more specific than a run."""
     return replace(
         first,

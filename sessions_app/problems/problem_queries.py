@@ -102,10 +102,10 @@ def problems_of(session: AgentSession, code: str = "", invocation_id: str = "") 
     logs = traces_with_log(session, {row.invocation_id for row in rows})
     problems = [ShownProblem(row, logs.get(row.invocation_id, 0)) for row in rows]
     unchecked = session.last_seq - max(0, session.problems_seq)
-    return SessionProblems(problems, number - _count(rows), unchecked)
+    return SessionProblems(problems, number - _count_problems(rows), unchecked)
 
 
-def _count(rows: Sequence[SessionProblem]) -> int:
+def _count_problems(rows: Sequence[SessionProblem]) -> int:
     """Return the number of errors and warnings in rows, with those that are only counted."""
     return sum(1 + row.more for row in rows if row.severity != Severity.NOTE)
 
@@ -115,19 +115,19 @@ def problems_by_invocation(
 ) -> dict[str, list[ShownProblem]]:
     """Return the errors and warnings that were found so far in some invocations of a session."""
     rows = SessionProblem.objects.filter(session=session, invocation_id__in=invocation_ids)
-    return _complete(
-        session, {invocation_id: problems for (_, invocation_id), problems in _group(rows).items()}
+    return _add_traces(
+        session, {invocation_id: problems for (_, invocation_id), problems in _group_by_run(rows).items()}
     )
 
 
 def newest_by_invocation(session: AgentSession, most: int) -> dict[str, list[ShownProblem]]:
     """Return the stored errors and warnings of the newest invocations that have any."""
     rows = SessionProblem.objects.filter(session=session).exclude(invocation_id="")
-    by_invocation = {invocation_id: problems for (_, invocation_id), problems in _group(rows).items()}
-    return _complete(session, dict(list(by_invocation.items())[-most:]))
+    by_invocation = {invocation_id: problems for (_, invocation_id), problems in _group_by_run(rows).items()}
+    return _add_traces(session, dict(list(by_invocation.items())[-most:]))
 
 
-def _complete(
+def _add_traces(
     session: AgentSession, by_invocation: dict[str, list[ShownProblem]]
 ) -> dict[str, list[ShownProblem]]:
     """Return problems with the traces that have their logs, and whether an earlier invocation has them too.
@@ -154,7 +154,7 @@ def problems_of_runs(invocations: Collection[tuple[int, str]]) -> dict[tuple[int
         session__in={session_pk for session_pk, _ in invocations},
         invocation_id__in={invocation_id for _, invocation_id in invocations if invocation_id},
     )
-    return _group(rows)
+    return _group_by_run(rows)
 
 
 def problems_by_code(sessions: Sequence[AgentSession]) -> list[dict[str, Any]]:
@@ -179,7 +179,7 @@ def _order_by_severity(rows: Any) -> Any:
     return rows.order_by(Case(*ranks, default=Value(0), output_field=IntegerField()), "seq", "pk")
 
 
-def _group(rows: Any) -> defaultdict[tuple[int, str], list[ShownProblem]]:
+def _group_by_run(rows: Any) -> defaultdict[tuple[int, str], list[ShownProblem]]:
     grouped: defaultdict[tuple[int, str], list[ShownProblem]] = defaultdict(list)
     for row in rows.exclude(severity=Severity.NOTE).order_by("-seq", "-pk")[:MAX_ROWS][::-1]:
         grouped[row.session_id, row.invocation_id].append(ShownProblem(row))

@@ -69,9 +69,9 @@ def store(checked: CheckedBatch) -> bool:
     with transaction.atomic():
         replaced = Q(seq__gt=batch.start) | Q(seq=0, invocation_id__in=batch.invocation_ids)
         old_rows = of_session.filter(replaced)
-        old_contents = [_content(row) for row in old_rows.order_by("seq", "pk")]
-        has_changed = old_contents != [_content(row) for row in checked.rows]
-        dropped = _replace(batch.session_pk, old_rows, checked.rows) if has_changed else 0
+        old_contents = [_comparable_content(row) for row in old_rows.order_by("seq", "pk")]
+        has_changed = old_contents != [_comparable_content(row) for row in checked.rows]
+        dropped = _replace_problems(batch.session_pk, old_rows, checked.rows) if has_changed else 0
         _store_traits(batch.session_pk)
         counted = of_session.exclude(severity=Severity.NOTE).aggregate(
             rows=Count("pk"), more=Sum("more", default=0)
@@ -84,7 +84,7 @@ def store(checked: CheckedBatch) -> bool:
     return is_current
 
 
-def _replace(session_pk: int, old_rows: QuerySet[SessionProblem], rows: list[SessionProblem]) -> int:
+def _replace_problems(session_pk: int, old_rows: QuerySet[SessionProblem], rows: list[SessionProblem]) -> int:
     """Replace stored problems. Return the number of problems dropped because the session has too many."""
     old_rows.delete()
     SessionProblem.objects.bulk_create(rows)
@@ -109,14 +109,14 @@ def _find_problems(batch: EvidenceBatch) -> Iterator[SessionProblem]:
                 continue
             same = rows[detector.code]
             if len(same) < SAME_STORED:
-                same.append(_row(batch.session_pk, evidence.invocation_id, detector, problem))
+                same.append(_build_row(batch.session_pk, evidence.invocation_id, detector, problem))
             else:
                 same[-1].more += 1
         for same in rows.values():
             yield from same
 
 
-def _content(row: SessionProblem) -> tuple[object, ...]:
+def _comparable_content(row: SessionProblem) -> tuple[object, ...]:
     return (row.code, row.severity, row.invocation_id, row.seq, row.agent, row.text, row.links, row.more)
 
 
@@ -156,7 +156,7 @@ def _store_traits(session_pk: int) -> None:
     )
 
 
-def _row(session_pk: int, invocation_id: str, detector: Detector, problem: Problem) -> SessionProblem:
+def _build_row(session_pk: int, invocation_id: str, detector: Detector, problem: Problem) -> SessionProblem:
     links = [[link.kind, link.target, quote(link.label)] for link in problem.links[:MAX_LINKS]]
     return SessionProblem(
         session_id=session_pk,

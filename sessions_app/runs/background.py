@@ -60,7 +60,7 @@ async def create_row(create: Callable[[str], R], run_id: str = "") -> R:
     try:
         return await units_of_work.write(create, run_id)
     except StoreFault:
-        run_in_background(_cancel(run_id))
+        run_in_background(_cancel_run(run_id))
         raise
 
 
@@ -78,8 +78,8 @@ async def _cancel_when_created(creating: asyncio.Future[Row]) -> None:
     with suppress(StoreFault):  # then the run is cancelled already
         run = await creating
         if run is not None:
-            await _cancel(run.pk)
+            await _cancel_run(run.pk)
 
 
-async def _cancel(run_id: str) -> None:
+async def _cancel_run(run_id: str) -> None:
     await retry.write(lifecycle.finish, run_id, Run.Status.CANCELLED)

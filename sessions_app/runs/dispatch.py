@@ -45,7 +45,7 @@ async def start_run(
         NotFound: the answered call does not wait for an answer any more.
         NotFound, AgentNotLoaded, RuntimeUnavailable: the app cannot be run (`availability`).
     """
-    return await background.run_to_completion(_queue(session, request, send_id, person))
+    return await background.run_to_completion(_queue_run(session, request, send_id, person))
 
 
 async def start_run_now(session_pk: int, request: Mapping[str, Any], source: str, *, person: str) -> Run:
@@ -59,7 +59,7 @@ async def start_run_now(session_pk: int, request: Mapping[str, Any], source: str
     """
     app_name = await units_of_work.read(_require_startable, session_pk, request)
     client = await provider().client(app_name)
-    create = partial(_create, session_pk, request, source, person)
+    create = partial(_create_run, session_pk, request, source, person)
     return await background.run_to_completion(_queue_and_hand_over(client, create))
 
 
@@ -79,12 +79,12 @@ async def _queue_and_hand_over(client: RuntimeClient, create: Callable[[str], Ru
     except ServerStopping:
         log.info("Run %s stays queued for the next server.", run.pk)
     except DevUIError as error:
-        await _fail(run.pk, type(error).__name__, error.message)
+        await _fail_queued_run(run.pk, type(error).__name__, error.message)
         raise
     return run
 
 
-def _create(session_pk: int, request: Mapping[str, Any], source: str, person: str, run_id: str) -> Run:
+def _create_run(session_pk: int, request: Mapping[str, Any], source: str, person: str, run_id: str) -> Run:
     return lifecycle.create_run(session_pk, request, source, person=person, run_id=run_id)
 
 
@@ -115,7 +115,7 @@ async def run_config_problems(app_name: str, draft: MessageDraft) -> dict[str, s
     }
 
 
-async def _queue(session: AgentSession, request: Mapping[str, Any], send_id: str, person: str) -> Run:
+async def _queue_run(session: AgentSession, request: Mapping[str, Any], send_id: str, person: str) -> Run:
     await availability.refuse_unavailable(session.app_name)
     names_run = SEND_ID.fullmatch(send_id) is not None and await units_of_work.read(
         lifecycle.is_unused_id, send_id
@@ -156,22 +156,24 @@ async def _hand_over(app_name: str, run_id: str) -> None:
     The run stays queued while the server stops, and waits while the store is unavailable.
     """
     try:
-        await retry.run(partial(_send, app_name, run_id))
+        await retry.run(partial(_send_run, app_name, run_id))
     except ServerStopping:
         log.info("Run %s stays queued for the next server.", run_id)
     except DevUIError as error:
-        await _fail(run_id, type(error).__name__, f"{error.message} {error.hint}".strip())
+        await _fail_queued_run(run_id, type(error).__name__, f"{error.message} {error.hint}".strip())
     except Exception as error:
         log.exception("Run %s could not be handed over", run_id)
-        await _fail(run_id, type(error).__name__, "The run could not be handed over. See the server's log.")
+        await _fail_queued_run(
+            run_id, type(error).__name__, "The run could not be handed over. See the server's log."
+        )
 
 
-async def _send(app_name: str, run_id: str) -> None:
+async def _send_run(app_name: str, run_id: str) -> None:
     client = await provider().client(app_name)
     await client.start_run(run_id)
 
 
-async def _fail(run_id: str, error_type: str, error: str) -> None:
+async def _fail_queued_run(run_id: str, error_type: str, error: str) -> None:
     """End a queued run as failed. A run that a process has claimed is ended by that process."""
     await retry.write(lifecycle.end_queued, run_id, Run.Status.FAILED, error_type, error)
 

@@ -63,7 +63,7 @@ class FrameLog:
         try:
             while True:
                 changed = self._changed
-                for frame in _join_chunks(self._behind(after)):
+                for frame in _join_chunks(self._frames_after(after)):
                     yield frame
                     after = frame["n"]
                     if frame["type"] == "end":
@@ -72,7 +72,7 @@ class FrameLog:
         finally:
             self.readers -= 1
 
-    def _behind(self, after: int) -> list[Frame]:
+    def _frames_after(self, after: int) -> list[Frame]:
         newest_first = takewhile(lambda frame: frame["n"] > after, reversed(self._frames))
         return list(newest_first)[::-1]
 
@@ -85,7 +85,7 @@ def _is_superseded(frame: Frame, stored: Frame) -> bool:
 def _join_chunks(frames: Iterable[Frame]) -> Iterable[Frame]:
     pending: Frame | None = None
     for frame in frames:
-        if pending is not None and _continues(pending, frame):
+        if pending is not None and _continues_chunk(pending, frame):
             pending = {**frame, "text": pending["text"] + frame["text"]}
             continue
         if pending is not None:
@@ -95,7 +95,7 @@ def _join_chunks(frames: Iterable[Frame]) -> Iterable[Frame]:
         yield pending
 
 
-def _continues(previous: Frame, frame: Frame) -> bool:
+def _continues_chunk(previous: Frame, frame: Frame) -> bool:
     return previous["type"] == frame["type"] == "chunk" and all(
         previous.get(key) == frame.get(key) for key in CHUNK_KEYS
     )

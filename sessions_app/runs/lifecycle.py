@@ -206,7 +206,7 @@ def finish(
             error_type=clean_text(error.get("error_type", "")),
             error=clean_error(error.get("error", "")),
             traceback=clean_error(error.get("traceback", "")),
-            invocation_id=Value(invocation_id) if invocation_id else _invocation(),
+            invocation_id=Value(invocation_id) if invocation_id else _run_invocation(),
         )
         if ended:
             run = Run.objects.get(pk=run_id)
@@ -215,11 +215,11 @@ def finish(
                 end = run.finished_at or 0.0
                 traces.close_unfinished(end, session=run.session_id, invocation_id=run.invocation_id)
             index_backlog.recheck(run.session_id, run.invocation_id)
-            _charge(run)
+            _charge_quotas(run)
     return ended
 
 
-def _charge(run: Run) -> None:
+def _charge_quotas(run: Run) -> None:
     """Count what an ended run has spent for the quotas of its person."""
     if run.person:
         tokens, cost = spending_of_run(run)
@@ -355,7 +355,7 @@ def _crash_runs(runs: QuerySet[Run], why: str) -> list[str]:
     ]
 
 
-def _invocation() -> Case:
+def _run_invocation() -> Case:
     """Return the run's invocation id or, if none is recorded, that of the first event since its start."""
     since = Event.objects.filter(session_id=OuterRef("session_id"), seq__gt=OuterRef("first_seq"))
     first = Coalesce(Subquery(since.order_by("seq").values("invocation_id")[:1]), Value(""))

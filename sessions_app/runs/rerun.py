@@ -21,7 +21,7 @@ def rerun_request(run: Run) -> dict[str, Any]:
         BadInput: the run carried an answer, or its message is unknown.
     """
     request: dict[str, Any] = json.loads(run.request)
-    parts = _parts(request.get("new_message"))
+    parts = _message_parts(request.get("new_message"))
     if any("functionResponse" in part for part in parts):
         raise BadInput(
             "A question can be answered only once.", hint="Send a message, or rewind to before the question."
@@ -46,6 +46,6 @@ def _message_of_event(run: Run) -> dict[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
-def _parts(message: Any) -> list[dict[str, Any]]:
+def _message_parts(message: Any) -> list[dict[str, Any]]:
     parts = message.get("parts") if isinstance(message, dict) else None
     return [part for part in parts or [] if isinstance(part, dict)]

@@ -112,7 +112,7 @@ def _read_batch(pk: int, start: int, last: int, limit: int) -> IndexBatch:
     has_all = events == read_events and len(events) < limit
     batch = IndexBatch(pk, start, last if has_all else events[-1].seq)
     nested = nested_content.contents_of(pk, events)
-    batch.words = _entries(pk, events, nested)
+    batch.words = _build_entries(pk, events, nested)
     for event in events:
         if content := nested.get(event.seq):
             batch.traits.update(dict.fromkeys(content.traits, event.seq))
@@ -152,13 +152,13 @@ def _read_nested_batches() -> list[IndexBatch]:
         rows = Event.objects.filter(session=pk, seq__in=events[pk]).order_by("seq")
         calling_events = list(rows.only(*event_text.COLUMNS))
         nested = nested_content.contents_of(pk, calling_events)
-        batch.words = _entries(pk, calling_events, nested)
+        batch.words = _build_entries(pk, calling_events, nested)
         for seq, content in nested.items():
             batch.traits.update(dict.fromkeys(content.traits, seq))
     return list(batches.values())
 
 
-def _entries(
+def _build_entries(
     pk: int, events: list[Event], nested: Mapping[int, nested_content.NestedContent]
 ) -> list[event_index.EventEntry]:
     """Return the entries of events of a session, with the text of the nested runs inside them."""

@@ -79,13 +79,13 @@ def is_decided_by_marks(term: StateTerm) -> bool:
 
 def _equal_condition(value: Any, operand: Any) -> Q:
     if _is_number(operand) and abs(operand) <= LARGEST_INTEGER:
-        return Q(Exact(JsonNumber(value), _operand(operand)))
+        return Q(Exact(JsonNumber(value), _comparable_number(operand)))
     return Q(Exact(value, scopes.dumps(operand)))
 
 
 def _order_condition(value: Any, op: str, operand: Any) -> Q:
     if _is_number(operand):
-        return Q(COMPARE[op](JsonNumber(value), _operand(operand)))
+        return Q(COMPARE[op](JsonNumber(value), _comparable_number(operand)))
     whole = scopes.dumps(operand)
     start = JsonPrefix(value)
     first = whole[:-1][:PREFIX_LENGTH]
@@ -104,7 +104,11 @@ def _mark_range(op: str, mark: str) -> Q:
 
 
 def _mark_of(value: Any) -> str:
-    return json_sql.mark_of_number(_float(value)) if _is_number(value) else json_sql.mark(scopes.dumps(value))
+    return (
+        json_sql.mark_of_number(_to_double(value))
+        if _is_number(value)
+        else json_sql.mark(scopes.dumps(value))
+    )
 
 
 def _is_number(value: Any) -> bool:
@@ -115,14 +119,14 @@ def _is_long(value: float) -> bool:
     return abs(value) >= EXACT_INTEGER
 
 
-def _operand(value: float) -> Value:
+def _comparable_number(value: float) -> Value:
     """Return a number for a comparison, as an integer if it is one that every database can hold."""
     is_whole = isinstance(value, int) or value.is_integer()
     if is_whole and abs(value) <= LARGEST_INTEGER:
         return Value(int(value), output_field=BigIntegerField())
-    return Value(_float(value), output_field=FloatField())
+    return Value(_to_double(value), output_field=FloatField())
 
 
-def _float(value: float) -> float:
+def _to_double(value: float) -> float:
     """Return a number as a double; infinity for an integer that is too large."""
     return float(str(value))

@@ -31,7 +31,9 @@ _TABLES: dict[str, tuple[str, str, dict[str, str]]] = {
 
 def read_vocabulary(*, most: int = MOST_NAMES, newest: int = NEWEST_SESSIONS) -> Vocabulary:
     """Return the indexed names, at most `most` of a kind, and the users of the `newest` sessions. Nine queries."""
-    keys = [key for scope in Scope for key in _keys(scope, distinct_values(*_TABLES[scope], most=most))]
+    keys = [
+        key for scope in Scope for key in _prefixed_keys(scope, distinct_values(*_TABLES[scope], most=most))
+    ]
     return Vocabulary(
         apps=list_apps_with_sessions(),
         users=_newest_users(newest)[:most],
@@ -43,7 +45,7 @@ def read_vocabulary(*, most: int = MOST_NAMES, newest: int = NEWEST_SESSIONS) ->
     )
 
 
-def _keys(scope: Scope, key_ids: Iterable[str]) -> list[str]:
+def _prefixed_keys(scope: Scope, key_ids: Iterable[str]) -> list[str]:
     """Return keys with their prefixes, without keys that are too long to be indexed directly."""
     return [scopes.PREFIX[scope] + key for key in key_ids if not key.startswith(scopes.HASH_PREFIX)]
 

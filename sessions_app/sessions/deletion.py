@@ -108,7 +108,7 @@ def undo(batch_id: str) -> list[AgentSession]:
                 hint="It was undone already, or its sessions were removed for good a day after the deletion.",
             )
         for row in deleted_rows:
-            _restore(row)
+            _restore_session(row)
         rows.delete()
         change_notification.notify_after_commit()
     return [row.session for row in deleted_rows]
@@ -154,7 +154,7 @@ def move_to_realm(session: AgentSession, realm: str) -> None:
     AgentSession.objects.filter(pk=session.pk).update(realm=realm)
 
 
-def _restore(row: DeletedSession) -> None:
+def _restore_session(row: DeletedSession) -> None:
     session = row.session
     try:
         with transaction.atomic():

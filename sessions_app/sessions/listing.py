@@ -106,7 +106,7 @@ def _filter_sessions(filters: SessionFilter) -> QuerySet[AgentSession]:
     if filters.errors:
         rows = rows.filter(error_count__gt=0)
     if filters.text:
-        rows = rows.filter(_contains(filters.text, ("title", "first_text", "last_text", "session_id")))
+        rows = rows.filter(_contains_text(filters.text, ("title", "first_text", "last_text", "session_id")))
     if filters.age:
         rows = expiry.filter_by_age(rows, expiry.Age(filters.age))
     return rows
@@ -351,11 +351,11 @@ def find_by_names(text: str, most: int) -> list[AgentSession]:
     """Return the newest sessions whose names contain every word of `text`, with `run_status`. One query."""
     rows = AgentSession.objects.filter(realm="")
     for word in text.split()[:MOST_WORDS]:
-        rows = rows.filter(_contains(word, ("title", "first_text", "session_id", "user_id", "app_name")))
+        rows = rows.filter(_contains_text(word, ("title", "first_text", "session_id", "user_id", "app_name")))
     return list(with_run_status(rows).order_by("-updated_at", "-pk")[:most])
 
 
-def _contains(text: str, columns: Iterable[str]) -> Q:
+def _contains_text(text: str, columns: Iterable[str]) -> Q:
     """Return the condition that any of the columns contains a text."""
     return reduce(or_, (Q(**{f"{column}__icontains": text}) for column in columns))
 

@@ -99,8 +99,8 @@ def all_agents() -> list[Agent]:
     local = agents_folder.names() if agents_folder else []
     names = [*local, *remotes.list_app_names(remotes.all_remotes())]
     sessions = listing.newest_sessions()
-    counts = _counts(AgentSession.objects.filter(realm=""), "app_name")
-    active = _counts(Run.objects.filter(status__in=Run.ACTIVE, session__realm=""), "session__app_name")
+    counts = _count_by(AgentSession.objects.filter(realm=""), "app_name")
+    active = _count_by(Run.objects.filter(status__in=Run.ACTIVE, session__realm=""), "session__app_name")
     cards = {card.app_name: card for card in AgentCard.objects.all()}
     return [
         _make_agent(
@@ -156,7 +156,7 @@ def _make_agent(
     return Agent(name, agents_folder is not None, status, json.loads(card.description), error, **facts)
 
 
-def _counts(rows: QuerySet[Any], column: str) -> dict[str, int]:
+def _count_by(rows: QuerySet[Any], column: str) -> dict[str, int]:
     return dict(rows.order_by().values_list(column).annotate(Count("pk")))
 
 

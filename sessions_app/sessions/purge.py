@@ -251,13 +251,13 @@ def _remove_rows(pk: int, report: PurgeReport) -> None:
     for nested in list(NestedRun.objects.filter(caller=pk).select_related("child")):
         _remove_shared(nested.child.realm)  # first: the run's rows name the realm
         _remove_rows(nested.child_id, report)
-    _delete(StateChange.objects.filter(scope=Scope.SESSION, owner_id=pk))
+    _delete_rows(StateChange.objects.filter(scope=Scope.SESSION, owner_id=pk))
     index_entries.forget_session(pk)
     for relation in AgentSession._meta.related_objects:
         column = relation.field.name
         rows: QuerySet[Any] = relation.related_model._base_manager.filter(**{column: pk})
         if relation.on_delete is CASCADE:
-            _delete(rows)
+            _delete_rows(rows)
         else:
             for pks in _pk_batches(rows):
                 with short_transaction():
@@ -275,8 +275,8 @@ def _remove_shared(realm: str) -> None:
     )
     for owner in owners:
         scope = Scope.USER if isinstance(owner, UserScope) else Scope.APP
-        _delete(StateChange.objects.filter(scope=scope, owner_id=owner.pk))
-        _delete(owner.state_rows.all())
+        _delete_rows(StateChange.objects.filter(scope=scope, owner_id=owner.pk))
+        _delete_rows(owner.state_rows.all())
         with short_transaction():
             ImportedScope.objects.filter(scope=scope, owner_id=owner.pk).delete()
             index_entries.forget_owner(scope, owner.pk)
@@ -296,7 +296,7 @@ def _remove_artifacts(rows: QuerySet[Artifact], report: PurgeReport) -> None:
             report.files += artifacts.remove_unused_content(hashes)
 
 
-def _delete(rows: QuerySet[Any]) -> None:
+def _delete_rows(rows: QuerySet[Any]) -> None:
     for pks in _pk_batches(rows):
         with short_transaction():
             rows.model._base_manager.filter(pk__in=pks).delete()

@@ -153,7 +153,7 @@ def _edit_key(
     scope, bare = parse_name(name)
     with transaction.atomic():
         session = _lock_editable_session(session_pk)
-        had_value = _check(session, scope, bare, name, condition)
+        had_value = _check_condition(session, scope, bare, name, condition)
         if delta is None and not had_value:
             raise NotFound(f"The key {name!r} has no value.", hint="There is nothing to remove.")
         removed = (name,) if delta is None else ()
@@ -172,7 +172,7 @@ def _lock_editable_session(session_pk: int) -> AgentSession:
     return session
 
 
-def _check(session: AgentSession, scope: Scope, bare: str, name: str, condition: Condition) -> bool:
+def _check_condition(session: AgentSession, scope: Scope, bare: str, name: str, condition: Condition) -> bool:
     """Raise an error unless the condition holds. Return whether the key has a value."""
     if condition.revision is not None and condition.revision != session.revision:
         raise StaleSession(

@@ -143,8 +143,8 @@ def entries_of(
         moment: seq of the selected event.
         aside: the keys that do not match the search.
     """
-    facts = _facts({pk for key in keys for pk in (key.then, key.later) if pk is not None})
-    return {key: _entry(session, key, facts, moment, is_aside=key in aside) for key in keys}
+    facts = _read_ledger_rows({pk for key in keys for pk in (key.then, key.later) if pk is not None})
+    return {key: _build_entry(session, key, facts, moment, is_aside=key in aside) for key in keys}
 
 
 _FACTS = (
@@ -153,7 +153,7 @@ _FACTS = (
 )
 
 
-def _facts(pks: Collection[int]) -> dict[int | None, dict[str, Any]]:
+def _read_ledger_rows(pks: Collection[int]) -> dict[int | None, dict[str, Any]]:
     """Return ledger rows by primary key."""
     ordered = sorted(pks)
     facts: dict[int | None, dict[str, Any]] = {}
@@ -166,7 +166,7 @@ def _facts(pks: Collection[int]) -> dict[int | None, dict[str, Any]]:
     return facts
 
 
-def _entry(
+def _build_entry(
     session: AgentSession,
     key: KeyAt,
     facts: Mapping[int | None, dict[str, Any]],
@@ -197,13 +197,13 @@ def _entry(
         from_session=row["from_session"],
         elsewhere=row["session_id"] != session.pk,
         writes=row["writes"],
-        since=None if key.is_same else _since(key, facts),
+        since=None if key.is_same else _later_value(key, facts),
         version=f"{key.then}.{key.later}.{changed:d}{is_aside:d}",
         is_aside=is_aside,
     )
 
 
-def _since(key: KeyAt, facts: Mapping[int | None, dict[str, Any]]) -> LaterValue:
+def _later_value(key: KeyAt, facts: Mapping[int | None, dict[str, Any]]) -> LaterValue:
     if key.later is None:
         return LaterValue(None)
     text = facts[key.later]["shown"]

@@ -69,10 +69,12 @@ def read_ghosts(session: AgentSession, invocation_id: str, moment: int, like: st
         .values("pk", "key", "note", "seq", "shown", "writer", "writer_name", "call_id", "author")
     )
     rows_by_pk = {row["pk"]: row for row in rows}
-    return Ghosts([_ghost(rows_by_pk[row["newest"]], row["writes"], moment) for row in page], len(counted))
+    return Ghosts(
+        [_ghost_entry(rows_by_pk[row["newest"]], row["writes"], moment) for row in page], len(counted)
+    )
 
 
-def _ghost(row: Mapping[str, Any], writes: int, moment: int) -> BoardEntry:
+def _ghost_entry(row: Mapping[str, Any], writes: int, moment: int) -> BoardEntry:
     changed = row["seq"] == moment
     return BoardEntry(
         change_pk=0,

@@ -86,16 +86,16 @@ def changes_of(
     if not events:
         return changes
     seqs = {event.seq for event in events}
-    for row in _ledger(session, min(seqs), max(seqs), length, each):
+    for row in _ledger_rows(session, min(seqs), max(seqs), length, each):
         if row["seq"] in seqs:
-            changes[row["seq"]].append(_change(row, length))
-    for row in _ghosts(session, events, length):
+            changes[row["seq"]].append(_ledger_change(row, length))
+    for row in _ghost_rows(session, events, length):
         if row["seq"] in seqs:
-            changes[row["seq"]].append(_ghost(row, length))
+            changes[row["seq"]].append(_ghost_change(row, length))
     return changes
 
 
-def _ledger(session: AgentSession, first: int, last: int, length: int, each: int) -> Any:
+def _ledger_rows(session: AgentSession, first: int, last: int, length: int, each: int) -> Any:
     earlier = history.earlier_writes()
     value = _value_start(length)
     rows = StateChange.objects.filter(_written_by(session, first), seq__gte=max(first, 1), seq__lte=last)
@@ -120,7 +120,7 @@ def _written_by(session: AgentSession, first: int) -> Q:
     return condition
 
 
-def _ghosts(session: AgentSession, events: list[Event], length: int) -> Any:
+def _ghost_rows(session: AgentSession, events: list[Event], length: int) -> Any:
     return (
         TempWrite.objects.filter(
             session=session,
@@ -142,7 +142,7 @@ def _value_start(length: int) -> Any:
     return Substr("value", 1, length + 1 if length else 2**30, output_field=CharField())
 
 
-def _change(row: Mapping[str, Any], length: int) -> KeyChange:
+def _ledger_change(row: Mapping[str, Any], length: int) -> KeyChange:
     return KeyChange(
         scope=row["scope"],
         key=row["key"],
@@ -156,7 +156,7 @@ def _change(row: Mapping[str, Any], length: int) -> KeyChange:
     )
 
 
-def _ghost(row: Mapping[str, Any], length: int) -> KeyChange:
+def _ghost_change(row: Mapping[str, Any], length: int) -> KeyChange:
     return KeyChange(
         scope=TEMP,
         key=row["key"],

@@ -71,7 +71,7 @@ def read_key_history(
     counted = every.annotate(count=history.count_of_writes()).values_list("count", flat=True).first()
     return KeyHistory(
         [
-            _write(row, earlier, is_last=older is None, is_whole=here is None)
+            _past_write(row, earlier, is_last=older is None, is_whole=here is None)
             for row, earlier in zip(writes_and_next[:PAGE], [*writes_and_next[1:], None], strict=False)
         ],
         older,
@@ -79,7 +79,7 @@ def read_key_history(
     )
 
 
-def _write(row: StateChange, earlier: StateChange | None, *, is_last: bool, is_whole: bool) -> PastWrite:
+def _past_write(row: StateChange, earlier: StateChange | None, *, is_last: bool, is_whole: bool) -> PastWrite:
     text: str | None = None if row.removed else getattr(row, "text", None)
     fits = text is not None and len(text) <= WHOLE_LENGTH
     had_none = earlier.removed if earlier else is_last

@@ -295,7 +295,7 @@ def _stored_columns(
     aside = frozenset[KeyAt]().union(*(keys.aside for keys in listed.values()))
     entries = entries_of(query.session, _fresh_keys(query, listed, moment, client_event), moment, aside)
     columns = [
-        _column(scope, listed[scope], counts[scope], entries, is_begun=bool(query.begin_of(scope)))
+        _build_column(scope, listed[scope], counts[scope], entries, is_begun=bool(query.begin_of(scope)))
         for scope in SCOPES
     ]
     return columns, sum(each.changed for each in counts.values())
@@ -324,7 +324,7 @@ def _fresh_keys(
     ]
 
 
-def _column(
+def _build_column(
     scope: Scope, listed: _ListedKeys, counts: Counts, entries: Mapping[KeyAt, BoardEntry], *, is_begun: bool
 ) -> Column:
     return Column(

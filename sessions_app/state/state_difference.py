@@ -119,7 +119,7 @@ def state_differences(
         last=last.seq if last else None,
         base=base,
         mark=state_mark_of(session),
-        entries=[_difference(session, entry) for entry in difference.keys],
+        entries=[_key_difference(session, entry) for entry in difference.keys],
         counts=difference.counts,
         following=[
             (str(scope), scope_prefix(scope) + key) for scope, key in difference.following.items() if key
@@ -143,7 +143,7 @@ def _parse_base(session: AgentSession, base: str) -> tuple[Event | None, bool]:
     return find_event(session, seq=seq), False
 
 
-def _difference(session: AgentSession, entry: KeyDiff) -> KeyDifference:
+def _key_difference(session: AgentSession, entry: KeyDiff) -> KeyDifference:
     write = entry.write
     old = entry.old.value if entry.old else None
     new = entry.new.value if entry.new else None

@@ -91,7 +91,7 @@ class SourceEvents(Generic[T]):
 
 def read_mirror(key: SessionKey) -> MirrorState:
     """Return the state of a session's copy."""
-    session = _find(key)
+    session = _find_copy(key)
     if session is None:
         return MirrorState()
     return MirrorState(
@@ -146,13 +146,13 @@ def append_missing(
             except (
                 DuplicateEvent
             ):  # else the process that wrote it to the source has stored it here meanwhile
-                grown += correct and _correct(key, arrival.record, refused)
+                grown += correct and _correct_event(key, arrival.record, refused)
             except BadInput as error:
                 refused.append(error.message)
     return grown, refused
 
 
-def _correct(key: SessionKey, record: EventRecord, refused: list[str]) -> bool:
+def _correct_event(key: SessionKey, record: EventRecord, refused: list[str]) -> bool:
     """Replace a stored event by the source's version. Return whether it was replaced.
 
     Its state delta is in the ledger already, so an event with another delta is not replaced.
@@ -183,13 +183,15 @@ def _correct(key: SessionKey, record: EventRecord, refused: list[str]) -> bool:
 
 def is_in_sync(source: SourceSession, behind: str = "") -> bool:
     """Return whether the state, time and mirror record of a copy match the source. Events are not compared."""
-    session = _find(source.key)
-    return session is not None and _has_mark(session, source, behind) and not _differences(session, source)
+    session = _find_copy(source.key)
+    return (
+        session is not None and _has_mark(session, source, behind) and not _state_differences(session, source)
+    )
 
 
 def is_current(key: SessionKey, place: str, updated_at: float) -> bool:
     """Return whether a copy has the source's time and no recorded difference, without comparing events and state."""
-    session = _find(key)
+    session = _find_copy(key)
     return session is not None and _has_mark(session, SourceSession(key, place, {}, updated_at), "")
 
 
@@ -214,7 +216,7 @@ def update_mirror(source: SourceSession, behind: str, revision: int) -> None:
 def remove_mirror(key: SessionKey) -> None:
     """Delete a session's copy. A local session of the same name is left alone."""
     with transaction.atomic():
-        session = _find(key)
+        session = _find_copy(key)
         if session is not None and hasattr(session, "mirrored"):
             writes.delete_session(key)
 
@@ -273,7 +275,7 @@ def _describe_difference(place: str, only_here: int, refused: list[str]) -> str:
     return " ".join(sentences)
 
 
-def _find(key: SessionKey) -> AgentSession | None:
+def _find_copy(key: SessionKey) -> AgentSession | None:
     return AgentSession.objects.select_related("mirrored").filter(**key._asdict()).first()
 
 
@@ -288,7 +290,7 @@ def _has_mark(session: AgentSession, source: SourceSession, behind: str) -> bool
 
 def _write_differences(session: AgentSession, source: SourceSession) -> None:
     """Write differing keys as changes without an event: the source got them in another way."""
-    differences = _differences(session, source)
+    differences = _state_differences(session, source)
     if differences:
         with statements.open_statements() as cursor:
             owners = take_owners(cursor, source.key, session.pk, differences, position=session.last_seq)
@@ -300,7 +302,7 @@ def _write_differences(session: AgentSession, source: SourceSession) -> None:
         )
 
 
-def _differences(session: AgentSession, source: SourceSession) -> list[KeyWrite]:
+def _state_differences(session: AgentSession, source: SourceSession) -> list[KeyWrite]:
     """Return the keys whose value differs from the source, and the session's own keys that the source lacks.
 
     User and app keys that only the copy has are retained: sessions that this store owns may have written them.

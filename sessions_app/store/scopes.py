@@ -153,7 +153,7 @@ def key_id(key: str) -> str:
 
 def canonicalize_key(key: Any) -> str:
     """Return a state key that the store can hold: text without NUL and lone surrogates."""
-    return clean_text(key if isinstance(key, str) else _text(key, str))
+    return clean_text(key if isinstance(key, str) else _safe_text(key, str))
 
 
 def is_clean(text: str) -> bool:
@@ -190,7 +190,7 @@ def canonicalize(value: Any, key: str = "", note: str = "") -> CanonicalValue:
     The key matters because some names mark credentials (`store.redaction`). `note`: a note beside those of the value.
     """
     notes = {note} if note else set()
-    data, text = _canonicalize(value, notes.add)
+    data, text = _canonicalize_value(value, notes.add)
     public = redact({key: data})[key]
     note = ",".join(sorted(notes, key=lambda each: (each not in ALTERED, each)))[:32]
     if public == data:
@@ -200,7 +200,7 @@ def canonicalize(value: Any, key: str = "", note: str = "") -> CanonicalValue:
 
 def to_jsonable(value: Any) -> Any:
     """Return the JSON form of any value, by the same rules as `canonicalize`."""
-    return _canonicalize(value, lambda note: None)[0]
+    return _canonicalize_value(value, lambda note: None)[0]
 
 
 def has_cut_value(text: str) -> bool:
@@ -236,7 +236,7 @@ def _sort_keys(text: str) -> str:
     return json.dumps(json.loads(text), sort_keys=True)
 
 
-def _canonicalize(value: Any, note: Callable[[str], None]) -> tuple[Any, str]:
+def _canonicalize_value(value: Any, note: Callable[[str], None]) -> tuple[Any, str]:
     """Return the JSON form of a value and its text."""
     try:
         data = _to_jsonable(value, note)
@@ -265,7 +265,7 @@ def _to_jsonable(value: Any, note: Callable[[str], None], depth: int = 0) -> Any
     if depth >= MAX_DEPTH:
         raise _TooDeep
     if kind is dict:
-        return {name: _to_jsonable(item, note, depth + 1) for name, item in _items(value, note)}
+        return {name: _to_jsonable(item, note, depth + 1) for name, item in _string_items(value, note)}
     if kind is list:
         return [_to_jsonable(item, note, depth + 1) for item in value]
     return _from_python(value, note, depth)
@@ -274,7 +274,7 @@ def _to_jsonable(value: Any, note: Callable[[str], None], depth: int = 0) -> Any
 def _to_bounded_jsonable(value: Any, note: Callable[[str], None], above: tuple[int, ...]) -> Any:
     """Return the JSON form of a cyclic or too deeply nested value, truncated at that point."""
     if type(value) not in (dict, list):
-        return _leaf(value, note)
+        return _leaf_json(value, note)
     if id(value) in above:
         note(CYCLIC)
         return f"<the {type(value).__name__}{_CYCLE_MARK}"
@@ -283,24 +283,24 @@ def _to_bounded_jsonable(value: Any, note: Callable[[str], None], above: tuple[i
         return f"<{type(value).__name__}{_TOO_DEEP_MARK}"
     inner = (*above, id(value))
     if isinstance(value, dict):
-        return {name: _to_bounded_jsonable(item, note, inner) for name, item in _items(value, note)}
+        return {name: _to_bounded_jsonable(item, note, inner) for name, item in _string_items(value, note)}
     return [_to_bounded_jsonable(item, note, inner) for item in value]
 
 
-def _leaf(value: Any, note: Callable[[str], None]) -> Any:
+def _leaf_json(value: Any, note: Callable[[str], None]) -> Any:
     try:
         return _to_jsonable(value, note)
     except _TooDeep:
         note(DEEP)
-        return _text(value, repr)
+        return _safe_text(value, repr)
 
 
-def _items(value: dict[Any, Any], note: Callable[[str], None]) -> Iterable[tuple[str, Any]]:
+def _string_items(value: dict[Any, Any], note: Callable[[str], None]) -> Iterable[tuple[str, Any]]:
     """Yield a dict's items by JSON keys."""
     if not all(type(key) is str for key in value):
         note("key")
     for key, item in value.items():
-        text = key if isinstance(key, str) else _text(key, str)
+        text = key if isinstance(key, str) else _safe_text(key, str)
         clean = replace_surrogates(text)
         if clean != text:
             note("surrogate")
@@ -329,11 +329,11 @@ def _from_python(value: Any, note: Callable[[str], None], depth: int) -> Any:
             value, by_alias=True, bytes_mode="base64", inf_nan_mode="strings", fallback=repr
         )
     except Exception:
-        return _text(value, repr)
-    return _to_jsonable(plain, note, depth) if type(plain) is not type(value) else _text(value, repr)
+        return _safe_text(value, repr)
+    return _to_jsonable(plain, note, depth) if type(plain) is not type(value) else _safe_text(value, repr)
 
 
-def _text(value: Any, form: Callable[[Any], str]) -> str:
+def _safe_text(value: Any, form: Callable[[Any], str]) -> str:
     """Return a value's `str` or `repr`; its type's name if that raises."""
     try:
         return replace_surrogates(form(value))

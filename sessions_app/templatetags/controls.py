@@ -58,7 +58,7 @@ def icon_link(icon: str, label: str, url: str, *, dialog: bool = False, **how: A
     element for a number. Other arguments are attributes: `data_step="-1"`.
     """
     opened = {"hx-get": url, "hx-target": DIALOG} if dialog else {}
-    return _control("a", icon, label, {"href": url, **opened}, **how)
+    return _render_control("a", icon, label, {"href": url, **opened}, **how)
 
 
 @register.simple_tag
@@ -67,7 +67,7 @@ def icon_button(icon: str, label: str, **how: Any) -> SafeString:
 
     With `type="submit"` it submits its form.
     """
-    return _control("button", icon, label, {"type": "button"}, **how)
+    return _render_control("button", icon, label, {"type": "button"}, **how)
 
 
 @register.simple_block_tag
@@ -125,7 +125,7 @@ def filters(content: str, label: str, route: str, *, button: str = "Filter") -> 
     return render_to_string("devui/components/filters.html", context)
 
 
-def _control(
+def _render_control(
     tag: str,
     icon: str,
     label: str,

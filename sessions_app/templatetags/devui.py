@@ -75,11 +75,11 @@ WRITER_ICONS = {
 @register.simple_tag
 def icon(name: str, label: str = "", css: str = "") -> SafeString:
     """`{% icon "tool_call" %}`: an icon; hidden from screen readers without a label."""
-    return _icon(settings.STATIC_URL, name, label, css)
+    return _render_icon(settings.STATIC_URL, name, label, css)
 
 
 @lru_cache(maxsize=1024)
-def _icon(static_url: str, name: str, label: str, css: str) -> SafeString:
+def _render_icon(static_url: str, name: str, label: str, css: str) -> SafeString:
     """Build an icon, cached: a list shows the same few icons hundreds of times. `static_url` locates the sprite."""
     href = f"{static('devui/icons.svg')}#{name}"
     classes = f"icon {css}".strip()

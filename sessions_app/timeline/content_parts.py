@@ -94,13 +94,13 @@ class Part:
         """The text, code or output of the part; empty if it has none."""
         name = {"executableCode": "code", "codeExecutionResult": "output"}.get(self.type)
         if name:
-            return _excerpt(self.value.get(name), f"{self.inner}/{name}")
-        return _excerpt(self.value if self.type == "text" else "", self.inner)
+            return _excerpt_text(self.value.get(name), f"{self.inner}/{name}")
+        return _excerpt_text(self.value if self.type == "text" else "", self.inner)
 
     @property
     def media(self) -> Media | None:
         """Metadata of a blob or file; None for other parts."""
-        return _media(self.body, self.pointer)
+        return _read_media(self.body, self.pointer)
 
     @property
     def answers_media(self) -> list[Media]:
@@ -112,8 +112,8 @@ class Part:
             list_media_blocks(self.value.get("response")),
         )
         media_list = [
-            *(_media(part, f"{self.inner}/parts/{number}") for number, part in parts),
-            *(_media(block, f"{self.inner}/response{inner}") for inner, block in blocks),
+            *(_read_media(part, f"{self.inner}/parts/{number}") for number, part in parts),
+            *(_read_media(block, f"{self.inner}/response{inner}") for inner, block in blocks),
         ]
         return [media for media in media_list if media]
 
@@ -134,7 +134,7 @@ class Part:
 def parts_of(content: object, pointer: str = "/content") -> list[Part]:
     """Return the parts of a `Content`, which `pointer` locates in its event."""
     parts = content.get("parts") if isinstance(content, Mapping) else None
-    return [_part(body, f"{pointer}/parts/{number}") for number, body in _numbered_parts(parts)]
+    return [_build_part(body, f"{pointer}/parts/{number}") for number, body in _numbered_parts(parts)]
 
 
 def _numbered_parts(parts: object) -> Iterable[tuple[int, dict[str, Any]]]:
@@ -142,7 +142,7 @@ def _numbered_parts(parts: object) -> Iterable[tuple[int, dict[str, Any]]]:
     return ((number, part) for number, part in enumerate(listed) if isinstance(part, dict))
 
 
-def _part(body: dict[str, Any], pointer: str) -> Part:
+def _build_part(body: dict[str, Any], pointer: str) -> Part:
     if (data := read_a2a_data(body)) is not None:
         shown = {name: value for name, value in body.items() if name != "inlineData"}
         return Part(DATA, {**shown, DATA: data}, pointer, bool(body.get("thought")))
@@ -151,18 +151,18 @@ def _part(body: dict[str, Any], pointer: str) -> Part:
     return Part(kind, body, pointer, bool(body.get("thought")))
 
 
-def _excerpt(text: object, pointer: str) -> TextExcerpt:
+def _excerpt_text(text: object, pointer: str) -> TextExcerpt:
     whole = text if isinstance(text, str) else ""
     return TextExcerpt(whole[:EXCERPT_LENGTH], max(0, len(whole) - EXCERPT_LENGTH), pointer)
 
 
-def _media(body: Mapping[str, Any], pointer: str) -> Media | None:
+def _read_media(body: Mapping[str, Any], pointer: str) -> Media | None:
     blob, file = find_blob(body), body.get("fileData")
     if isinstance(blob, dict):
         return Media(
             _text_field(blob, "mimeType"),
             _text_field(blob, "displayName"),
-            _size(blob.get("data")),
+            _decoded_size(blob.get("data")),
             "",
             pointer,
         )
@@ -182,7 +182,7 @@ def _text_field(fields: Mapping[str, Any], name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _size(data: object) -> int:
+def _decoded_size(data: object) -> int:
     """Return the decoded size of base64 text."""
     text = data if isinstance(data, str) else ""
     return (len(text) - text[-2:].count("=")) * 3 // 4

@@ -50,7 +50,9 @@ def actions_of(actions: Mapping[str, Any]) -> list[Action]:
     """Return the actions of an event, without empty fields."""
     excluded = {*SHOWN_SEPARATELY, "compaction"} if compaction_of(actions) else SHOWN_SEPARATELY
     return [
-        _action(name, value) for name, value in actions.items() if name not in excluded and value not in EMPTY
+        _describe_action(name, value)
+        for name, value in actions.items()
+        if name not in excluded and value not in EMPTY
     ]
 
 
@@ -61,7 +63,9 @@ def compaction_of(actions: Mapping[str, Any]) -> Compaction | None:
         return None
     content = compaction.get("compactedContent")
     parts = parts_of(content, "/actions/compaction/compactedContent")
-    return Compaction(_time(compaction.get("startTimestamp")), _time(compaction.get("endTimestamp")), parts)
+    return Compaction(
+        _time_or_none(compaction.get("startTimestamp")), _time_or_none(compaction.get("endTimestamp")), parts
+    )
 
 
 def rewound_invocation(actions: Mapping[str, Any]) -> str:
@@ -70,7 +74,7 @@ def rewound_invocation(actions: Mapping[str, Any]) -> str:
     return target if isinstance(target, str) else ""
 
 
-def _action(name: str, value: Any) -> Action:
+def _describe_action(name: str, value: Any) -> Action:
     label, icon = SIGNALS.get(name, name), SIGNAL_ICONS.get(name, "control")
     is_known = name in SIGNALS
     if isinstance(value, dict | list):
@@ -80,5 +84,5 @@ def _action(name: str, value: Any) -> Action:
     return Action(name, icon, label, is_known=is_known)
 
 
-def _time(value: Any) -> float | None:
+def _time_or_none(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -93,19 +93,19 @@ class EventDetails:
 def details_of(body: Mapping[str, Any]) -> EventDetails:
     """Return the details of an event in wire form."""
     values = {label: body[name] for name, label in LABELS.items() if body.get(name) not in EMPTY}
-    facts = {**{label: value for label, value in values.items() if _is_short(value)}, **_node(body)}
+    facts = {**{label: value for label, value in values.items() if _is_short(value)}, **_node_fields(body)}
     return EventDetails(
-        facts=[(label, _short(value)) for label, value in facts.items()],
+        facts=[(label, _short_text(value)) for label, value in facts.items()],
         transcriptions=[
-            _transcription(label, object_field(body, name), f"/{name}")
+            _read_transcription(label, object_field(body, name), f"/{name}")
             for name, label in (("inputTranscription", "heard"), ("outputTranscription", "said aloud"))
             if object_field(body, name)
         ],
-        trees=_trees(body),
+        trees=_json_fields(body),
     )
 
 
-def _node(body: Mapping[str, Any]) -> dict[str, Any]:
+def _node_fields(body: Mapping[str, Any]) -> dict[str, Any]:
     node = object_field(body, "nodeInfo")
     words = {"path": "node", "outputFor": "output for", "messageAsOutput": "message is output"}
     return {
@@ -115,14 +115,14 @@ def _node(body: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _transcription(label: str, transcription: Mapping[str, Any], pointer: str) -> Transcription:
+def _read_transcription(label: str, transcription: Mapping[str, Any], pointer: str) -> Transcription:
     more = other_fields({"text", "finished"}, transcription)
     return Transcription(
         label, str(transcription.get("text") or ""), bool(transcription.get("finished")), more, pointer
     )
 
 
-def _trees(body: Mapping[str, Any]) -> list[JsonField]:
+def _json_fields(body: Mapping[str, Any]) -> list[JsonField]:
     trees = [
         JsonField(title, body[name], f"/{name}")
         for name, title in TREES.items()
@@ -139,11 +139,11 @@ def _trees(body: Mapping[str, Any]) -> list[JsonField]:
 
 def _is_short(value: Any) -> bool:
     if isinstance(value, list):
-        return all(isinstance(each, str) for each in value) and len(_short(value)) <= MAX_SHORT
+        return all(isinstance(each, str) for each in value) and len(_short_text(value)) <= MAX_SHORT
     return isinstance(value, str | bool | int | float) and len(str(value)) <= MAX_SHORT
 
 
-def _short(value: Any) -> str:
+def _short_text(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(value)
     return "yes" if value is True else "no" if value is False else str(value)

@@ -106,17 +106,17 @@ def event_rows(session: AgentSession) -> QuerySet[Event]:
 
 def newest(session: AgentSession, limit: int = WINDOW_SIZE) -> EventWindow:
     """Return the last events."""
-    return _window(session, list(event_rows(session).order_by("-seq")[:limit])[::-1])
+    return _make_window(session, list(event_rows(session).order_by("-seq")[:limit])[::-1])
 
 
 def before(session: AgentSession, seq: int, limit: int = WINDOW_SIZE) -> EventWindow:
     """Return the events just before `seq`."""
-    return _window(session, list(event_rows(session).filter(seq__lt=seq).order_by("-seq")[:limit])[::-1])
+    return _make_window(session, list(event_rows(session).filter(seq__lt=seq).order_by("-seq")[:limit])[::-1])
 
 
 def after(session: AgentSession, seq: int, limit: int = WINDOW_SIZE) -> EventWindow:
     """Return the events just after `seq`."""
-    return _window(session, list(event_rows(session).filter(seq__gt=seq).order_by("seq")[:limit]))
+    return _make_window(session, list(event_rows(session).filter(seq__gt=seq).order_by("seq")[:limit]))
 
 
 def around(session: AgentSession, seq: int, limit: int = WINDOW_SIZE) -> EventWindow:
@@ -124,7 +124,7 @@ def around(session: AgentSession, seq: int, limit: int = WINDOW_SIZE) -> EventWi
     seq = min(max(seq, 1), session.last_seq)
     first = max(1, min(seq - limit // 2, session.last_seq - limit + 1))
     rows = event_rows(session).filter(seq__gte=first, seq__lt=first + limit)
-    return _window(session, list(rows.order_by("seq")))
+    return _make_window(session, list(rows.order_by("seq")))
 
 
 def sum_invocations(
@@ -154,14 +154,14 @@ def sum_invocations(
     for row in summed:
         by_invocation[row["invocation_id"]].append(dict(row))
     answered = [name for name, rows in by_invocation.items() if _has_answers(rows)]
-    pauses = _pauses(session, answered, runs, low, high)
+    pauses = _read_pauses(session, answered, runs, low, high)
     in_window = Counter(event.invocation_id for event in events)
     continued = [
         name for name, rows in by_invocation.items() if sum(row["events"] for row in rows) > in_window[name]
     ]
     costs = costs_of_invocations(session, events, continued, low, high)
     return {
-        name: _total(rows, low, high, Pauses(pauses[name]), costs.get(name))
+        name: _invocation_totals(rows, low, high, Pauses(pauses[name]), costs.get(name))
         for name, rows in by_invocation.items()
     }
 
@@ -172,7 +172,7 @@ def _has_answers(rows: list[dict[str, Any]]) -> bool:
     return any(row["author"] == "user" and row["last_seq"] > first for row in rows)
 
 
-def _pauses(
+def _read_pauses(
     session: AgentSession, answered: list[str], runs: Sequence[Run], low: int, high: int
 ) -> dict[str, list[Interval]]:
     """Return the pauses of invocations: between runs, and before user events. At most one query."""
@@ -196,7 +196,7 @@ def _pauses(
     return pauses
 
 
-def _total(
+def _invocation_totals(
     rows: list[dict[str, Any]], low: int, high: int, pauses: Pauses, cost: Cost | None
 ) -> InvocationTotals:
     first, last = min(row["first_seq"] for row in rows), max(row["last_seq"] for row in rows)
@@ -231,5 +231,5 @@ def tool_events_near(session: AgentSession, *, before: int = 0, after: int = 0) 
     return list(rows.filter(seq__gt=after).order_by("seq")[:PARTNERS_SCANNED])
 
 
-def _window(session: AgentSession, events: list[Event]) -> EventWindow:
+def _make_window(session: AgentSession, events: list[Event]) -> EventWindow:
     return EventWindow(events, session.last_seq)

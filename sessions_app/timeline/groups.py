@@ -137,15 +137,15 @@ def fold_rows(rows: Sequence[TimelineRow]) -> list[TimelineRow]:
 
 def _with_reasons(rows: Sequence[TimelineRow]) -> Iterator[TimelineRow]:
     """Yield rows with their reason for folding. Pieces of a stream are folded only if their whole event follows."""
-    whole_at = {_speaker(row): place for place, row in enumerate(rows) if not row.head.is_chunk}
+    whole_at = {_speaker_key(row): place for place, row in enumerate(rows) if not row.head.is_chunk}
     for place, row in enumerate(rows):
         reasons = {item.fold_reason for item in row.items}
-        if row.head.is_chunk and not row.head.fold_reason and whole_at.get(_speaker(row), -1) > place:
+        if row.head.is_chunk and not row.head.fold_reason and whole_at.get(_speaker_key(row), -1) > place:
             reasons = {PIECES}
         yield TimelineRow(row.items, reasons.pop() if len(reasons) == 1 else "")
 
 
-def _speaker(row: TimelineRow) -> tuple[str, str]:
+def _speaker_key(row: TimelineRow) -> tuple[str, str]:
     return row.head.event.author, row.head.event.branch
 
 

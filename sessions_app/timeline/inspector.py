@@ -91,17 +91,17 @@ class Inspection:
     @property
     def actions(self) -> list[Action]:
         """The event's actions, in words."""
-        return event_actions.actions_of(self._actions)
+        return event_actions.actions_of(self._action_fields)
 
     @property
     def saved_versions(self) -> dict[str, Any]:
         """Version of each artifact that the event saved, by name."""
-        return object_field(self._actions, "artifactDelta")
+        return object_field(self._action_fields, "artifactDelta")
 
     @property
     def changes_count(self) -> int:
         """Number of state keys that the event wrote."""
-        return max(len(self.changes), len(object_field(self._actions, "stateDelta")))
+        return max(len(self.changes), len(object_field(self._action_fields, "stateDelta")))
 
     @property
     def hidden_changes(self) -> int:
@@ -131,7 +131,7 @@ class Inspection:
         return str(self.body.get("errorMessage") or "")
 
     @property
-    def _actions(self) -> dict[str, Any]:
+    def _action_fields(self) -> dict[str, Any]:
         return object_field(self.body, "actions")
 
 
@@ -156,8 +156,8 @@ def inspect_event(
         item=item,
         body=body,
         parts=[*content_parts.parts_of(body.get("content")), *_partial_answer_parts(body)],
-        partners=_partners(session, item),
-        changes=[ShownChange(change, _lines(change)) for change in changes[:most]],
+        partners=_find_partners(session, item),
+        changes=[ShownChange(change, _change_lines(change)) for change in changes[:most]],
         offers_more=not more and len(changes) > most,
         details=event_details.details_of(body),
         totals=group.totals,
@@ -177,7 +177,7 @@ def _partial_answer_parts(body: dict[str, Any]) -> Iterator[content_parts.Part]:
         yield from content_parts.parts_of(answer, f"/customMetadata/{events.PARTIAL_ANSWER}/{number}")
 
 
-def _lines(change: KeyChange) -> list[DiffLine]:
+def _change_lines(change: KeyChange) -> list[DiffLine]:
     if change.old is None or change.new is None or value_diff.is_brief(change.old, change.new):
         return []
     if max(len(change.old), len(change.new)) < VALUE_LIMIT:
@@ -185,7 +185,7 @@ def _lines(change: KeyChange) -> list[DiffLine]:
     return value_diff.diff_beginnings(change.old, change.new)
 
 
-def _partners(session: AgentSession, item: TimelineItem) -> list[Partner | None]:
+def _find_partners(session: AgentSession, item: TimelineItem) -> list[Partner | None]:
     event, at = item.event, item.event.timestamp
     if item.summary["calls"]:
         pairs = pair_events([event, *windows.tool_events_near(session, after=event.seq)])

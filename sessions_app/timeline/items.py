@@ -246,7 +246,7 @@ class TimelineItem:
     @property
     def text(self) -> str:
         """The lines of its text that fit into a row."""
-        return "\n".join(self._lines[:MAX_LINES])
+        return "\n".join(self._text_lines[:MAX_LINES])
 
     @property
     def blocks(self) -> list[Block]:
@@ -269,10 +269,10 @@ class TimelineItem:
     @property
     def goes_on(self) -> bool:
         """Tell whether the text is truncated."""
-        return bool(self.summary["cut"]) or len(self._lines) > MAX_LINES
+        return bool(self.summary["cut"]) or len(self._text_lines) > MAX_LINES
 
     @property
-    def _lines(self) -> list[str]:
+    def _text_lines(self) -> list[str]:
         lines: list[str] = self.summary.get("text", "").split("\n", MAX_LINES)
         return lines
 
@@ -436,7 +436,7 @@ def build_items(
             forks=notes.forks.get(event.seq, []),
             ends_fork=event.seq == notes.taken_over,
             before=previous,
-            gap=_gap(event, previous),
+            gap=_idle_gap(event, previous),
             earlier_calls=[_earlier_call(call) for call in notes.pairs.answered_calls(event.seq)],
             answered_in=sorted(_later_answers(event, notes.pairs, events[-1].seq)),
             covers=notes.covers.get(event.seq),
@@ -473,7 +473,7 @@ def _first_args(args: Mapping[str, Any], left_out: int = 0) -> dict[str, Any]:
     return {"args": dict(islice(args.items(), MAX_ARGS)), "more": max(0, len(args) - MAX_ARGS) + left_out}
 
 
-def _gap(event: Event, before: Event | None) -> float:
+def _idle_gap(event: Event, before: Event | None) -> float:
     silence = event.timestamp - before.timestamp if before else 0.0
     return silence if silence >= IDLE_S else 0.0
 

@@ -71,7 +71,7 @@ class Lanes:
     @property
     def x(self) -> float:
         """Horizontal position of the dot."""
-        return _x(self.number)
+        return _lane_x(self.number)
 
     @property
     def y(self) -> int:
@@ -86,7 +86,7 @@ class Lanes:
     @property
     def arrow(self) -> str:
         """Arrow head of a transfer, above the dot, as points of an SVG polygon."""
-        x, tip = _x(self.number), DOT - 4
+        x, tip = _lane_x(self.number), DOT - 4
         return f"{x - 3},{tip - 5} {x + 3},{tip - 5} {x},{tip}"
 
 
@@ -107,7 +107,7 @@ def lanes_at(
     number = numbers.get(event.author, 0)
     alive = [each for each in speakers if each.first_seq < event.seq < each.last_seq]
     passing = {numbers[each.author] for each in alive} - {number}
-    lines = [LaneLine(other, _x(other)) for other in sorted(passing)]
+    lines = [LaneLine(other, _lane_x(other)) for other in sorted(passing)]
     own = next((each for each in speakers if each.author == event.author), None)
     if own:
         lines.append(_own_line(event, own, number, speakers, is_alone=not passing))
@@ -115,7 +115,7 @@ def lanes_at(
     is_new = own is not None and event.seq == own.first_seq
     if not came_from or came_from == number or not (is_new or transfers):
         return Lanes(number, min(len(speakers), MAX_LANES), lines)
-    link = _path(_x(came_from), _x(number))
+    link = _curve_path(_lane_x(came_from), _lane_x(number))
     return Lanes(number, min(len(speakers), MAX_LANES), lines, link, transfers)
 
 
@@ -125,7 +125,7 @@ def _own_line(
     """Return the author's segment. At the agent's last event it continues if no other lane does."""
     goes_on = max(each.last_seq for each in speakers) > event.seq
     is_last = event.seq == own.last_seq and not (goes_on and is_alone)
-    return LaneLine(number, _x(number), from_dot=event.seq == own.first_seq, until_dot=is_last)
+    return LaneLine(number, _lane_x(number), from_dot=event.seq == own.first_seq, until_dot=is_last)
 
 
 def _previous_lane(event: Event, before: Event | None, numbers: dict[str, int]) -> int:
@@ -134,10 +134,10 @@ def _previous_lane(event: Event, before: Event | None, numbers: dict[str, int]) 
     return numbers.get(before.author, 0)
 
 
-def _path(start: float, end: float) -> str:
+def _curve_path(start: float, end: float) -> str:
     bend = DOT / 2
     return f"M{start} 0C{start} {bend} {end} {bend - 2} {end} {DOT - 4}"
 
 
-def _x(number: int) -> float:
+def _lane_x(number: int) -> float:
     return (number - 0.5) * STEP

@@ -28,7 +28,7 @@ def list_mark(realm: str, app_name: str) -> str:
     return " ".join(map(str, [*newest, *(part for run in running for part in run)]))
 
 
-def _newest(realm: str, app_name: str) -> QuerySet[AgentSession, tuple[int, int, str]]:
+def _newest_sessions(realm: str, app_name: str) -> QuerySet[AgentSession, tuple[int, int, str]]:
     sessions = AgentSession.objects.filter(realm=realm, app_name=app_name)
     return sessions.order_by("-updated_at", "-pk").values_list("pk", "revision", "title")[:MAX_SIBLINGS]
 
@@ -38,5 +38,5 @@ def _active_runs(realm: str, app_name: str) -> QuerySet[Run, tuple[str, str]]:
     return active.order_by("created_at").values_list("pk", "status")[:MAX_SIBLINGS]
 
 
-_NEWEST = CompiledQuery(_newest, "a realm", "an app")
+_NEWEST = CompiledQuery(_newest_sessions, "a realm", "an app")
 _ACTIVE_RUNS = CompiledQuery(_active_runs, "a realm", "an app")

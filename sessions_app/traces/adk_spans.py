@@ -37,7 +37,7 @@ def session_trace(app_name: str, session_id: str) -> list[dict[str, Any]]:
     event_ids = [span.event_id for span in spans if span.kind == Span.Kind.MODEL and span.event_id]
     rows = ModelCall.objects.filter(session=session, event_id__in=event_ids[:MAX_REQUESTS])
     requests = {call.event_id: call for call in rows}
-    return [_span(span, requests.get(span.event_id)) for span in reversed(spans)]
+    return [_span_json(span, requests.get(span.event_id)) for span in reversed(spans)]
 
 
 def event_trace(app_name: str, event_id: str) -> dict[str, Any] | None:
@@ -47,10 +47,10 @@ def event_trace(app_name: str, event_id: str) -> dict[str, Any] | None:
     if span is None or not event_id:
         return None
     call = ModelCall.objects.filter(session=span.session_id, event_id=event_id).first()
-    return {**_attributes(span, call), "trace_id": span.trace_id, "span_id": span.span_id}
+    return {**_span_attributes(span, call), "trace_id": span.trace_id, "span_id": span.span_id}
 
 
-def _span(span: Span, call: ModelCall | None) -> dict[str, Any]:
+def _span_json(span: Span, call: ModelCall | None) -> dict[str, Any]:
     return {
         "name": span.name,
         "start_time": span.started_ns,
@@ -58,12 +58,12 @@ def _span(span: Span, call: ModelCall | None) -> dict[str, Any]:
         "trace_id": span.trace_id,
         "span_id": span.span_id,
         "parent_span_id": span.parent_id or None,
-        "attributes": _attributes(span, call),
+        "attributes": _span_attributes(span, call),
         "logs": [],
     }
 
 
-def _attributes(span: Span, call: ModelCall | None) -> dict[str, Any]:
+def _span_attributes(span: Span, call: ModelCall | None) -> dict[str, Any]:
     attributes: dict[str, Any] = json.loads(span.attributes)
     if span.kind != Span.Kind.MODEL:
         return attributes
@@ -71,12 +71,12 @@ def _attributes(span: Span, call: ModelCall | None) -> dict[str, Any]:
     attributes.setdefault("gcp.vertex.agent.event_id", span.event_id)
     attributes.setdefault("gcp.vertex.agent.invocation_id", span.invocation_id)
     if call is not None:
-        attributes["gcp.vertex.agent.llm_request"] = json.dumps(_request(call))
-        attributes["gcp.vertex.agent.llm_response"] = json.dumps(_response(call))
+        attributes["gcp.vertex.agent.llm_request"] = json.dumps(_request_json(call))
+        attributes["gcp.vertex.agent.llm_response"] = json.dumps(_response_json(call))
     return attributes
 
 
-def _request(call: ModelCall) -> dict[str, Any]:
+def _request_json(call: ModelCall) -> dict[str, Any]:
     whole = model_calls.request_json(call)
     config = dict(whole.get("config") or {})
     if whole["system_instruction"]:
@@ -86,16 +86,16 @@ def _request(call: ModelCall) -> dict[str, Any]:
     return {
         "model": whole["model"],
         "config": config,
-        "contents": [_content(content) for content in whole["contents"]],
+        "contents": [_content_json(content) for content in whole["contents"]],
     }
 
 
-def _response(call: ModelCall) -> dict[str, Any]:
+def _response_json(call: ModelCall) -> dict[str, Any]:
     responses = model_calls.responses(call)
-    return {**responses[-1], "content": _content(responses[-1].get("content"))} if responses else {}
+    return {**responses[-1], "content": _content_json(responses[-1].get("content"))} if responses else {}
 
 
-def _content(content: Any) -> Any:
+def _content_json(content: Any) -> Any:
     """Return a content with the field names of ADK's spans."""
     if not isinstance(content, dict) or not isinstance(content.get("parts"), list):
         return content

@@ -168,7 +168,7 @@ def compare_contents(
     old = before.content_names if before else []
     ranges = [
         (change, first, names)
-        for change, first, names in _changes(old, request.content_names)
+        for change, first, names in _changed_ranges(old, request.content_names)
         if names and (change != "removed" or before is not None)
     ]
     if before is None:
@@ -240,7 +240,7 @@ def _piece_texts(session_pk: int, names: Sequence[str]) -> dict[str, str]:
     return pieces
 
 
-def _changes(old: list[str], new: list[str]) -> list[tuple[str, int, list[str]]]:
+def _changed_ranges(old: list[str], new: list[str]) -> list[tuple[str, int, list[str]]]:
     """Return ranges of (change, position of the first content, names), with what both ends of the lists share."""
     start = _common_length(old, new)
     end = _common_length(old[start:][::-1], new[start:][::-1])

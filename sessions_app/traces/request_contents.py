@@ -42,15 +42,15 @@ def describe_content(place: int, value: Any, pointer: str) -> Content:
     """Return a stored content for display. `pointer` locates it in the JSON of its call."""
     if not isinstance(value, dict):
         return Content(place, "", None)
-    return Content(place, str(value.get("role") or "no role"), list(_parts(value, pointer)))
+    return Content(place, str(value.get("role") or "no role"), list(_describe_parts(value, pointer)))
 
 
-def _parts(value: dict[str, Any], pointer: str) -> Iterator[ContentPart]:
+def _describe_parts(value: dict[str, Any], pointer: str) -> Iterator[ContentPart]:
     for number, part in enumerate(value.get("parts") or []):
-        yield _part(part if isinstance(part, dict) else {"part": part}, f"{pointer}/parts/{number}")
+        yield _describe_part(part if isinstance(part, dict) else {"part": part}, f"{pointer}/parts/{number}")
 
 
-def _part(part: dict[str, Any], pointer: str) -> ContentPart:
+def _describe_part(part: dict[str, Any], pointer: str) -> ContentPart:
     if isinstance(text := part.get("text"), str):
         kind = "thought" if part.get("thought") else "text"
         return ContentPart(kind, text[:TEXT_SHOWN], max(0, len(text) - TEXT_SHOWN))

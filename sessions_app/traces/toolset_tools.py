@@ -73,7 +73,7 @@ def _set_seen(node: Node, call: ModelCall) -> None:
     toolsets = [tool for tool in node["tools"] if _is_toolset(tool)]
     described_names = {tool["name"] for tool in node["tools"]} | TOOLS_OF_ADK
     tools = [
-        _describe(tool)
+        _describe_tool(tool)
         for tool in read_request(call).tools
         if tool.get("name") not in {None, *described_names}
     ]
@@ -102,7 +102,7 @@ def _is_failure_of(toolset: Node, line: str) -> bool:
     return line.startswith(toolset["name"]) and (not server or f" ({server}) of agent " in line)
 
 
-def _describe(declaration: dict[str, Any]) -> dict[str, Any]:
+def _describe_tool(declaration: dict[str, Any]) -> dict[str, Any]:
     schema = declaration.get("parametersJsonSchema") or declaration.get("parameters")
     return {
         "name": str(declaration["name"]),

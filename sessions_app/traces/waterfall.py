@@ -185,9 +185,9 @@ def waterfall(session: AgentSession, invocation_id: str) -> Waterfall:
     spans = list(rows[: MAX_SPANS + 1])
     hidden = rows.count() - MAX_SPANS if len(spans) > MAX_SPANS else 0
     trace = Trace.objects.filter(session=session, invocation_id=invocation_id).first()
-    stages = _stages(session, invocation_id, trace)
+    stages = _build_stages(session, invocation_id, trace)
     pauses = pauses_of(trace) if trace else Pauses()
-    bars, seconds = _bars(session, spans[:MAX_SPANS], pauses) if spans else ([], 0.0)
+    bars, seconds = _build_bars(session, spans[:MAX_SPANS], pauses) if spans else ([], 0.0)
     seconds = seconds or (stages[-1].since_start if stages else 0.0)
     return Waterfall(invocation_id, trace, bars, stages, seconds, hidden)
 
@@ -206,17 +206,17 @@ def working_seconds(trace: Trace) -> float | None:
     return pauses_of(trace).work(trace.started_at, trace.finished_at)
 
 
-def _bars(session: AgentSession, spans: Sequence[Span], pauses: Pauses) -> tuple[list[Bar], float]:
+def _build_bars(session: AgentSession, spans: Sequence[Span], pauses: Pauses) -> tuple[list[Bar], float]:
     first, last = spans[0].started_ns / 1e9, max(span.ended_ns for span in spans) / 1e9
     whole = max(1e-9, pauses.work(first, last))
-    seqs = _seqs(session, [span.event_id for span in spans if span.event_id])
+    seqs = _event_seqs(session, [span.event_id for span in spans if span.event_id])
     bars = [
         Bar(
             span.span_id,
             span.name,
             span.kind,
             depth,
-            *_place(
+            *_bar_position(
                 pauses.work(first, span.started_ns / 1e9),
                 pauses.work(span.started_ns / 1e9, span.ended_ns / 1e9),
                 whole,
@@ -232,7 +232,7 @@ def _bars(session: AgentSession, spans: Sequence[Span], pauses: Pauses) -> tuple
     return bars, whole
 
 
-def _place(start: float, length: float, whole: float) -> tuple[int, int]:
+def _bar_position(start: float, length: float, whole: float) -> tuple[int, int]:
     width = max(MIN_WIDTH, round(length / whole * SCALE))
     return min(round(start / whole * SCALE), SCALE - width), width
 
@@ -252,12 +252,12 @@ def _in_order(spans: Sequence[Span]) -> Iterator[tuple[int, Span]]:
         waiting += [(depth + 1, below) for below in reversed(inside.pop(span.span_id, []))]
 
 
-def _seqs(session: AgentSession, event_ids: Sequence[str]) -> dict[str, int]:
+def _event_seqs(session: AgentSession, event_ids: Sequence[str]) -> dict[str, int]:
     rows = Event.objects.filter(session=session, event_id__in=set(event_ids))
     return dict(rows.values_list("event_id", "seq"))
 
 
-def _stages(session: AgentSession, invocation_id: str, trace: Trace | None) -> list[ReachedStage]:
+def _build_stages(session: AgentSession, invocation_id: str, trace: Trace | None) -> list[ReachedStage]:
     entries = list(trace.decoded_stages) if trace else []
     pauses = pauses_of(trace) if trace else Pauses()
     runs = Run.objects.filter(session=session, invocation_id=invocation_id).order_by("created_at")

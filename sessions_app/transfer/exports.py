@@ -172,8 +172,8 @@ class _ExportReader:
                 "updated_at": session.updated_at,
                 "title": session.title,
                 "tags": list(session.tags.order_by("name").values_list("name", flat=True)),
-                "state": self._state(SessionState.objects.filter(owner=session)),
-                "seeds": self._seeds(Scope.SESSION, session.pk),
+                "state": self._read_state(SessionState.objects.filter(owner=session)),
+                "seeds": self._read_seeds(Scope.SESSION, session.pk),
             }
         events = Event.objects.filter(session__in=sessions).select_related("session").order_by("pk")
         removed = _removed_keys(sessions)
@@ -181,25 +181,25 @@ class _ExportReader:
             yield {
                 "kind": "event",
                 **_session_fields(event.session),
-                "event": self._value(event.data, event.private),
+                "event": self._read_value(event.data, event.private),
                 "removed": removed.get((event.session_id, event.seq), []),
             }
 
-    def _value(self, public: str, private: str | None) -> Any:
+    def _read_value(self, public: str, private: str | None) -> Any:
         return json.loads((private if self._credentials else None) or public)
 
-    def _state(self, rows: QuerySet[Any]) -> dict[str, Any]:
+    def _read_state(self, rows: QuerySet[Any]) -> dict[str, Any]:
         columns = rows.order_by("key").values_list("key", "value", "private")
-        return {key: self._value(value, private) for key, value, private in columns}
+        return {key: self._read_value(value, private) for key, value, private in columns}
 
-    def _seeds(self, scope: Scope, owner_id: int) -> dict[str, Any]:
+    def _read_seeds(self, scope: Scope, owner_id: int) -> dict[str, Any]:
         """Return the first value of each key whose first write was no event."""
         ledger = StateChange.objects.filter(scope=scope, owner_id=owner_id).order_by("position", "id")
         first: dict[str, StateChange] = {}
         for row in ledger.iterator(CHUNK):
             first.setdefault(row.key, row)
         return {
-            key: self._value(row.value, row.private)
+            key: self._read_value(row.value, row.private)
             for key, row in sorted(first.items())
             if row.seq == 0 and row.value is not None
         }
@@ -208,8 +208,8 @@ class _ExportReader:
         ledger = StateChange.objects.filter(scope=scope, owner_id=owner_id).order_by("-timestamp")
         return {
             "updated_at": ledger.values_list("timestamp", flat=True).first() or 0.0,
-            "state": self._state(rows),
-            "seeds": self._seeds(scope, owner_id),
+            "state": self._read_state(rows),
+            "seeds": self._read_seeds(scope, owner_id),
         }
 
 

@@ -71,7 +71,7 @@ class StoreFile:
             raise BadInput(f"There is no store {str(path)!r}.", hint="Name the SQLite file of a store.")
         self.path = path
         self._database = SqliteDatabase(path)
-        if not (migrations := self._migrations()):
+        if not (migrations := self._applied_migrations()):
             raise BadInput(
                 f"{str(path)!r} is no store of DevUI.", hint="Name the SQLite file that DATABASE_URL named."
             )
@@ -84,7 +84,7 @@ class StoreFile:
                 hint=f"Bring it up to date: DATABASE_URL=sqlite:///{path} devui migrate",
             )
 
-    def _migrations(self) -> set[tuple[str, str]]:
+    def _applied_migrations(self) -> set[tuple[str, str]]:
         if not self._database.columns("django_migrations"):
             return set()
         rows = self._database.rows("SELECT app, name FROM django_migrations")
@@ -144,11 +144,11 @@ def _copy_sessions(source: StoreFile, realm: str, new_realm: str) -> dict[int, i
     sessions = keys[Scope.SESSION]
     for scope, owners in keys.items():
         for key, new_key in owners.items():
-            _insert(STATE_ROWS[scope], source, {"owner_id": key}, owner_id=new_key)
+            _insert_copies(STATE_ROWS[scope], source, {"owner_id": key}, owner_id=new_key)
             _copy_ledger(source, scope, key, new_key, sessions)
     for key, new_key in sessions.items():
         for table in SESSION_TABLES:
-            _insert(table, source, {"session_id": key}, session_id=new_key)
+            _insert_copies(table, source, {"session_id": key}, session_id=new_key)
     return sessions
 
 
@@ -175,7 +175,7 @@ def _copy_ledger(
     StateChange.objects.bulk_create(changes, BATCH)
 
 
-def _insert(table: type[Model], source: StoreFile, which: Mapping[str, Any], **changes: Any) -> None:
+def _insert_copies(table: type[Model], source: StoreFile, which: Mapping[str, Any], **changes: Any) -> None:
     rows = [row for _, row in source.rows(table, **which)]
     for row in rows:
         for name, value in changes.items():

@@ -75,7 +75,7 @@ class _VersionTotals:
             return histogram.quantile(self.invocations.latency, 0.5)
         if name == "errors":
             return self.invocations.errors / count
-        amounts = self._amounts(name, prices)
+        amounts = self._sample_amounts(name, prices)
         return sum(amount for amount, _ in amounts) / count if amounts else None
 
     def estimate(self, name: str, prices: Prices) -> Estimate | None:
@@ -86,9 +86,9 @@ class _VersionTotals:
         if name == "errors":
             errors = self.invocations.errors
             return Estimate(errors / count, statistics.wilson(errors, count))
-        return statistics.mean_of_groups(self._amounts(name, prices))
+        return statistics.mean_of_groups(self._sample_amounts(name, prices))
 
-    def _amounts(self, name: str, prices: Prices) -> list[tuple[float, int]]:
+    def _sample_amounts(self, name: str, prices: Prices) -> list[tuple[float, int]]:
         """Return the amount and the number of invocations of each sample; empty if an amount is unknown."""
         if name == "cost" and not any(calls.usage for calls in self.calls_by_sample.values()):
             return []
@@ -119,7 +119,7 @@ def compare_versions(app: str, days: int, now: float | None = None) -> list[Code
             code_label(version, totals[version].invocations.label),
             totals[version].invocations.first_at,
             totals[version].invocations.count,
-            list(_compare(totals[before] if before is not None else None, totals[version], prices)),
+            list(_compare_measures(totals[before] if before is not None else None, totals[version], prices)),
         )
         for before, version in pairs
         if version is not None
@@ -147,15 +147,17 @@ def _read_totals(app: str, since: int) -> dict[str, _VersionTotals]:
     }
 
 
-def _compare(before: _VersionTotals | None, after: _VersionTotals, prices: Prices) -> Iterator[Comparison]:
+def _compare_measures(
+    before: _VersionTotals | None, after: _VersionTotals, prices: Prices
+) -> Iterator[Comparison]:
     for title, unit, name in MEASURES:
         change = None
         if before is not None:
             estimates = before.estimate(name, prices), after.estimate(name, prices)
-            change = _difference(*estimates)
+            change = _estimate_difference(*estimates)
         unit = f"money {prices.currency}" if unit == "money" else unit
         yield Comparison(title, unit, name, after.value(name, prices), change)
 
 
-def _difference(before: Estimate | None, after: Estimate | None) -> Estimate | None:
+def _estimate_difference(before: Estimate | None, after: Estimate | None) -> Estimate | None:
     return statistics.difference(before, after) if before is not None and after is not None else None

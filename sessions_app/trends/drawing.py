@@ -55,7 +55,7 @@ class Plot:
     @cached_property
     def scale(self) -> list[float]:
         """Values of the horizontal lines."""
-        values = [value for group in self.trend.groups for _, value in self._values(group)]
+        values = [value for group in self.trend.groups for _, value in self._group_values(group)]
         return scale_up_to(max(values, default=0.0), SMALLEST_STEP.get(self.trend.unit, 0.0))
 
     @cached_property
@@ -78,37 +78,37 @@ class Plot:
         """Times on the axis: x and name."""
         interval = max(1, round(len(self.trend.starts) / LABELS))
         label = self.trend.filter.time_label
-        return [(self._x(start), label(start)) for start in self.trend.starts[interval // 2 :: interval]]
+        return [(self._time_x(start), label(start)) for start in self.trend.starts[interval // 2 :: interval]]
 
     @cached_property
     def lines(self) -> list[Line]:
         """Lines of the groups that have values."""
         return [
-            Line(color, group, dots, list(self._segments(dots)))
+            Line(color, group, dots, list(self._polyline_points(dots)))
             for color, group in enumerate(self.trend.groups, start=1)
-            if (dots := self._dots(group))
+            if (dots := self._group_dots(group))
         ]
 
-    def _values(self, group: Group) -> Iterator[tuple[int, float]]:
+    def _group_values(self, group: Group) -> Iterator[tuple[int, float]]:
         for start, figures in group.points.items():
             if (value := getattr(figures, self.figure)) is not None:
                 yield start, value
 
-    def _dots(self, group: Group) -> list[Dot]:
+    def _group_dots(self, group: Group) -> list[Dot]:
         criteria = self.trend.filter
         return [
             Dot(
-                self._x(start),
+                self._time_x(start),
                 self.area.y(value),
                 start,
                 value,
                 criteria.time_label(start),
                 criteria.session_query(group.name, start),
             )
-            for start, value in self._values(group)
+            for start, value in self._group_values(group)
         ]
 
-    def _segments(self, dots: list[Dot]) -> Iterator[str]:
+    def _polyline_points(self, dots: list[Dot]) -> Iterator[str]:
         """Yield the points of each polyline. An hour or day without a value divides it."""
         segment: list[Dot] = []
         for dot in dots:
@@ -118,7 +118,7 @@ class Plot:
             segment.append(dot)
         yield points_text((dot.x, dot.y) for dot in segment)
 
-    def _x(self, start: int) -> float:
+    def _time_x(self, start: int) -> float:
         starts = self.trend.starts
         return self.area.x((start - starts.start) / starts.step)
 

@@ -45,7 +45,7 @@ def load(text: str) -> Histogram:
 def quantile(histogram: Mapping[int, int], share: float) -> float | None:
     """Return the duration that a share of the durations does not exceed (nearest rank); None without durations."""
     total = sum(histogram.values())
-    return _middle(_cell_at(histogram, math.ceil(share * total))) if total else None
+    return _cell_middle(_cell_at(histogram, math.ceil(share * total))) if total else None
 
 
 def median(histogram: Mapping[int, int]) -> Estimate | None:
@@ -56,7 +56,7 @@ def median(histogram: Mapping[int, int]) -> Estimate | None:
     half = Z * math.sqrt(total) / 2
     low = _cell_at(histogram, max(1, math.floor(total / 2 - half)))
     high = _cell_at(histogram, min(total, math.ceil(total / 2 + half) + 1))
-    middle = _middle(_cell_at(histogram, math.ceil(total / 2)))
+    middle = _cell_middle(_cell_at(histogram, math.ceil(total / 2)))
     return Estimate(middle, Interval(BASE**low, BASE ** (high + 1)))
 
 
@@ -70,5 +70,5 @@ def _cell_at(histogram: Mapping[int, int], rank: int) -> int:
     return cell
 
 
-def _middle(cell: int) -> float:
+def _cell_middle(cell: int) -> float:
     return float(BASE ** (cell + 0.5))

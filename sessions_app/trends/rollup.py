@@ -176,13 +176,13 @@ class Records:
 
 def read_batch() -> Batch | None:
     """Read the newest ended invocations that are not counted; None if there are none."""
-    traces = list(_countable()[:BATCH_TRACES])
+    traces = list(_countable_traces()[:BATCH_TRACES])
     if not traces:
         return None
     batch = Batch(traces)
     records = _read_records(traces)
     for trace in traces:
-        former_realm: str = trace.former_realm  # type: ignore[attr-defined]  # annotated by `_countable`
+        former_realm: str = trace.former_realm  # type: ignore[attr-defined]  # annotated by `_countable_traces`
         if not (former_realm or trace.session.realm).startswith(realms.ATTEMPT):
             add_invocation(batch, trace, records)
     return batch
@@ -209,7 +209,7 @@ def count_all() -> int:
     return batches
 
 
-def _countable() -> QuerySet[Trace]:
+def _countable_traces() -> QuerySet[Trace]:
     """Return the uncounted traces whose session was checked for problems and has no active run."""
     active = Run.objects.filter(session=OuterRef("session"), status__in=Run.ACTIVE)
     rows = Trace.objects.filter(UNCOUNTED, ~Exists(active), session__problems_seq__gte=F("session__last_seq"))
@@ -250,7 +250,7 @@ def add_invocation(batch: Batch, trace: Trace, records: Records) -> None:
         *_active_periods(trace, runs),
         *map(_model_call, records.calls.get(invocation, ())),
         *map(_tool_call, records.spans.get(invocation, ())),
-        *(_problem(problem, trace) for problem in records.problems.get(invocation, ())),
+        *(_problem_observation(problem, trace) for problem in records.problems.get(invocation, ())),
     ]
     for observation in observations:
         at = observation.totals.first_at
@@ -295,12 +295,12 @@ def _active_periods(trace: Trace, runs: list[Run]) -> Iterator[Observation]:
 def _active_period(trace: Trace, began: float, ended: float, stage: str, runs: list[Run]) -> Observation:
     run = _run_at(runs, ended)
     has_crashed = stage == Trace.CUT_OFF and run is not None and run.status in CRASHED
-    totals = _totals(began, ended, has_failed=stage == "failed" or has_crashed)
+    totals = _invocation_totals(began, ended, has_failed=stage == "failed" or has_crashed)
     return Observation(Measure.INVOCATION, trace.root_agent, totals)
 
 
 def _model_call(call: ModelCall) -> Observation:
-    totals = _totals(call.started_at, call.finished_at, has_failed=bool(call.error_type))
+    totals = _invocation_totals(call.started_at, call.finished_at, has_failed=bool(call.error_type))
     if call.first_at is not None:
         totals.first_token[histogram.cell_of(call.first_at - call.started_at)] = 1
     totals.tokens = split_tokens(
@@ -310,13 +310,13 @@ def _model_call(call: ModelCall) -> Observation:
 
 
 def _tool_call(span: Span) -> Observation:
-    totals = _totals(span.started_ns / 1e9, span.ended_ns / 1e9, has_failed=span.failed)
+    totals = _invocation_totals(span.started_ns / 1e9, span.ended_ns / 1e9, has_failed=span.failed)
     attributes = json.loads(span.attributes)
     agent, name = attributes.get("gen_ai.agent.name") or "", attributes.get("gen_ai.tool.name") or span.name
     return Observation(Measure.TOOL, scopes.clean_text(str(agent)), totals, scopes.clean_text(str(name)))
 
 
-def _problem(problem: SessionProblem, trace: Trace) -> Observation:
+def _problem_observation(problem: SessionProblem, trace: Trace) -> Observation:
     """Return a problem with its `more` similar ones.
 
     Without an event, or if the time of its event is no date, its time is the invocation's start.
@@ -328,7 +328,7 @@ def _problem(problem: SessionProblem, trace: Trace) -> Observation:
     return Observation(Measure.PROBLEM, problem.agent, totals, problem.code)
 
 
-def _totals(began: float, ended: float | None, *, has_failed: bool) -> Totals:
+def _invocation_totals(began: float, ended: float | None, *, has_failed: bool) -> Totals:
     seconds: Histogram = Counter() if ended is None else Counter([histogram.cell_of(ended - began)])
     return Totals(began, 1, int(has_failed), latency=seconds)
 

@@ -96,10 +96,10 @@ class Trend:
 def read_trend(criteria: TrendFilter, now: float | None = None) -> Trend:
     """Return a trend. Two queries; a third one for all apps."""
     starts = criteria.starts(time.time() if now is None else now)
-    rows = _rows(criteria, starts)
+    rows = _matching_buckets(criteria, starts)
     names = _largest_groups(rows, criteria.grouping)
     prices = current_prices()
-    groups = list(_groups(rows, criteria, names[:GROUPS], prices))
+    groups = list(_build_groups(rows, criteria, names[:GROUPS], prices))
     return Trend(criteria, starts, groups, len(names) > GROUPS, prices.currency)
 
 
@@ -117,7 +117,7 @@ def bucket_rows(measure: str, dimension: str, *, hourly: bool, app: str) -> Quer
     return TrendBucket.objects.filter(**conditions, app_name__in=apps).order_by()
 
 
-def _rows(criteria: TrendFilter, starts: range) -> QuerySet[TrendBucket]:
+def _matching_buckets(criteria: TrendFilter, starts: range) -> QuerySet[TrendBucket]:
     measure, dimension = criteria.measure.source, criteria.grouping.dimension
     rows = bucket_rows(measure, dimension, hourly=criteria.hourly, app=criteria.app)
     return rows.filter(start__gte=starts.start, start__lt=starts.stop)
@@ -132,7 +132,7 @@ def _largest_groups(rows: QuerySet[TrendBucket], grouping: Grouping) -> list[str
     return [name for name, _ in ranked.order_by("-rank", grouping.column)[: GROUPS + 1]]
 
 
-def _groups(
+def _build_groups(
     rows: QuerySet[TrendBucket], criteria: TrendFilter, names: Sequence[str], prices: Prices
 ) -> Iterator[Group]:
     column = criteria.grouping.column

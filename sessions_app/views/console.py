@@ -70,7 +70,7 @@ async def start(request: HttpRequest, pk: int) -> HttpResponse:
     send_id = request.POST.get("send_id", "")
     if request.POST.get("call_id"):
         if await units_of_work.read(lifecycle.find_sent_run, session.pk, send_id):
-            return _finish(request, session)
+            return _finish_message(request, session)
         try:
             answer = await _read_answer(session, request)
         except InvalidAnswer as error:
@@ -85,7 +85,7 @@ async def start(request: HttpRequest, pk: int) -> HttpResponse:
             if not request.headers.get("HX-Request"):
                 raise
             return _render_answer_errors(request, {"": f"{error.message} {error.hint}"})
-        return _finish(request, session)
+        return _finish_message(request, session)
     draft = await units_of_work.read(_read_draft, session, request)
     if draft.is_valid:
         draft = replace(draft, errors=await dispatch.run_config_problems(session.app_name, draft))
@@ -99,7 +99,7 @@ async def start(request: HttpRequest, pk: int) -> HttpResponse:
     except QUEUE_ERRORS as error:
         refused = replace(draft, errors={"message": f"{error.message} {error.hint}"})
         return _render_errors(request, session, refused, error.status)
-    return _finish(request, session)
+    return _finish_message(request, session)
 
 
 @require_POST
@@ -136,7 +136,7 @@ async def resend(request: HttpRequest, run_id: str) -> HttpResponse:
     request_body = await units_of_work.read(rerun.rerun_request, run)
     send_id = request.POST.get("send_id", "")
     await dispatch.start_run(run.session, request_body, send_id, person=person_name(request))
-    return _finish(request, run.session)
+    return _finish_message(request, run.session)
 
 
 @require_POST
@@ -148,7 +148,7 @@ async def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
     """
     run = await units_of_work.read(find_run, run_id)
     await dispatch.cancel_run(run)
-    return _finish(request, run.session)
+    return _finish_message(request, run.session)
 
 
 def _read_draft(session: AgentSession, request: HttpRequest) -> MessageDraft:
@@ -192,7 +192,7 @@ def _render_answer_errors(request: HttpRequest, faults: dict[str, str]) -> HttpR
     return response
 
 
-def _finish(request: HttpRequest, session: AgentSession) -> HttpResponse:
+def _finish_message(request: HttpRequest, session: AgentSession) -> HttpResponse:
     if request.headers.get("HX-Request"):
         return HttpResponse(status=204)
     return HttpResponseRedirect(session_url(session), status=303)

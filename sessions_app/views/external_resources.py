@@ -49,7 +49,10 @@ async def artifacts(request: HttpRequest) -> HttpResponse:
     }
     try:
         files, count = await resources.list_artifacts(**owner)
-        context |= {"files": [(file, _versions(owner, file)) for file in files], "more": count - len(files)}
+        context |= {
+            "files": [(file, _list_versions(owner, file)) for file in files],
+            "more": count - len(files),
+        }
     except DevUIError as error:
         context["problem"] = error
     return render_partial(request, ARTIFACTS, context, partial="there")
@@ -84,7 +87,9 @@ async def memory(request: HttpRequest) -> HttpResponse:
     return render_partial(request, MEMORY, context, partial="there")
 
 
-def _versions(owner: dict[str, Any], file: resources.ExternalFile) -> list[tuple[resources.FileVersion, str]]:
+def _list_versions(
+    owner: dict[str, Any], file: resources.ExternalFile
+) -> list[tuple[resources.FileVersion, str]]:
     """Return the versions of a file with the URLs of their content."""
     of_file = {**owner, "name": file.name}
     return [

@@ -49,7 +49,9 @@ def blob(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
         raise NotFound(
             f"Event {seq} holds no data at {query['pointer']!r}.", hint="The event's JSON shows its parts."
         )
-    return _serve(_decode_base64(inline.get("data"), seq), str(inline.get("displayName") or f"event-{seq}"))
+    return _serve_content(
+        _decode_base64(inline.get("data"), seq), str(inline.get("displayName") or f"event-{seq}")
+    )
 
 
 def _decode_base64(data: object, seq: int) -> bytes:
@@ -65,7 +67,7 @@ def _decode_base64(data: object, seq: int) -> bytes:
         raise NotFound(f"The data of event {seq} is not base64.", hint="See the event's JSON.") from error
 
 
-def _serve(content: bytes, name: str) -> HttpResponse:
+def _serve_content(content: bytes, name: str) -> HttpResponse:
     mime = file_type.sniff(content)
     return HttpResponse(content, content_type=mime, headers=content_headers(mime, name))
 

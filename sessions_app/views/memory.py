@@ -96,7 +96,7 @@ async def _add_session(request: HttpRequest, form: SessionIdsForm) -> HttpRespon
     before = await units_of_work.read(_count_entries, ids)
     await resources.add_to_memory(**ids)
     after = await retry.read(_count_entries, ids)
-    return redirect(_url("memory", ids, added=str(after - before)))
+    return redirect(_filtered_url("memory", ids, added=str(after - before)))
 
 
 def _error_context(request: HttpRequest, form: SessionIdsForm, problem: DevUIError) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
     """
     entry = memory_list.find_removable_entry(pk)
     owner = {"app": entry.app_name, "user": entry.user_id, "realm": entry.realm}
-    back = _url("memory", owner)
+    back = _filtered_url("memory", owner)
     if request.method == "POST":
         note_object(request, entry.user_id, entry.entry_id, app=entry.app_name)
         memory_entries.remove_entry(
@@ -154,6 +154,6 @@ def _count_entries(ids: Mapping[str, str]) -> int:
     return memory_list.filter_entries("", ids["app"], ids["user"], ids["session"]).count()
 
 
-def _url(route: str, query: Mapping[str, Any], **more: str) -> str:
+def _filtered_url(route: str, query: Mapping[str, Any], **more: str) -> str:
     filters = {name: query[name] for name in FILTERS if query.get(name)}
     return reverse(route, query=filters | more)

@@ -32,7 +32,7 @@ def new(request: HttpRequest) -> HttpResponse:
     initial = {"app": request.GET.get("app", ""), "user": request.GET.get("user", "user")}
     form = NewSessionForm(request.POST or None, initial=initial)
     if wants_partial(request, FACTS):
-        return render(request, f"{PAGE}#facts", {**_facts(**initial), "form": form})
+        return render(request, f"{PAGE}#facts", {**_app_facts(**initial), "form": form})
     if form.is_valid():
         try:
             session = _open_session(form.cleaned_data)
@@ -41,13 +41,13 @@ def new(request: HttpRequest) -> HttpResponse:
         else:
             note_object(request, session.pk)
             return redirect_to(request, session_url(session))
-    facts = _facts(form["app"].value() or "", form["user"].value() or "")
+    facts = _app_facts(form["app"].value() or "", form["user"].value() or "")
     context = {"form": form, "apps": overview.app_names(), **facts}
     status = 422 if form.is_bound else 200
     return render_partial(request, PAGE, context, partial="form", target="dialog-content", status=status)
 
 
-def _facts(app: str, user: str) -> dict[str, Any]:
+def _app_facts(app: str, user: str) -> dict[str, Any]:
     """Return the app's initial state, or why its file cannot be used, and the user's active session."""
     knows = bool(app) and is_storable(user, "")
     return {

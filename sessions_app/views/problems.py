@@ -59,7 +59,8 @@ def problems(request: HttpRequest, pk: int) -> HttpResponse:
         "invocation_id": query["invocation"],
         "all_url": paths.url_by_key("session-problems", pk),
         "groups": [
-            (TITLES[severity], list(rows)) for severity, rows in groupby(session_problems.rows, _severity)
+            (TITLES[severity], list(rows))
+            for severity, rows in groupby(session_problems.rows, _problem_severity)
         ],
     }
     return render_partial(request, PAGE, context, partial="list", target="dialog-content")
@@ -74,5 +75,5 @@ def _next_url(pk: int, query: Mapping[str, Any]) -> str:
     return f"{paths.url_by_key('session-problems', pk)}?{urlencode({**chosen, 'looks': looks})}"
 
 
-def _severity(problem: ShownProblem) -> Severity:
+def _problem_severity(problem: ShownProblem) -> Severity:
     return Severity(problem.row.severity)

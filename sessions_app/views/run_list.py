@@ -35,7 +35,7 @@ def index(request: HttpRequest) -> HttpResponse:
         list_updates.shown_rows(page.rows, _row_mark), newest if page.is_first else None
     )
     context = {
-        **table.page_context(page, _rows(page.rows)),
+        **table.page_context(page, _list_rows(page.rows)),
         "watch": reverse("run-changes") + table.query(**watch_parameters),
         "is_filtered": any(query[name] for name in RunQuery.FILTERS),
         "query": query,
@@ -51,7 +51,7 @@ def csv_file(request: HttpRequest) -> HttpResponse:
     """Download the matching runs as CSV, in the order and with the columns of the list."""
     table = run_columns.TABLE.arrange(request)
     batches = pagination.read_batches(run_list.filter_runs(RunQuery(request.GET).read()), table.order)
-    return table.csv_response(row for batch in batches for row in _rows(batch))
+    return table.csv_response(row for batch in batches for row in _list_rows(batch))
 
 
 @require_safe
@@ -70,7 +70,7 @@ def changes(request: HttpRequest) -> HttpResponse:
     table = run_columns.TABLE.arrange(request)
     context = {
         "table": table,
-        "changed": table.draw(_rows(changed), in_place=True),
+        "changed": table.draw(_list_rows(changed), in_place=True),
         "gone": gone_ids,
         "arrived": arrived,
         "many": list_updates.MOST_NEW,
@@ -81,7 +81,7 @@ def changes(request: HttpRequest) -> HttpResponse:
     return render(request, LIST + "#watch", context)
 
 
-def _rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def _list_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Return runs as the list shows them, with the problems of their invocations."""
     problems = problems_of_runs([(run.session_id, run.invocation_id) for run in runs])
     return [

@@ -58,7 +58,7 @@ Context = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A request for the session page or a part of it. `_timeline`, which comes first, fills `shown_groups`."""
+    """A request for the session page or a part of it. `_timeline_context`, which comes first, fills `shown_groups`."""
 
     session: AgentSession
     query: Mapping[str, Any]
@@ -117,7 +117,7 @@ def _render_session(request: HttpRequest, session: AgentSession) -> HttpResponse
     return render(request, template, context)
 
 
-def _frame(page: PageRequest) -> Context:
+def _frame_context(page: PageRequest) -> Context:
     """Return the page around its parts: what can be done with the session, and what runs."""
     session = page.session
     nested = realms.find_nested_run(session)
@@ -136,7 +136,7 @@ def _frame(page: PageRequest) -> Context:
     }
 
 
-def _lineage(page: PageRequest) -> Context:
+def _lineage_context(page: PageRequest) -> Context:
     """Return the origin of the session, and its forks."""
     return {
         "origin": lineage.origin_of(page.session),
@@ -147,7 +147,7 @@ def _lineage(page: PageRequest) -> Context:
     }
 
 
-def _timeline(page: PageRequest) -> Context:
+def _timeline_context(page: PageRequest) -> Context:
     """Return a window of the timeline, with the search that links within the page keep."""
     hits = session_search.hit_window(page.session, page.query, page.selected)
     window = hits or _choose_window(page)
@@ -189,14 +189,14 @@ def _time_slider(page: PageRequest) -> Context:
     }
 
 
-def _spending(page: PageRequest) -> Context:
+def _spending_context(page: PageRequest) -> Context:
     """Return the cost of the session, and tokens and cost of its nested runs."""
     if page.selected:
         return {}
     return {"cost": listing.cost_of(page.session), "nested": nested_usage(page.session)}
 
 
-def _permissions(page: PageRequest) -> Context:
+def _permissions_context(page: PageRequest) -> Context:
     """Return what can be done with the session, and the session that has its artifacts and memory."""
     can_edit = not realms.is_read_only(page.session) and mirror_of(page.session) is None
     nested = realms.find_nested_run(page.session)
@@ -208,7 +208,7 @@ def _permissions(page: PageRequest) -> Context:
     }
 
 
-def _inspection(page: PageRequest) -> Context:
+def _inspection_context(page: PageRequest) -> Context:
     """Return the selected event in the inspector. Other tabs than `tab` are hidden."""
     more = page.query["delta"] == "all"
     inspection = (
@@ -225,7 +225,7 @@ def _find_group(page: PageRequest, event: Event) -> InvocationGroup | None:
     return next(groups, None)
 
 
-def _raw(page: PageRequest) -> Context:
+def _raw_event_context(page: PageRequest) -> Context:
     """Return the JSON of the selected event; None unless its tab is open, because an event may have megabytes."""
     selected = page.selected
     if selected is None or page.query["tab"] != "raw":
@@ -239,7 +239,7 @@ def _raw(page: PageRequest) -> Context:
     return {"event": selected, "raw": raw}
 
 
-def _board(page: PageRequest) -> Context:
+def _board_context(page: PageRequest) -> Context:
     """Return the state at the selected event or now, or its differences from another point in time."""
     session, query, selected = page.session, page.query, page.selected
     shows_all = query["keys"] == "all"
@@ -270,7 +270,7 @@ def _client_board(page: PageRequest) -> ClientBoard | None:
         return None
 
 
-def _siblings(page: PageRequest) -> Context:
+def _siblings_context(page: PageRequest) -> Context:
     """Return the list of sessions, and a mark that changes with it."""
     session = page.session
     return {
@@ -290,26 +290,32 @@ def _search_results(page: PageRequest) -> Context:
 
 Section = Callable[[PageRequest], Context]
 
-INSPECTION_SECTIONS: tuple[Section, ...] = (_inspection, _raw, _lineage, _spending, _permissions)
-DETAIL_SECTIONS: tuple[Section, ...] = (_board, *INSPECTION_SECTIONS, _time_slider)
+INSPECTION_SECTIONS: tuple[Section, ...] = (
+    _inspection_context,
+    _raw_event_context,
+    _lineage_context,
+    _spending_context,
+    _permissions_context,
+)
+DETAIL_SECTIONS: tuple[Section, ...] = (_board_context, *INSPECTION_SECTIONS, _time_slider)
 PAGE_SECTIONS: tuple[Section, ...] = (
-    _frame,
-    _timeline,
+    _frame_context,
+    _timeline_context,
     *DETAIL_SECTIONS,
-    _siblings,
+    _siblings_context,
     _search_bar,
     _search_results,
 )
 """Functions that read the template's variables of one section."""
 
 PARTS: dict[str, tuple[str, tuple[Section, ...]]] = {
-    "window": (f"{TIMELINE}#window", (_timeline,)),
+    "window": (f"{TIMELINE}#window", (_timeline_context,)),
     "detail": (f"{PAGE}#detail", DETAIL_SECTIONS),
     "inspection": (f"{PAGE}#inspection", INSPECTION_SECTIONS),
-    "board": (f"{PAGE}#board", (_board, _permissions)),
-    "raw": (f"{INSPECTOR}#raw", (_raw,)),
+    "board": (f"{PAGE}#board", (_board_context, _permissions_context)),
+    "raw": (f"{INSPECTOR}#raw", (_raw_event_context,)),
     "search-results": ("devui/sessions/timeline/search.html#search-results", (_search_results,)),
     "chips": ("devui/sessions/timeline/search.html#chips", (_search_bar,)),
-    "siblings": (f"{PAGE}#siblings", (_siblings,)),
+    "siblings": (f"{PAGE}#siblings", (_siblings_context,)),
 }
 """Id of the htmx target element → template of its content, and its sections."""

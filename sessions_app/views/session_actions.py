@@ -49,7 +49,7 @@ def apply_action(request: HttpRequest) -> HttpResponseBase:
     """
     verb, pks, tag = SessionActionForm(request.POST).read(request.POST.getlist("session"))
     if verb == "export":
-        return _export(request, pks)
+        return _export_sessions(request, pks)
     if verb == "delete":
         return _render_deletion(request, deletion.delete(pks))
     if verb == "tag":
@@ -58,7 +58,7 @@ def apply_action(request: HttpRequest) -> HttpResponseBase:
         labels.untag(pks, tag)
     else:
         labels.pin(pks, pinned=verb == "pin", person=person_name(request))
-    return _finish(request)
+    return _finish_action(request)
 
 
 @require_POST
@@ -73,7 +73,7 @@ def undo(request: HttpRequest, batch: str) -> HttpResponse:
     if not _is_htmx(request):
         return HttpResponseRedirect(_next_url(request.POST.get("next")))
     response = render(request, f"{DELETED}#line", {"deleted": deletion.recent_batches(), "is_swapped": True})
-    return _trigger(response, "sessions-back")
+    return _add_triggers(response, "sessions-back")
 
 
 @require_safe
@@ -97,7 +97,7 @@ def rename(request: HttpRequest, pk: int) -> HttpResponse:
     form = SessionTitleForm(request.POST or None, initial={"title": session.title})
     if request.method == "POST" and form.is_valid():
         labels.rename(pk, form.cleaned_data["title"], person=person_name(request))
-        return _finish(request)
+        return _finish_action(request)
     context = {"form": form, "session": session, "next": _next_url(request.GET.get("next"))}
     return render_partial(
         request, RENAME, context, partial="form", target="dialog-content", status=422 if form.errors else 200
@@ -160,12 +160,12 @@ def change_view(request: HttpRequest, pk: int) -> HttpResponse:
     return _go_to_list(request, saved_views.search_parameters(request.POST.get("query", "")))
 
 
-def _export(request: HttpRequest, pks: list[int]) -> HttpResponseBase:
+def _export_sessions(request: HttpRequest, pks: list[int]) -> HttpResponseBase:
     """Return a download. For htmx only check it and trigger `export-ready`: an error would replace the page."""
     selection = exports.ExportFilter(pks=tuple(pks))
     if _is_htmx(request):
         exports.require_sessions(selection)
-        return _trigger(HttpResponse(status=204), "export-ready")
+        return _add_triggers(HttpResponse(status=204), "export-ready")
     return download(exports.open_export(selection), "sessions.jsonl", exports.CONTENT_TYPE)
 
 
@@ -173,7 +173,7 @@ def _render_deletion(request: HttpRequest, result: deletion.DeletionResult) -> H
     if not _is_htmx(request):
         return _redirect_after_deletion(request, result)
     context = {"done": result, "deleted": deletion.recent_batches(), "is_swapped": True}
-    return _trigger(render(request, f"{DELETED}#done", context), "poll")
+    return _add_triggers(render(request, f"{DELETED}#done", context), "poll")
 
 
 def _redirect_after_deletion(request: HttpRequest, result: deletion.DeletionResult) -> HttpResponse:
@@ -208,10 +208,10 @@ def _render_views(
     return render_partial(request, VIEWS, context, partial="form", target="dialog-content", status=status)
 
 
-def _finish(request: HttpRequest) -> HttpResponse:
+def _finish_action(request: HttpRequest) -> HttpResponse:
     """Close the dialog and refresh the list (htmx), or redirect."""
     if _is_htmx(request):
-        return _trigger(HttpResponse(status=204), "poll", "done")
+        return _add_triggers(HttpResponse(status=204), "poll", "done")
     return HttpResponseRedirect(_next_url(request.POST.get("next")))
 
 
@@ -219,7 +219,7 @@ def _go_to_list(request: HttpRequest, query: str) -> HttpResponse:
     return redirect_to(request, f"{reverse('sessions')}?{query}".removesuffix("?"))
 
 
-def _trigger(response: HttpResponse, *events: str) -> HttpResponse:
+def _add_triggers(response: HttpResponse, *events: str) -> HttpResponse:
     """Trigger events on the page once the response has arrived."""
     response["HX-Trigger"] = json.dumps(dict.fromkeys(events, ""))
     return response

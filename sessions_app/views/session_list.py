@@ -69,7 +69,7 @@ def index(request: HttpRequest) -> HttpResponse:
     context |= {
         "unindexed_count": unindexed_scan.count_unindexed(),
         "watch": _watch_url(request, list_updates.shown_rows(page.rows, _row_mark), since),
-        "remarks": _remarks(request, filters.query, is_nothing=context["is_nothing"]),
+        "remarks": _query_remarks(request, filters.query, is_nothing=context["is_nothing"]),
     }
     if is_part:
         return render_partial(request, LIST, context, partial="sessions")
@@ -142,11 +142,11 @@ def _continue_search(
         "is_filtered": True,
         "arrived": arrived,
         "many": list_updates.MOST_NEW,
-        "list": _url("sessions", request),
+        "list": _filtered_url("sessions", request),
         "watch": _watch_url(request, shown_rows, since, arrived),
     }
     if context["is_nothing"]:
-        context["remarks"] = _remarks(request, filters.query, is_nothing=True)
+        context["remarks"] = _query_remarks(request, filters.query, is_nothing=True)
     return render(request, LIST + "#scan-progress", context)
 
 
@@ -189,7 +189,7 @@ def _render_query_problem(
     return render(request, LIST, {**context, **page, **_frame_context()}, status=400)
 
 
-def _remarks(request: HttpRequest, query: Query, *, is_nothing: bool) -> list[tuple[str, str, str]]:
+def _query_remarks(request: HttpRequest, query: Query, *, is_nothing: bool) -> list[tuple[str, str, str]]:
     """Return remarks on a query: message, suggested query and its URL.
 
     A query without matches may be misspelled. A query with matches gets a remark when it excludes a name that no
@@ -204,7 +204,7 @@ def _remarks(request: HttpRequest, query: Query, *, is_nothing: bool) -> list[tu
     if is_nothing:
         remarks = [*remark_names(query, known_words), *remarks]
     return [
-        (text, suggestion, _url("sessions", request, q=suggestion) if suggestion else "")
+        (text, suggestion, _filtered_url("sessions", request, q=suggestion) if suggestion else "")
         for text, suggestion in ((remark.message, remark.suggestion) for remark in remarks)
     ]
 
@@ -246,7 +246,7 @@ def changes(request: HttpRequest) -> HttpResponse:
         "many": list_updates.MOST_NEW,
         "is_first_row": bool(arrived and not shown_rows.marks),
         "watch": _watch_url(request, shown_rows.after(changed, gone_pks, _row_mark), since, arrived),
-        "list": _url("sessions", request),
+        "list": _filtered_url("sessions", request),
         "deleted": deletion.recent_batches(),
         "is_swapped": True,
     }
@@ -272,9 +272,9 @@ def _watch_url(
     request: HttpRequest, shown_rows: list_updates.ShownRows[int], since: float | None, arrived: int = 0
 ) -> str:
     """Return the URL that a list polls for changes. Without `since` it does not report new sessions."""
-    return _url("session-changes", request, **list_updates.next_poll(shown_rows, since, arrived))
+    return _filtered_url("session-changes", request, **list_updates.next_poll(shown_rows, since, arrived))
 
 
-def _url(route: str, request: HttpRequest, **more: str) -> str:
+def _filtered_url(route: str, request: HttpRequest, **more: str) -> str:
     """Return the URL of a route with the request's filters."""
     return f"{reverse(route)}{session_columns.TABLE.arrange(request).query(**more)}".removesuffix("?")

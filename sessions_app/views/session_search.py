@@ -45,7 +45,7 @@ def completions(request: HttpRequest, pk: int) -> HttpResponse:
 
 def hit_window(session: AgentSession, page: Mapping[str, Any], selected: Event | None) -> EventWindow | None:
     """Return the window of hits that a page's query asks for if it shows only hits, else None."""
-    query, _ = _parse(page["q"])
+    query, _ = _parse_search(page["q"])
     if query.is_empty or not page["only"]:
         return None
     if page["before"] is not None:
@@ -60,7 +60,7 @@ def hit_window(session: AgentSession, page: Mapping[str, Any], selected: Event |
 
 def hits_in(session: AgentSession, text: str, window: EventWindow) -> set[int]:
     """Return the seqs of the hits of a search among a window's events."""
-    query, _ = _parse(text)
+    query, _ = _parse_search(text)
     if query.is_empty or not window.events:
         return set()
     seqs = {event.seq for event in window.events}
@@ -71,7 +71,7 @@ def hits_in(session: AgentSession, text: str, window: EventWindow) -> set[int]:
 
 def read_results(session: AgentSession, page: Mapping[str, Any], selected: Event | None) -> dict[str, Any]:
     """Search a session; return the template's variables: the hits, or the problem of the query."""
-    query, problem = _parse(page["q"])
+    query, problem = _parse_search(page["q"])
     context: dict[str, Any] = {"query_text": page["q"], "hits_only": page["only"]}
     if problem is not None:
         return {**context, "problem": problem, "query_parts": problem.split(page["q"])}
@@ -104,7 +104,7 @@ def read_results(session: AgentSession, page: Mapping[str, Any], selected: Event
     return {**context, "hits": hits, **urls}
 
 
-def _parse(text: str) -> tuple[Query, QueryError | None]:
+def _parse_search(text: str) -> tuple[Query, QueryError | None]:
     """Return the parsed query, or an empty one and its problem."""
     try:
         return parse(text), None

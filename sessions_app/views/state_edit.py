@@ -43,7 +43,7 @@ def edit(request: HttpRequest, pk: int) -> HttpResponse:
     """
     session = _find_editable(pk)
     if request.method == "POST":
-        return _submit(request, session)
+        return _submit_edit(request, session)
     name = KeyQuery(request.GET).read()["key"]
     is_new = "key" not in request.GET
     scope, key = state_edits.parse_name(name)
@@ -69,7 +69,7 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
         form = KeyRemovalForm(request.POST)
         position = form.cleaned_data["seen_position"] if form.is_valid() else 0
         try:
-            return _finish(
+            return _finish_edit(
                 request,
                 session,
                 state_edits.remove_key(
@@ -90,7 +90,7 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
     return _render_dialog(request, REMOVE, "question", context, status)
 
 
-def _submit(request: HttpRequest, session: AgentSession) -> HttpResponse:
+def _submit_edit(request: HttpRequest, session: AgentSession) -> HttpResponse:
     is_new = "key" not in request.GET
     form = KeyEditForm(request.POST, is_new=is_new)
     if not form.is_valid():
@@ -104,7 +104,7 @@ def _submit(request: HttpRequest, session: AgentSession) -> HttpResponse:
             edited = state_edits.put_key(
                 session.pk, form.name, form.cleaned_data["value"], condition, person=person_name(request)
             )
-            return _finish(request, session, edited)
+            return _finish_edit(request, session, edited)
         except DevUIError as error:
             problem = error
     current = history.change_at(session, None, scope, key)
@@ -122,7 +122,7 @@ def _render_form(
     problem: DevUIError | None = None,
 ) -> HttpResponse:
     status = 422 if form.errors else problem.status if problem else 200
-    preview = _preview(form, current) if form.is_bound and form.is_valid() else None
+    preview = _preview_context(form, current) if form.is_bound and form.is_valid() else None
     name = KeyQuery(request.GET).read()["key"]
     context = {
         **_key_context(session, scope, current),
@@ -181,7 +181,7 @@ def _seen_position(form: KeyEditForm, current: StateChange | None) -> int:
     return current.position if current else 0
 
 
-def _preview(form: KeyEditForm, current: StateChange | None) -> Context:
+def _preview_context(form: KeyEditForm, current: StateChange | None) -> Context:
     """Return the old and the new value for display, without credentials."""
     old = None if current is None or current.removed else current.value
     new = scopes.canonicalize(form.cleaned_data["value"], form.cleaned_data["key"]).public
@@ -195,7 +195,7 @@ def _preview(form: KeyEditForm, current: StateChange | None) -> Context:
     }
 
 
-def _finish(request: HttpRequest, session: AgentSession, edited: state_edits.StateEdit) -> HttpResponse:
+def _finish_edit(request: HttpRequest, session: AgentSession, edited: state_edits.StateEdit) -> HttpResponse:
     """Redirect to the event of the change. On the session page close the dialog: the timeline shows the event."""
     address = f"{session_url(session)}?seq={edited.appended.seq}"
     if not wants_partial(request, "dialog-content"):

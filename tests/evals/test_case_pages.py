@@ -454,4 +454,4 @@ def test_pages_ask_the_store_as_much_for_many_cases_as_for_few(
     with django_assert_max_num_queries(8):
         case_editor._open_form(rf.get("/", {"id": "c140"}), "counter", "set")
     with django_assert_max_num_queries(6):
-        versions._index(rf.get("/"), "counter", "set")
+        versions._render_index(rf.get("/"), "counter", "set")

@@ -241,9 +241,9 @@ def test_no_text_takes_more_steps_than_it_may(pieces: list[str], times: int):
         return False
 
     with pytest.MonkeyPatch.context() as patch:
-        parser = markdown_html._parser.__wrapped__()
+        parser = markdown_html._make_parser.__wrapped__()
         parser.inline.ruler.before("text", "seen", counted)
-        patch.setattr(markdown_html, "_parser", lambda: parser)
+        patch.setattr(markdown_html, "_make_parser", lambda: parser)
         html = render_markdown(text)
     assert taken <= markdown_html.MAX_STEPS + 1
     assert len(html) <= 40 * len(text) + 1_000

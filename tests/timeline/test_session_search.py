@@ -275,7 +275,7 @@ def test_only_unindexed_events_are_scanned(story, django_assert_max_num_queries)
 
 @pytest.mark.parametrize("stretch", [1, 2, 7])
 def test_hits_are_the_same_for_any_batch_size(session_story, monkeypatch, stretch):
-    monkeypatch.setattr(time_budget, "_now", lambda: 0.0)
+    monkeypatch.setattr(time_budget, "_current_time", lambda: 0.0)
     search = SessionSearch(session_story.session, parse("rome"), first_batch=stretch)
     assert search.seqs_after(0, 9).rows == [5, 6, 8]
     assert search.seqs_after(5, 1).rows == [6]
@@ -301,7 +301,7 @@ class Clock:
 def slow(monkeypatch) -> None:
     """A store in which three events take all the time there is."""
     monkeypatch.setattr(scan, "FIRST_BATCH", 3)
-    monkeypatch.setattr(time_budget, "_now", Clock())
+    monkeypatch.setattr(time_budget, "_current_time", Clock())
 
 
 @pytest.fixture

@@ -282,9 +282,9 @@ async def test_run_that_never_ends_is_not_active_for_ever(ours):
     first = RunLog(SessionKey("", APP, USER, "s1"), "i0", time.time)
     log = InvocationLog(SessionKey("", APP, USER, "s1"), "i0", "ann", keep_logs=False)
     log.run_log = first
-    logs._add("i0", log)
+    logs._add_log("i0", log)
     for number in range(1, LOGS_MOST + 1):
-        logs._add(
+        logs._add_log(
             f"i{number}", InvocationLog(SessionKey("", APP, USER, "s1"), f"i{number}", "ann", keep_logs=False)
         )
     assert first not in run_log._active

@@ -50,7 +50,7 @@ class ProviderClient:
             ProviderFault: the discovery document cannot be read, or names another issuer.
         """
         async with httpx.AsyncClient(timeout=TIMEOUT_S, headers={"Accept": "application/json"}) as http:
-            description = await _fetch(http, "GET", provider.discovery_url)
+            description = await _fetch_json(http, "GET", provider.discovery_url)
             issuer = description.get("issuer")
             if not isinstance(issuer, str) or issuer.rstrip("/") != provider.issuer:
                 raise ProviderFault(
@@ -71,7 +71,7 @@ class ProviderClient:
             "code_challenge": flow.challenge,
             "code_challenge_method": "S256",
         }
-        address = self._address("authorization_endpoint")
+        address = self._read_endpoint("authorization_endpoint")
         return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(parameters)}"
 
     def require_own_answer(self, answer: Mapping[str, str]) -> None:
@@ -92,7 +92,7 @@ class ProviderClient:
             SignInRefused: the provider does not name the person.
         """
         tokens = await self._fetch_tokens(flow, code, callback_url)
-        keys = await _fetch(self._http, "GET", self._address("jwks_uri"))
+        keys = await _fetch_json(self._http, "GET", self._read_endpoint("jwks_uri"))
         id_token, issuer = str(tokens.get("id_token")), self._description["issuer"]
         person_claims = claims.verify_id_token(self.provider, issuer, keys, id_token, flow.nonce)
         if claims.missing_claims(self.provider, person_claims) and "userinfo_endpoint" in self._description:
@@ -114,16 +114,20 @@ class ProviderClient:
             auth = None
         else:  # what every provider has to accept
             auth = httpx.BasicAuth(quote(client_id, safe=""), quote(secret, safe=""))
-        return await _fetch(self._http, "POST", self._address("token_endpoint"), data=form, auth=auth)
+        return await _fetch_json(
+            self._http, "POST", self._read_endpoint("token_endpoint"), data=form, auth=auth
+        )
 
     async def _fetch_user_info(self, tokens: dict[str, Any], subject: object) -> dict[str, Any]:
         header = {"Authorization": f"Bearer {tokens.get('access_token')}"}
-        user_info = await _fetch(self._http, "GET", self._address("userinfo_endpoint"), headers=header)
+        user_info = await _fetch_json(
+            self._http, "GET", self._read_endpoint("userinfo_endpoint"), headers=header
+        )
         if user_info.get("sub") != subject:
             raise ProviderFault("The provider described another person than the one who signed in.")
         return user_info
 
-    def _address(self, name: str) -> str:
+    def _read_endpoint(self, name: str) -> str:
         """Return an endpoint from the discovery document."""
         address = self._description.get(name)
         if not isinstance(address, str) or not is_safe_url(address):
@@ -154,7 +158,7 @@ async def warn_of_faults(provider: OidcProvider) -> None:
         log.warning("Nobody can use single sign-on: %s", error.message)
 
 
-async def _fetch(http: httpx.AsyncClient, method: str, url: str, **arguments: Any) -> dict[str, Any]:
+async def _fetch_json(http: httpx.AsyncClient, method: str, url: str, **arguments: Any) -> dict[str, Any]:
     """Send a request to the provider and return the JSON object of its response."""
     try:
         async with asyncio.timeout(TIMEOUT_S), http.stream(method, url, **arguments) as response:

@@ -28,7 +28,7 @@ PAGE = "devui/accounts/account.html"
 async def account(request: HttpRequest) -> HttpResponse:
     """Show the user's role, quotas, password form and tokens."""
     user = await units_of_work.read(guard.user_of, request)
-    return await units_of_work.read(_page, request, user, PasswordChangeForm(user))
+    return await units_of_work.read(_render_account, request, user, PasswordChangeForm(user))
 
 
 @sensitive_post_parameters()
@@ -48,7 +48,7 @@ async def change_password(request: HttpRequest) -> HttpResponse:
         partial(_set_password, form), request.META.get("REMOTE_ADDR", ""), user.username
     )
     if not is_changed:
-        return await units_of_work.read(_page, request, user, form, 422)
+        return await units_of_work.read(_render_account, request, user, form, 422)
     value = await units_of_work.write(_save_password, user)
     response = HttpResponseRedirect(f"{reverse('account')}?changed=password", status=303)
     set_cookie(request, response, logins.cookie_name(), value)
@@ -108,7 +108,7 @@ def _save_password(user: User) -> str:
     return logins.start_login(user)
 
 
-def _page(
+def _render_account(
     request: HttpRequest, user: User, form: PasswordChangeForm, status: int = 200, **more: object
 ) -> HttpResponse:
     context = {
@@ -130,4 +130,4 @@ def _tokens_page(request: HttpRequest, user: User, form: TokenForm, text: str) -
     if wants_partial(request, "tokens"):
         context = {"tokens": personal_tokens.list_tokens(user), "token_form": form, "new_token": text}
         return render(request, f"{PAGE}#tokens", context, status=status)
-    return _page(request, user, PasswordChangeForm(user), status, token_form=form, new_token=text)
+    return _render_account(request, user, PasswordChangeForm(user), status, token_form=form, new_token=text)

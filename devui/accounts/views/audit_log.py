@@ -30,14 +30,14 @@ def audit_log(request: HttpRequest) -> HttpResponse:
     """List audit entries."""
     query = AuditQuery(request.GET).read()
     table = audit_columns.TABLE.arrange(request)
-    page = pagination.paginate(_entries(query), table.order, query["before"])
+    page = pagination.paginate(_filter_entries(query), table.order, query["before"])
     context = {
         **table.page_context(page, page.rows),
         "query": query,
         "since": request.GET.get("since", ""),
         "until": request.GET.get("until", ""),
         "is_filtered": any(query[name] for name in ("person", "action", "object", "since", "until")),
-        "actions": _actions(),
+        "actions": _list_actions(),
     }
     return render_partial(request, PAGE, context, partial="audit")
 
@@ -46,7 +46,7 @@ def audit_log(request: HttpRequest) -> HttpResponse:
 def export(request: HttpRequest) -> StreamingHttpResponse:
     """Download the entries that match, oldest first, as JSON lines or CSV."""
     query = AuditExportQuery(request.GET).read()
-    entries = _entries(query).order_by("at", "pk").values(*audit.FIELDS)
+    entries = _filter_entries(query).order_by("at", "pk").values(*audit.FIELDS)
     file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - the response closes it
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     if query["format"] == "csv":
@@ -62,14 +62,14 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
     return download(file, f"audit.{query['format']}", CONTENT_TYPES[query["format"]])
 
 
-def _actions() -> list[str]:
+def _list_actions() -> list[str]:
     """Return the actions of all rules and commands."""
     rules = [*RULES.values(), *PUBLIC_RULES.values()]
     names = {each.action for rule in rules for each in (rule, *rule.variants.values())}
     return sorted({*names, "purge"} - {""})
 
 
-def _entries(query: dict[str, Any]) -> QuerySet[AuditEntry]:
+def _filter_entries(query: dict[str, Any]) -> QuerySet[AuditEntry]:
     return audit.filter_entries(
         query["person"], query["action"], query["object"], query["since"], query["until"]
     )

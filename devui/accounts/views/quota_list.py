@@ -39,7 +39,7 @@ def quota_list(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
     """Show the form of a new quota; on POST create it."""
-    return _edit(request, QuotaForm(request.POST or None), None)
+    return _edit_quota(request, QuotaForm(request.POST or None), None)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -52,7 +52,7 @@ def change(request: HttpRequest, pk: int) -> HttpResponse:
     quota = quotas.find_quota(pk)
     limits = {name: getattr(quota, name) for name in quotas.LIMITS}
     initial = {name: str(value) for name, value in limits.items() if value is not None}
-    return _edit(request, QuotaForm(request.POST or None, initial=initial), quota)
+    return _edit_quota(request, QuotaForm(request.POST or None, initial=initial), quota)
 
 
 @require_POST
@@ -68,7 +68,7 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("quotas")
 
 
-def _edit(request: HttpRequest, form: QuotaForm, quota: Quota | None) -> HttpResponse:
+def _edit_quota(request: HttpRequest, form: QuotaForm, quota: Quota | None) -> HttpResponse:
     """Save a valid form, else show it. `quota`: the one that it changes."""
     if form.is_valid():
         values = form.cleaned_data

@@ -87,7 +87,7 @@ async def _set_role(user: User, form: RoleForm) -> bool:
 
 def _list_page(request: HttpRequest, form: NewUserForm, status: int = 200) -> HttpResponse:
     table = user_columns.TABLE.arrange(request)
-    page = pagination.paginate(_users(), table.order, PageQuery(request.GET).read()["before"])
+    page = pagination.paginate(_users_with_roles(), table.order, PageQuery(request.GET).read()["before"])
     context = {**table.page_context(page, page.rows), "form": form}
     return render_partial(request, LIST, context, partial="users", status=status)
 
@@ -97,11 +97,11 @@ def csv_file(request: HttpRequest) -> HttpResponse:
     """Download the users as CSV, in the order and with the columns of the list."""
     table = user_columns.TABLE.arrange(request)
     return table.csv_response(
-        user for batch in pagination.read_batches(_users(), table.order) for user in batch
+        user for batch in pagination.read_batches(_users_with_roles(), table.order) for user in batch
     )
 
 
-def _users() -> QuerySet[User]:
+def _users_with_roles() -> QuerySet[User]:
     return User.objects.prefetch_related("memberships", "oidc_accounts")
 
 

@@ -32,7 +32,7 @@ class Command(BaseCommand):
         """Run the action. Errors are shown in one line, with exit status 2."""
         try:
             if options["remove"]:
-                self._remove()
+                self._remove_login()
             elif options["token"]:
                 self._make_token()
             else:
@@ -59,6 +59,6 @@ class Command(BaseCommand):
         self.stdout.write(f"Authorization: Bearer {token}")
         self.stdout.write("It is shown only once. A previous token is no longer valid.")
 
-    def _remove(self) -> None:
+    def _remove_login(self) -> None:
         existed = credentials_file.remove_login()
         self.stdout.write("DevUI no longer requires a login." if existed else "There is no login.")

@@ -40,7 +40,9 @@ class Command(UserCommand):
         from devui.accounts import quotas
 
         person, app = options["name"], options["app"]
-        limits = {name: _number(name, options[name]) for name in quotas.LIMITS if options[name] is not None}
+        limits = {
+            name: _parse_limit(name, options[name]) for name in quotas.LIMITS if options[name] is not None
+        }
         if options["remove"]:
             quotas.remove_quota(person, app)
         elif limits:
@@ -58,7 +60,7 @@ class Command(UserCommand):
         return quotas.describe_change(options["name"], options["app"], None if options["remove"] else limits)
 
 
-def _number(name: str, text: str) -> float | int | None:
+def _parse_limit(name: str, text: str) -> float | int | None:
     """Return a limit; None for `none`."""
     if text.lower() == "none":
         return None

@@ -40,7 +40,7 @@ class Command(BaseCommand):
         from devui.serving import team_processes
 
         try:
-            _check(options)
+            _check_options(options)
             sign_in = self._prepare_store()
         except DevUIError as error:
             raise CommandError(f"{error.message} {error.hint}".strip(), returncode=2) from error
@@ -49,7 +49,7 @@ class Command(BaseCommand):
             is_ready = processes.wait_until_ready()
             ended = processes.describe_ended()
             if is_ready:
-                addresses = " and ".join(f"http://127.0.0.1:{port}/" for port in _ports(options))
+                addresses = " and ".join(f"http://127.0.0.1:{port}/" for port in _list_ports(options))
                 self._write_line(f"\nThe team serves on {addresses}\n{sign_in}\nCtrl-C ends all.\n")
                 processes.wait()
         finally:
@@ -79,7 +79,7 @@ class Command(BaseCommand):
         self.stdout.flush()
 
 
-def _check(options: dict[str, Any]) -> None:
+def _check_options(options: dict[str, Any]) -> None:
     """Refuse what would let processes fail after others have started.
 
     Raises:
@@ -93,7 +93,7 @@ def _check(options: dict[str, Any]) -> None:
             raise BadInput(
                 f"--{name} {options[name]} is not a positive number.", hint=f"Example: --{name} 2."
             )
-    for port in _ports(options):
+    for port in _list_ports(options):
         open_listener("127.0.0.1", port, flags="--port").close()
 
 
@@ -103,7 +103,7 @@ def _database_url() -> str:
     return environment.read_text("DATABASE_URL")
 
 
-def _ports(options: dict[str, Any]) -> list[int]:
+def _list_ports(options: dict[str, Any]) -> list[int]:
     return [options["port"] + number for number in range(options["webs"])]
 
 
@@ -111,6 +111,8 @@ def _process_commands(options: dict[str, Any]) -> list[Any]:
     from devui.serving.team_processes import ProcessCommand
 
     folder = options["agents_dir"]
-    webs = [ProcessCommand(f"web {port}", ("web", folder, "--port", str(port))) for port in _ports(options)]
+    webs = [
+        ProcessCommand(f"web {port}", ("web", folder, "--port", str(port))) for port in _list_ports(options)
+    ]
     workers = [ProcessCommand(f"worker {n + 1}", ("worker", folder)) for n in range(options["workers"])]
     return [*webs, *workers]

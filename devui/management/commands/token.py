@@ -55,7 +55,7 @@ class Command(UserCommand):
             role = _role_for(user, options["role"])
             options["role"] = role.label  # for the audit log
             text, _ = personal_tokens.create_token(
-                user, _checked_name(options["create"]), role, _days(options["days"])
+                user, _checked_name(options["create"]), role, _parse_days(options["days"])
             )
             self.stdout.write(f"Token: {text}\nIt is not shown again. Role: {role.label}.")
         elif options["revoke"]:
@@ -63,7 +63,7 @@ class Command(UserCommand):
             self.stdout.write(f"{options['revoke']} is revoked.")
         else:
             for token in (rows := personal_tokens.list_tokens(user)):
-                self.stdout.write(_describe(token))
+                self.stdout.write(_describe_token(token))
             if not rows:
                 self.stdout.write(f"{user.username} has no tokens.")
 
@@ -105,21 +105,21 @@ def _checked_name(name: str) -> str:
     return name
 
 
-def _days(days: int) -> int | None:
+def _parse_days(days: int) -> int | None:
     """Return the days until a token expires; None: never."""
     if not 0 <= days <= MAX_DAYS:
         raise BadInput(f"--days is {days}, which is not from 0 to {MAX_DAYS:,}.")
     return days or None
 
 
-def _describe(token: Token) -> str:
+def _describe_token(token: Token) -> str:
     """Return a token in one line, without its secret."""
     expiry = "never expires"
     if token.expires_at is not None:
-        expiry = f"{'expired' if token.is_expired else 'expires'} {_date(token.expires_at)}"
-    use = "never used" if token.last_used_at is None else f"last used {_date(token.last_used_at)}"
+        expiry = f"{'expired' if token.is_expired else 'expires'} {_format_date(token.expires_at)}"
+    use = "never used" if token.last_used_at is None else f"last used {_format_date(token.last_used_at)}"
     return f"{token.name}: {token.get_role_display()}, {expiry}, {use}"
 
 
-def _date(at: float) -> str:
+def _format_date(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).date().isoformat()

@@ -75,13 +75,13 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Serve until a signal. Errors are shown in one line, with exit status 2."""
         try:
-            self._serve(options)
+            self._serve_pages(options)
         except DevUIError as error:
             raise CommandError(f"{error.message} {error.hint}".strip(), returncode=2) from error
         except ImproperlyConfigured as error:
             raise CommandError(str(error), returncode=2) from error
 
-    def _serve(self, options: dict[str, Any]) -> None:
+    def _serve_pages(self, options: dict[str, Any]) -> None:
         from devui.serving import server
 
         options["runtime"] = [*options["runtime"], *environment.pop_list("DEVUI_RUNTIMES")]
@@ -169,7 +169,7 @@ def _own_agents(options: dict[str, Any]) -> AgentSources:
 
     addresses = RemoteAddress.read_all(options["runtime"])
     supervisor = Supervisor(
-        _folder(options),
+        _read_folder_option(options),
         flags.runtime_options(options),
         limits=SupervisorLimits.from_environment(),
         environment=environment.runtime_environment(),
@@ -185,7 +185,7 @@ def _own_agents(options: dict[str, Any]) -> AgentSources:
     agent_count = f"{len(names)} agents" if len(names) != 1 else "1 agent"
     local = [f"{agent_count} of {supervisor.folder.path}"] if supervisor.folder else []
     remote = [f"those of {address.name} at {address.url}" for address in addresses]
-    first = partial(_begin, sessions, supervisor)
+    first = partial(_create_demo_sessions, sessions, supervisor)
     return AgentSources(Runtimes(supervisor, addresses), supervisor.folder, ", ".join(local + remote), first)
 
 
@@ -208,14 +208,14 @@ def _agents_of_workers(options: dict[str, Any]) -> AgentSources:
     return AgentSources(WorkerRuntimes(), folder, "the agents of its workers")
 
 
-def _folder(options: dict[str, Any]) -> str | None:
+def _read_folder_option(options: dict[str, Any]) -> str | None:
     """Return the agents folder; None if only remote servers are given."""
     if options["runtime"] and not options["agents_dir"] and not environment.read_text("DEVUI_AGENTS_DIR"):
         return None
     return options["agents_dir"] or settings.DEVUI_AGENTS_DIR
 
 
-async def _begin(sessions: list[DemoSession], supervisor: RuntimeProvider) -> None:
+async def _create_demo_sessions(sessions: list[DemoSession], supervisor: RuntimeProvider) -> None:
     """Create the demo sessions. With external session storage, first start the processes, which copy its sessions."""
     if storage_location.session_service_of():
         for name in supervisor.apps():

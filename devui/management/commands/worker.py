@@ -67,13 +67,13 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Work until a signal. Errors are shown in one line, with exit status 2."""
         try:
-            self._work(options)
+            self._run_worker(options)
         except DevUIError as error:
             raise CommandError(f"{error.message} {error.hint}".strip(), returncode=2) from error
         except ImproperlyConfigured as error:
             raise CommandError(str(error), returncode=2) from error
 
-    def _work(self, options: dict[str, Any]) -> None:
+    def _run_worker(self, options: dict[str, Any]) -> None:
         if not settings.DEVUI_ENGINE:
             raise BadInput(
                 "A worker needs DEVUI_ENGINE=procrastinate, and so do the web processes that it works for.",
@@ -95,12 +95,12 @@ class Command(BaseCommand):
             agent_user=AgentUser.from_settings(),
             output_folder=settings.DATA_DIR / "output",
         )
-        host, port = _address("listen", options["listen"])
+        host, port = _parse_address("listen", options["listen"])
         advertised = _advertised_address(options["advertise"])
         listener = open_listener(host, port, has_login=True, flags="--listen")  # its callers need a token
         address = advertised or f"{_reachable_name(host)}:{listener.getsockname()[1]}"
         worker_options = server.WorkerOptions(
-            address, _kinds(options["queues"]), _concurrency(options["concurrency"]), limits.drain
+            address, _parse_kinds(options["queues"]), _parse_concurrency(options["concurrency"]), limits.drain
         )
         prepare_store()
         for line in flags.unused_flag_notes(options):
@@ -111,7 +111,7 @@ class Command(BaseCommand):
         server.serve(supervisor, folder, listener, worker_options)
 
 
-def _address(option: str, value: str) -> tuple[str, int]:
+def _parse_address(option: str, value: str) -> tuple[str, int]:
     host, _, port = value.rpartition(":")
     if not host or not port.isdecimal():
         raise BadInput(f"--{option} {value!r} is not HOST:PORT.", hint=f"Example: --{option} 10.0.0.5:8100.")
@@ -124,7 +124,7 @@ def _advertised_address(value: str | None) -> str:
 
     if not value:
         return ""
-    host, port = _address("advertise", value)
+    host, port = _parse_address("advertise", value)
     if host in hosts.EVERY_ADDRESS or not 0 < port <= MAX_PORT:
         raise BadInput(
             f"--advertise {value!r} is no address that web processes can use.",
@@ -137,13 +137,13 @@ def _reachable_name(host: str) -> str:
     return socket.gethostname() if host in hosts.EVERY_ADDRESS else hosts.in_brackets(host)
 
 
-def _concurrency(value: int) -> int:
+def _parse_concurrency(value: int) -> int:
     if value < 1:
         raise BadInput(f"--concurrency {value} is not a positive number.", hint="Example: --concurrency 8.")
     return value
 
 
-def _kinds(value: str) -> tuple[str, ...]:
+def _parse_kinds(value: str) -> tuple[str, ...]:
     from devui.workers.queues import KINDS
 
     kinds = tuple(name.strip() for name in value.split(",") if name.strip())

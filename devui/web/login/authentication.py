@@ -40,7 +40,7 @@ def is_authenticated(login: Credentials, cookies: Mapping[str, str], authorizati
 def login_id(login: Credentials, cookies: Mapping[str, str]) -> str:
     """Return the id of the login in a browser's cookie; empty if it is not valid."""
     try:
-        number = _signer(login).unsign(cookies.get(login.cookie, ""), max_age=AGE_S)
+        number = _make_signer(login).unsign(cookies.get(login.cookie, ""), max_age=AGE_S)
     except (BadSignature, ValueError):
         return ""
     return "" if credentials_file.has_login_ended(number) else number
@@ -48,8 +48,8 @@ def login_id(login: Credentials, cookies: Mapping[str, str]) -> str:
 
 def new_cookie(login: Credentials) -> str:
     """Return the cookie value for a new login."""
-    return _signer(login).sign(secrets.token_urlsafe(16))
+    return _make_signer(login).sign(secrets.token_urlsafe(16))
 
 
-def _signer(login: Credentials) -> TimestampSigner:
+def _make_signer(login: Credentials) -> TimestampSigner:
     return TimestampSigner(key=login.key, salt=SALT, fallback_keys=[])

@@ -86,7 +86,7 @@ def set_password(password: str) -> None:
     except LoginUnreadable:
         login = None
     token = login.token if login else ""
-    _write(FILE, asdict(Credentials(make_password(password), secrets.token_urlsafe(32), token)))
+    _write_private_file(FILE, asdict(Credentials(make_password(password), secrets.token_urlsafe(32), token)))
 
 
 def generate_password() -> str:
@@ -105,7 +105,7 @@ def replace_token() -> str:
     if login is None:
         raise BadInput("There is no login yet.", hint="Set its password first: `python manage.py login`.")
     token = TOKEN_PREFIX + secrets.token_urlsafe(32)
-    _write(FILE, asdict(replace(login, token=digest(token))))
+    _write_private_file(FILE, asdict(replace(login, token=digest(token))))
     return token
 
 
@@ -161,7 +161,7 @@ def _parse_credentials(text: str) -> Credentials:
     return login
 
 
-def _write(name: str, content: dict[str, Any]) -> None:
+def _write_private_file(name: str, content: dict[str, Any]) -> None:
     """Write a file of the data folder atomically, with mode 0600."""
     folder = _data_folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

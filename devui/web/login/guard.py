@@ -92,7 +92,7 @@ class LoginRequired(Middleware):
             return error_responses.bare_response(request, error_responses.problem_of(error))
         return login_required_response(request)
 
-    async def _answer(self, request: HttpRequest) -> HttpResponseBase:
+    async def _answer_request(self, request: HttpRequest) -> HttpResponseBase:
         response = self.before(request) or await answer_while_permitted(request, self.get_response)
         return self.after(request, response)
 

@@ -57,7 +57,7 @@ async def _stream_while_permitted(
         watch.close()
 
 
-def _refusal() -> Forbidden:
+def _login_ended() -> Forbidden:
     return Forbidden(
         "The login, token or role of this request has ended, and the request with it.",
         hint="Sign in, or use another token, and send it again.",
@@ -82,14 +82,14 @@ class _PermissionWatch:
             Forbidden: a check has failed.
         """
         if self._revoked.is_set():
-            raise _refusal()
+            raise _login_ended()
         self._waiting = waiting = asyncio.current_task()
         try:
             yield
         except asyncio.CancelledError:
             if not self._revoked.is_set() or (waiting and waiting.uncancel()):
                 raise  # the client has left
-            raise _refusal() from None
+            raise _login_ended() from None
         finally:
             self._waiting = None
 

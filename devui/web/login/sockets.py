@@ -59,14 +59,14 @@ class _Connection:
         """Return the next message of the client."""
         message = await self._receive()
         if message["type"] == "websocket.receive" and not self._guard.may_pass(self._scope):
-            await self._close()
+            await self._close_socket()
             return {"type": "websocket.disconnect", "code": POLICY_VIOLATION}
         return message
 
     async def send(self, message: dict[str, Any]) -> None:
         """Send a message to the client; once the socket is closed, drop it."""
         if message["type"] == "websocket.send" and not self._guard.may_pass(self._scope):
-            await self._close()
+            await self._close_socket()
         elif not self._is_closed:
             self._is_closed = message["type"] == "websocket.close"
             await self._send(message)
@@ -78,7 +78,7 @@ class _Connection:
             if not await self._guard.may_stay(self._scope):
                 break
         with suppress(OSError):  # the client has disconnected
-            await self._close()
+            await self._close_socket()
 
-    async def _close(self) -> None:
+    async def _close_socket(self) -> None:
         await self.send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": LOGIN_ENDED})

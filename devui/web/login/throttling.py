@@ -83,7 +83,7 @@ class PasswordThrottle:
         """
         self.count(address)
         if user:
-            self._count(f"user {user}", MAX_USER_ATTEMPTS, f"sign in as {user} were made")
+            self._count_try(f"user {user}", MAX_USER_ATTEMPTS, f"sign in as {user} were made")
         if self._waiting >= MAX_WAITING:
             raise _too_many("Too many passwords are being tried.", RETRY_S)
         self._waiting += 1
@@ -106,9 +106,9 @@ class PasswordThrottle:
         Raises:
             TooManyAttempts: the address has made too many.
         """
-        self._count(client_network(address), MAX_ATTEMPTS, "sign in came from here")
+        self._count_try(client_network(address), MAX_ATTEMPTS, "sign in came from here")
 
-    def _count(self, key: str, most: int, what: str) -> None:
+    def _count_try(self, key: str, most: int, what: str) -> None:
         now = self.clock()
         recent = [moment for moment in self._tries.pop(key, []) if now - moment < WINDOW_S]
         self._tries[key] = recent

@@ -31,7 +31,7 @@ def comparison_facts(result: GateResult) -> dict[str, Any]:
         "differences": [asdict(difference) for difference in read_differences(reference.run, result.run)],
         "counts": {str(verdict): count for verdict, count in comparison.counts.items()},
         "whole": {
-            **_select(whole, "cases", "worse", "better", "probability", "test"),
+            **_select_fields(whole, "cases", "worse", "better", "probability", "test"),
             "refusal": whole.refusal,
             "variation": whole.variation,
             "dependence": asdict(whole.dependence),
@@ -41,44 +41,46 @@ def comparison_facts(result: GateResult) -> dict[str, Any]:
             "interval": [whole.effect.interval.low, whole.effect.interval.high] if whole.effect else None,
         },
         "amounts": {
-            amount.name: _select(amount, "before", "after", "cases") for amount in comparison.amounts
+            amount.name: _select_fields(amount, "before", "after", "cases") for amount in comparison.amounts
         },
         "scores": [
-            _select(score, "metric", "cases", "before", "after", "probability", "is_worse", "is_better")
+            _select_fields(
+                score, "metric", "cases", "before", "after", "probability", "is_worse", "is_better"
+            )
             for score in comparison.scores
         ],
         "slices": [tagged.as_json() for tagged in read_slices(result.run, comparison)],
         "regressions": comparison.regressions,
         "cause": comparison.cause,
-        "cases": [_case(case) for case in comparison.cases],
+        "cases": [_case_json(case) for case in comparison.cases],
     }
 
 
-def _case(case: CaseChange) -> dict[str, Any]:
+def _case_json(case: CaseChange) -> dict[str, Any]:
     return {
         "case": case.key.id,
         "number": case.key.number,
         "verdict": str(case.verdict),
-        **_select(
+        **_select_fields(
             case, "because", "looks_worse", "repetitions", "of_both_runs", "probability", "can_confirm"
         ),
-        "before": _side(case.before),
-        "after": _side(case.after),
-        "fresh": _side(case.fresh),
-        "earlier": _select(case.earlier, "passed", "total", "history_passed", "history_total", "runs")
+        "before": _side_json(case.before),
+        "after": _side_json(case.after),
+        "fresh": _side_json(case.fresh),
+        "earlier": _select_fields(case.earlier, "passed", "total", "history_passed", "history_total", "runs")
         if case.earlier
         else None,
     }
 
 
-def _side(side: Outcomes | None) -> dict[str, Any] | None:
+def _side_json(side: Outcomes | None) -> dict[str, Any] | None:
     if side is None:
         return None
     names = ("run", "passed", "failed", "unjudged", "attempt", "session", "tokens", "seconds", "cost")
-    return _select(side, *names)
+    return _select_fields(side, *names)
 
 
-def _select(values: object, *names: str) -> dict[str, Any]:
+def _select_fields(values: object, *names: str) -> dict[str, Any]:
     return {name: getattr(values, name) for name in names}
 
 
@@ -87,8 +89,8 @@ def trend_facts(trend: Trend) -> list[dict[str, Any]]:
     return [
         {
             "run": point.run.pk,
-            **_select(point.run, "created_at", "baseline", "note"),
-            **_select(point, "seconds", "tokens", "cost", "currency"),
+            **_select_fields(point.run, "created_at", "baseline", "note"),
+            **_select_fields(point, "seconds", "tokens", "cost", "currency"),
             "rate": point.rate.value,
             "interval": [point.rate.interval.low, point.rate.interval.high],
             "cases": point.rate.total,

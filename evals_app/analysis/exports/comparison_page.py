@@ -63,21 +63,21 @@ def _open_case(reference: Reference, run: EvalRun, case: CaseChange) -> dict[str
             side.attempt.error = redact_text(side.attempt.error)
     return {
         "sides": sides,
-        "turns": [_turn(pair) for pair in sides.turns[:MAX_TURNS]],
+        "turns": [_turn_context(pair) for pair in sides.turns[:MAX_TURNS]],
         "omitted": max(0, len(sides.turns) - MAX_TURNS),
     }
 
 
-def _turn(pair: TurnPair) -> dict[str, Any]:
+def _turn_context(pair: TurnPair) -> dict[str, Any]:
     return {
         "pair": pair,
         "calls": pair.calls[:MAX_CALLS],
         "omitted": max(0, len(pair.calls) - MAX_CALLS),
-        "answers": [_answer(side) for side in (pair.before, pair.after)],
+        "answers": [_answer_context(side) for side in (pair.before, pair.after)],
     }
 
 
-def _answer(side: TurnSide | None) -> dict[str, Any] | None:
+def _answer_context(side: TurnSide | None) -> dict[str, Any] | None:
     """Return the shown pieces of an answer and the number of characters left out; None without an answer."""
     if side is None or not side.has_answer:
         return None

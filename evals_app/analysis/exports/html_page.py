@@ -21,7 +21,7 @@ Status = EvalAttempt.Status
 def as_html(runs: Iterable[EvalRun]) -> str:
     """Return runs as one self-contained page without scripts and credentials."""
     return redact_text(
-        render_to_string("devui/evals/report.html", {"sections": [_section(run) for run in runs]})
+        render_to_string("devui/evals/report.html", {"sections": [_run_section(run) for run in runs]})
     )
 
 
@@ -51,7 +51,7 @@ def _redact_attempt(attempt: EvalAttempt, run: EvalRun) -> EvalAttempt:
     return attempt
 
 
-def _section(run: EvalRun) -> dict[str, Any]:
+def _run_section(run: EvalRun) -> dict[str, Any]:
     baseline = baselines.find_marked_run(run)
     against = baselines.compare_runs(baseline, run) if baseline else None
     order = sorted(attempts_of(run), key=lambda attempt: -case_matrix.SEVERITY[Status(attempt.status)])

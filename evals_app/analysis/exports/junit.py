@@ -37,7 +37,7 @@ def _junit_suite(result: GateResult) -> ElementTree.Element:
         gate_case is not None and gate_case.find(kind) is not None for kind in ("failure", "error")
     )
     facts = {
-        "name": _xml(f"{run.app_name}.{run.evalset.evalset_id}"),
+        "name": _xml_text(f"{run.app_name}.{run.evalset.evalset_id}"),
         "tests": str(run.total + (gate_case is not None)),
         "failures": str(run.failed + is_worse),
         "errors": str(run.errors + run.incomplete + is_not_compared),
@@ -45,14 +45,14 @@ def _junit_suite(result: GateResult) -> ElementTree.Element:
         "timestamp": datetime.fromtimestamp(run.started_at or run.created_at, UTC).isoformat(
             timespec="seconds"
         ),
-        "time": _seconds(elapsed_seconds(run) or 0.0),
+        "time": _format_seconds(elapsed_seconds(run) or 0.0),
     }
     suite = ElementTree.Element("testsuite", facts)
     suite.extend(_junit_case(run, attempt) for attempt in attempts_of(run))
     if gate_case is not None:
         suite.append(gate_case)
     if problem := run.traceback or run.error or run.stopped_because:
-        ElementTree.SubElement(suite, "system-err").text = _xml(problem)
+        ElementTree.SubElement(suite, "system-err").text = _xml_text(problem)
     return suite
 
 
@@ -63,7 +63,7 @@ def _gate_case(result: GateResult) -> ElementTree.Element | None:
     if not is_compared and (not result.fails or run.failed + run.errors + run.incomplete):
         return None
     facts = {
-        "classname": _xml(f"{run.app_name}.{run.evalset.evalset_id}"),
+        "classname": _xml_text(f"{run.app_name}.{run.evalset.evalset_id}"),
         "name": GATE_CASE if is_compared else GATE_CASE_ALONE,
         "time": "0.000",
     }
@@ -75,10 +75,10 @@ def _gate_case(result: GateResult) -> ElementTree.Element | None:
         GateStatus.NOT_COMPARED: "error",
     }
     if kind := kinds.get(result.status):
-        attributes = {"type": str(result.status), "message": _xml(result.title)}
-        ElementTree.SubElement(case, kind, attributes).text = _xml("\n".join(result.reasons))
+        attributes = {"type": str(result.status), "message": _xml_text(result.title)}
+        ElementTree.SubElement(case, kind, attributes).text = _xml_text("\n".join(result.reasons))
     else:
-        ElementTree.SubElement(case, "system-out").text = _xml(result.title)
+        ElementTree.SubElement(case, "system-out").text = _xml_text(result.title)
     return case
 
 
@@ -87,24 +87,24 @@ def _junit_case(run: EvalRun, attempt: EvalAttempt) -> ElementTree.Element:
     case = ElementTree.Element(
         "testcase",
         {
-            "classname": _xml(f"{run.app_name}.{run.evalset.evalset_id}"),
-            "name": _xml(name),
-            "time": _seconds(attempt.seconds or 0.0),
+            "classname": _xml_text(f"{run.app_name}.{run.evalset.evalset_id}"),
+            "name": _xml_text(name),
+            "time": _format_seconds(attempt.seconds or 0.0),
         },
     )
     if attempt.status == Status.FAILED:
         reasons = "; ".join(_failure_reasons(attempt))
-        attributes = {"type": _xml(attempt.cause), "message": _xml(reasons)}
-        ElementTree.SubElement(case, "failure", attributes).text = _xml(reasons)
+        attributes = {"type": _xml_text(attempt.cause), "message": _xml_text(reasons)}
+        ElementTree.SubElement(case, "failure", attributes).text = _xml_text(reasons)
     elif attempt.status == Status.ERROR:
-        facts = {"type": _xml(attempt.error_type), "message": _xml(attempt.error)}
-        ElementTree.SubElement(case, "error", facts).text = _xml(attempt.traceback)
+        facts = {"type": _xml_text(attempt.error_type), "message": _xml_text(attempt.error)}
+        ElementTree.SubElement(case, "error", facts).text = _xml_text(attempt.traceback)
     elif attempt.status == Status.INCOMPLETE:
         reasons = "; ".join(_failure_reasons(attempt))
-        ElementTree.SubElement(case, "error", {"type": "incomplete", "message": _xml(reasons)})
+        ElementTree.SubElement(case, "error", {"type": "incomplete", "message": _xml_text(reasons)})
     elif attempt.status != Status.PASSED:
         message = ": ".join(filter(None, (str(attempt.status), attempt.stopped_because)))
-        ElementTree.SubElement(case, "skipped", {"message": _xml(message)})
+        ElementTree.SubElement(case, "skipped", {"message": _xml_text(message)})
     return case
 
 
@@ -112,19 +112,19 @@ def _failure_reasons(attempt: EvalAttempt) -> Iterator[str]:
     return (
         describe_score(result)
         for result in sorted_results(attempt)
-        if result.invocation is None and _bad(result)
+        if result.invocation is None and _is_bad(result)
     )
 
 
-def _bad(result: MetricResult) -> bool:
+def _is_bad(result: MetricResult) -> bool:
     return result.status in {MetricResult.Status.FAILED, MetricResult.Status.NOT_EVALUATED}
 
 
-def _seconds(value: float) -> str:
+def _format_seconds(value: float) -> str:
     return f"{max(value, 0.0):.3f}"
 
 
-def _xml(text: str) -> str:
+def _xml_text(text: str) -> str:
     """Return a text without the control characters that XML 1.0 cannot hold."""
     return "".join(sign if sign >= " " or sign in "\t\n\r" else "\ufffd" for sign in text).replace(
         "\ufffe", ""

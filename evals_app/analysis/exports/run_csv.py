@@ -27,11 +27,11 @@ def as_csv(runs: Iterable[EvalRun]) -> str:
     writer = csv.writer(text)
     writer.writerow([*FACTS, *metrics])
     for run in run_list:
-        writer.writerows(_lines(run, metrics))
+        writer.writerows(_iter_lines(run, metrics))
     return text.getvalue()
 
 
-def _lines(run: EvalRun, metrics: list[str]) -> Iterator[list[Any]]:
+def _iter_lines(run: EvalRun, metrics: list[str]) -> Iterator[list[Any]]:
     models = " ".join(sorted({str(model) for model in json.loads(run.agent_models).values()}))
     currency = json.loads(run.prices).get("currency", "")
     for attempt in attempts_of(run):
@@ -41,10 +41,17 @@ def _lines(run: EvalRun, metrics: list[str]) -> Iterator[list[Any]]:
         facts = [
             *(run.id, run.app_name, run.evalset.evalset_id, attempt.case_id, attempt.repetition),
             *(attempt.status, attempt.cause, attempt.seconds, attempt.total_tokens, attempt.cost, currency),
-            *(_error(attempt), attempt.note, attempt.session_id, run.code_version, run.git_revision, models),
+            *(
+                _error_text(attempt),
+                attempt.note,
+                attempt.session_id,
+                run.code_version,
+                run.git_revision,
+                models,
+            ),
         ]
         yield [csv_cells.cell_of(value) for value in (*facts, *(scores.get(metric) for metric in metrics))]
 
 
-def _error(attempt: EvalAttempt) -> str:
+def _error_text(attempt: EvalAttempt) -> str:
     return f"{attempt.error_type}: {attempt.error}" if attempt.error else ""

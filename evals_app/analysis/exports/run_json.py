@@ -91,7 +91,7 @@ def run_facts(run: EvalRun) -> dict[str, Any]:
         "evalset_digest": run.version.digest,
         "models": json.loads(run.agent_models),
         "repeats": run.repeats_id,
-        "error": _error(run.error_type, run.error, run.traceback),
+        "error": _error_json(run.error_type, run.error, run.traceback),
     }
 
 
@@ -111,7 +111,7 @@ def attempt_facts(attempt: EvalAttempt) -> dict[str, Any]:
         "earlier": attempt.earlier_tries,
         "by_model": json.loads(attempt.by_model),
         "judges": json.loads(attempt.judge),
-        "error": _error(attempt.error_type, attempt.error, attempt.traceback),
+        "error": _error_json(attempt.error_type, attempt.error, attempt.traceback),
     }
 
 
@@ -154,5 +154,5 @@ def sorted_results(attempt: EvalAttempt) -> list[MetricResult]:
     )
 
 
-def _error(kind: str, message: str, traceback: str) -> dict[str, str] | None:
+def _error_json(kind: str, message: str, traceback: str) -> dict[str, str] | None:
     return {"type": kind, "message": message, "traceback": traceback} if message else None

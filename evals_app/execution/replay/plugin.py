@@ -133,7 +133,7 @@ class ReplayPlugin(BasePlugin):
             return None
         agent = tool_context.agent_name
         if self._policy.tools == FAIL:
-            raise self._end(
+            raise self._end_attempt(
                 f"Agent {agent} calls {call_text(tool.name, tool_args)}, and tools may not be called in this run.",
                 "Let tools be live or recorded to go on.",
             )
@@ -142,21 +142,21 @@ class ReplayPlugin(BasePlugin):
         try:
             result, again = self._results.take(agent, tool.name, tool_args)
         except NotRecorded as error:
-            raise self._end(str(error), error.hint) from None
+            raise self._end_attempt(str(error), error.hint) from None
         if again:
-            self._note(agent, kind="tool", again=call_text(tool.name, tool_args))
+            self._note_difference(agent, kind="tool", again=call_text(tool.name, tool_args))
         _restore_effects(result, tool_context)
         return dict(result.response)
 
     async def _recorded_answer(self, agent: str, request: LlmRequest) -> LlmResponse:
         recorded_call = self._next_answer(agent)
         if recorded_call is None and self._recorded is not None and not self._recorded.calls:
-            raise self._end(
+            raise self._end_attempt(
                 f"Agent {agent} asks its model, and the recording has no call of any model.",
                 "No recorder saw it: put Recorder() first among the App's plug-ins, or let models be live.",
             )
         if recorded_call is None:
-            raise self._end(
+            raise self._end_attempt(
                 f"Agent {agent} asks its model once more in turn {self._turn + 1} than the recording has answers.",
                 "Let models be live: the agent goes another way than it went then.",
             )
@@ -164,7 +164,7 @@ class ReplayPlugin(BasePlugin):
         self._note_differences(recorded_call, recorded_request, request)
         if recorded_call.error or not responses:
             why = f" ({recorded_call.error})" if recorded_call.error else ""
-            raise self._end(
+            raise self._end_attempt(
                 f"The model of agent {agent} gave no answer in turn {self._turn + 1} of the recording{why}.",
                 "Let models be live.",
             )
@@ -183,7 +183,7 @@ class ReplayPlugin(BasePlugin):
         self, recorded_call: RecordedCall, recorded_request: Mapping[str, Any], request: LlmRequest
     ) -> None:
         if differences := compare_requests(recorded_request, request_json(request)):
-            self._note(
+            self._note_difference(
                 recorded_call.agent,
                 kind="request",
                 call=recorded_call.number + 1,
@@ -191,18 +191,18 @@ class ReplayPlugin(BasePlugin):
                 **differences,
             )
 
-    def _note(self, agent: str, **fields: Any) -> None:
+    def _note_difference(self, agent: str, **fields: Any) -> None:
         if len(self.differences) < MAX_DIFFERENCES:
             self.differences.append({"turn": self._turn, "agent": agent, **fields})
 
-    def _end(self, message: str, hint: str) -> NotRecorded:
+    def _end_attempt(self, message: str, hint: str) -> NotRecorded:
         """Return the error that ends the attempt, and remember it: ADK wraps it, and agents may swallow it."""
         error = NotRecorded(message, hint)
         self.not_recorded = self.not_recorded or error
         return error
 
     async def _callbacks_before(self, context: CallbackContext, request: LlmRequest) -> LlmResponse | None:
-        plugins = _plugins(context)
+        plugins = _run_plugins(context)
         arguments: dict[str, Any] = {"callback_context": context, "llm_request": request}
         for plugin in plugins[plugins.index(self) + 1 :]:
             if (response := await plugin.before_model_callback(**arguments)) is not None:
@@ -212,7 +212,7 @@ class ReplayPlugin(BasePlugin):
 
     async def _callbacks_after(self, context: CallbackContext, response: LlmResponse) -> LlmResponse:
         arguments: dict[str, Any] = {"callback_context": context, "llm_response": response}
-        for plugin in _plugins(context):
+        for plugin in _run_plugins(context):
             if plugin is self or isinstance(plugin, Recorder):
                 continue
             if (altered := await plugin.after_model_callback(**arguments)) is not None:
@@ -223,7 +223,7 @@ class ReplayPlugin(BasePlugin):
     async def _tool_callbacks(
         self, tool: BaseTool, args: dict[str, Any], context: ToolContext
     ) -> dict[str, Any] | None:
-        plugins = _plugins(context)
+        plugins = _run_plugins(context)
         for plugin in plugins[plugins.index(self) + 1 :]:
             response = await plugin.before_tool_callback(tool=tool, tool_args=args, tool_context=context)
             if response is not None:
@@ -233,7 +233,7 @@ class ReplayPlugin(BasePlugin):
         return result if isinstance(result, dict) else None
 
 
-def _plugins(context: CallbackContext) -> list[BasePlugin]:
+def _run_plugins(context: CallbackContext) -> list[BasePlugin]:
     return context.get_invocation_context().plugin_manager.plugins
 
 

@@ -69,7 +69,7 @@ class Recording:
 
 def read_recording(session: AgentSession) -> Recording:
     """Return the recording of a session, without rewound turns."""
-    events = list(_events(session))
+    events = list(_relevant_events(session))
     turns = turns_of(events)
     return Recording(session.pk, list(_tool_results(session, events, turns)), _recorded_calls(session, turns))
 
@@ -81,7 +81,7 @@ def read_answer(pk: int) -> tuple[list[Json], Json]:
     return responses, model_calls.request_json(call)
 
 
-def _events(session: AgentSession) -> Iterator[tuple[Event, Json]]:
+def _relevant_events(session: AgentSession) -> Iterator[tuple[Event, Json]]:
     """Yield the relevant events with their wire form."""
     condition = IS_USER_MESSAGE | HAS_CALLS | HAS_RESULTS | Q(data__contains=REWIND)
     rows = Event.objects.filter(Q(session=session) & condition).defer("private", "summary").order_by("seq")

@@ -84,7 +84,7 @@ class Command(EvalsCommand):
         agents, app_name = _find_agent(options["agent_dir"])
         ensure_schema()
         if plans.is_requested(options):
-            return self._plan(agents, app_name, options)
+            return self._write_plan(agents, app_name, options)
         gate = _prepare_gate(agents, app_name, options)
         console = self.open_console()
         with own_new_runs(app_name):
@@ -108,7 +108,7 @@ class Command(EvalsCommand):
         code = results.report(runs, gate, options, console)
         return COULD_NOT_RUN if any(run.status in NOT_RUN for run in executed) else code
 
-    def _plan(self, agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> int:
+    def _write_plan(self, agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> int:
         """Write what the runs can show; run nothing."""
         self.stdout.ending = ""
         for request in _evalset_requests(agents, app_name, options):
@@ -140,7 +140,7 @@ def _add_metric_options(add: Add) -> None:
     )
     add(
         "--criteria",
-        type=_criterion,
+        type=_parse_criterion,
         action="append",
         default=[],
         metavar="NAME=THRESHOLD",
@@ -161,7 +161,7 @@ def _add_execution_options(add: Add) -> None:
     add("--parallelism", type=int, metavar="N", help=at_once)
     add(
         "--limit",
-        type=_limit,
+        type=_parse_limit,
         action="append",
         default=[],
         metavar="NAME=NUMBER",
@@ -240,8 +240,8 @@ def _evalset_request(
         metrics=options["metrics"],
         criteria=dict(options["criteria"]),
         config=options["config"],
-        num_runs=_or(options["num_runs"], 1),
-        parallelism=_or(options["parallelism"], run_orders.DEFAULT_PARALLELISM),
+        num_runs=_number_or(options["num_runs"], 1),
+        parallelism=_number_or(options["parallelism"], run_orders.DEFAULT_PARALLELISM),
         limits=EvalRunLimits.of(dict(options["limit"])),
         policy={
             "models": options["replay_models"] or LIVE,
@@ -251,7 +251,7 @@ def _evalset_request(
     )
 
 
-def _or(number: int | None, default: int) -> int:
+def _number_or(number: int | None, default: int) -> int:
     return default if number is None else number
 
 
@@ -354,7 +354,7 @@ def _comma_list(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _criterion(text: str) -> tuple[str, str]:
+def _parse_criterion(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or ("." not in name and not _is_number(value)):
         raise ArgumentTypeError(f"{text!r} is no NAME=THRESHOLD, such as response_match_score=0.7")
@@ -369,7 +369,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _limit(text: str) -> tuple[str, str]:
+def _parse_limit(text: str) -> tuple[str, str]:
     name, equals, number = text.partition("=")
     if not equals:
         raise ArgumentTypeError(f"{text!r} is no NAME=NUMBER, such as seconds=600")

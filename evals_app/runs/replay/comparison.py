@@ -115,7 +115,7 @@ def describe_difference(difference: Mapping[str, Any]) -> RequestDifference:
         turn=difference["turn"] + 1,
         agent=difference["agent"],
         call=difference["call"],
-        instruction=_lines(instruction) if instruction else [],
+        instruction=_diff_lines(instruction) if instruction else [],
         history=[
             (entry["change"], request_contents.describe_content(entry["place"], entry["content"], ""))
             for entry in difference.get("history") or []
@@ -123,7 +123,7 @@ def describe_difference(difference: Mapping[str, Any]) -> RequestDifference:
         history_cut=difference.get("history_cut") or 0,
         tools=difference.get("tools") or {},
         declarations=[
-            (tool, _lines(sides)) for tool, sides in (difference.get("declarations") or {}).items()
+            (tool, _diff_lines(sides)) for tool, sides in (difference.get("declarations") or {}).items()
         ],
         settings=[
             (name, json.dumps(value["recorded"]), json.dumps(value["now"]))
@@ -132,6 +132,6 @@ def describe_difference(difference: Mapping[str, Any]) -> RequestDifference:
     )
 
 
-def _lines(sides: Mapping[str, Any]) -> list[DiffLine]:
+def _diff_lines(sides: Mapping[str, Any]) -> list[DiffLine]:
     """Return the recorded and the current value, line by line."""
     return value_diff.diff_lines(json.dumps(sides["recorded"]), json.dumps(sides["now"]))

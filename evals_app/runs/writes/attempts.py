@@ -120,7 +120,7 @@ def finish_attempt(
         finished_at = end_time(attempt, now)
         if attempt.status not in OPEN_STATUSES:
             return attempt.status == outcome.status and attempt.finished_at == finished_at
-        _finish(attempt, outcome, finished_at)
+        _end_attempt(attempt, outcome, finished_at)
         change_notification.notify_after_commit()
     return True
 
@@ -132,7 +132,7 @@ def request_cancel_attempt(attempt_pk: int) -> bool:
         if attempt.status not in OPEN_STATUSES:
             return False
         if attempt.status == EvalAttempt.Status.PENDING:
-            _finish(attempt, Outcome(EvalAttempt.Status.CANCELLED), None)
+            _end_attempt(attempt, Outcome(EvalAttempt.Status.CANCELLED), None)
         attempt.cancel_requested_at = time.time()
         attempt.save(update_fields=["cancel_requested_at", "revision"])
         change_notification.notify_after_commit()
@@ -144,7 +144,7 @@ def end_time(attempt: EvalAttempt, now: float | None = None) -> float:
     return max(time.time() if now is None else now, attempt.started_at or 0.0)
 
 
-def _finish(attempt: EvalAttempt, outcome: Outcome, finished_at: float | None) -> None:
+def _end_attempt(attempt: EvalAttempt, outcome: Outcome, finished_at: float | None) -> None:
     """End an attempt under its run's lock. `finished_at`: None if it has not started."""
     failure = outcome.failure or Failure("", "")
     if finished_at is None:

@@ -93,16 +93,16 @@ def _version_of(stored: StoredRun) -> EvalSetVersion:
     """Return the version of the evalset that a run used; create what this store does not have."""
     evalset, version = stored.evalset, stored.version
     names = {"app_name": evalset.app_name, "evalset_id": evalset.evalset_id}
-    own_evalset, _ = EvalSet.objects.get_or_create(**names, defaults=_columns(evalset))
+    own_evalset, _ = EvalSet.objects.get_or_create(**names, defaults=_column_values(evalset))
     own_version, _ = EvalSetVersion.objects.get_or_create(
         evalset=own_evalset,
         digest=version.digest,
-        defaults={**_columns(version), "evalset_id": own_evalset.pk},
+        defaults={**_column_values(version), "evalset_id": own_evalset.pk},
     )
     return own_version
 
 
-def _columns(row: EvalSet | EvalSetVersion) -> dict[str, Any]:
+def _column_values(row: EvalSet | EvalSetVersion) -> dict[str, Any]:
     fields = row._meta.concrete_fields
     return {field.attname: getattr(row, field.attname) for field in fields if not field.primary_key}
 

@@ -55,7 +55,7 @@ def note_run(run_id: str, note: str, *, person: str = "") -> None:
         NotFound: no such run.
         BadInput: the note is too long.
     """
-    text = _note(note)
+    text = _clean_note(note)
     with transaction.atomic():
         if not EvalRun.objects.filter(pk=run_id).update(
             note=text, note_person=person if text else "", revision=F("revision") + 1
@@ -71,7 +71,7 @@ def note_attempt(attempt_pk: int, note: str, *, person: str = "") -> None:
         NotFound: no such attempt.
         BadInput: the note is too long.
     """
-    text = _note(note)
+    text = _clean_note(note)
     with transaction.atomic():
         run_id = EvalAttempt.objects.values_list("run_id", flat=True).filter(pk=attempt_pk).first()
         if run_id is None:
@@ -83,7 +83,7 @@ def note_attempt(attempt_pk: int, note: str, *, person: str = "") -> None:
         change_notification.notify_after_commit()
 
 
-def _note(text: str) -> str:
+def _clean_note(text: str) -> str:
     if len(text) > LONGEST_NOTE:
         raise BadInput(
             f"A note may have {LONGEST_NOTE:,} characters; this one has {len(text):,}.", hint="Shorten it."

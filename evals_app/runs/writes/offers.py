@@ -40,11 +40,11 @@ def offer_attempts(run: EvalRun, defer: DeferAttempts) -> bool:
                 pk=run.pk, status=EvalRun.Status.RUNNING, started_at=run.started_at
             )
             if is_current.exists():
-                _offer(run, defer)
+                _offer_attempts(run, defer)
     return bool(not_offered or offered)
 
 
-def _offer(run: EvalRun, defer: DeferAttempts) -> None:
+def _offer_attempts(run: EvalRun, defer: DeferAttempts) -> None:
     _, offered = _count_open(run.pk)
     candidates = run.attempts.filter(NOT_OFFERED).order_by(*EXECUTION_ORDER)
     pks = list(candidates.values_list("pk", flat=True)[: max(run.parallelism - offered, 0)])

@@ -86,7 +86,7 @@ def requeue_run(run: EvalRun, limits_from: float | None, limits_seconds: float) 
         spent_seconds=run.spent_seconds + _elapsed_seconds(run),
         **dict.fromkeys(("started_at", "finished_at", "cancel_requested_at")),
         **dict.fromkeys(("stopped_because", "error_type", "error", "hint", "traceback"), ""),
-        **_counts(run),
+        **_count_by_status(run),
     )
     if queue := job_queue.current_queue():
         queue.defer_eval_run(run.id, run.app_name, run.code_version)
@@ -121,7 +121,7 @@ def _try_record(attempt: EvalAttempt, reason: str) -> dict[str, Any]:
     }
 
 
-def _counts(run: EvalRun) -> dict[str, int]:
+def _count_by_status(run: EvalRun) -> dict[str, int]:
     """Return the run's recomputed counts of attempts by status."""
     ended = {column: Count("pk", filter=Q(status=status)) for status, column in COUNT_COLUMNS.items()}
     counts: dict[str, int] = run.attempts.aggregate(**ended)

@@ -30,7 +30,7 @@ def next_revision(run_id: str) -> int:
     Raises:
         EvalRun.DoesNotExist: no such run.
     """
-    return _revision(_TAKE, run_id)
+    return _update_revision(_TAKE, run_id)
 
 
 def next_revision_of(attempt_pk: int) -> int:
@@ -39,7 +39,7 @@ def next_revision_of(attempt_pk: int) -> int:
     Raises:
         EvalRun.DoesNotExist: no such attempt.
     """
-    return _revision(_TAKE_OF_ATTEMPT, attempt_pk)
+    return _update_revision(_TAKE_OF_ATTEMPT, attempt_pk)
 
 
 def count_attempt_end(run_id: str, status: str) -> None:
@@ -48,7 +48,7 @@ def count_attempt_end(run_id: str, status: str) -> None:
         cursor.execute(_COUNT[EvalAttempt.Status(status)], [run_id])
 
 
-def _revision(statement: str, key: str | int) -> int:
+def _update_revision(statement: str, key: str | int) -> int:
     with connection.cursor() as cursor:
         cursor.execute(statement, [key])
         row = cursor.fetchone()

@@ -123,8 +123,8 @@ class _DescriptionBuilder:
             **node,
             "anchor": f"agent-{next(self.numbers)}",
             "at": source_location(node.get("at"), self.root),
-            "instructions": list(self._instructions(node)),
-            "hooks": list(self._hooks(node.get("callbacks") or {})),
+            "instructions": list(self._iter_instructions(node)),
+            "hooks": list(self._iter_hooks(node.get("callbacks") or {})),
             "facts": {**(node.get("model_config") or {}), **(node.get("settings") or {})},
             "code_context": _context_of(node),
         }
@@ -133,7 +133,7 @@ class _DescriptionBuilder:
         if node.get("type") in SEQUENTIAL_TYPES:
             for order, child in enumerate(prepared["sub_agents"], start=1):
                 child["order"] = order
-        prepared["tools"] = [self._tool(tool) for tool in node.get("tools") or []]
+        prepared["tools"] = [self._describe_tool(tool) for tool in node.get("tools") or []]
         return prepared
 
     def plugin(self, plugin: Node | str) -> Node:
@@ -144,10 +144,10 @@ class _DescriptionBuilder:
         return {
             **plugin,
             "at": source_location(plugin.get("at"), self.root),
-            "hooks": list(self._hooks(hooks)),
+            "hooks": list(self._iter_hooks(hooks)),
         }
 
-    def _tool(self, tool: Node) -> Node:
+    def _describe_tool(self, tool: Node) -> Node:
         return {
             **tool,
             "anchor": f"tool-{next(self.numbers)}",
@@ -156,7 +156,7 @@ class _DescriptionBuilder:
             "agent": self.node(tool["agent"]) if tool.get("agent") else None,
         }
 
-    def _instructions(self, node: Node) -> Iterator[Node]:
+    def _iter_instructions(self, node: Node) -> Iterator[Node]:
         for name, label in INSTRUCTIONS.items():
             text, provider = node.get(name) or "", node.get(f"{name}_provider") or ""
             if text or provider:
@@ -168,7 +168,7 @@ class _DescriptionBuilder:
                     "code_context": CONTEXTS["read-only"],
                 }
 
-    def _hooks(self, callbacks: dict[str, list[Any]]) -> Iterator[Node]:
+    def _iter_hooks(self, callbacks: dict[str, list[Any]]) -> Iterator[Node]:
         for hook, functions in callbacks.items():
             kind, answer = HOOKS.get(hook, ("callback", ""))
             described_functions = [

@@ -195,7 +195,7 @@ class _DrawingBuilder:
     def node(self, node: Node, above: Box | None = None) -> Box | None:
         """Draw an agent and everything below it; None if the drawing is full."""
         is_start = node.get("name") == START_NODE
-        box = self._box(
+        box = self._add_box(
             Box(
                 "start" if is_start else "agent",
                 node.get("name") or "",
@@ -207,23 +207,23 @@ class _DrawingBuilder:
         )
         if box is None:
             return None
-        below = [self._tool(tool, box) for tool in (node.get("tools") or [])[:MAX_TOOLS]]
+        below = [self._draw_tool(tool, box) for tool in (node.get("tools") or [])[:MAX_TOOLS]]
         below += [self.node(child, box) for child in node.get("sub_agents") or []]
         self.drawing.omitted_count += max(0, len(node.get("tools") or []) - MAX_TOOLS)
-        below += self._workflow(node, box)
+        below += self._draw_workflow(node, box)
         box.on_path = bool(box.steps) or any(child.on_path for child in below if child)
         return box
 
-    def _tool(self, tool: Node, above: Box) -> Box | None:
+    def _draw_tool(self, tool: Node, above: Box) -> Box | None:
         name = tool.get("name") or ""
         is_called = bool(above.steps) and name in self.called.get(above.name, ())
-        box = self._box(Box("tool", name, "", tool.get("anchor") or "", on_path=is_called), above)
+        box = self._add_box(Box("tool", name, "", tool.get("anchor") or "", on_path=is_called), above)
         if box is not None and tool.get("agent"):
             inner = self.node(tool["agent"], box)
             box.on_path = box.on_path or bool(inner and inner.on_path)
         return box
 
-    def _workflow(self, node: Node, box: Box) -> list[Box | None]:
+    def _draw_workflow(self, node: Node, box: Box) -> list[Box | None]:
         led_to = {edge.get("to") for edge in node.get("edges") or []}
         drawn = {}
         for child in node.get("nodes") or []:
@@ -238,7 +238,7 @@ class _DrawingBuilder:
             line.start.on_path = line.start.on_path or line.end.on_path
         return list(drawn.values())
 
-    def _box(self, box: Box, above: Box | None) -> Box | None:
+    def _add_box(self, box: Box, above: Box | None) -> Box | None:
         if len(self.drawing.boxes) >= MAX_BOXES:
             self.drawing.omitted_count += 1
             return None

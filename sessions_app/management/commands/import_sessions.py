@@ -49,7 +49,7 @@ class Command(BaseCommand):
         add("--follow", action="store_true", help="keep importing changes of a live store until Ctrl-C")
         add(
             "--timezone",
-            type=_zone,
+            type=_parse_zone,
             default=ZoneInfo("UTC"),
             metavar="ZONE",
             help="time zone of event times in an old (v0) store, such as Europe/Berlin",
@@ -64,10 +64,10 @@ class Command(BaseCommand):
         """
         try:
             ensure_schema()
-            report = self._import(options)
+            report = self._import_source(options)
             self._print_report(report)
             if options["follow"]:
-                self._follow(options)
+                self._follow_source(options)
         except DevUIError as error:
             raise CommandError(f"{error.message}\n{error.hint}", returncode=COULD_NOT_READ) from error
         except KeyboardInterrupt:
@@ -76,7 +76,7 @@ class Command(BaseCommand):
         if not report.is_complete:
             sys.exit(INCOMPLETE)
 
-    def _import(self, options: dict[str, Any]) -> ImportReport:
+    def _import_source(self, options: dict[str, Any]) -> ImportReport:
         progress = Progress(self.stderr)
         return import_location(
             options["source"],
@@ -86,7 +86,7 @@ class Command(BaseCommand):
             progress=lambda done: progress.show(f"{done:,} events"),
         )
 
-    def _follow(self, options: dict[str, Any]) -> None:
+    def _follow_source(self, options: dict[str, Any]) -> None:
         self.stdout.write("Following. Ctrl-C ends it.")
         last_fingerprint = ""
         while True:
@@ -94,7 +94,7 @@ class Command(BaseCommand):
             new_fingerprint = fingerprint(options["source"])
             if new_fingerprint and new_fingerprint == last_fingerprint:
                 continue
-            report, last_fingerprint = self._import(options), new_fingerprint
+            report, last_fingerprint = self._import_source(options), new_fingerprint
             if report.events or report.created or report.artifacts or report.eval_runs:
                 self._print_report(report)
 
@@ -112,7 +112,7 @@ def pause() -> None:
     time.sleep(FOLLOW_S)
 
 
-def _zone(name: str) -> ZoneInfo:
+def _parse_zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError):

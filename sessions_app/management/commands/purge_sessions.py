@@ -33,7 +33,7 @@ class Command(BaseCommand):
         add(
             "--older-than",
             "--older_than",
-            type=_span,
+            type=_parse_span,
             metavar="SPAN",
             help="only sessions whose last event is older: 30d, 12h, 90m",
         )
@@ -68,7 +68,7 @@ class Command(BaseCommand):
         try:
             with db_errors.translate_db_errors():
                 ensure_schema()
-                report = self._purge(selection, options)
+                report = self._purge_selection(selection, options)
         except DevUIError as error:
             raise CommandError(f"{error.message} {error.hint}", returncode=COULD_NOT) from error
         except KeyboardInterrupt:
@@ -78,7 +78,7 @@ class Command(BaseCommand):
         if report.skipped:
             sys.exit(INCOMPLETE)
 
-    def _purge(self, selection: PurgeFilter, options: dict[str, Any]) -> PurgeReport:
+    def _purge_selection(self, selection: PurgeFilter, options: dict[str, Any]) -> PurgeReport:
         to_memory = None
         if options["to_memory"] and not options["dry_run"]:
             from sessions_app.adk import memory
@@ -116,7 +116,7 @@ class Command(BaseCommand):
             write_lines(self.stdout, report.skipped, len(report.skipped))
 
 
-def _span(text: str) -> float:
+def _parse_span(text: str) -> float:
     try:
         return durations.parse(text)
     except BadInput as error:

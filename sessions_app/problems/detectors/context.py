@@ -23,7 +23,7 @@ def lost_cache(evidence: Evidence) -> Iterator[Problem]:
         previous[request.agent] = request
         if before is None or not before.cached_tokens or request.cached_tokens or not request.prompt_tokens:
             continue
-        if changes := _changes(before, request):
+        if changes := _changed_parts(before, request):
             yield Problem(
                 f"{request.agent} had {before.cached_tokens:,} cached tokens, and none in the next request:"
                 f" {' and '.join(changes)} changed.",
@@ -35,7 +35,7 @@ def lost_cache(evidence: Evidence) -> Iterator[Problem]:
             )
 
 
-def _changes(before: ModelRequest, request: ModelRequest) -> list[str]:
+def _changed_parts(before: ModelRequest, request: ModelRequest) -> list[str]:
     """Return the names of the parts that differ at the beginning of two requests."""
     same = {
         "the model": before.model == request.model,

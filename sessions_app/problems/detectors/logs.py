@@ -32,7 +32,7 @@ def logged_error(evidence: Evidence) -> Iterator[Problem]:
         if record.raised_by or (is_of_adk and failures):
             continue
         if not any(is_same_error(message, record) for message in reported):
-            same[record.logger, _sentence(record.message)].append(record)
+            same[record.logger, _first_sentence(record.message)].append(record)
     for (logger, text), records in same.items():
         times = f" ({len(records):,} times)" if len(records) > 1 else ""
         first = records[0]
@@ -44,7 +44,7 @@ def logged_error(evidence: Evidence) -> Iterator[Problem]:
         )
 
 
-def _sentence(message: str) -> str:
+def _first_sentence(message: str) -> str:
     """Return the first line of a message, and the last one of its traceback."""
     lines = [line for line in strip_terminal_codes(message).splitlines() if line.strip()] or [""]
     has_traceback = len(lines) > 2 and not lines[-1].startswith((" ", "|"))

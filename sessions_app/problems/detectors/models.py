@@ -29,7 +29,7 @@ from sessions_app.store.models import Run
 )
 def auth_error(evidence: Evidence) -> Iterator[Problem]:
     """Find errors whose text states missing, wrong or insufficient credentials."""
-    return _failures(evidence, ErrorCause.AUTHENTICATION)
+    return _failures_by_cause(evidence, ErrorCause.AUTHENTICATION)
 
 
 @detector(
@@ -42,7 +42,7 @@ def auth_error(evidence: Evidence) -> Iterator[Problem]:
 )
 def quota_error(evidence: Evidence) -> Iterator[Problem]:
     """Find errors whose text states an exceeded quota or rate limit."""
-    return _failures(evidence, ErrorCause.QUOTA)
+    return _failures_by_cause(evidence, ErrorCause.QUOTA)
 
 
 @detector(
@@ -54,7 +54,7 @@ def quota_error(evidence: Evidence) -> Iterator[Problem]:
 )
 def timeout(evidence: Evidence) -> Iterator[Problem]:
     """Find errors whose text states a time-out."""
-    return _failures(evidence, ErrorCause.TIMEOUT)
+    return _failures_by_cause(evidence, ErrorCause.TIMEOUT)
 
 
 @detector(
@@ -80,7 +80,7 @@ def model_error(evidence: Evidence) -> Iterator[Problem]:
 )
 def safety_block(evidence: Evidence) -> Iterator[Problem]:
     """Find answers and prompts that the model refused."""
-    for event, reason in _reasons(evidence):
+    for event, reason in _finish_reasons(evidence):
         if reason in BLOCK_REASONS:
             yield _reason_problem(evidence, event, f"The model stopped with {reason}")
 
@@ -94,7 +94,7 @@ def safety_block(evidence: Evidence) -> Iterator[Problem]:
 )
 def finish_reason(evidence: Evidence) -> Iterator[Problem]:
     """Find answers that ended for another unusual reason."""
-    for event, reason in _reasons(evidence):
+    for event, reason in _finish_reasons(evidence):
         if reason in OTHER_REASONS:
             yield _reason_problem(evidence, event, f"The model stopped with {reason}")
 
@@ -107,7 +107,7 @@ def finish_reason(evidence: Evidence) -> Iterator[Problem]:
 )
 def cut_answer(evidence: Evidence) -> Iterator[Problem]:
     """Find answers that reached the limit of output tokens."""
-    for event, reason in _reasons(evidence):
+    for event, reason in _finish_reasons(evidence):
         if reason == LENGTH_LIMIT:
             request = evidence.request_of(event.event_id)
             limit = request.max_output_tokens if request else None
@@ -163,7 +163,7 @@ def _unstored_request(evidence: Evidence, last: EventEvidence | None) -> ModelRe
     return None if is_answered else request
 
 
-def _reasons(evidence: Evidence) -> Iterator[tuple[EventEvidence, str]]:
+def _finish_reasons(evidence: Evidence) -> Iterator[tuple[EventEvidence, str]]:
     for event in evidence.events:
         yield event, event.finish_reason or event.error_code
 
@@ -176,7 +176,7 @@ def _reason_problem(evidence: Evidence, event: EventEvidence, text: str) -> Prob
     return Problem(text + message, event.seq, event.agent, links)
 
 
-def _failures(evidence: Evidence, cause: ErrorCause) -> Iterator[Problem]:
+def _failures_by_cause(evidence: Evidence, cause: ErrorCause) -> Iterator[Problem]:
     for failure in failures_of(evidence):
         if failure.cause is cause:
             prefix = f"{quote(failure.name)}: " if failure.name else ""

@@ -73,14 +73,14 @@ class EventQuery:
         rows = Event.objects.filter(session=self.session)
         is_listed = False
         for term in self.query.terms:
-            condition = self._condition(term, first, last)
+            condition = self._term_condition(term, first, last)
             if condition is not None:
                 rows = rows.exclude(condition) if term.negated else rows.filter(condition)
                 has_index = not isinstance(term, Field) or term.name == "key"
                 is_listed = is_listed or (has_index and not term.negated)
         return rows.filter(_range_condition(first, last, is_sought=not is_listed)).order_by("seq")
 
-    def _condition(self, term: Term, first: int, last: int) -> Q | None:
+    def _term_condition(self, term: Term, first: int, last: int) -> Q | None:
         """Return the condition of a term, ignoring its negation; None if it is not about events."""
         if isinstance(term, Word):
             return self._word_condition(term.text, first, last)

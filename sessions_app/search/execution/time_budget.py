@@ -13,16 +13,16 @@ class TimeBudget:
         self.size = batch_size
         self._seconds = seconds
         self.has_time = True
-        self._began = self._stepped = _now()
+        self._began = self._stepped = _current_time()
 
     def step(self) -> None:
         """Record that a batch was scanned. The next one is four times as large if it was quick."""
-        now = _now()
+        now = _current_time()
         self.has_time = now - self._began < self._seconds
         if (now - self._stepped) * 8 < self._seconds:
             self.size *= 4
         self._stepped = now
 
 
-def _now() -> float:
+def _current_time() -> float:
     return time.monotonic()

@@ -64,7 +64,7 @@ class UnindexedTail:
 
     def holds(self, event: Event, phrase: tokens.Phrase) -> bool:
         """Return whether an event contains a phrase."""
-        text = self._text(event)
+        text = self._event_text(event)
         if not all(token in text for token in phrase.tokens):
             return False  # fast: only texts that may match are split into words
         return tokens.contains_phrase(tokens.tokenize(text), phrase)
@@ -86,7 +86,7 @@ class UnindexedTail:
         )
         return set(rows.filter(value_condition(term)).values_list("owner_id", flat=True)[:FEW])
 
-    def _text(self, event: Event) -> str:
+    def _event_text(self, event: Event) -> str:
         place = (event.session_id, event.seq)
         if place not in self._texts:
             self._texts[place] = tokens.normalize(event_text.text_of_data(event.data))

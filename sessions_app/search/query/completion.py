@@ -100,8 +100,8 @@ def word_at_caret(text: str, caret: int) -> CaretWord:
     name, colon, value = text[start:caret].partition(":")
     name = ALIASES.get(name.lower(), name.lower())
     if colon and name in DESCRIPTIONS:
-        return CaretWord(start, end, name, _unquote(value), word)
-    return CaretWord(start, end, "", _unquote(text[start:caret]), word)
+        return CaretWord(start, end, name, _remove_quotes(value), word)
+    return CaretWord(start, end, "", _remove_quotes(text[start:caret]), word)
 
 
 def complete(
@@ -110,11 +110,16 @@ def complete(
     """Return the completions at the caret, most likely first; terms are limited to `names`."""
     here = word_at_caret(text, caret)
     return list(
-        islice(_drop_repeats(_offers(here, vocabulary, names), text[here.start : here.end]), MOST_COMPLETIONS)
+        islice(
+            _drop_repeats(_iter_completions(here, vocabulary, names), text[here.start : here.end]),
+            MOST_COMPLETIONS,
+        )
     )
 
 
-def _offers(here: CaretWord, vocabulary: Vocabulary, names: Collection[str]) -> Iterator[Completion]:
+def _iter_completions(
+    here: CaretWord, vocabulary: Vocabulary, names: Collection[str]
+) -> Iterator[Completion]:
     if here.name:
         yield from _value_completions(here, vocabulary)
         return
@@ -178,7 +183,7 @@ def _comparison_completions(here: CaretWord) -> Iterator[Completion]:
 
 
 def _is_key(word: str, vocabulary: Vocabulary) -> bool:
-    return _unquote(word.lstrip("-").partition("->")[0]) in vocabulary.keys
+    return _remove_quotes(word.lstrip("-").partition("->")[0]) in vocabulary.keys
 
 
 def _matching_names(typed: str, names: Iterable[str]) -> list[str]:
@@ -212,5 +217,5 @@ def _word_start(text: str, at: int) -> int:
     return min(start, at)
 
 
-def _unquote(text: str) -> str:
+def _remove_quotes(text: str) -> str:
     return text.replace('\\"', '"').strip('"') if text.startswith('"') else text

@@ -116,7 +116,7 @@ class Word:
 
     def __str__(self) -> str:
         """Return the term as it is written."""
-        return _negation(self.negated) + _write_text(self.text, of_word=True)
+        return _negation_sign(self.negated) + _write_text(self.text, of_word=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +131,9 @@ class Field:
     def __str__(self) -> str:
         """Return the term as it is written."""
         if self.name in MEASURES:
-            return f"{_negation(self.negated)}{self.name}{self.op}{self.value}"
+            return f"{_negation_sign(self.negated)}{self.name}{self.op}{self.value}"
         op = "" if self.op == "=" else self.op
-        return f"{_negation(self.negated)}{self.name}:{op}{_write_text(self.value)}"
+        return f"{_negation_sign(self.negated)}{self.name}:{op}{_write_text(self.value)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class StateTerm:
 
     def __str__(self) -> str:
         """Return the term as it is written."""
-        parts = [_negation(self.negated) + _write_key(self.name) + _write_path(self.path)]
+        parts = [_negation_sign(self.negated) + _write_key(self.name) + _write_path(self.path)]
         if self.op:
             parts += [self.op, _write_value(self.value)]
         if self.when is not When.NOW:
@@ -211,7 +211,7 @@ class Query:
         return any((term.name, term.value) in eval_terms and not term.negated for term in self.fields)
 
 
-def _negation(negated: bool) -> str:
+def _negation_sign(negated: bool) -> str:
     return "-" if negated else ""
 
 

@@ -67,9 +67,9 @@ FAILURES_READ = 20
 
 def read_evidence(session: AgentSession, owners: history.Owners) -> Evidence:
     """Read the evidence for all rules."""
-    keys, unread = _keys(session, owners)
+    keys, unread = _read_keys(session, owners)
     others = _other_sessions(session)
-    invocations = _invocations(session)
+    invocations = _read_invocations(session)
     return Evidence(
         session_pk=session.pk,
         user_id=session.user_id,
@@ -77,9 +77,9 @@ def read_evidence(session: AgentSession, owners: history.Owners) -> Evidence:
         unread=unread,
         same_values=_same_values(session, others, keys),
         other_sessions=sum(other.user_id == session.user_id for other in others.values()),
-        ghosts=_ghosts(session, invocations),
+        ghosts=_read_ghosts(session, invocations),
         invocations=invocations,
-        failures=_failures(session),
+        failures=_read_failures(session),
         instruction_keys=list(_keys_in_instructions(cards.description_of(session.app_name))),
     )
 
@@ -106,7 +106,7 @@ class _Octets(Func):
         return self.as_sql(compiler, connection, template="LENGTH(CAST(%(expressions)s AS BLOB))", **context)
 
 
-def _keys(session: AgentSession, owners: history.Owners) -> tuple[list[KeyEvidence], int]:
+def _read_keys(session: AgentSession, owners: history.Owners) -> tuple[list[KeyEvidence], int]:
     at = PointPair(session, owners, owners)
     last = {scope: first_keys(at, scope, MOST_KEYS) for scope in Scope}
     unread = sum(counts.count(at, scope).then - MOST_KEYS for scope in Scope if len(last[scope]) == MOST_KEYS)
@@ -171,7 +171,7 @@ def _same_values(
     return [SameValue(key, pk, others[pk].session_id, others[pk].user_id) for key, pk in same]
 
 
-def _invocations(session: AgentSession) -> list[Invocation]:
+def _read_invocations(session: AgentSession) -> list[Invocation]:
     events = Event.objects.filter(session=session, seq__gt=session.last_seq - EVENTS_READ).order_by("seq")
     first: dict[str, int] = {}
     authors: dict[str, set[str]] = {}
@@ -181,14 +181,14 @@ def _invocations(session: AgentSession) -> list[Invocation]:
     return [Invocation(each, seq, frozenset(authors[each])) for each, seq in first.items() if each]
 
 
-def _ghosts(session: AgentSession, invocations: Sequence[Invocation]) -> list[GhostKey]:
+def _read_ghosts(session: AgentSession, invocations: Sequence[Invocation]) -> list[GhostKey]:
     writes = TempWrite.objects.filter(
         session=session, invocation_id__in=[each.id for each in invocations]
     ).order_by("seq", "id")
     return [GhostKey(*row) for row in writes.values_list("key", "seq", "invocation_id")[:GHOSTS_READ]]
 
 
-def _failures(session: AgentSession) -> list[Failure]:
+def _read_failures(session: AgentSession) -> list[Failure]:
     """Return the errors of events, and of runs that left no event."""
     events = Event.objects.filter(IS_ERROR, session=session).order_by("-seq")
     runs = Run.objects.filter(Q(session=session) & ~Q(error="")).order_by("-created_at")

@@ -75,7 +75,7 @@ def store_content(content: bytes) -> Iterator[Payload]:
         return
     with _lock_folder(fcntl.LOCK_SH):
         with db_errors.translate_file_errors():
-            _write(digest, content)
+            _write_file(digest, content)
         yield Payload(digest, len(content), None)
 
 
@@ -137,7 +137,7 @@ def _is_file(name: str, place: int) -> bool:
         return False
 
 
-def _write(name: str, content: bytes) -> None:
+def _write_file(name: str, content: bytes) -> None:
     with suppress(FileExistsError):
         (folder() / name[:2]).mkdir(mode=0o700)
     with _open_subfolder(name) as place:

@@ -14,7 +14,7 @@ def create_triggers(connection: BaseDatabaseWrapper, table: str) -> None:
         if connection.vendor == "sqlite":
             for statement in STATEMENTS:
                 cursor.execute(
-                    f"CREATE TRIGGER {_name(table, statement)} BEFORE {statement} ON {table}"
+                    f"CREATE TRIGGER {_trigger_name(table, statement)} BEFORE {statement} ON {table}"
                     f" BEGIN SELECT RAISE(ABORT, '{MESSAGE}'); END"
                 )
             return
@@ -24,7 +24,7 @@ def create_triggers(connection: BaseDatabaseWrapper, table: str) -> None:
         )
         for statement in STATEMENTS:
             cursor.execute(
-                f"CREATE TRIGGER {_name(table, statement)} BEFORE {statement} ON {table}"
+                f"CREATE TRIGGER {_trigger_name(table, statement)} BEFORE {statement} ON {table}"
                 f" FOR EACH ROW EXECUTE FUNCTION {table}_refuse()"
             )
 
@@ -34,8 +34,8 @@ def drop_triggers(connection: BaseDatabaseWrapper, table: str) -> None:
     on_table = "" if connection.vendor == "sqlite" else f" ON {table}"
     with connection.cursor() as cursor:
         for statement in STATEMENTS:
-            cursor.execute(f"DROP TRIGGER IF EXISTS {_name(table, statement)}{on_table}")
+            cursor.execute(f"DROP TRIGGER IF EXISTS {_trigger_name(table, statement)}{on_table}")
 
 
-def _name(table: str, statement: str) -> str:
+def _trigger_name(table: str, statement: str) -> str:
     return f"{table}_no_{statement.lower()}"

@@ -19,10 +19,10 @@ log = logging.getLogger(__name__)
 def notify_after_commit() -> None:
     """Notify subscribers once the current transaction has committed."""
     if connection.vendor == "postgresql":
-        transaction.on_commit(partial(_notify), robust=True)
+        transaction.on_commit(partial(_send_notification), robust=True)
 
 
-def _notify() -> None:
+def _send_notification() -> None:
     try:
         with connection.cursor() as cursor:
             cursor.execute(f"NOTIFY {CHANNEL}")

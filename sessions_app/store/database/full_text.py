@@ -90,12 +90,12 @@ def index_rows(model: type[models.Model], entries: Iterable[IndexEntry]) -> None
     with connection.cursor() as cursor:
         if connection.vendor == SQLITE:
             cursor.executemany(
-                f"INSERT OR REPLACE INTO {_index(model)} (rowid, owner, words) VALUES (%s, %s, %s)",
+                f"INSERT OR REPLACE INTO {_index_name(model)} (rowid, owner, words) VALUES (%s, %s, %s)",
                 [(entry.pk, entry.owner, " ".join(words)) for entry, words in tokenized],
             )
         else:
             cursor.executemany(
-                f"UPDATE {_table(model)} SET words = %s::tsvector WHERE id = %s",
+                f"UPDATE {_table_name(model)} SET words = %s::tsvector WHERE id = %s",
                 [
                     (f"{_owner_word(entry.owner)} {tokens.tsvector(words)}", entry.pk)
                     for entry, words in tokenized
@@ -108,9 +108,9 @@ def unindex_rows(model: type[models.Model], pks: Iterable[int]) -> None:
     rows = [(pk,) for pk in pks]
     with connection.cursor() as cursor:
         if connection.vendor == SQLITE:
-            cursor.executemany(f"DELETE FROM {_index(model)} WHERE rowid = %s", rows)
+            cursor.executemany(f"DELETE FROM {_index_name(model)} WHERE rowid = %s", rows)
         else:
-            cursor.executemany(f"UPDATE {_table(model)} SET words = NULL WHERE id = %s", rows)
+            cursor.executemany(f"UPDATE {_table_name(model)} SET words = NULL WHERE id = %s", rows)
 
 
 def find_ranked(
@@ -123,9 +123,9 @@ def find_ranked(
     """
     if not phrases:
         return []
-    table = _table(model)
+    table = _table_name(model)
     if connection.vendor == SQLITE:
-        index = _index(model)
+        index = _index_name(model)
         statement = (
             f"SELECT {table}.id FROM {index} JOIN {table} ON {table}.id = {index}.rowid"
             f" WHERE {index} MATCH %s ORDER BY bm25({index}, 0, 1), {table}.id DESC LIMIT %s"
@@ -154,10 +154,10 @@ def _owner_word(owner: str) -> str:
     return f"'={owner}'"
 
 
-def _index(model: type[models.Model]) -> str:
+def _index_name(model: type[models.Model]) -> str:
     names = [index.name for index in model._meta.indexes if isinstance(index, WordIndex)]
     return connection.ops.quote_name(names[0])
 
 
-def _table(model: type[models.Model]) -> str:
+def _table_name(model: type[models.Model]) -> str:
     return connection.ops.quote_name(model._meta.db_table)

@@ -84,7 +84,7 @@ class GroupCommitter:
         """
         loop = asyncio.get_running_loop()
         future = loop.create_future()
-        self._enqueue(Job(request, contextvars.copy_context(), loop, future))
+        self._enqueue_job(Job(request, contextvars.copy_context(), loop, future))
         return await future
 
     def submit_and_wait(self, request: Any) -> Any:
@@ -94,7 +94,7 @@ class GroupCommitter:
             Exception: the request failed, or the commit did.
         """
         future: Future[Any] = Future()
-        self._enqueue(Job(request, contextvars.copy_context(), None, future))
+        self._enqueue_job(Job(request, contextvars.copy_context(), None, future))
         return future.result()
 
     def close(self) -> None:
@@ -105,15 +105,15 @@ class GroupCommitter:
             thread.join()
         self._started.clear()
 
-    def _enqueue(self, job: Job) -> None:
+    def _enqueue_job(self, job: Job) -> None:
         """Queue a job, after starting the threads if needed."""
         while len(self._started) < self.threads:
-            thread = threading.Thread(target=self._serve, name="devui-write", daemon=True)
+            thread = threading.Thread(target=self._serve_jobs, name="devui-write", daemon=True)
             self._started.append(thread)
             thread.start()
         self._jobs.put(job)
 
-    def _serve(self) -> None:
+    def _serve_jobs(self) -> None:
         try:
             postponed: list[Job] = []
             while group := self._next_group(postponed):
@@ -121,8 +121,8 @@ class GroupCommitter:
                     postponed = self.carry_out(group)
                 except BaseException as error:
                     postponed = []
-                    _fail(group, error)
-                _deliver([job for job in group if job not in postponed])
+                    _fail_jobs(group, error)
+                _deliver_outcomes([job for job in group if job not in postponed])
         finally:
             connections.close_all()
 
@@ -165,7 +165,7 @@ def run_units(group: list[Job]) -> list[Job]:
                     _refuse_lost_transaction(job.error)
         except BaseException as error:
             failed = group if has_begun else _timed_out(group, error)
-            _fail(failed, error)
+            _fail_jobs(failed, error)
             _drop_lost_connection(error)
             return [job for job in group if job not in failed]
     return []
@@ -213,7 +213,7 @@ def _run_job(job: Job) -> None:
         job.error = error
 
 
-def _fail(group: list[Job], error: BaseException) -> None:
+def _fail_jobs(group: list[Job], error: BaseException) -> None:
     """Set the error of all jobs that have none yet."""
     for job in group:
         job.error = job.error or error
@@ -236,7 +236,7 @@ def _drop_lost_connection(error: BaseException | None) -> None:
         connections.close_all()
 
 
-def _deliver(group: list[Job]) -> None:
+def _deliver_outcomes(group: list[Job]) -> None:
     """Deliver outcomes to their event loops, with one wake-up per loop."""
     by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
     for job in group:

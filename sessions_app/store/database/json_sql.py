@@ -139,9 +139,9 @@ class _EventCondition(Func):
     ) -> tuple[str, tuple[()]]:
         """Return the SQL."""
         kind, summary = (compiler.compile(column)[0] for column in self.source_expressions)
-        return self._condition(kind, summary, "instr" if connection.vendor == "sqlite" else "strpos"), ()
+        return self._condition_sql(kind, summary, "instr" if connection.vendor == "sqlite" else "strpos"), ()
 
-    def _condition(self, kind: str, summary: str, find: str) -> str:
+    def _condition_sql(self, kind: str, summary: str, find: str) -> str:
         """Return the SQL. `find` is the database's substring search function."""
         raise NotImplementedError
 
@@ -149,7 +149,7 @@ class _EventCondition(Func):
 class IsRewindOrCompaction(_EventCondition):
     """SQL condition: the event is a rewind or a compaction, which change how earlier events are shown."""
 
-    def _condition(self, kind: str, summary: str, find: str) -> str:
+    def _condition_sql(self, kind: str, summary: str, find: str) -> str:
         holds = " OR ".join(f"""{find}({summary}, '"{name}"') > 0""" for name in _ACTION_NAMES)
         return f"({kind} || '' = 'control' AND ({holds}))"
 
@@ -167,7 +167,7 @@ class CountsAsError(_EventCondition):
     `events.is_error` decides the same for the wire form.
     """
 
-    def _condition(self, kind: str, summary: str, find: str) -> str:
+    def _condition_sql(self, kind: str, summary: str, find: str) -> str:
         failed_tool = (
             f"""{kind} || '' IN ('tool_call', 'tool_result') AND {find}({summary}, '"failed":true') > 0"""
         )

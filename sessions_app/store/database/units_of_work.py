@@ -48,7 +48,7 @@ async def write(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     unit = partial(work, *args, **kwargs)
     if connection.vendor == "sqlite":
         with db_errors.translate_db_errors():
-            result: R = await _committer(run_units, run_units, 1).submit(unit)
+            result: R = await _find_committer(run_units, run_units, 1).submit(unit)
         return result
     # Without the shield a pool drops a unit whose caller is cancelled while it is queued.
     return await asyncio.shield(asyncio.ensure_future(_run_in_pool("write", WRITE_THREADS, unit)))
@@ -64,7 +64,7 @@ def write_in_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
     with db_errors.translate_db_errors():
         if connection.vendor != "sqlite":
             return _run_on_live_connection(unit)
-        result: R = _committer(run_units, run_units, 1).submit_and_wait(unit)
+        result: R = _find_committer(run_units, run_units, 1).submit_and_wait(unit)
     return result
 
 
@@ -77,7 +77,9 @@ async def write_together(work: Callable[[list[Q]], list[R]], request: Q) -> R:
         StoreFault: see `db_errors`; also what `work` raises.
     """
     with db_errors.translate_db_errors():
-        result: R = await _committer(work, partial(_commit_together, work), GROUP_THREADS).submit(request)
+        result: R = await _find_committer(work, partial(_commit_together, work), GROUP_THREADS).submit(
+            request
+        )
     return result
 
 
@@ -115,7 +117,7 @@ async def _run_in_pool(name: str, threads: int, work: Callable[[], R]) -> R:
     loop = asyncio.get_running_loop()
     with db_errors.translate_db_errors():
         return await loop.run_in_executor(
-            _pool(name, threads).executor, context.run, _run_on_live_connection, work
+            _find_pool(name, threads).executor, context.run, _run_on_live_connection, work
         )
 
 
@@ -162,14 +164,16 @@ class _Pool:
         self.executor.shutdown(wait=True)
 
 
-def _pool(name: str, threads: int) -> _Pool:
+def _find_pool(name: str, threads: int) -> _Pool:
     key = (os.getpid(), name)
     if key not in _pools:
         _pools[key] = _Pool(ThreadPoolExecutor(threads, thread_name_prefix=f"devui-{name}"), threads)
     return _pools[key]
 
 
-def _committer(kind: object, carry_out: Callable[[list[Job]], list[Job]], threads: int) -> GroupCommitter:
+def _find_committer(
+    kind: object, carry_out: Callable[[list[Job]], list[Job]], threads: int
+) -> GroupCommitter:
     return _committers.setdefault((os.getpid(), kind), GroupCommitter(carry_out, threads))
 
 

@@ -82,7 +82,7 @@ def summarize(wire: Mapping[str, Any], asked_model: str = "") -> dict[str, Any]:
     actions = wire.get("actions") or {}
     parts = [*parts_of(wire), *partial_parts(wire)]
     text = message_text(wire)
-    lists = _lists(wire, parts)
+    lists = _list_entries(wire, parts)
     limits = {key: LIMITS.get(key, LIST_LIMIT) for key in lists}
     summary: dict[str, Any] = {
         "text": text[:TEXT_LIMIT],
@@ -93,39 +93,39 @@ def summarize(wire: Mapping[str, Any], asked_model: str = "") -> dict[str, Any]:
         "more": {key: more for key, items in lists.items() if (more := len(items) - limits[key]) > 0},
         "order": _part_order(parts),
         "output": shorten(wire["output"]) if wire.get("output") is not None else None,
-        "heard": _transcription(wire.get("inputTranscription")),
-        "voiced": _transcription(wire.get("outputTranscription")),
-        "signals": {name: _signal(value) for name, value in control_signals(actions)},
-        "compaction": _compaction(actions.get("compaction")),
-        "error": _error(wire),
+        "heard": _transcription_text(wire.get("inputTranscription")),
+        "voiced": _transcription_text(wire.get("outputTranscription")),
+        "signals": {name: _signal_value(value) for name, value in control_signals(actions)},
+        "compaction": _compaction_entry(actions.get("compaction")),
+        "error": _error_entry(wire),
         "tokens": (tokens := tokens_of(wire)),
         "asked_model": shorten(asked_model) if tokens else "",
         "model": shorten(wire.get("modelVersion") or ""),
         "node": shorten((wire.get("nodeInfo") or {}).get("path") or ""),
         "remote": _remote_status(wire),
-        "flags": _flags(wire),
+        "flags": _set_flags(wire),
     }
     return {key: value for key, value in summary.items() if value}
 
 
-def _lists(wire: Mapping[str, Any], parts: list[dict[str, Any]]) -> dict[str, list[Any]]:
+def _list_entries(wire: Mapping[str, Any], parts: list[dict[str, Any]]) -> dict[str, list[Any]]:
     """Return all entries of the lists of a summary by key; artifacts as pairs."""
     actions = wire.get("actions") or {}
     waiting = waiting_call_ids(wire)
     failed = {id(response) for response in failed_results(wire)}
     return {
         "calls": [
-            _call(call, waiting, whole=number < LIST_LIMIT)
+            _call_entry(call, waiting, whole=number < LIST_LIMIT)
             for number, call in enumerate(function_calls(wire))
         ],
         "results": [
-            _result(result, id(result) in failed, whole=number < LIST_LIMIT)
+            _result_entry(result, id(result) in failed, whole=number < LIST_LIMIT)
             for number, result in enumerate(function_responses(wire))
         ],
         "media": list(_all_media(parts)),
-        "code": [code for part in parts if (code := _code(part))],
-        "others": [other for part in parts if (other := _other(part))],
-        "sources": list(_sources(wire)),
+        "code": [code for part in parts if (code := _code_entry(part))],
+        "others": [other for part in parts if (other := _other_entry(part))],
+        "sources": list(_distinct_sources(wire)),
         "searched": _search_queries(wire),
         "delta": [shorten(key) for key in actions.get("stateDelta") or {}],
         "artifacts": [
@@ -160,9 +160,9 @@ def _summary_keys_of(part: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
         yield "calls", 1
     if part.get("functionResponse"):
         yield "results", 1
-    if _code(part):
+    if _code_entry(part):
         yield "code", 1
-    if _other(part):
+    if _other_entry(part):
         yield "others", 1
     if media := sum(1 for _ in _all_media([dict(part)])):
         yield "media", media
@@ -186,7 +186,7 @@ def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else scopes.dumps(value)
 
 
-def _call(call: Mapping[str, Any], waiting: set[str], *, whole: bool) -> dict[str, Any]:
+def _call_entry(call: Mapping[str, Any], waiting: set[str], *, whole: bool) -> dict[str, Any]:
     args = call.get("args") or {}
     kept_args = islice(args.items(), LIST_LIMIT if whole else 0)
     summary = {
@@ -198,7 +198,7 @@ def _call(call: Mapping[str, Any], waiting: set[str], *, whole: bool) -> dict[st
     return summary if len(args) <= LIST_LIMIT else {**summary, "more": len(args) - LIST_LIMIT}
 
 
-def _result(response: Mapping[str, Any], failed: bool, *, whole: bool) -> dict[str, Any]:
+def _result_entry(response: Mapping[str, Any], failed: bool, *, whole: bool) -> dict[str, Any]:
     return {
         "id": shorten_id(response.get("id") or ""),
         "name": shorten(response.get("name") or ""),
@@ -227,17 +227,17 @@ def _all_media(parts: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the blobs and files among the parts and in tool results, each with the pointer to its part."""
     for number, part in enumerate(parts):
         if read_a2a_data(part) is None:
-            yield from _media(part, f"/content/parts/{number}")
+            yield from _media_entries(part, f"/content/parts/{number}")
         response, pointer = part.get("functionResponse") or {}, f"/content/parts/{number}/functionResponse"
         response_parts = response.get("parts")
         for place, answer in enumerate(response_parts if isinstance(response_parts, list) else []):
             if isinstance(answer, dict):
-                yield from _media(answer, f"{pointer}/parts/{place}")
+                yield from _media_entries(answer, f"{pointer}/parts/{place}")
         for inner, block in list_media_blocks(response.get("response")):
-            yield from _media(block, f"{pointer}/response{inner}")
+            yield from _media_entries(block, f"{pointer}/response{inner}")
 
 
-def _media(part: Mapping[str, Any], pointer: str) -> Iterator[dict[str, Any]]:
+def _media_entries(part: Mapping[str, Any], pointer: str) -> Iterator[dict[str, Any]]:
     if blob := find_blob(part):
         data = blob["data"] if isinstance(blob.get("data"), str) else ""
         size = (len(data) - data[-2:].count("=")) * 3 // 4
@@ -250,7 +250,7 @@ def _type_and_name(data: Mapping[str, Any]) -> dict[str, Any]:
     return {"mime": shorten(data.get("mimeType") or ""), "name": shorten(data.get("displayName") or "")}
 
 
-def _code(part: Mapping[str, Any]) -> dict[str, str] | None:
+def _code_entry(part: Mapping[str, Any]) -> dict[str, str] | None:
     if code := part.get("executableCode"):
         return {"language": code.get("language") or "", "code": shorten(code.get("code") or "", TEXT_LIMIT)}
     if result := part.get("codeExecutionResult"):
@@ -259,7 +259,7 @@ def _code(part: Mapping[str, Any]) -> dict[str, str] | None:
     return None
 
 
-def _other(part: Mapping[str, Any]) -> dict[str, str] | None:
+def _other_entry(part: Mapping[str, Any]) -> dict[str, str] | None:
     """Return a part of any other type: data of a remote agent, a tool built into the model, or an unknown type."""
     if (data := read_a2a_data(part)) is not None:
         return {"name": "data", "value": shorten(data)}
@@ -272,7 +272,7 @@ def _other(part: Mapping[str, Any]) -> dict[str, str] | None:
     return {"name": shorten(", ".join(unknown)), "value": shorten(unknown)} if unknown else None
 
 
-def _flags(wire: Mapping[str, Any]) -> list[str]:
+def _set_flags(wire: Mapping[str, Any]) -> list[str]:
     """Return the names of the set flags, and the model's finish reason if it is unusual and not the event's error."""
     flags = [name for name in ("partial", "interrupted", "turnComplete") if wire.get(name)]
     flags += [CANCELLED] if is_aborted(wire) else []
@@ -297,16 +297,16 @@ def _remote_status(wire: Mapping[str, Any]) -> str:
     return shorten(state.removeprefix("TASK_STATE_").lower().replace("_", "-"))
 
 
-def _signal(value: Any) -> bool | int | str:
+def _signal_value(value: Any) -> bool | int | str:
     return value if isinstance(value, bool | int) else shorten(value)
 
 
-def _transcription(speech: object) -> str:
+def _transcription_text(speech: object) -> str:
     text = speech.get("text") if isinstance(speech, dict) else None
     return shorten(text, TEXT_LIMIT) if isinstance(text, str) else ""
 
 
-def _sources(wire: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+def _distinct_sources(wire: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Yield the distinct sources of the event's text: search results, then the model's citations."""
     chunks = _list_of_dicts(wire.get("groundingMetadata"), "groundingChunks")
     results = [chunk.get("web") or chunk.get("retrievedContext") or chunk.get("maps") for chunk in chunks]
@@ -331,7 +331,7 @@ def _list_of_dicts(holder: object, name: str) -> list[dict[str, Any]]:
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
-def _compaction(span: object) -> dict[str, Any] | None:
+def _compaction_entry(span: object) -> dict[str, Any] | None:
     if not isinstance(span, dict):
         return None
     content = {"content": span.get("compactedContent")}
@@ -342,7 +342,7 @@ def _compaction(span: object) -> dict[str, Any] | None:
     }
 
 
-def _error(wire: Mapping[str, Any]) -> dict[str, str] | None:
+def _error_entry(wire: Mapping[str, Any]) -> dict[str, str] | None:
     code, message = wire.get("errorCode"), wire.get("errorMessage")
     if not (code or message) or is_aborted(wire):
         return None

@@ -26,13 +26,13 @@ def count_tokens(read_field: Callable[[str], object]) -> dict[str, int]:
     Args:
         read_field: function that returns the value of a field of the usage metadata, by its name in Python.
     """
-    counts = {kind: _count(read_field(name)) for kind, name in FIELDS.items()}
-    counts["prompt"] += _count(read_field(TOOL_PROMPT))
+    counts = {kind: _whole_count(read_field(name)) for kind, name in FIELDS.items()}
+    counts["prompt"] += _whole_count(read_field(TOOL_PROMPT))
     counts["total"] = counts["total"] or counts["prompt"] + counts["output"] + counts["thoughts"]
     return {kind: count for kind, count in counts.items() if count > 0}
 
 
-def _count(value: object) -> int:
+def _whole_count(value: object) -> int:
     """Return a count, which some writers of JSON give as a float (12.0); 0 for anything else."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)

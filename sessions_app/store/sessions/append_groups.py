@@ -120,7 +120,7 @@ def _append_in_one_transaction(requests: Sequence[_Append]) -> list[_Outcome]:
     with transaction.atomic(), statements.open_postgres_statements() as cursor:
         places = _lock_ready_sessions(cursor, requests)
         if places:
-            _write(cursor, [(requests[number], place) for number, place in places.items()])
+            _write_rows(cursor, [(requests[number], place) for number, place in places.items()])
             change_notification.notify_after_commit()
     return [places[number].result() if number in places else None for number in range(len(requests))]
 
@@ -144,7 +144,7 @@ def _lock_ready_sessions(cursor: PostgresStatements, requests: Sequence[_Append]
     return dict(first.values())
 
 
-def _write(cursor: PostgresStatements, appends: Sequence[tuple[_Append, _ReadySession]]) -> None:
+def _write_rows(cursor: PostgresStatements, appends: Sequence[tuple[_Append, _ReadySession]]) -> None:
     owners = _Owners(cursor, [request for request, _ in appends])
     events, sessions, temp = [], [], []
     keys = {scope: _Keys() for scope in Scope}

@@ -81,17 +81,19 @@ def forks_at(session: AgentSession, events: Sequence[Event]) -> dict[int, list[A
     """Return the forks made at some of a session's events, by `seq`, oldest first. One query."""
     forks: dict[int, list[AgentSession]] = defaultdict(list)
     if events:
-        for fork in _forks(session).filter(forked_seq__range=(events[0].seq, events[-1].seq))[:FORKS_SHOWN]:
+        for fork in _visible_forks(session).filter(forked_seq__range=(events[0].seq, events[-1].seq))[
+            :FORKS_SHOWN
+        ]:
             forks[fork.forked_seq or 0].append(fork)
     return forks
 
 
 def forks_of(session: AgentSession) -> list[AgentSession]:
     """Return the forks of a session, oldest first, at most `FORKS_SHOWN`."""
-    return list(_forks(session)[:FORKS_SHOWN])
+    return list(_visible_forks(session)[:FORKS_SHOWN])
 
 
-def _forks(session: AgentSession) -> QuerySet[AgentSession]:
+def _visible_forks(session: AgentSession) -> QuerySet[AgentSession]:
     return realms.exclude_hidden(
         AgentSession.objects.select_related("mirrored").filter(forked_from=session)
     ).order_by("pk")

@@ -65,24 +65,24 @@ def sha_of(text: str) -> str:
 
 def list_piece(members: Sequence[Piece]) -> Piece:
     """Return the piece of a list: runs of members, runs of runs, up to one piece."""
-    level = [_run(run) for run in _runs(members)] or [_run(())]
+    level = [_make_chunk(run) for run in _cut_chunks(members)] or [_make_chunk(())]
     while len(level) > 1:
-        level = [_run(run) for run in _runs(level)]
+        level = [_make_chunk(run) for run in _cut_chunks(level)]
     return level[0]
 
 
-def _run(members: Sequence[Piece]) -> Piece:
+def _make_chunk(members: Sequence[Piece]) -> Piece:
     names = [member.sha for member in members]
-    kind = "runs" if members and _is_run(members[0]) else "pieces"
+    kind = "runs" if members and _is_chunk(members[0]) else "pieces"
     body = scopes.dumps({kind: names})
     return Piece(sha_of(body), body, tuple(members))
 
 
-def _is_run(piece: Piece) -> bool:
+def _is_chunk(piece: Piece) -> bool:
     return isinstance(piece.body, str) and piece.body.startswith(('{"pieces":[', '{"runs":['))
 
 
-def _runs(members: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
+def _cut_chunks(members: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
     """Cut a list into runs at members with matching hashes, so that an insertion moves no other boundary."""
     start = 0
     for place, member in enumerate(members, start=1):
@@ -109,7 +109,7 @@ def make_storable(value: Any) -> Any:
 
 def _truncate_texts(value: Any) -> Any:
     if isinstance(value, str):
-        return value if len(value) <= MAX_TEXT else _truncate(value)
+        return value if len(value) <= MAX_TEXT else _truncate_text(value)
     if isinstance(value, list):
         return [_truncate_texts(item) for item in value]
     if isinstance(value, dict):
@@ -117,7 +117,7 @@ def _truncate_texts(value: Any) -> Any:
     return value
 
 
-def _truncate(text: str) -> str:
+def _truncate_text(text: str) -> str:
     return f"{text[:MAX_TEXT]}{_CUT} ({len(text):,} characters; the first {MAX_TEXT:,} are stored)"
 
 

@@ -105,12 +105,12 @@ def save_log_records(key: SessionKey, records: Sequence[NewLogRecord]) -> bool:
         stored_numbers = {number for (number,) in cursor.fetchall()}  # of an earlier call, or a retried write
     missing = [record for record in records if record.number not in stored_numbers]
     with transaction.atomic(savepoint=False):
-        _insert([(session_pk, *record) for record in missing[:MAX_WRITTEN]])
+        _insert_rows([(session_pk, *record) for record in missing[:MAX_WRITTEN]])
     change_notification.notify_after_commit()
     return len(missing) <= MAX_WRITTEN
 
 
-def _insert(rows: Sequence[tuple[Any, ...]]) -> None:
+def _insert_rows(rows: Sequence[tuple[Any, ...]]) -> None:
     """Insert rows. The end of a run waits for its log, and `bulk_create` takes five times as long.
 
     On PostgreSQL with COPY, because psycopg's `executemany` takes three times as long.

@@ -66,7 +66,7 @@ class Outbox:
                 return
             self._is_full = False
             self._waiting.append(make)
-            self._start()
+            self._start_thread()
         self._wake.set()
 
     def flush(self) -> Future[None]:
@@ -74,7 +74,7 @@ class Outbox:
         future: Future[None] = Future()
         with self._lock:
             self._asked.append(future)
-            self._start()
+            self._start_thread()
         self._hurry.set()
         self._wake.set()
         return future
@@ -95,12 +95,12 @@ class Outbox:
         self._wake.set()
         thread.join(timeout=CLOSE_S)
 
-    def _start(self) -> None:
+    def _start_thread(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, name="devui-outbox", daemon=True)
+            self._thread = threading.Thread(target=self._serve_writes, name="devui-outbox", daemon=True)
             self._thread.start()
 
-    def _serve(self) -> None:
+    def _serve_writes(self) -> None:
         try:
             self._serve_until_closed()
         finally:
@@ -120,12 +120,12 @@ class Outbox:
             self._asked.clear()
             self._waiting.clear()
         for start in range(0, len(waiting), BATCH):
-            self._write([unit for make in waiting[start : start + BATCH] if (unit := _make_unit(make))])
+            self._write_batch([unit for make in waiting[start : start + BATCH] if (unit := _make_unit(make))])
         for future in futures:
             if future.set_running_or_notify_cancel():
                 future.set_result(None)
 
-    def _write(self, units: list[Unit]) -> None:
+    def _write_batch(self, units: list[Unit]) -> None:
         """Write a batch. A rejected batch is written record by record, so that only the faulty record is dropped."""
         while units:
             unfinished = self._try_write(units)

@@ -189,18 +189,18 @@ def _insert_statement(model: type[Model]) -> tuple[str, list[str]]:
 
 def _save_pieces(cursor: Statements, session_pk: int, pieces: Iterable[Piece]) -> bool:
     """Store up to about `MAX_PIECES` missing pieces. Return whether all pieces are stored now."""
-    missing = list(islice(_missing(cursor, session_pk, pieces), MAX_PIECES + 1))
+    missing = list(islice(_missing_pieces(cursor, session_pk, pieces), MAX_PIECES + 1))
     cursor.executemany(_INSERT_PIECE, [(session_pk, piece.sha, piece.text) for piece in missing])
     return len(missing) <= MAX_PIECES
 
 
-def _missing(cursor: Statements, session_pk: int, pieces: Iterable[Piece]) -> Iterator[Piece]:
+def _missing_pieces(cursor: Statements, session_pk: int, pieces: Iterable[Piece]) -> Iterator[Piece]:
     """Yield the missing pieces, members before their list: a stored list has all its members."""
     by_name = {piece.sha: piece for piece in pieces}
     stored_names = _stored_names(cursor, session_pk, list(by_name))
     for sha, piece in by_name.items():
         if sha not in stored_names:
-            yield from _missing(cursor, session_pk, piece.members)
+            yield from _missing_pieces(cursor, session_pk, piece.members)
             yield piece
 
 

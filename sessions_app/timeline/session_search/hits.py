@@ -160,9 +160,9 @@ def find_hits(session: AgentSession, query: Query, request: HitsRequest = EVERYT
     if hits.is_whole and not count_progress.to:
         return _from_all_hits(session, query, hits.rows, request)
     if request.wants(RequestedPart.EARLIER):
-        earlier = _earlier(search, session.last_seq, request.before, request.scan_positions[0])
+        earlier = _earlier_hits(search, session.last_seq, request.before, request.scan_positions[0])
     if request.wants(RequestedPart.LATER):
-        later = _later(search, request.behind, request.scan_positions[1])
+        later = _later_hits(search, request.behind, request.scan_positions[1])
     count = count_progress.hits + len(hits.rows)
     return SessionHits(
         query=query,
@@ -180,7 +180,7 @@ def find_hits(session: AgentSession, query: Query, request: HitsRequest = EVERYT
 
 def _from_all_hits(session: AgentSession, query: Query, seqs: list[int], request: HitsRequest) -> SessionHits:
     """Return the result if `seqs` are all hits."""
-    earlier, later = _neighbors(seqs, request.before, request.behind)
+    earlier, later = _neighbor_hits(seqs, request.before, request.behind)
     first, last = request.stretch
     return SessionHits(
         query=query,
@@ -201,7 +201,7 @@ def _hits_between(search: SessionSearch, stretch: tuple[int, int]) -> list[int]:
     return list(search.seqs_between(first, last)) if 0 <= last - first <= MAX_LISTED_RANGE else []
 
 
-def _neighbors(seqs: list[int], place: int, beyond: int) -> tuple[HitsBeside, HitsBeside]:
+def _neighbor_hits(seqs: list[int], place: int, beyond: int) -> tuple[HitsBeside, HitsBeside]:
     """Return the hits before `place` and after `beyond` out of all hits, wrapping around."""
     before, behind = bisect_left(seqs, place), bisect_right(seqs, beyond)
     earlier = [
@@ -212,7 +212,7 @@ def _neighbors(seqs: list[int], place: int, beyond: int) -> tuple[HitsBeside, Hi
     return HitsBeside(earlier[:MAX_NEIGHBORS]), HitsBeside(later[:MAX_NEIGHBORS])
 
 
-def _earlier(search: SessionSearch, last: int, place: int, reached: int) -> HitsBeside:
+def _earlier_hits(search: SessionSearch, last: int, place: int, reached: int) -> HitsBeside:
     """Return the hits before a place. `reached` is the last scanned seq; after `place` if the scan wrapped around."""
     if reached <= place:
         behind = search.seqs_before(reached or place, MAX_NEIGHBORS)
@@ -223,7 +223,7 @@ def _earlier(search: SessionSearch, last: int, place: int, reached: int) -> Hits
     return HitsBeside(round_the_end.rows, round_the_end.to if round_the_end.to > place else 0)
 
 
-def _later(search: SessionSearch, place: int, reached: int) -> HitsBeside:
+def _later_hits(search: SessionSearch, place: int, reached: int) -> HitsBeside:
     """Return the hits after a place. `reached` is the last scanned seq; before `place` if the scan wrapped around."""
     if not 0 < reached < place:
         ahead = search.seqs_after(max(place, reached), MAX_NEIGHBORS)

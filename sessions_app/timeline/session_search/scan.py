@@ -58,28 +58,28 @@ class SessionSearch:
 
     def after(self, seq: int, most: int) -> ScanResult[Event]:
         """Return the first hits after `seq`, without their bodies."""
-        return self._upwards(seq, most, self._rows)
+        return self._scan_upwards(seq, most, self._matching_rows)
 
     def before(self, seq: int, most: int) -> ScanResult[Event]:
         """Return the last hits before `seq`, the latest first."""
-        return self._downwards(seq, most, lambda first, last: self._rows(first, last).reverse())
+        return self._scan_downwards(seq, most, lambda first, last: self._matching_rows(first, last).reverse())
 
     def seqs_after(self, seq: int, most: int) -> ScanResult[int]:
         """Return the seqs of the first hits after `seq`."""
-        return self._upwards(seq, most, self.seqs_between)
+        return self._scan_upwards(seq, most, self.seqs_between)
 
     def seqs_before(self, seq: int, most: int) -> ScanResult[int]:
         """Return the seqs of the last hits before `seq`, the latest first."""
-        return self._downwards(seq, most, lambda first, last: self.seqs_between(first, last).reverse())
+        return self._scan_downwards(seq, most, lambda first, last: self.seqs_between(first, last).reverse())
 
     def seqs_between(self, first: int, last: int) -> QuerySet[Event, int]:
         """Return the seqs of the hits between two seqs, inclusive."""
-        return self._rows(first, last).values_list("seq", flat=True)
+        return self._matching_rows(first, last).values_list("seq", flat=True)
 
-    def _rows(self, first: int, last: int) -> QuerySet[Event]:
+    def _matching_rows(self, first: int, last: int) -> QuerySet[Event]:
         return self._events.matching_events(first, last).defer("data", "private")
 
-    def _upwards(
+    def _scan_upwards(
         self, seq: int, most: int, ask: Callable[[int, int], QuerySet[Event, Row]]
     ) -> ScanResult[Row]:
         place, pace = max(seq, self._low - 1), TimeBudget(self._first_batch, self._seconds)
@@ -92,7 +92,7 @@ class SessionSearch:
         is_whole = place >= self._high and len(rows) < most
         return ScanResult(rows, self._last if is_whole else place, is_whole)
 
-    def _downwards(
+    def _scan_downwards(
         self, seq: int, most: int, ask: Callable[[int, int], QuerySet[Event, Row]]
     ) -> ScanResult[Row]:
         place, pace = min(seq, self._high + 1), TimeBudget(self._first_batch, self._seconds)

@@ -44,16 +44,16 @@ def chips(session: AgentSession, text: str) -> list[tuple[str, list[Chip]]]:
         query = parse(text)
     except QueryError:
         query = Query()
-    names = _names(session)
+    names = _read_names(session)
     labels = {kind.value: kind.label for kind in EventKind}
     return [
-        (field, [_chip(query, field, value, labels) for value in names[field]])
+        (field, [_make_chip(query, field, value, labels) for value in names[field]])
         for field in ("kind", "author", "tool", "branch")
         if names[field]
     ]
 
 
-def _chip(query: Query, field: str, value: str, labels: dict[str, str]) -> Chip:
+def _make_chip(query: Query, field: str, value: str, labels: dict[str, str]) -> Chip:
     others = tuple(
         term
         for term in query.terms
@@ -69,7 +69,7 @@ def _chip(query: Query, field: str, value: str, labels: dict[str, str]) -> Chip:
 
 def vocabulary(session: AgentSession) -> Vocabulary:
     """Return the names that a query within a session can contain. Five queries."""
-    names = _names(session)
+    names = _read_names(session)
     own = [*session.state_rows.order_by("key").values_list("key", flat=True)[:MAX_KEYS]]
     owner = {"owner__realm": session.realm, "owner__app_name": session.app_name}
     users = UserState.objects.filter(**owner, owner__user_id=session.user_id).order_by("key")
@@ -79,7 +79,7 @@ def vocabulary(session: AgentSession) -> Vocabulary:
     return Vocabulary(tools=names["tool"], authors=names["author"], keys=own)
 
 
-def _names(session: AgentSession) -> dict[str, list[str]]:
+def _read_names(session: AgentSession) -> dict[str, list[str]]:
     """Return the kinds, authors, tools and branches of a session, from the index and the newest events."""
     fields = ("kind", "author", "tool", "branch")
     traits = SessionTrait.objects.filter(session=session, name__in=fields).order_by("name", "value")

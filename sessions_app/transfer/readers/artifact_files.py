@@ -64,11 +64,11 @@ class ArtifactFolder:
 
     def versions(self) -> Iterator[StoredArtifact | UnreadableRow]:
         """Yield the versions of all files, per file in the order they were saved."""
-        for app in _folders(self._root / "apps"):
-            for user in _folders(app / "users"):
+        for app in _list_folders(self._root / "apps"):
+            for user in _list_folders(app / "users"):
                 if self._filter.matches(app.name, user.name):
                     yield from _scope_versions(app.name, user.name, "", user / "artifacts")
-                    for session in _folders(user / "sessions"):
+                    for session in _list_folders(user / "sessions"):
                         yield from _scope_versions(app.name, user.name, session.name, session / "artifacts")
 
 
@@ -83,7 +83,7 @@ def artifacts_fingerprint(root: Path) -> str:
     return f"{newest}:{count}" if count else ""
 
 
-def _folders(place: Path) -> list[Path]:
+def _list_folders(place: Path) -> list[Path]:
     try:
         folders = [entry for entry in os.scandir(place) if entry.is_dir(follow_symlinks=False)]
     except OSError:
@@ -113,16 +113,16 @@ def _scope_versions(
                 session_id,
                 filename if isinstance(filename, str) and filename else folder.relative_to(root).as_posix(),
                 int(version.name),
-                _text(metadata.get("mimeType")),
-                _text(metadata.get("displayName")),
-                _mapping(metadata.get("customMetadata")),
+                _text_or_none(metadata.get("mimeType")),
+                _text_or_none(metadata.get("displayName")),
+                _mapping_or_empty(metadata.get("customMetadata")),
                 _created_at(metadata.get("createTime"), path),
                 path,
             )
 
 
 def _version_folders(folder: Path) -> list[Path]:
-    return [each for each in _folders(folder) if each.name.isascii() and each.name.isdecimal()]
+    return [each for each in _list_folders(folder) if each.name.isascii() and each.name.isdecimal()]
 
 
 def _read_version(version: Path, folder: Path) -> tuple[dict[str, Any], Path] | UnreadableRow:
@@ -151,9 +151,9 @@ def _created_at(created_at: object, path: Path) -> float:
         return path.stat().st_mtime
 
 
-def _text(value: object) -> str | None:
+def _text_or_none(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _mapping(value: object) -> dict[str, Any]:
+def _mapping_or_empty(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}

@@ -142,7 +142,7 @@ class PostgresDatabase(Database):
         Raises:
             BadInput: psycopg is missing, or the server cannot be reached.
         """
-        psycopg = _driver("psycopg", "postgres")
+        psycopg = _import_driver("psycopg", "postgres")
         try:
             self._connection = psycopg.connect(
                 "postgresql" + url[url.index(":") :],
@@ -152,7 +152,7 @@ class PostgresDatabase(Database):
             self._connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             self._connection.read_only = True
         except psycopg.Error as error:
-            raise _unreachable(url, error) from error
+            raise _unreachable_database(url, error) from error
         self._named_cursors = 0
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
@@ -178,7 +178,7 @@ class MySqlDatabase(Database):
         Raises:
             BadInput: PyMySQL is missing, or the server cannot be reached.
         """
-        pymysql = _driver("pymysql", "mysql")
+        pymysql = _import_driver("pymysql", "mysql")
         parts = urlsplit(url)
         try:
             self._connection = pymysql.connect(
@@ -195,7 +195,7 @@ class MySqlDatabase(Database):
                 cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
                 cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
         except (pymysql.Error, ValueError) as error:
-            raise _unreachable(url, error) from error
+            raise _unreachable_database(url, error) from error
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
         """Yield the rows of a query as the server sends them."""
@@ -221,7 +221,7 @@ def open_url(url: str) -> Database:
     )
 
 
-def _driver(module: str, extra: str) -> Any:
+def _import_driver(module: str, extra: str) -> Any:
     try:
         return __import__(module)
     except ImportError as error:
@@ -231,7 +231,7 @@ def _driver(module: str, extra: str) -> Any:
         ) from error
 
 
-def _reason(url: str, error: Exception) -> str:
+def _error_reason(url: str, error: Exception) -> str:
     """Return the first line of an error's message; only its type if it quotes a part of the password."""
     message = str(error).splitlines()[0] if str(error) else repr(error)
     password = url.partition("://")[2].rpartition("@")[0].partition(":")[2]
@@ -239,8 +239,8 @@ def _reason(url: str, error: Exception) -> str:
     return type(error).__name__ if any(piece in message for piece in pieces) else message
 
 
-def _unreachable(url: str, error: Exception) -> BadInput:
+def _unreachable_database(url: str, error: Exception) -> BadInput:
     return BadInput(
-        f"{without_password(url)} cannot be read: {_reason(url, error)}.",
+        f"{without_password(url)} cannot be read: {_error_reason(url, error)}.",
         hint="Check the address, the account and that the database exists.",
     )

@@ -113,7 +113,7 @@ def _open_path(path: Path, source_filter: SourceFilter, zone: tzinfo) -> Source:
         raise BadInput(
             f"{str(path)!r} is neither an SQLite database nor JSON.", hint=_supported_formats(failures)
         )
-    return _open(importer, failures, str(path), lambda: importer.open_file(path, source_filter))
+    return _open_source(importer, failures, str(path), lambda: importer.open_file(path, source_filter))
 
 
 def _find_session_file(folder: Path) -> Path | None:
@@ -150,7 +150,7 @@ def _open_tables(database: Database, location: str, source_filter: SourceFilter,
         raise BadInput(
             f"{location!r} is a database, but no store of ADK sessions.", hint=_supported_formats(failures)
         )
-    return _open(
+    return _open_source(
         importer,
         failures,
         location,
@@ -158,7 +158,9 @@ def _open_tables(database: Database, location: str, source_filter: SourceFilter,
     )
 
 
-def _open(importer: Importer, failures: list[str], location: str, open_store: Callable[[], Source]) -> Source:
+def _open_source(
+    importer: Importer, failures: list[str], location: str, open_store: Callable[[], Source]
+) -> Source:
     try:
         source = open_store()
     except FAILURES as error:

@@ -52,11 +52,11 @@ class SessionDocument(Source):
                 self._unreadable.append(UnreadableRow(f"entry {number}", NO_SESSION))
                 continue
             session = _fold_names(entry)
-            if _owner(session) in owners:
-                reason = f"an earlier entry has the session {_owner(session)}, too"
+            if _session_owner(session) in owners:
+                reason = f"an earlier entry has the session {_session_owner(session)}, too"
                 self._unreadable.append(UnreadableRow(f"entry {number}", reason))
             else:
-                owners.add(_owner(session))
+                owners.add(_session_owner(session))
                 valid.append(session)
         self.is_empty = not valid
         self._sessions = [each for each in valid if source_filter.matches(each["appname"], each["userid"])]
@@ -65,24 +65,24 @@ class SessionDocument(Source):
         """Yield the sessions. A session without a time gets that of its last event."""
         for each in self._sessions:
             times = [event.wire["timestamp"] for event in _events_of(each) if isinstance(event, StoredEvent)]
-            updated = _time(each.get("lastupdatetime"), max(times, default=0.0))
-            yield StoredSession(_owner(each), min([updated, *times]), updated)
+            updated = _parse_time(each.get("lastupdatetime"), max(times, default=0.0))
+            yield StoredSession(_session_owner(each), min([updated, *times]), updated)
 
     def states(self) -> Iterator[StoredState]:
         """Yield the session scope of each merged state."""
         for each in self._sessions:
             if isinstance(each.get("state"), dict):
                 scoped = scopes.split_delta(each["state"])
-                yield StoredState(_owner(each), scoped.session, changes=scoped.changes)
+                yield StoredState(_session_owner(each), scoped.session, changes=scoped.changes)
 
     def shared_states(self) -> Iterator[SharedState]:
         """Yield the app and user scopes of the merged states, taken from the newest sessions."""
         apps: dict[str, SharedState] = {}
         users: dict[tuple[str, str], SharedState] = {}
-        for each in sorted(self._sessions, key=lambda each: _time(each.get("lastupdatetime"), 0.0)):
-            app_name, user_id, _ = _owner(each)
+        for each in sorted(self._sessions, key=lambda each: _parse_time(each.get("lastupdatetime"), 0.0)):
+            app_name, user_id, _ = _session_owner(each)
             scoped = scopes.split_delta(each.get("state") or {})
-            updated = _time(each.get("lastupdatetime"), 0.0)
+            updated = _parse_time(each.get("lastupdatetime"), 0.0)
             if scoped.app:
                 apps[app_name] = SharedState(app_name, None, scoped.app, updated)
             if scoped.user:
@@ -149,15 +149,15 @@ def _fold_names(session: dict[str, Any]) -> dict[str, Any]:
 
 
 def _events_of(session: dict[str, Any]) -> Iterator[StoredEvent | UnreadableRow]:
-    owner = _owner(session)
-    time = _time(session.get("createtime"), 0.0)
+    owner = _session_owner(session)
+    time = _parse_time(session.get("createtime"), 0.0)
     for number, raw in enumerate(session.get("events") or [], 1):
         if not isinstance(raw, dict):
             yield UnreadableRow(f"event {number} of {owner}", f"it is a {type(raw).__name__}, not an event")
             continue
         wire, changes = normalize_event(raw)
         if "timestamp" not in wire:
-            fallback = _time(session.get("lastupdatetime"), time)
+            fallback = _parse_time(session.get("lastupdatetime"), time)
             wire["timestamp"] = time or fallback
             changes = (*changes, "timestamp: missing, set to that of the event before")
         time = wire["timestamp"]
@@ -167,11 +167,11 @@ def _events_of(session: dict[str, Any]) -> Iterator[StoredEvent | UnreadableRow]
         yield StoredEvent(owner, wire, changes, removed=removed_keys(wire))
 
 
-def _owner(session: dict[str, Any]) -> Owner:
+def _session_owner(session: dict[str, Any]) -> Owner:
     return Owner(session["appname"], session["userid"], session["id"])
 
 
-def _time(value: Any, fallback: float) -> float:
+def _parse_time(value: Any, fallback: float) -> float:
     try:
         return parse_timestamp(value) or fallback
     except ValueError:

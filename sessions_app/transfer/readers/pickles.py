@@ -217,7 +217,7 @@ class _InertUnpickler(pickle.Unpickler):
         return _Constructor(full_name, _PLAIN[full_name])
 
 
-def _reconstruct(model: Any, *_: Any) -> Any:
+def _make_empty_object(model: Any, *_: Any) -> Any:
     """Return an empty object, as the functions of `copyreg` do for models."""
     if not (isinstance(model, type) and issubclass(model, _Model)):
         raise UnsafePickle("it makes an object of a class that is no model")
@@ -248,7 +248,7 @@ def _limit_collection(make: Callable[[Any], Any]) -> Callable[..., Any]:
     return make_collection
 
 
-def _path(*parts: str) -> str:
+def _join_path(*parts: str) -> str:
     return str(PurePosixPath(*parts))
 
 
@@ -261,8 +261,8 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "builtins.bytes": _limit_collection(bytes),
     "builtins.bytearray": _limit_collection(bytes),
     "_codecs.encode": _limit_collection(bytes),
-    "copyreg._reconstructor": _reconstruct,
-    "copyreg.__newobj__": _reconstruct,
+    "copyreg._reconstructor": _make_empty_object,
+    "copyreg.__newobj__": _make_empty_object,
     "builtins.str": _limit_text(str),
     "builtins.int": _limit_text(int),
     "builtins.float": _limit_text(float),
@@ -277,7 +277,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "datetime.timezone": timezone,
     "decimal.Decimal": _limit_text(Decimal),
     **{
-        f"{module}.{name}": _path
+        f"{module}.{name}": _join_path
         for module in ("pathlib", "pathlib._local")
         for name in ("PurePosixPath", "PureWindowsPath", "PosixPath", "WindowsPath")
     },
@@ -312,7 +312,7 @@ class _PlainConverter:
         if isinstance(value, type | _Constructor):
             return value.__name__ if isinstance(value, type) else value.name
         if isinstance(value, dict):
-            return {self._key(key): self.plain(item, depth + 1) for key, item in value.items()}
+            return {self._plain_key(key): self.plain(item, depth + 1) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self.plain(item, depth + 1) for item in value]
         if isinstance(value, set | frozenset):
@@ -321,7 +321,7 @@ class _PlainConverter:
             return hex(value)
         return value
 
-    def _key(self, key: Any) -> str:
+    def _plain_key(self, key: Any) -> str:
         if not isinstance(key, str | int | float | bool | None):
             raise UnsafePickle("it has a key that is neither text nor a number")
         return str(key)

@@ -79,7 +79,7 @@ class ReaderProcess:
             raise ReadingFailed(
                 f"it was not read, because {MAX_DEATHS} others each ended the process that read them"
             )
-        process, self._process = self._process or _start(self._command), None
+        process, self._process = self._process or _start_process(self._command), None
         try:
             for line in self._answer_lines(process, arguments):
                 if line[:1] == _VALUE:
@@ -90,12 +90,12 @@ class ReaderProcess:
                     _raise_error(*json.loads(line[1:]))
         finally:
             if self._process is None:
-                _end(process)
+                _end_process(process)
 
     def close(self) -> None:
         """End the child."""
         if self._process:
-            _end(self._process)
+            _end_process(self._process)
             self._process = None
 
     def _answer_lines(self, process: subprocess.Popen[bytes], arguments: Sequence[str]) -> Iterator[bytes]:
@@ -126,12 +126,12 @@ class ReaderProcess:
         return self._reasons.get(code, f"it ended the process that read it ({how})")
 
 
-def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
+def _start_process(command: Sequence[str]) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end_process(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     process.communicate()
 
@@ -157,10 +157,10 @@ def serve(reader: str, max_memory: str, max_cpu_s: str) -> None:
     module, _, name = reader.partition(":")
     function = getattr(import_module(module), name)
     for line in sys.stdin.buffer:
-        _answer(answers, function, json.loads(line), float(max_cpu_s))
+        _send_answers(answers, function, json.loads(line), float(max_cpu_s))
 
 
-def _answer(
+def _send_answers(
     answers: IO[bytes], function: Callable[..., Iterator[str]], arguments: Sequence[str], cpu_s: float
 ) -> None:
     last = _END

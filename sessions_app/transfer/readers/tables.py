@@ -72,11 +72,15 @@ class TableSource(Source):
     def sessions(self) -> Iterator[StoredSession | UnreadableRow]:
         """Yield the sessions."""
         columns = f"{self.created_column} AS created, {self.updated_column} AS updated"
-        yield from self._rows(f"{self._session_columns}, {columns} FROM sessions", "session", self._session)
+        yield from self._read_rows(
+            f"{self._session_columns}, {columns} FROM sessions", "session", self._read_session
+        )
 
     def states(self) -> Iterator[StoredState | UnreadableRow]:
         """Yield the sessions' own state."""
-        yield from self._rows(f"{self._session_columns}, state FROM sessions", "state of", self._state)
+        yield from self._read_rows(
+            f"{self._session_columns}, state FROM sessions", "state of", self._read_state
+        )
 
     def shared_states(self) -> Iterator[SharedState | UnreadableRow]:
         """Yield the state of apps and users, if the store has these tables."""
@@ -85,11 +89,11 @@ class TableSource(Source):
                 sql = f"SELECT {names}, state, {self.updated_column} AS updated FROM {table}"  # noqa: S608 - no outside text
                 by_user = "user_id" in names
                 what = "state of user" if by_user else "state of app"
-                yield from self._rows(sql, what, self._shared_state, by_user=by_user)
+                yield from self._read_rows(sql, what, self._shared_state, by_user=by_user)
 
     def events(self) -> Iterator[StoredEvent | UnreadableRow]:
         """Yield the events by time, events of equal time in the order they were appended if known."""
-        where, values = self._where()
+        where, values = self._filter_sql()
         order = self._database.append_order
         sql = f"SELECT * FROM events{where} ORDER BY timestamp, {order}"  # noqa: S608 - no outside text
         for row in self._database.rows(sql, values):
@@ -104,10 +108,10 @@ class TableSource(Source):
         self._database.close()
         self._pickles.close()
 
-    def _rows(
+    def _read_rows(
         self, sql: str, what: str, read: Callable[[Row], Any], *, by_user: bool = True
     ) -> Iterator[Any]:
-        where, values = self._where(by_user=by_user)
+        where, values = self._filter_sql(by_user=by_user)
         for row in self._database.rows(sql + where, values):
             try:
                 yield read(row)
@@ -115,7 +119,7 @@ class TableSource(Source):
                 names = [str(row[name]) for name in ("app_name", "user_id", "id") if name in row]
                 yield UnreadableRow(f"{what} {'/'.join(names)}", str(error) or type(error).__name__)
 
-    def _where(self, *, by_user: bool = True) -> tuple[str, list[str]]:
+    def _filter_sql(self, *, by_user: bool = True) -> tuple[str, list[str]]:
         columns = {"app_name": self._filter.app_name, "user_id": self._filter.user_id if by_user else None}
         filters = {name: value for name, value in columns.items() if value is not None}
         terms = " AND ".join(f"{name} = %s" for name in filters)
@@ -125,11 +129,11 @@ class TableSource(Source):
     def _session_columns(self) -> str:
         return f"SELECT app_name, user_id, {self.session_id_column} AS id"
 
-    def _session(self, row: Row) -> StoredSession:
+    def _read_session(self, row: Row) -> StoredSession:
         created, updated = parse_timestamp(row["created"]), parse_timestamp(row["updated"])
         return StoredSession(Owner(row["app_name"], row["user_id"], row["id"]), created, updated)
 
-    def _state(self, row: Row) -> StoredState:
+    def _read_state(self, row: Row) -> StoredState:
         scoped = scopes.split_delta(self.decode_state(row["state"]))
         owner = Owner(row["app_name"], row["user_id"], row["id"])
         return StoredState(owner, scoped.session, changes=scoped.changes)

@@ -100,14 +100,16 @@ def _reconcile_session(
     settled = _write_to_session(slices, session, _missing_seeds(seeder, stored.values, stored.seeds, late))
     if settled:
         corrector = seeder._replace(timestamp=plan.stored.updated_at)
-        settled = _write_to_session(slices, session, _corrections(corrector, stored.values, session.last_seq))
+        settled = _write_to_session(
+            slices, session, _corrected_writes(corrector, stored.values, session.last_seq)
+        )
     if not settled:
         report.conflicts.add(f"{stored.owner}: {CHANGED_MEANWHILE}")
 
 
 def _write_to_session(slices: BatchedTransactions, session: AgentSession, writes: list[KeyWrite]) -> bool:
     """Write keys of a session. Return False if another writer has changed it meanwhile."""
-    for some in _batches(slices, writes):
+    for some in _write_batches(slices, writes):
         with slices.one():
             same = AgentSession.objects.select_for_update().filter(pk=session.pk, revision=session.revision)
             if not same.exists():
@@ -135,7 +137,7 @@ def _reconcile_shared(
         return
     first = 0 if not owner.is_kept else owner.version
     seeder = _Seeder(owner, key, source.location, shared.updated_at)
-    for some in _batches(slices, _missing_seeds(seeder, shared.values, shared.seeds, first)):
+    for some in _write_batches(slices, _missing_seeds(seeder, shared.values, shared.seeds, first)):
         with slices.one():
             now = own(make=False)
             if now is None or now.is_kept != owner.is_kept:
@@ -146,8 +148,8 @@ def _reconcile_shared(
     if owner.is_kept:
         _report_kept_keys(owner, shared, report)
         return
-    corrections = _corrections(seeder, shared.values, owner.version)
-    for some in _batches(slices, corrections) if corrections else [[]]:
+    corrections = _corrected_writes(seeder, shared.values, owner.version)
+    for some in _write_batches(slices, corrections) if corrections else [[]]:
         with slices.one():
             now = own(make=False)
             if now is None or now.is_kept:
@@ -162,7 +164,7 @@ def _reconcile_shared(
             change_notification.notify_after_commit()
 
 
-def _batches(slices: BatchedTransactions, writes: list[KeyWrite]) -> Iterator[list[KeyWrite]]:
+def _write_batches(slices: BatchedTransactions, writes: list[KeyWrite]) -> Iterator[list[KeyWrite]]:
     start = 0
     while some := writes[start : start + slices.rows]:
         yield some
@@ -196,7 +198,7 @@ def _missing_seeds(
     ]
 
 
-def _corrections(seeder: _Seeder, values: Mapping[str, Any], position: int) -> list[KeyWrite]:
+def _corrected_writes(seeder: _Seeder, values: Mapping[str, Any], position: int) -> list[KeyWrite]:
     """Return writes for keys whose value in the source differs from that of its events, or is missing."""
     here, there = _stored_state(seeder.owner), {scopes.canonicalize_key(key): values[key] for key in values}
     changed = [

@@ -128,15 +128,15 @@ class _Import:
         for remark in self._source.remarks:
             self._report.remarks.add(remark)
         try:
-            self._import()
+            self._import_sessions()
         except SourceError as error:
             self._report.unread.add(str(error))
-        self._count()
+        self._count_sessions()
         return self._report
 
-    def _import(self) -> None:
+    def _import_sessions(self) -> None:
         """Import everything."""
-        sessions = list(self._readable(self._source.sessions()))
+        sessions = list(self._iter_readable(self._source.sessions()))
         if not self._report.dry_run:
             self._row, _ = ImportSource.objects.update_or_create(
                 location=self._source.location, defaults={"format": self._source.format}
@@ -146,18 +146,18 @@ class _Import:
             self._plan_sessions(some)
         has_work = any(not plan.skip_reason for plan in self._plans.values())
         if has_work:
-            self._replay()
+            self._replay_events()
         if self._row and has_work:
             states, shared = (
-                self._readable(self._source.states()),
-                self._readable(self._source.shared_states()),
+                self._iter_readable(self._source.states()),
+                self._iter_readable(self._source.shared_states()),
             )
             reconciliation.reconcile_state(self._row, states, shared, self._plans, self._report)
         if self._row:
             self._row.fingerprint, self._row.read_at = self._source.fingerprint, time.time()
             self._row.save()
 
-    def _readable(self, items: Iterable[T | UnreadableRow]) -> Iterator[T]:
+    def _iter_readable(self, items: Iterable[T | UnreadableRow]) -> Iterator[T]:
         """Yield the readable items; report the others."""
         try:
             for item in items:
@@ -193,18 +193,18 @@ class _Import:
                     self._report.conflicts.add(f"{name}: {plan.skip_reason}")
             change_notification.notify_after_commit()
 
-    def _skip(self, plan: SessionPlan, why: str) -> None:
+    def _skip_session(self, plan: SessionPlan, why: str) -> None:
         plan.skip_reason = why
         self._report.conflicts.add(f"{plan.stored.owner}: {why}")
 
-    def _replay(self) -> None:
+    def _replay_events(self) -> None:
         read = 0
-        for batch in self._batches(self._readable(self._source.events())):
+        for batch in self._event_batches(self._iter_readable(self._source.events())):
             self._import_batch(batch)
             read += len(batch)
             self._progress(read)
 
-    def _batches(self, events: Iterable[StoredEvent]) -> Iterator[list[_ParsedEvent]]:
+    def _event_batches(self, events: Iterable[StoredEvent]) -> Iterator[list[_ParsedEvent]]:
         """Yield the events in batches for a transaction each. Most of the work is done before the transaction."""
         batch: list[_ParsedEvent] = []
         keys = size = 0
@@ -228,7 +228,7 @@ class _Import:
         """Compare the stored events and append the new ones in one transaction."""
         with self._slices.one():
             planned_events = [(self._plan_of(each.event), each) for each in batch]
-            sessions = self._lock([plan for plan, _ in planned_events if plan])
+            sessions = self._lock_sessions([plan for plan, _ in planned_events if plan])
             keys = {plan.pk: plan.key for plan, _ in planned_events if plan and plan.pk}
             duplicates = Duplicates(keys, (each.event.wire["id"] for each in batch))
             arrivals = []
@@ -248,7 +248,7 @@ class _Import:
             self._report.unread.add(f"event {event.wire['id']}: its session {event.owner} is missing")
         return plan
 
-    def _lock(self, plans: list[SessionPlan]) -> dict[int, AgentSession]:
+    def _lock_sessions(self, plans: list[SessionPlan]) -> dict[int, AgentSession]:
         """Lock the sessions of a batch. Skip sessions that another writer has changed or deleted."""
         pks = {plan.pk for plan in plans if plan.pk}
         rows_of_batch = AgentSession.objects.select_for_update().filter(pk__in=pks).order_by("pk")
@@ -257,7 +257,7 @@ class _Import:
             if plan.pk and not plan.skip_reason:
                 row = sessions.get(plan.pk)
                 if row is None or row.last_seq != plan.last_seq:
-                    self._skip(plan, "it was changed or deleted during the import")
+                    self._skip_session(plan, "it was changed or deleted during the import")
         return sessions
 
     def _find_new_record(
@@ -286,7 +286,7 @@ class _Import:
         if why := (
             f"its event {place} is stored with other content" if duplicate else plan.why_not_append(place)
         ):
-            self._skip(plan, why)
+            self._skip_session(plan, why)
             return None
         plan.events_read = place
         duplicates.add(plan, record)
@@ -303,7 +303,7 @@ class _Import:
         if scopes.has_cut_value(record.data):
             self._report.changed.add(f"{where}: values deeper than {scopes.MAX_DEPTH} levels were cut off")
 
-    def _count(self) -> None:
+    def _count_sessions(self) -> None:
         for plan in self._plans.values():
             if plan.is_new:
                 self._report.created += 1

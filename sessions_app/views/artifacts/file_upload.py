@@ -84,7 +84,7 @@ def upload(request: HttpRequest) -> HttpResponse:
     note_object(request, *key.path, app=key.app_name)
     storage_location.refuse_artifact(key.app_name)
     artifact_versions.refuse_read_only(key.realm)
-    saved = _save(key, form.cleaned_data["file"])
+    saved = _save_file(key, form.cleaned_data["file"])
     return redirect(file_url(key, saved.version))
 
 
@@ -121,7 +121,7 @@ def _session_exists(key: FileKey) -> bool:
     )
 
 
-def _save(key: FileKey, uploaded: UploadedFile[Any]) -> Artifact:
+def _save_file(key: FileKey, uploaded: UploadedFile[Any]) -> Artifact:
     """Save an uploaded file as the next version, with the MIME type that messages to agents would use."""
     sent_bytes = uploaded.read()
     claimed = uploaded.content_type or ""

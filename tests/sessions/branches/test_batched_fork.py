@@ -313,8 +313,8 @@ def test_a_copy_reads_which_rows_there_are_once(monkeypatch: pytest.MonkeyPatch)
     """Else a long session would be read again for each slice of it."""
     story = create_story()
     requests: list[int] = []
-    keys = session_copy._keys
-    monkeypatch.setattr(session_copy, "_keys", lambda rows: requests.append(1) or keys(rows))
+    keys = session_copy._sorted_pks
+    monkeypatch.setattr(session_copy, "_sorted_pks", lambda rows: requests.append(1) or keys(rows))
     act_between_transactions(monkeypatch, lambda number: None)
     fork(story.pk, NewFork(own_realm=True))
     assert len(requests) == 5

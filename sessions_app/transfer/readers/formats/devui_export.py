@@ -67,7 +67,7 @@ class ExportDocument(Source):
 
     def sessions(self) -> Iterator[StoredSession | UnreadableRow]:
         """Yield the sessions."""
-        for owner, record in self._records("session"):
+        for owner, record in self._iter_records("session"):
             yield StoredSession(
                 owner,
                 record["created_at"],
@@ -78,13 +78,13 @@ class ExportDocument(Source):
 
     def states(self) -> Iterator[StoredState | UnreadableRow]:
         """Yield the sessions' own state."""
-        for owner, record in self._records("session"):
+        for owner, record in self._iter_records("session"):
             yield StoredState(owner, record["state"], record.get("seeds") or {})
 
     def shared_states(self) -> Iterator[SharedState | UnreadableRow]:
         """Yield the state of apps and users."""
         for kind in ("app", "user"):
-            for owner, record in self._records(kind):
+            for owner, record in self._iter_records(kind):
                 user = owner.user_id if kind == "user" else None
                 yield SharedState(
                     owner.app_name, user, record["state"], record["updated_at"], record.get("seeds") or {}
@@ -92,10 +92,10 @@ class ExportDocument(Source):
 
     def events(self) -> Iterator[StoredEvent | UnreadableRow]:
         """Yield the events in the order of the file, which is by time."""
-        for owner, record in self._records("event"):
+        for owner, record in self._iter_records("event"):
             yield StoredEvent(owner, record["event"], removed=frozenset(record.get("removed") or ()))
 
-    def _records(self, kind: str) -> Iterator[tuple[Owner, dict[str, Any]]]:
+    def _iter_records(self, kind: str) -> Iterator[tuple[Owner, dict[str, Any]]]:
         with self._path.open(encoding=self._encoding) as file:
             for number, line in enumerate(file, 1):
                 try:
