@@ -22,7 +22,7 @@ from benchmarks.chromium import chromium, new_page
 from benchmarks.figures import Figure
 from benchmarks.serving import OURS, server
 from benchmarks.stores import APP, FULL, USER, fill_ours, long_session, ours, session_of
-from sessions_app.state.state_board import state_mark_of
+from sessions_app.state.state_board import current_state_mark
 from sessions_app.store.models import AgentSession
 
 EVENTS = 10_000
@@ -91,7 +91,7 @@ def paint_times(browser: Browser, address: str, name: str, start: int) -> list[f
 def response_costs(name: str, start: int) -> Iterator[tuple[float, int]]:
     """Yield processor time in milliseconds and bytes of each step's response."""
     session = AgentSession.objects.get(app_name=APP, user_id=USER, session_id=name)
-    client, mark = Client(), state_mark_of(session)
+    client, mark = Client(), current_state_mark(session)
     headers = {"HX-Request": "true", "HX-Target": "board"}
     for seq in range(start, start - WARM_UP - STEPS, -1):
         query: dict[str, str | int] = {"seq": seq - 1, "known": seq, "mark": mark}

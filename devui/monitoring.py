@@ -15,7 +15,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
 from evals_app.models import EvalAttempt, EvalRun
-from sessions_app.http import access_of
+from sessions_app.http import request_access
 from sessions_app.store.database.schema import require_current_schema
 from sessions_app.store.errors import DevUIError, NotFound
 from sessions_app.store.index import index_backlog
@@ -39,7 +39,7 @@ def ready(request: HttpRequest) -> JsonResponse:
         StoreFault: the store does not answer or lacks migrations.
         SchemaTooNew: a newer DevUI wrote it.
     """
-    is_stranger = access_of(request).is_stranger
+    is_stranger = request_access(request).is_stranger
     try:
         require_current_schema()
         engine = {"engine": _engine_state()} if _has_engine() and not is_stranger else {}

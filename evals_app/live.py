@@ -77,7 +77,7 @@ class EvalsetSocket(PageSocket):
 
     async def send_changes(self, route: Mapping[str, Any], query: Mapping[str, str]) -> Close:
         """Send a message for each change of the file. Close at once if the evalset has no file."""
-        path, digest = await units_of_work.read(_file_of, route["pk"]), query.get("digest", "")
+        path, digest = await units_of_work.read(_find_file, route["pk"]), query.get("digest", "")
         stamp: tuple[int, int] | None = (-1, -1)
         was_gone = False
         last_sent = time.monotonic()
@@ -97,9 +97,9 @@ class EvalsetSocket(PageSocket):
         return Close()
 
 
-def _file_of(pk: int) -> Path | None:
+def _find_file(pk: int) -> Path | None:
     evalset, folder = EvalSet.objects.filter(pk=pk).first(), configured_folder()
-    return library.path_of(folder, evalset) if evalset and folder else None
+    return library.evalset_path(folder, evalset) if evalset and folder else None
 
 
 def _file_stamp(path: Path) -> tuple[int, int] | None:
@@ -131,7 +131,7 @@ def changes(run_id: str, cursor: int, *, page_size: int = case_matrix.PAGE) -> d
         return None
     changed = case_matrix.changed_since(run, cursor)
     many = len(changed) > page_size
-    rows = [] if many else case_matrix.rows_of(run, changed)
+    rows = [] if many else case_matrix.read_case_rows(run, changed)
     return {
         "type": "run" if run.active else "end",
         "cursor": run.revision,

@@ -23,7 +23,6 @@ __all__ = [
     "Access",
     "HttpRequest",
     "LazyRoute",
-    "access_of",
     "download",
     "download_page",
     "error_frame",
@@ -32,6 +31,7 @@ __all__ = [
     "person_name",
     "redirect_to",
     "render_partial",
+    "request_access",
     "set_access",
     "wants_partial",
 ]
@@ -105,7 +105,7 @@ class LazyRoute(URLPattern):
         self.callback = import_string(self.lookup_str)
 
 
-def access_of(request: http.HttpRequest) -> Access:
+def request_access(request: http.HttpRequest) -> Access:
     """Return the access of a request; projects that mount DevUI have a login of their own instead."""
     access: Access | None = getattr(request, "devui_access", None)
     return access or Access()
@@ -118,12 +118,12 @@ def set_access(request: http.HttpRequest, access: Access) -> None:
 
 def person_name(request: http.HttpRequest) -> str:
     """Return the name of the person who sends a request; empty without users."""
-    return access_of(request).person_name
+    return request_access(request).person_name
 
 
 def note_object(request: http.HttpRequest, *ids: object, app: str = "") -> None:
     """Set the object of a request for the audit log if its address does not name it; `app`: if that does not either."""
-    access = access_of(request)
+    access = request_access(request)
     access.objects = "/".join(map(str, ids))
     access.app = app or access.app
 

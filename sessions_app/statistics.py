@@ -11,7 +11,7 @@ Z = 1.959963984540054
 """Standard deviations to both sides of 95 % of a normal distribution."""
 
 MAX_GROUPS = 16
-"""Number of groups that `mean_of_groups` can take."""
+"""Number of groups that `estimate_group_mean` can take."""
 
 _BISECTIONS = 50
 
@@ -72,7 +72,7 @@ def student_share_within(value: float, freedom: int) -> float:
     return 2 / math.pi * (angle + sine * total) if is_odd else sine * total
 
 
-def mean_of_groups(groups: Sequence[tuple[float, int]]) -> Estimate | None:
+def estimate_group_mean(groups: Sequence[tuple[float, int]]) -> Estimate | None:
     """Return the mean amount per observation, given (total amount, number of observations) of random groups.
 
     The variance is that of the groups around the common mean (Wolter, Introduction to Variance Estimation, chapter 2).

@@ -57,7 +57,7 @@ class TokensOut(Schema):
 @router.get("", response=TokensOut)
 async def list_tokens(request: HttpRequest) -> dict[str, Any]:
     """List your tokens, the newest first."""
-    user = await units_of_work.read(guard.user_of, request)
+    user = await units_of_work.read(guard.request_user, request)
     rows = await units_of_work.read(personal_tokens.list_tokens, user)
     return {"tokens": rows}
 
@@ -70,7 +70,7 @@ async def create_token(request: HttpRequest, body: TokenIn) -> Status[NewTokenOu
         BadInput: the role exceeds the user's.
         AlreadyExists: the user has a token of this name.
     """
-    user = await units_of_work.read(guard.user_of, request)
+    user = await units_of_work.read(guard.request_user, request)
     note_object(request, body.name)
     role, max_role = Role.of(body.role), guard.highest_role(request)
     if role > max_role:
@@ -88,7 +88,7 @@ async def revoke_token(request: HttpRequest, token: int) -> Status[None]:
     Raises:
         NotFound: you have no such token.
     """
-    user = await units_of_work.read(guard.user_of, request)
+    user = await units_of_work.read(guard.request_user, request)
     note_object(request, await units_of_work.write(personal_tokens.revoke_token, user, token))
     return Status(204, None)
 

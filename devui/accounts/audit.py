@@ -63,7 +63,7 @@ def record_request(request: AuditedRequest) -> None:
         action=request.rule.action,
         kind=request.rule.kind,
         object_id=_clean_name(request.objects or "/".join(map(str, ids.values()))),
-        app=_clean_name(request.app or targets.app_of(request.route, request.kwargs)),
+        app=_clean_name(request.app or targets.find_app(request.route, request.kwargs)),
         address=request.address,
         status=request.status,
         outcome=_judge_outcome(request.rule, request.status),

@@ -81,12 +81,12 @@ class AuditQuery(PageQuery):
 
     def clean_since(self) -> float | None:
         """Return the beginning of the day."""
-        return _start_of(self.cleaned_data["since"])
+        return _day_start(self.cleaned_data["since"])
 
     def clean_until(self) -> float | None:
         """Return the end of the day."""
         day = self.cleaned_data["until"]
-        return _start_of(day + timedelta(days=1) if day and day < date.max else day)
+        return _day_start(day + timedelta(days=1) if day and day < date.max else day)
 
 
 class AuditExportQuery(AuditQuery):
@@ -95,5 +95,5 @@ class AuditExportQuery(AuditQuery):
     format = forms.ChoiceField(choices=[("jsonl", "JSON lines"), ("csv", "CSV")])
 
 
-def _start_of(day: date | None) -> float | None:
+def _day_start(day: date | None) -> float | None:
     return None if day is None else datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()

@@ -43,8 +43,8 @@ from devui.web.login.revocation import answer_while_permitted
 from devui.web.login.sockets import GuardedSockets
 from devui.web.middleware import GetResponse, Middleware
 from devui.web.origins import AsgiApp, AsgiScope
-from devui.web.proxies import header_of_trusted_proxy
-from sessions_app.http import Access, access_of, set_access
+from devui.web.proxies import trusted_proxy_header
+from sessions_app.http import Access, request_access, set_access
 from sessions_app.http import HttpRequest as DevUIRequest
 from sessions_app.store import scopes
 from sessions_app.store.database import units_of_work
@@ -131,8 +131,8 @@ class UserRequired(Middleware):
         try:
             refusal = await self._find_refusal(request)
         except DevUIError as error:
-            problem = error_responses.problem_of(error)
-            if person_of(request) is None:  # a stranger, perhaps: only the log names the store
+            problem = error_responses.find_problem(error)
+            if request_person(request) is None:  # a stranger, perhaps: only the log names the store
                 log.error("Nobody can be identified: %s", error.message)
                 problem = replace(
                     problem, detail=UNIDENTIFIED, hint="The log of the server says why. Try again."
@@ -145,7 +145,7 @@ class UserRequired(Middleware):
             raise
         if not isinstance(response, BodyAdmitted):  # which only tells that the body may be read
             await _record_action(request, response.status_code)
-        if person_of(request) is not None:
+        if request_person(request) is not None:
             login_guard.keep_out_of_caches(response)
         return response
 
@@ -156,10 +156,10 @@ class UserRequired(Middleware):
         try:
             return await self._find_refusal_by_body(request)
         except DevUIError as error:
-            return error_responses.problem_response(request, error_responses.problem_of(error))
+            return error_responses.problem_response(request, error_responses.find_problem(error))
 
     async def _find_refusal_by_body(self, request: HttpRequest) -> HttpResponseBase | None:
-        access = _access_of(request)
+        access = _user_access(request)
         rule, person, match = access.rule, access.person, access.match
         if person is None or match is None:
             return None
@@ -173,7 +173,7 @@ class UserRequired(Middleware):
             return None if target == "" else _check_role(request, person, rule, target or "")
         if not rule.form_field:
             return None
-        access.rule = rule.of_form(request.POST.dict())
+        access.rule = rule.select_variant(request.POST.dict())
         access.objects = ", ".join(request.POST.getlist("session"))
         return _check_role(request, person, access.rule)
 
@@ -198,7 +198,7 @@ class UserRequired(Middleware):
             return _check_role(request, person, rule)
         if f"{method} {match.route}" in APP_FIELDS:  # `process_view` reads the app
             return None
-        app = await units_of_work.read(targets.app_of, match.route, match.kwargs)
+        app = await units_of_work.read(targets.find_app, match.route, match.kwargs)
         return _check_role(request, person, rule, app)
 
 
@@ -228,18 +228,18 @@ class UserSockets(GuardedSockets):
             return True
 
 
-def person_of(request: HttpRequest) -> Person | None:
+def request_person(request: HttpRequest) -> Person | None:
     """Return the sender of a request; None if unknown."""
-    return _access_of(request).person
+    return _user_access(request).person
 
 
-def user_of(request: HttpRequest) -> User:
+def request_user(request: HttpRequest) -> User:
     """Return the user of a request.
 
     Raises:
         Forbidden: the request has the token of the one-password login, which is nobody's.
     """
-    person = person_of(request)
+    person = request_person(request)
     if person is None or person.user_pk is None:
         raise Forbidden("This token belongs to no user.", hint="Sign in as a user to see an account.")
     return User.objects.get(pk=person.user_pk)
@@ -247,35 +247,35 @@ def user_of(request: HttpRequest) -> User:
 
 def has_token(request: HttpRequest) -> bool:
     """Tell whether a program's token, instead of a login, authenticates a request."""
-    person = person_of(request)
+    person = request_person(request)
     return person is not None and bool(person.token)
 
 
 def highest_role(request: HttpRequest) -> Role:
     """Return the highest role that the user of a request has in any app, at most that of the token."""
-    person = person_of(request)
+    person = request_person(request)
     return max(person.role_in(app) for app in ("", *person.roles)) if person else Role.READER
 
 
 def read_token_pk(request: HttpRequest) -> int | None:
     """Return the key of the user's token with which a request came; None if it has none."""
-    person = person_of(request)
+    person = request_person(request)
     return person.token_pk if person else None
 
 
 def note_sign_in(request: HttpRequest, name: str) -> None:
     """Set the name with which the audit log lists a request that signs in; empty: the sender has given none."""
-    _access_of(request).sign_in_name = name or "(no name)"
+    _user_access(request).sign_in_name = name or "(no name)"
 
 
-def _access_of(request: HttpRequest) -> UserAccess:
-    access = access_of(request)
+def _user_access(request: HttpRequest) -> UserAccess:
+    access = request_access(request)
     return access if isinstance(access, UserAccess) else UserAccess()
 
 
 async def _record_action(request: HttpRequest, status: int) -> None:
     """Write the audit entry of a request."""
-    access = _access_of(request)
+    access = _user_access(request)
     rule, person, match = access.rule, access.person, access.match
     name = access.person_name or access.sign_in_name
     if match is None or not rule.action or not name:
@@ -316,7 +316,7 @@ async def _find_sender(request: HttpRequest) -> Person | None:
 async def _find_person(
     scope: Mapping[str, Any], cookies: Mapping[str, str], authorization: str
 ) -> Person | None:
-    proxy_user = scopes.clean_text(header_of_trusted_proxy(scope, settings.DEVUI_USER_HEADER))
+    proxy_user = scopes.clean_text(trusted_proxy_header(scope, settings.DEVUI_USER_HEADER))
     return await units_of_work.read(persons.find_person, cookies, authorization, proxy_user)
 
 
@@ -332,7 +332,7 @@ def _check_role(
 ) -> HttpResponseBase | None:
     """Return the refusal of a sender without the role that a rule needs in an app; None: the role suffices."""
     if rule is not None and person.role_in(app) >= rule.role:
-        _access_of(request).required_roles.append((rule.role, app))
+        _user_access(request).required_roles.append((rule.role, app))
         return None
     cast(DevUIRequest, request).htmx = HtmxDetails(request)  # its middleware has not run yet
     return error_responses.problem_response(request, _role_problem(person, rule, app))
@@ -363,7 +363,7 @@ def _role_problem(person: Person, rule: AccessRule | None, app: str) -> Problem:
     )
 
 
-def _rule_of_socket(scope: AsgiScope) -> AccessRule | None:
+def _find_socket_rule(scope: AsgiScope) -> AccessRule | None:
     prefix = settings.DEVUI_URL_PREFIX.strip("/")
     path = str(scope["path"]).strip("/").removeprefix(prefix).strip("/")
     return SOCKETS.get(path.partition("/")[0])
@@ -391,11 +391,11 @@ async def _serve_recorded(app: AsgiApp, scope: AsgiScope, receive: Any, send: An
 
 async def _record_socket(scope: AsgiScope, status: int) -> None:
     """Write the audit entry of a socket that runs an agent."""
-    rule = _rule_of_socket(scope)
+    rule = _find_socket_rule(scope)
     if rule is None or not rule.action:
         return
     with suppress(DevUIError):
-        person = await _find_person(scope, *login_guard.credentials_of(scope))
+        person = await _find_person(scope, *login_guard.handshake_credentials(scope))
         if person is not None:
             query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
             client = (scope.get("client") or ("",))[0]
@@ -407,8 +407,8 @@ async def _record_socket(scope: AsgiScope, status: int) -> None:
 
 async def _find_permitted(scope: AsgiScope) -> Person | None:
     """Return the sender of a socket's handshake; None without the role for it."""
-    rule = _rule_of_socket(scope)
-    person = await _find_person(scope, *login_guard.credentials_of(scope))
+    rule = _find_socket_rule(scope)
+    person = await _find_person(scope, *login_guard.handshake_credentials(scope))
     apps = targets.apps_in_query(scope.get("query_string", b""))
     if rule is None or person is None or any(person.role_in(app) < rule.role for app in apps):
         return None

@@ -69,16 +69,16 @@ def find_person(cookies: Mapping[str, str], authorization: str, proxy_user: str 
         return _find_by_token(token)
     if proxy_user:
         user = User.objects.filter(username=proxy_user, is_active=True).first()
-        return _person_of(user) if user else None
+        return _make_person(user) if user else None
     login = logins.find_login(cookies)
-    return _person_of(login.user) if login else None
+    return _make_person(login.user) if login else None
 
 
 def _find_by_token(text: str) -> Person | None:
     if token := personal_tokens.find_token(text):
         seconds_unused = time.time() - (token.last_used_at or 0.0)
         return replace(
-            _person_of(token.user),
+            _make_person(token.user),
             max_role=Role(token.role),
             token=token.name,
             token_pk=token.pk,
@@ -90,6 +90,6 @@ def _find_by_token(text: str) -> Person | None:
     return None
 
 
-def _person_of(user: User) -> Person:
+def _make_person(user: User) -> Person:
     memberships = Membership.objects.filter(user=user).values_list("app", "role")
     return Person(user.username, user.pk, {app: Role(role) for app, role in memberships})

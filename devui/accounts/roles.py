@@ -48,7 +48,7 @@ class AccessRule:
     form_field: str = ""
     variants: Mapping[str, AccessRule] = field(default_factory=dict)
 
-    def of_form(self, form: Mapping[str, str]) -> AccessRule:
+    def select_variant(self, form: Mapping[str, str]) -> AccessRule:
         """Return the rule of a request with this form."""
         value = form.get(self.form_field, "") if self.form_field else ""
         variant = self.variants.get(value.partition(":")[0]) or (self.variants.get("*") if value else None)

@@ -30,7 +30,7 @@ STATE_FIELD = "state"
 MAX_KEY = 2**63 - 1
 
 
-def app_of(route: str, kwargs: Mapping[str, Any]) -> str:
+def find_app(route: str, kwargs: Mapping[str, Any]) -> str:
     """Return the app of the object that an address names; empty if it names none, or one that does not exist."""
     if name := kwargs.get("app_name") or kwargs.get("app"):
         return str(name)
@@ -53,7 +53,7 @@ def app_in_body(request: HttpRequest, route: str, field: str) -> str | None:
     """
     if field == STATE_FIELD:
         sign_in = PendingSignIn.read(request.COOKIES, request.GET.get(field, ""))
-        return app_of("", {"session": sign_in.session}) if sign_in else ""
+        return find_app("", {"session": sign_in.session}) if sign_in else ""
     if not route.startswith(JSON_ROUTES):
         return str(request.POST.get(field, ""))
     try:
@@ -64,7 +64,7 @@ def app_in_body(request: HttpRequest, route: str, field: str) -> str | None:
         return None
     if field == SESSION_FIELD:
         key = body.get(field)
-        return app_of("", {"session": key}) if isinstance(key, int) else ""
+        return find_app("", {"session": key}) if isinstance(key, int) else ""
     # as the view of these paths does; a program may send ADK's other spelling
     return str(body.get(field, body.get("app_name")) or "")
 

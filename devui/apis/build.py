@@ -82,7 +82,7 @@ if getattr(settings, "DEVUI_ENGINE", ""):
 def _error_response(request: HttpRequest, error: Any) -> HttpResponse:
     if isinstance(error, ValidationError):
         hint = "Correct the fields in `detail`; `loc` is their position."
-        faults = [{**fault, "loc": _location_of(fault["loc"])} for fault in error.errors]
+        faults = [{**fault, "loc": _fault_location(fault["loc"])} for fault in error.errors]
         return problem_response(request, Problem(422, faults, "invalid", hint))
     if isinstance(error, HttpError):
         hint = "Send a JSON body in UTF-8."
@@ -90,7 +90,7 @@ def _error_response(request: HttpRequest, error: Any) -> HttpResponse:
     return error_response(request, error)
 
 
-def _location_of(loc: Sequence[str | int]) -> list[str | int]:
+def _fault_location(loc: Sequence[str | int]) -> list[str | int]:
     """Return where a fault is, as FastAPI does: in bodies, django-ninja adds the name of the operation's parameter."""
     return [*loc[:1], *loc[2:]] if loc[0] == "body" else [*loc]
 

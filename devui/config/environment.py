@@ -223,11 +223,11 @@ def origin_hosts(origins: list[str]) -> list[str]:
     check; a `regex:` entry has no host.
     """
     literal = [origin for origin in origins if not origin.startswith("regex:")]
-    hosts = ("*" if origin == "*" else _host_of(origin) for origin in literal)
+    hosts = ("*" if origin == "*" else _origin_host(origin) for origin in literal)
     return [host for host in hosts if host]
 
 
-def _host_of(origin: str) -> str | None:
+def _origin_host(origin: str) -> str | None:
     try:
         return urlsplit(origin).hostname
     except ValueError as error:

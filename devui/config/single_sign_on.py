@@ -67,12 +67,12 @@ def read_provider(has_users: bool) -> OidcProvider | None:
         group_roles=_read_group_roles("DEVUI_OIDC_GROUP_ROLES"),
         default_role=_read_role("DEVUI_OIDC_DEFAULT_ROLE"),
     )
-    if problem := _problem_of(provider, has_users):
+    if problem := _find_problem(provider, has_users):
         raise ImproperlyConfigured(f"DEVUI_OIDC_ISSUER={issuer!r} {problem}.")
     return provider
 
 
-def _problem_of(provider: OidcProvider, has_users: bool) -> str:
+def _find_problem(provider: OidcProvider, has_users: bool) -> str:
     if not has_users:
         return "needs DEVUI_USERS=1"
     if not is_safe_url(provider.issuer):

@@ -70,14 +70,14 @@ class UserCommand(BaseCommand):
     def _record_change(self, options: dict[str, Any]) -> None:
         from devui.accounts import audit
 
-        if changes := self.changes_of(options):
-            audit.record_command(self.action_of(options), self.kind, changes)
+        if changes := self.describe_changes(options):
+            audit.record_command(self.audit_action(options), self.kind, changes)
 
-    def action_of(self, options: dict[str, Any]) -> str:
+    def audit_action(self, options: dict[str, Any]) -> str:
         """Return the action for the audit log."""
         return self.action
 
-    def changes_of(self, options: dict[str, Any]) -> str:
+    def describe_changes(self, options: dict[str, Any]) -> str:
         """Return what the command has changed, for the audit log; empty: nothing."""
         changes = [self._describe_change(name, options) for name in CHANGES if options.get(name)]
         return f"{options['name']}: {', '.join(changes)}"

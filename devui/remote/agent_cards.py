@@ -42,8 +42,8 @@ async def fetch_description(
     run_config = CUSTOM_METADATA if "customMetadata" in dialect.run_fields else {}
     facts: Node = {"code": {"adk": remote.version}, "run_config": run_config}
     for path, read in (
-        ("/apps/{}/app-info", _tree_of_app_info),
-        ("/dev/apps/{}/build_graph", _tree_of_build_graph),
+        ("/apps/{}/app-info", _read_app_info),
+        ("/dev/apps/{}/build_graph", _read_build_graph),
     ):
         answer = await http.ask("GET", path.format(quote(app, safe="")))
         message = error_text(answer.body) if not answer.is_success else ""
@@ -58,7 +58,7 @@ async def fetch_description(
     return {"name": app, "type": "", "description": "", "problem": explanation, **facts}, {}
 
 
-def _tree_of_app_info(info: Any) -> Node | None:
+def _read_app_info(info: Any) -> Node | None:
     """Return the agent tree of `/apps/{app}/app-info` (`google.adk.cli.api_server.AppInfo`)."""
     if not isinstance(info, dict):
         return None
@@ -66,7 +66,7 @@ def _tree_of_app_info(info: Any) -> Node | None:
     return _Tree(agents).node(root) if isinstance(agents, dict) and isinstance(root, str) else None
 
 
-def _tree_of_build_graph(graph: Any) -> Node | None:
+def _read_build_graph(graph: Any) -> Node | None:
     """Return the agent tree of `/dev/apps/{app}/build_graph`."""
     return _Tree({}).node(graph.get("root_agent")) if isinstance(graph, dict) else None
 

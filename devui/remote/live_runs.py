@@ -189,9 +189,9 @@ class LiveRunSocket:
         try:
             return await self._http.open_socket(f"/run_live?{query}")
         except InvalidStatus as refusal:
-            raise self._refusal_of(refusal.response) from refusal
+            raise self._read_refusal(refusal.response) from refusal
 
-    def _refusal_of(self, response: Response) -> DevUIError:
+    def _read_refusal(self, response: Response) -> DevUIError:
         status = response.status_code
         if status in MISSING_PATH_STATUSES:
             return BadInput(

@@ -52,7 +52,7 @@ class Runtimes:
 
     async def client(self, app_name: str) -> RuntimeClient:
         """Return the client of an app's runtime."""
-        remote = remotes.remote_of_app(app_name)
+        remote = remotes.find_remote(app_name)
         if remote is None:
             return await self.supervisor.client(app_name)
         self.supervisor.check_open()

@@ -216,7 +216,7 @@ class _Recorder:
             appended = await self._copies.append(self.key, event)
             seq = appended.seq
         except DuplicateEvent:
-            seq = await units_of_work.read(_seq_of, self._live.session.pk, event.id)
+            seq = await units_of_work.read(_find_seq, self._live.session.pk, event.id)
         self.arrival_times[event.id] = event.wire["timestamp"]
         self._runs.note_stored(
             self._live.session.pk,
@@ -230,7 +230,7 @@ class _Recorder:
 
 def publish_chunks(active: ActiveRun, event: Mapping[str, Any]) -> None:
     """Publish the texts of a partial event to the readers of a run."""
-    for part in events.parts_of(event):
+    for part in events.content_parts(event):
         if isinstance(text := part.get("text"), str) and text:
             active.frames.publish(
                 "chunk",
@@ -279,5 +279,5 @@ async def read_frame(copies: SessionCopies, name: str, data: str) -> RemoteEvent
         raise copies.malformed_error(ValueError(f"a frame cannot be parsed: {error}")) from error
 
 
-def _seq_of(session_pk: int, event_id: str) -> int:
+def _find_seq(session_pk: int, event_id: str) -> int:
     return Event.objects.filter(session_id=session_pk, event_id=event_id).values_list("seq", flat=True).get()

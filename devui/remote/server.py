@@ -124,7 +124,7 @@ class RemoteServer:
     async def take_left_behind(self) -> None:
         """Execute the runs that an ended web process left queued for this server's apps."""
         for run_id, app_name in await units_of_work.read(lifecycle.abandoned_runs):
-            if remotes.remote_of_app(app_name) != self.remote:
+            if remotes.find_remote(app_name) != self.remote:
                 continue
             if app_name in self.remote.app_names:
                 await self.take_run(run_id)

@@ -28,7 +28,7 @@ from google.adk.workflow import BaseNode, FunctionNode
 from google.genai import types
 from typing_extensions import override
 
-from devui.runtime.exception_text import message_of
+from devui.runtime.exception_text import safe_message
 from sessions_app.agents.folder import explain_unloadable_name
 from sessions_app.store.errors import AgentNotLoaded
 
@@ -40,13 +40,13 @@ __all__ = [
     "OneAppLoader",
     "RunnerFactory",
     "StreamingMode",
-    "declaration_of",
     "default_model",
     "enforce_yaml_denylist",
-    "environment_of",
-    "function_of_node",
+    "get_declaration",
+    "get_environment",
+    "get_node_function",
+    "list_skills",
     "node_context_parameter",
-    "skills_of",
     "tool_context_parameter",
 ]
 
@@ -87,7 +87,7 @@ class OneAppLoader(NestedAgentLoader):
                 raise
             cause = error.__cause__ if isinstance(error, AgentLoadError) and error.__cause__ else error
             raise AgentNotLoaded(
-                f"Agent {agent_name!r} could not be loaded: {type(cause).__name__}: {message_of(cause)}",
+                f"Agent {agent_name!r} could not be loaded: {type(cause).__name__}: {safe_message(cause)}",
                 hint="The agent's page shows where it failed. Fix the code: the next request loads it again.",
             ) from error
 
@@ -131,18 +131,18 @@ def enforce_yaml_denylist() -> None:
     config_agent_utils._set_enforce_yaml_key_denylist(True)
 
 
-def declaration_of(tool: BaseTool) -> types.FunctionDeclaration | None:
+def get_declaration(tool: BaseTool) -> types.FunctionDeclaration | None:
     """Return the function declaration that the model receives for a tool."""
     return tool._get_declaration()
 
 
-def skills_of(toolset: BaseToolset) -> dict[str, str]:
+def list_skills(toolset: BaseToolset) -> dict[str, str]:
     """Return the descriptions of a toolset's skills by name; empty for a toolset without skills."""
     skills = toolset._skills if isinstance(toolset, SkillToolset) else {}
     return {name: skill.description for name, skill in skills.items()}
 
 
-def environment_of(toolset: BaseToolset) -> tuple[str, str]:
+def get_environment(toolset: BaseToolset) -> tuple[str, str]:
     """Return the type and the working directory of the environment in which a toolset works; empty: none, not set."""
     if isinstance(toolset, SkillToolset):
         environment = toolset._env
@@ -176,6 +176,6 @@ def node_context_parameter(node: FunctionNode) -> str:
     return name if name in inspect.signature(node._func).parameters else ""
 
 
-def function_of_node(node: FunctionNode) -> Callable[..., Any]:
+def get_node_function(node: FunctionNode) -> Callable[..., Any]:
     """Return the function that a workflow node calls."""
     return node._func

@@ -30,7 +30,7 @@ from pydantic import BaseModel
 from devui.runtime import _adk
 from devui.runtime.code_locations import CodeLocation, CodeLocator
 from devui.runtime.guarded_reads import call_or, callable_name, truncate
-from sessions_app.adk.lost_toolsets import mcp_server_of
+from sessions_app.adk.lost_toolsets import find_mcp_server
 from sessions_app.store.redaction import redact_texts
 
 AGENT_CALLBACKS = ("before_agent_callback", "after_agent_callback")
@@ -161,8 +161,8 @@ class _Describer:
 
     def _locate_node(self, node: Any) -> CodeLocation:
         if isinstance(node, FunctionNode):
-            return self.locator.of_code(_adk.function_of_node(node))
-        return self.locator.of_agent(node.name, node)
+            return self.locator.locate_code(_adk.get_node_function(node))
+        return self.locator.locate_agent(node.name, node)
 
     def _llm_agent(self, agent: LlmAgent, inherited: str) -> dict[str, Any]:
         own = agent.model if isinstance(agent.model, str) else agent.model.model
@@ -174,7 +174,7 @@ class _Describer:
             "model_config": _config_json(agent.generate_content_config),
             **self._describe_instruction("instruction", agent.instruction),
             **self._describe_instruction("global_instruction", agent.global_instruction),
-            "static_instruction": truncate(text_of_content(agent.static_instruction), MAX_TEXT),
+            "static_instruction": truncate(content_union_text(agent.static_instruction), MAX_TEXT),
             "tools": [self._describe_tool(tool, own or inherited) for tool in agent.tools],
             "output_key": agent.output_key or "",
             "mode": agent.mode or "",
@@ -186,14 +186,14 @@ class _Describer:
         return {
             name: "",
             f"{name}_provider": callable_name(instruction),
-            f"{name}_provider_at": self.locator.of_code(instruction),
+            f"{name}_provider_at": self.locator.locate_code(instruction),
         }
 
     def _describe_callbacks(self, agent: BaseAgent, hooks: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
         callbacks = {hook: value for hook in hooks if (value := getattr(agent, hook))}
         return {
             hook: [
-                {"name": callable_name(callback), "at": self.locator.of_code(callback)}
+                {"name": callable_name(callback), "at": self.locator.locate_code(callback)}
                 for callback in (value if isinstance(value, list) else [value])
             ]
             for hook, value in callbacks.items()
@@ -216,7 +216,7 @@ class _Describer:
                 "name": type(source).__name__,
                 "type": "toolset",
                 "description": "Its tools are known when it runs.",
-                "at": self.locator.of_class(type(source)),
+                "at": self.locator.locate_class(type(source)),
                 "prefix": source.tool_name_prefix or "",
                 "settings": _toolset_settings(source),
             }
@@ -230,7 +230,7 @@ class _Describer:
             "description": truncate(tool.description, MAX_TEXT),
             "long_running": bool(tool.is_long_running),
             "context": _adk.tool_context_parameter(tool),
-            "at": self.locator.of_code(tool.func if isinstance(tool, FunctionTool) else tool),
+            "at": self.locator.locate_code(tool.func if isinstance(tool, FunctionTool) else tool),
             "schema": _tool_schema(tool),
             **({"agent": self.node(tool.agent, model)} if isinstance(tool, AgentTool) else {}),
         }
@@ -240,7 +240,7 @@ class _Describer:
         return {
             "name": plugin.name,
             "type": cls.__name__,
-            "at": self.locator.of_class(cls),
+            "at": self.locator.locate_class(cls),
             "hooks": [
                 name for name in PLUGIN_HOOKS if getattr(cls, name, None) is not getattr(BasePlugin, name)
             ],
@@ -304,11 +304,11 @@ def _setting_json(value: Any) -> Any:
 
 def _toolset_settings(toolset: BaseToolset) -> dict[str, Any]:
     """Return the server, filter, skills and environment of a toolset, without credentials."""
-    environment, folder = _adk.environment_of(toolset)
+    environment, folder = _adk.get_environment(toolset)
     settings = {
-        "server": mcp_server_of(toolset),
+        "server": find_mcp_server(toolset),
         "tool_filter": toolset.tool_filter if isinstance(toolset.tool_filter, list) else None,
-        "skills": _adk.skills_of(toolset),
+        "skills": _adk.list_skills(toolset),
         "environment": environment,
         "working_dir": folder,
     }
@@ -322,7 +322,7 @@ def _config_json(config: types.GenerateContentConfig | None) -> dict[str, Any]:
     return {**dumped, **{name: "set" for name in UNSHOWN_CONFIG if getattr(config, name)}}
 
 
-def text_of_content(content: Any) -> str:
+def content_union_text(content: Any) -> str:
     """Return the text of a `ContentUnion`."""
     if isinstance(content, types.Content):
         return "\n".join(part.text for part in content.parts or [] if part.text)
@@ -332,7 +332,7 @@ def text_of_content(content: Any) -> str:
 def _tool_schema(tool: BaseTool) -> dict[str, Any]:
     """Return the JSON schema of a tool's arguments; empty if the tool has none."""
     try:
-        declaration = _adk.declaration_of(tool)
+        declaration = _adk.get_declaration(tool)
     except Exception:
         return {}  # some tools need a model or a connection to declare themselves
     if declaration is None:

@@ -12,7 +12,7 @@ from google.adk.cli.service_registry import load_services_module
 from yaml import MarkedYAMLError
 
 from devui.runtime._adk import AgentLoadError, Node, OneAppLoader
-from devui.runtime.exception_text import message_of
+from devui.runtime.exception_text import safe_message
 from sessions_app.agents.folder import open_folder
 from sessions_app.store import scopes
 from sessions_app.store.errors import NotFound
@@ -81,7 +81,7 @@ def describe_failure(error: BaseException, root: Path) -> dict[str, Any]:
         file, line = error.problem_mark.name, error.problem_mark.line + 1
     return {
         "type": type(error).__name__,
-        "message": message_of(error),
+        "message": safe_message(error),
         "file": file,
         "line": line,
         "traceback": traceback_text(error, skip=frames.index(own[0]) if own else len(frames)),

@@ -38,11 +38,11 @@ class CodeLocator:
         self.root = root
         self.folder = folder
 
-    def of_agent(self, name: str, agent: object) -> CodeLocation:
+    def locate_agent(self, name: str, agent: object) -> CodeLocation:
         """Return the location of the name in the code that creates an agent, else that of its class."""
-        return self._own_definitions.get(name) or self.of_class(type(agent))
+        return self._own_definitions.get(name) or self.locate_class(type(agent))
 
-    def of_class(self, cls: type) -> CodeLocation:
+    def locate_class(self, cls: type) -> CodeLocation:
         """Return the location of a class of the agent's own code; empty for classes of libraries."""
         file = getattr(sys.modules.get(cls.__module__), "__file__", None)
         if not isinstance(file, str) or not self._is_own(file):
@@ -52,14 +52,14 @@ class CodeLocator:
         except (OSError, TypeError):
             return {"file": file, "line": 1}
 
-    def of_code(self, code_object: Any) -> CodeLocation:
+    def locate_code(self, code_object: Any) -> CodeLocation:
         """Return the location of a function, a method, or the class of a callable object."""
         function = _unwrap_function(code_object)
         code = getattr(function, "__code__", None)
         if inspect.iscode(code):
             is_real = not code.co_filename.startswith("<")
             return {"file": code.co_filename, "line": code.co_firstlineno} if is_real else {}
-        return {} if inspect.isbuiltin(function) else self.of_class(type(function))
+        return {} if inspect.isbuiltin(function) else self.locate_class(type(function))
 
     def _is_own(self, file: str) -> bool:
         path = Path(file)

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from typing_extensions import override
 
 from devui.runtime import run_config
-from devui.runtime.exception_text import message_of
+from devui.runtime.exception_text import safe_message
 from devui.runtime.host import RuntimeHost
 from devui.runtime.model_preview import PreviewRequest, preview_model
 from devui.runtime.runs import MAX_MESSAGE
@@ -144,7 +144,9 @@ def _add_eval_endpoints(router: APIRouter, host: RuntimeHost) -> None:
 
     @router.post("/evals/conversation")
     async def conversation(body: SessionReference) -> Any:
-        return await host.evals.conversation(host.runs.service_of(body.realm), body.user_id, body.session_id)
+        return await host.evals.conversation(
+            host.runs.find_session_service(body.realm), body.user_id, body.session_id
+        )
 
 
 def _add_preview_endpoints(router: APIRouter, host: RuntimeHost) -> None:
@@ -203,7 +205,7 @@ def _add_error_handlers(app: FastAPI) -> None:
 
 def _failure_body(error: Exception) -> dict[str, str]:
     """Return the body for an exception that ADK's server does not handle: it would answer 500 without details."""
-    name, message = type(error).__name__, truncate(message_of(error), MAX_MESSAGE)
+    name, message = type(error).__name__, truncate(safe_message(error), MAX_MESSAGE)
     detail = name if message == name else f"{name}: {message}"
     if message.startswith(UNKNOWN_CALL):
         hint = "Use the id of a call of this session: GET the session, and look for functionCall.id."

@@ -93,14 +93,14 @@ class EvalRuns:
         Raises:
             SessionMissing: there is no such session.
         """
-        from evals_app.execution.conversations import conversation_of
+        from evals_app.execution.conversations import build_conversation
 
         session = await sessions.get_session(
             app_name=self._source.app_name, user_id=user_id, session_id=session_id
         )
         if session is None:
             raise SessionMissing("Session not found", hint=f"User {user_id!r} has no session {session_id!r}.")
-        return conversation_of(session.events)
+        return build_conversation(session.events)
 
     async def _carry_out(self, eval_run_id: str, cancelled: asyncio.Event) -> None:
         from evals_app.execution.run_execution import execute_run

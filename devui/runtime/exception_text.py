@@ -13,7 +13,7 @@ ERROR_LOGGERS = ("google_adk.google.adk.runners", "google_adk.google.adk.workflo
 """ADK's loggers that log errors of an agent's code, each with the whole traceback."""
 
 
-def message_of(error: BaseException) -> str:
+def safe_message(error: BaseException) -> str:
     """Return an exception's message without credentials, fit to be stored and sent.
 
     Falls back to the type's name if the message is empty or `__str__` raises.
@@ -30,7 +30,7 @@ def without_credentials(error: Exception) -> Exception:
 
     ADK's server sends an exception's type name and message to the client.
     """
-    message = message_of(error)
+    message = safe_message(error)
     try:
         if str(error) in (message, ""):
             return error
@@ -47,7 +47,7 @@ class TracebackFilter(logging.Filter):
         """Shorten the record; no record is dropped."""
         if record.exc_info and record.exc_info[1] and not logging.getLogger().isEnabledFor(logging.DEBUG):
             error = record.exc_info[1]
-            record.msg = f"{record.getMessage().rstrip('.')}: {type(error).__name__}: {message_of(error)}"
+            record.msg = f"{record.getMessage().rstrip('.')}: {type(error).__name__}: {safe_message(error)}"
             record.args, record.exc_info = (), None
         return True
 

@@ -167,7 +167,7 @@ class RuntimeHost:
         description: dict[str, Any] = {"name": name, "type": type(root).__name__, "description": ""}
         try:
             description |= {"run_config": run_config.schema(), "code": await self._read_code_version()}
-            locator = CodeLocator(folder.root, folder.folder_of(name))
+            locator = CodeLocator(folder.root, folder.app_folder(name))
             return description | await call_with_timeout(
                 lambda: describe(root, app, name, locator), DESCRIBE_S
             )
@@ -179,7 +179,7 @@ class RuntimeHost:
 
     async def _read_code_version(self) -> dict[str, str]:
         """Return the git commit of the agent's folder, and the version of ADK."""
-        folder, revision = self.source.folder.folder_of(self.config.app_name), ""
+        folder, revision = self.source.folder.app_folder(self.config.app_name), ""
         with suppress(TimeoutError):
             revision = await asyncio.wait_for(git_revision(folder), GIT_S)
         return {"git": revision, "adk": google.adk.version.__version__}
@@ -255,7 +255,7 @@ class RuntimeHost:
                 raise self.failure.with_traceback(self._failed_at)
             refuse_read_only(active.session)
             await self.runs.check_storage_location(active.session)
-            runner = await self._runner_of(active.session.realm)
+            runner = await self._find_runner(active.session.realm)
             await runner.run_queued(
                 active, request, run_config.build_run_config(request, self.config.options)
             )
@@ -311,9 +311,9 @@ class RuntimeHost:
                 f"Agent {self.config.app_name!r} could not be loaded: {self.error['message']}",
                 hint="The agent's page shows where it failed.",
             )
-        return await self._runner_of(realm)
+        return await self._find_runner(realm)
 
-    async def _runner_of(self, realm: str) -> ManagedRunner:
+    async def _find_runner(self, realm: str) -> ManagedRunner:
         """Return the app's runner; for a fork with its own realm, a runner whose services see only that realm."""
         runner = cast(ManagedRunner, await self.server.get_runner_async(self.config.app_name))
         if not realm:
@@ -323,7 +323,7 @@ class RuntimeHost:
             app=runner.app,
             app_name=self.config.app_name,
             artifact_service=DjangoArtifactService(realm),
-            session_service=self.runs.service_of(realm),
+            session_service=self.runs.find_session_service(realm),
             memory_service=DjangoMemoryService(realm),
             credential_service=self.server.credential_service,
         )

@@ -25,7 +25,7 @@ from google.adk.utils.instructions_utils import inject_session_state
 from pydantic import BaseModel
 
 from devui.runtime import _adk
-from devui.runtime.agent_description import text_of_content
+from devui.runtime.agent_description import content_union_text
 from devui.runtime.historical_artifacts import HistoricalArtifactService
 from sessions_app.store import scopes
 from sessions_app.store.errors import BadInput, NotFound
@@ -150,7 +150,7 @@ async def _iter_instructions(agent: LlmAgent, context: InvocationContext, calls_
     if isinstance(root, LlmAgent) and root.global_instruction:
         yield await _preview_instruction("global", root.global_instruction, root, context, calls_code)
     if agent.static_instruction:
-        text = text_of_content(agent.static_instruction)
+        text = content_union_text(agent.static_instruction)
         yield {"kind": "static", "pieces": [{"text": truncate(text, MAX_TEXT)}]}
     if agent.instruction:
         own = await _preview_instruction("own", agent.instruction, agent, context, calls_code)
@@ -246,7 +246,7 @@ async def _iter_tools(agent: LlmAgent, context: InvocationContext, calls_code: b
 
 def _tool_declaration(tool: BaseTool) -> dict[str, Any]:
     try:
-        declaration = _adk.declaration_of(tool)
+        declaration = _adk.get_declaration(tool)
     except Exception as error:
         return {"name": tool.name, "error": f"{type(error).__name__}: {error}"}
     return _to_json(declaration) if declaration is not None else {"name": tool.name, "by_the_model": True}

@@ -18,7 +18,7 @@ from google.adk.sessions.session import Session
 from typing_extensions import override
 
 from devui.runtime.agent_loading import traceback_text
-from devui.runtime.exception_text import message_of, without_credentials
+from devui.runtime.exception_text import safe_message, without_credentials
 from devui.runtime.run_queue import ActiveRun, RunQueue, Status
 from sessions_app.adk import DjangoSessionService, MirroredSessionService
 from sessions_app.adk.prefetch import Prefetcher
@@ -59,7 +59,7 @@ class Runs(RunQueue):
         self.service = local if truth is None else MirroredSessionService(truth, place, local)
         self.place = place
 
-    def service_of(self, realm: str) -> BaseSessionService:
+    def find_session_service(self, realm: str) -> BaseSessionService:
         """Return the session service of a realm."""
         return NotifyingSessionService(self, realm) if realm else self.service
 
@@ -114,7 +114,7 @@ class Runs(RunQueue):
             raise  # Ctrl-C ends the process
         except BaseException as error:
             await self.fail(active, error)
-            raise AgentRaised(f"The agent raised {type(error).__name__}: {message_of(error)}") from error
+            raise AgentRaised(f"The agent raised {type(error).__name__}: {safe_message(error)}") from error
 
     async def fail(self, active: ActiveRun, error: BaseException) -> None:
         """Record a failed run: an event in the session, unless ADK wrote one, then the row with the traceback.
@@ -130,7 +130,7 @@ class Runs(RunQueue):
         if active.abort.is_set():
             await self.finish(active, Status.CANCELLED)
             return
-        message = truncate(message_of(error), MAX_MESSAGE)
+        message = truncate(safe_message(error), MAX_MESSAGE)
         try:
             if active.stored_error not in _error_codes(error):
                 await self._store_failure(active, type(error).__name__, message)
@@ -199,7 +199,7 @@ class Runs(RunQueue):
     async def _append_event(self, active: ActiveRun, event: Event) -> None:
         """Append an event to a run's session, if it exists. An event that is stored already is not stored twice."""
         owner = {"app_name": active.session.app_name, "user_id": active.session.user_id}
-        service = self.service_of(active.session.realm)
+        service = self.find_session_service(active.session.realm)
         session = await service.get_session(
             **owner, session_id=active.session.session_id, config=GetSessionConfig(num_recent_events=0)
         )
@@ -249,7 +249,7 @@ async def _reject_own_cancellation(events: Events) -> Events:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            name, message = type(error).__name__, message_of(error)
+            name, message = type(error).__name__, safe_message(error)
             suffix = "" if message == name else f": {message}"
             raise AgentRaised(f"The agent raised {name}, but its run was not cancelled{suffix}") from error
         yield event

@@ -158,9 +158,9 @@ async def _serve_with_runtimes(
                 runtimes.spawn(indexer.keep_indexed())
             runtimes.spawn(import_after_first_page())
             if settings.DEVUI_OIDC:
-                from devui.accounts.oidc.client import warn_of_faults
+                from devui.accounts.oidc.client import warn_about_faults
 
-                runtimes.spawn(warn_of_faults(settings.DEVUI_OIDC))
+                runtimes.spawn(warn_about_faults(settings.DEVUI_OIDC))
             if first is not None:
                 runtimes.spawn(first())
             await server.serve(sockets=[listener])

@@ -82,7 +82,7 @@ async def call_without_hold(peer: Peer, method: str, path: str, body: Mapping[st
         response = await peer.upstream.http.request(method, path, json=body)
     if response.is_success:
         return response.json()
-    raise _error_of_response(response)
+    raise _read_error(response)
 
 
 @asynccontextmanager
@@ -162,7 +162,7 @@ async def stream_frames(peer: Peer, run_id: str, after: int) -> AsyncIterator[Fr
     async with open_stream(peer, "GET", path, {}, b"") as response:
         if not response.is_success:
             await response.aread()
-            raise _error_of_response(response)
+            raise _read_error(response)
         async for line in response.aiter_lines():
             if line.startswith("data: "):
                 yield json.loads(line.removeprefix("data: "))
@@ -192,7 +192,7 @@ def _quote_path(path: str) -> str:
     return quote(path, safe="/%?&=:@!$'()*+,;~-._")
 
 
-def _error_of_response(response: httpx.Response) -> DevUIError:
+def _read_error(response: httpx.Response) -> DevUIError:
     """Return the error in a process's response, of the class with its code if message and hint suffice to create it."""
     try:
         body = response.json()

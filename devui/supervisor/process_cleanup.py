@@ -46,12 +46,12 @@ async def release_eval_runs(child: Child) -> list[str]:
     from evals_app.runs.writes import crashes
 
     death = crashes.ProcessDeath(child.end_reason or child.how_it_ended, by_itself=not child.end_reason)
-    active_ids = await retry.read(crashes.active_runs_of, child.id)
+    active_ids = await retry.read(crashes.list_active_runs, child.id)
     await retry.write(crashes.continue_without_process, child.id, death)
-    return await retry.read(crashes.pending_runs_of, active_ids)
+    return await retry.read(crashes.list_pending_runs, active_ids)
 
 
-def crash_runs_of(
+def crash_process_runs(
     runtime_id: str, why: str, spared: list[str], *, is_closing: bool, continue_evals: bool
 ) -> list[str]:
     """End the runs and eval runs of an ended process, except `spared` ones. Return the ids of the runs.
@@ -60,15 +60,15 @@ def crash_runs_of(
     `continue_evals` these are left, too.
     """
     if is_closing and continue_evals:
-        return lifecycle.crash_runs_of(runtime_id, why, spared)
+        return lifecycle.crash_process_runs(runtime_id, why, spared)
     from evals_app.models import EvalRun
     from evals_app.runs.writes import crashes, runs
 
     if is_closing:
-        for run_id in crashes.active_runs_of(runtime_id):
+        for run_id in crashes.list_active_runs(runtime_id):
             runs.release_run(run_id)
-    crashes.crash_runs_of(runtime_id, why, [EvalRun.Status.RUNNING] if is_closing else EvalRun.ACTIVE)
-    return lifecycle.crash_runs_of(runtime_id, why, spared)
+    crashes.crash_process_runs(runtime_id, why, [EvalRun.Status.RUNNING] if is_closing else EvalRun.ACTIVE)
+    return lifecycle.crash_process_runs(runtime_id, why, spared)
 
 
 def write_failed_card(child: Child) -> None:

@@ -234,7 +234,7 @@ class Supervisor:
     async def _left_behind(self) -> list[tuple[str, str]]:
         """Return the runs that ended servers left queued, without those for known remote servers."""
         queued = await units_of_work.read(lifecycle.abandoned_runs)
-        return [(run_id, app_name) for run_id, app_name in queued if remotes.remote_of_app(app_name) is None]
+        return [(run_id, app_name) for run_id, app_name in queued if remotes.find_remote(app_name) is None]
 
     async def take_over(self, app_names: list[str] | None = None) -> None:
         """End the runs without a living owner, and deliver those that ended servers left queued.
@@ -262,7 +262,7 @@ class Supervisor:
 
     def _folder_with(self, app_name: str) -> agents.AgentsFolder:
         server = app_name.partition(remotes.SEPARATOR)[2]
-        if server and remotes.remote_of_app(app_name) is None:
+        if server and remotes.find_remote(app_name) is None:
             raise NotFound(
                 f"No agent {app_name!r}: this server was started without a remote server {server!r}.",
                 hint=f"Start it with --runtime {server}=URL.",
@@ -271,7 +271,7 @@ class Supervisor:
             raise NotFound(
                 f"No agent {app_name!r}.", hint="This server was started without a folder of agents."
             )
-        self.folder.folder_of(app_name)
+        self.folder.app_folder(app_name)
         return self.folder
 
     async def _start_child(self, app_name: str, folder: agents.AgentsFolder, version: str) -> Child:
@@ -322,10 +322,10 @@ class Supervisor:
         is_closing = self._closing.is_set()
         # a replaced process is not current: the next one takes its queued runs
         will_start = child.ready.is_set() or child.was_killed or is_closing or not was_current
-        queued = await retry.read(lifecycle.unstarted_runs_of, child.id) if will_start else []
+        queued = await retry.read(lifecycle.list_unstarted_runs, child.id) if will_start else []
         evals = await process_cleanup.release_eval_runs(child) if will_start and not is_closing else []
         crash = partial(
-            process_cleanup.crash_runs_of,
+            process_cleanup.crash_process_runs,
             is_closing=is_closing,
             continue_evals=self._options.continue_evals,
         )
@@ -373,7 +373,7 @@ class Supervisor:
 
     async def _redeliver_queued(self, child: Child) -> None:
         """Deliver the queued runs of a process to the one that replaces it."""
-        for run_id in await retry.read(lifecycle.unstarted_runs_of, child.id):
+        for run_id in await retry.read(lifecycle.list_unstarted_runs, child.id):
             self.deliveries.start(child.app_name, run_id)
 
     async def _end_when_done(self, child: Child, why: str) -> None:

@@ -89,7 +89,7 @@ def _list_cases(request: Mapping[str, Any]) -> Mapping[str, Any]:
         BadInput: the agent cannot be found, or an option is invalid.
     """
     from evals_app.files import library
-    from evals_app.files.atomic_writes import digest_of
+    from evals_app.files.atomic_writes import text_digest
     from evals_app.files.parsing import parse, read_text
     from evals_app.metrics import config
     from evals_app.runs import folder_orders
@@ -101,7 +101,7 @@ def _list_cases(request: Mapping[str, Any]) -> Mapping[str, Any]:
     text = read_text(file)
     cases = [case.eval_id for case in parse(text, file.name, str(file)).cases]
     config.check_config(folder_orders.find_config(_evalset_request({**request, "cases": ()}), file))
-    return {"cases": cases, "file": str(file.resolve()), "digest": digest_of(text)}
+    return {"cases": cases, "file": str(file.resolve()), "digest": text_digest(text)}
 
 
 def _find_agent(request: Mapping[str, Any]) -> AgentsFolder:
@@ -199,7 +199,7 @@ def _run_json(run: EvalRun, agents: AgentsFolder, gate: Gate) -> Mapping[str, An
             **run_json.attempt_json(attempt),
             "has_outcome": attempt_status.has_outcome(attempt.status, attempt.error_type),
         }
-        for attempt in run_json.attempts_of(run)
+        for attempt in run_json.iter_attempts(run)
     ]
     usage = run_summary.model_usage(run)
     return {
@@ -209,7 +209,7 @@ def _run_json(run: EvalRun, agents: AgentsFolder, gate: Gate) -> Mapping[str, An
         "cost": usage.cost if usage.tokens else None,
         "currency": usage.currency,
         "gate": _gate_json(run, gate),
-        "file": str(library.path_of(agents, run.evalset).resolve()),
+        "file": str(library.evalset_path(agents, run.evalset).resolve()),
         "digest": run.version.digest,
     }
 

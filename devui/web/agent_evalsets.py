@@ -19,14 +19,14 @@ class AgentEvalset:
     run: EvalRun | None
 
 
-def evalsets_of(folder: AgentsFolder | None, *names: str) -> dict[str, list[AgentEvalset]]:
+def read_folder_evalsets(folder: AgentsFolder | None, *names: str) -> dict[str, list[AgentEvalset]]:
     """Return the evalset files of a folder's agents by agent. Takes three queries."""
     if folder is None or not names:
         return {}
     rows = EvalSet.objects.filter(app_name__in=names, gone=False)
     newest = progress.newest_runs(rows)
     runs = {(row.app_name, row.evalset_id): newest.get(row.pk) for row in rows.only("app_name", "evalset_id")}
-    beside = {name: library.find_files(folder.folder_of(name)) for name in names}
+    beside = {name: library.find_files(folder.app_folder(name)) for name in names}
     return {
         name: [AgentEvalset(name, key, runs.get((name, key))) for key in files]
         for name, files in beside.items()

@@ -90,13 +90,13 @@ FAILED = Problem(
 )
 
 
-def problem_of(error: BaseException) -> Problem:
+def find_problem(error: BaseException) -> Problem:
     """Return the problem that describes an error."""
     if isinstance(error, DevUIError):
         detail = getattr(error, "errors", None) or error.message
         return Problem(error.status, detail, error.code, error.hint, error.back, error.retry_after)
     if fault := db_errors.translate(error):
-        return problem_of(fault)
+        return find_problem(fault)
     if isinstance(error, Http404):
         return NOT_FOUND
     if isinstance(error, PermissionDenied):
@@ -125,7 +125,7 @@ def method_not_allowed(methods: str) -> Problem:
 
 def error_response(request: HttpRequest, error: BaseException) -> HttpResponse:
     """Return the response to an error, and log it if it is unexpected."""
-    problem = problem_of(error)
+    problem = find_problem(error)
     if problem is FAILED:
         log.error("%s %s failed", request.method, request.path, exc_info=error)
     return problem_response(request, problem)
@@ -180,7 +180,7 @@ def handler500(request: HttpRequest) -> HttpResponse:
 
 def answer_refusal(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer a request that was refused outside of views (400, 403)."""
-    return problem_response(request, problem_of(exception))
+    return problem_response(request, find_problem(exception))
 
 
 def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:

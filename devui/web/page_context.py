@@ -9,10 +9,10 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
 
-from devui.web.agent_evalsets import AgentEvalset, evalsets_of
+from devui.web.agent_evalsets import AgentEvalset, read_folder_evalsets
 from devui.web.mount_path import path_below_mount
 from sessions_app.agents.folder import configured_folder
-from sessions_app.http import Access, access_of
+from sessions_app.http import Access, request_access
 
 NAVIGATION = (
     ("agents", "Agents", "a", "home"),
@@ -77,12 +77,12 @@ class Shell:
         """The evalsets of the app of the page."""
         folder = configured_folder()
         is_in_folder = folder is not None and self.app in folder.names()
-        return evalsets_of(folder, self.app)[self.app] if is_in_folder else []
+        return read_folder_evalsets(folder, self.app)[self.app] if is_in_folder else []
 
     @property
     def access(self) -> Access:
         """The login of the page's user."""
-        return access_of(self._request)
+        return request_access(self._request)
 
     @property
     def role(self) -> str:

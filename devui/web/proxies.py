@@ -57,7 +57,7 @@ class ForwardedClients:
         return address is not None and any(address in network for network in self.trusted)
 
 
-def header_of_trusted_proxy(scope: Mapping[str, Any], header: str) -> str:
+def trusted_proxy_header(scope: Mapping[str, Any], header: str) -> str:
     """Return the value of a header that a trusted proxy has set; empty if there is none, or more than one."""
     if not header or not scope.get(FROM_TRUSTED_PROXY):
         return ""

@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from devui.web.agent_evalsets import AgentEvalset, evalsets_of
+from devui.web.agent_evalsets import AgentEvalset, read_folder_evalsets
 from sessions_app.agents import remotes
 from sessions_app.agents.folder import configured_folder
 from sessions_app.http import render_partial, wants_partial
@@ -22,13 +22,13 @@ def home(request: HttpRequest) -> HttpResponse:
     The page polls its remote servers, and says when their agents have changed.
     """
     servers = remotes.all_remotes()
-    agents_mark = list_updates.mark_of(*remotes.list_app_names(servers))
+    agents_mark = list_updates.row_mark(*remotes.list_app_names(servers))
     if wants_partial(request, "remotes"):
         page_mark = request.GET.get("mark", agents_mark)
         context = {"remotes": servers, "agents_mark": page_mark, "has_others": page_mark != agents_mark}
         return render(request, "devui/agents/remotes.html", context)
     agents, folder = overview.all_agents(), configured_folder()
-    evalsets = evalsets_of(folder, *(agent.name for agent in agents if agent.in_folder))
+    evalsets = read_folder_evalsets(folder, *(agent.name for agent in agents if agent.in_folder))
     context = {
         "agents": [(agent, evalsets.get(agent.name, [])) for agent in agents],
         "folder": folder,
@@ -63,7 +63,7 @@ def go(request: HttpRequest) -> HttpResponse:
 
 def _list_evalsets() -> list[AgentEvalset]:
     folder = configured_folder()
-    by_app = evalsets_of(folder, *(folder.names() if folder else ()))
+    by_app = read_folder_evalsets(folder, *(folder.names() if folder else ()))
     return [evalset for evalsets in by_app.values() for evalset in evalsets]
 
 

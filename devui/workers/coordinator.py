@@ -62,7 +62,7 @@ class RunCoordinator:
             return
         except Exception as error:
             log.log(logging.WARNING if isinstance(error, DevUIError) else logging.ERROR, "%s", error)
-            await self._finish_run(EvalRun.Status.FAILED, failure=_failure_of(error))
+            await self._finish_run(EvalRun.Status.FAILED, failure=_describe_failure(error))
             return
         if ending is None:
             await retry.write(self._give_up)
@@ -138,7 +138,7 @@ class RunCoordinator:
         ProcrastinateQueue().defer_attempts(attempt_pks, queue)
 
 
-def _failure_of(error: Exception) -> Failure:
+def _describe_failure(error: Exception) -> Failure:
     if isinstance(error, DevUIError):
         return Failure(type(error).__name__, error.message, hint=error.hint)
     return Failure(type(error).__name__, str(error), hint="The log of the worker has the cause.")

@@ -28,17 +28,17 @@ class WorkerEndpoint:
 
     def __init__(self, worker: WorkerFacts, prefix: str) -> None:
         self._worker = worker
-        self.upstream = Upstream(worker.address + prefix, token_of(worker.id))
+        self.upstream = Upstream(worker.address + prefix, worker_token(worker.id))
         self.exited = asyncio.Event()
         self.exited.set()  # no exit notice will follow, so do not wait for one
 
     @classmethod
-    def of_app(cls, worker: WorkerFacts, app_name: str) -> WorkerEndpoint:
+    def find_app_process(cls, worker: WorkerFacts, app_name: str) -> WorkerEndpoint:
         """Return the current process of an app at a worker."""
         return cls(worker, APPS + quote(app_name, safe=""))
 
     @classmethod
-    def of_process(cls, worker: WorkerFacts, runtime_id: str) -> WorkerEndpoint:
+    def find_process_endpoint(cls, worker: WorkerFacts, runtime_id: str) -> WorkerEndpoint:
         """Return a process of a worker."""
         return cls(worker, PROCESSES + runtime_id)
 
@@ -59,6 +59,6 @@ class WorkerEndpoint:
         )
 
 
-def token_of(worker_id: str) -> str:
+def worker_token(worker_id: str) -> str:
     """Return the token that a worker requires: derived from the secret that web processes and workers share."""
     return hmac.new(settings.SECRET_KEY.encode(), f"worker:{worker_id}".encode(), "sha256").hexdigest()

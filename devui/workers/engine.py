@@ -27,7 +27,7 @@ from devui.workers.queues import (
     IMPORT_TASK,
     RUN_TASK,
     attempt_queue,
-    queues_of,
+    list_queues,
 )
 from devui.workers.run_watch import WorkerRunWatch
 from devui.workers.store_connector import StoreConnector, new_pool
@@ -145,7 +145,7 @@ class Engine:
         if len(self._coordinators) >= self._concurrency:
             run_kinds &= {CONVERSATIONS}
         of_attempts = [attempt_queue(app_name, code, ADK_VERSION) for app_name, code in sorted(codes)]
-        self._queues[:] = [*queues_of(self._apps, sorted(run_kinds)), *of_attempts]
+        self._queues[:] = [*list_queues(self._apps, sorted(run_kinds)), *of_attempts]
 
     async def run(self) -> None:
         """Take jobs until drained."""
@@ -180,7 +180,7 @@ class Engine:
         if self._has_drained:
             cast(Any, self._worker).stop()
 
-    async def retry_jobs_of_gone_workers(self) -> None:
+    async def retry_abandoned_jobs(self) -> None:
         """Queue again the jobs of gone workers, and those of this worker that it never received.
 
         A draining worker leaves that to others.
@@ -188,7 +188,7 @@ class Engine:
         if self._is_draining:
             return
         jobs = self._app.job_manager
-        for engine_id in await units_of_work.read(redelivery.engine_ids_of_gone_workers):
+        for engine_id in await units_of_work.read(redelivery.list_gone_engine_ids):
             for job in await self._list_jobs(engine_id):
                 await self._retry_job(job.id)
         own_jobs = await self._list_jobs(self.id) if self.id is not None else []

@@ -100,7 +100,7 @@ def _import_folder(location: str, app_name: str, agents: AgentsFolder) -> None:
     if not row.exists():
         return
     try:
-        job = _RecordedJob(str(agents.folder_of(app_name).resolve()), app_name, row_pk=location)
+        job = _RecordedJob(str(agents.app_folder(app_name).resolve()), app_name, row_pk=location)
     except NotFound as error:
         row.update(is_running=False, problem=f"{error.message} {error.hint}")
         return

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from devui.runtime.config import TOKEN_HEADER
 from devui.supervisor import Supervisor, http_calls
 from devui.supervisor.runtime_process import Child
-from devui.workers.endpoint import APPS, END, PROCESSES, token_of
+from devui.workers.endpoint import APPS, END, PROCESSES, worker_token
 from sessions_app.api.live import relay_socket
 from sessions_app.runs.runtime_client import RuntimeSocket, Sender
 from sessions_app.store.errors import DevUIError, Forbidden, NotFound
@@ -36,7 +36,7 @@ class WorkerListener:
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
-        self._token = token_of(supervisor.id).encode()
+        self._token = worker_token(supervisor.id).encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request with the token; refuse all others before their body is read."""

@@ -94,10 +94,10 @@ def read_overview() -> WorkerOverview:
     ordered = sorted(
         rows, key=lambda row: (row.process.stopped_at is not None, row.process.started_at, row.pk)
     )
-    statuses = {row.pk: _status_of(row) for row in ordered}
-    facts = {row.pk: WorkerFacts.of_row(row) for row in ordered}
+    statuses = {row.pk: _worker_status(row) for row in ordered}
+    facts = {row.pk: WorkerFacts.from_row(row) for row in ordered}
     capacity = read_capacity([facts[pk] for pk, status in statuses.items() if status != WorkerStatus.GONE])
-    work = _work_of([pk for pk, status in statuses.items() if status != WorkerStatus.GONE])
+    work = _worker_runs([pk for pk, status in statuses.items() if status != WorkerStatus.GONE])
     workers = [
         ListedWorker(
             row, facts[row.pk], statuses[row.pk], _slots_taken(capacity, facts[row.pk]), work[row.pk]
@@ -118,24 +118,24 @@ def find_listed_worker(worker_id: str) -> ListedWorker:
 
 
 def _slots_taken(capacity: Capacity, worker: WorkerFacts) -> int:
-    return capacity.slots_taken_of(worker) if worker in capacity.workers else 0
+    return capacity.count_taken_slots(worker) if worker in capacity.workers else 0
 
 
-def _status_of(row: Worker) -> WorkerStatus:
+def _worker_status(row: Worker) -> WorkerStatus:
     if row.process.stopped_at is not None or not processes.is_alive(row.process):
         return WorkerStatus.GONE
     return WorkerStatus.DRAINING if row.is_draining else WorkerStatus.ALIVE
 
 
-def _work_of(worker_ids: Collection[str]) -> defaultdict[str, list[WorkerRun]]:
+def _worker_runs(worker_ids: Collection[str]) -> defaultdict[str, list[WorkerRun]]:
     """Return the runs of workers, by the worker's id. Three queries."""
     work: defaultdict[str, list[WorkerRun]] = defaultdict(list)
-    for worker_id, run in [*_runs_of(worker_ids), *_eval_runs_of(worker_ids)]:
+    for worker_id, run in [*_conversation_runs(worker_ids), *_eval_runs(worker_ids)]:
         work[worker_id].append(run)
     return work
 
 
-def _runs_of(worker_ids: Collection[str]) -> Iterator[tuple[str, WorkerRun]]:
+def _conversation_runs(worker_ids: Collection[str]) -> Iterator[tuple[str, WorkerRun]]:
     runs = Run.objects.select_related("session", "runtime").filter(
         runtime__server__in=worker_ids, status=Run.Status.RUNNING
     )
@@ -145,7 +145,7 @@ def _runs_of(worker_ids: Collection[str]) -> Iterator[tuple[str, WorkerRun]]:
         yield worker_id, WorkerRun(run.pk, session.app_name, session.name, run.started_at, session)
 
 
-def _eval_runs_of(worker_ids: Collection[str]) -> Iterator[tuple[str, WorkerRun]]:
+def _eval_runs(worker_ids: Collection[str]) -> Iterator[tuple[str, WorkerRun]]:
     """Yield the eval runs that workers coordinate or of which they execute attempts, with the number of these."""
     attempts = EvalAttempt.objects.filter(
         runtime__server__in=worker_ids, status=EvalAttempt.Status.RUNNING

@@ -41,7 +41,7 @@ class WorkerRuntimes:
 
     def __init__(self) -> None:
         self._workers: list[WorkerFacts] = []
-        self._feeds = FrameFeeds(self._process_of)
+        self._feeds = FrameFeeds(self._find_executing_process)
         self._tasks = BackgroundTasks()
 
     async def __aenter__(self) -> Self:
@@ -86,7 +86,9 @@ class WorkerRuntimes:
         Raises:
             RuntimeUnavailable: no worker has the app.
         """
-        *others, last = [WorkerEndpoint.of_app(worker, app_name) for worker in self._workers_with(app_name)]
+        *others, last = [
+            WorkerEndpoint.find_app_process(worker, app_name) for worker in self._workers_with(app_name)
+        ]
         for endpoint in others:
             if await endpoint.upstream.accepts_connections():
                 return endpoint
@@ -109,18 +111,18 @@ class WorkerRuntimes:
         worker = self._worker_with(process.server_id if process else None)
         if worker is None:
             return False
-        peer = WorkerEndpoint.of_process(worker, runtime_id)
+        peer = WorkerEndpoint.find_process_endpoint(worker, runtime_id)
         return bool((await http_calls.call(peer, "POST", END, {"why": why}))["ended"])
 
     def _worker_with(self, worker_id: str | None) -> WorkerFacts | None:
         return next((worker for worker in self._workers if worker.id == worker_id), None)
 
-    def _process_of(self, run: Run) -> WorkerEndpoint | None:
+    def _find_executing_process(self, run: Run) -> WorkerEndpoint | None:
         """Return the process that executes a run; None while no worker has it."""
         if run.runtime is None or run.runtime_id is None:
             return None
         worker = self._worker_with(run.runtime.server_id)
-        return None if worker is None else WorkerEndpoint.of_process(worker, run.runtime_id)
+        return None if worker is None else WorkerEndpoint.find_process_endpoint(worker, run.runtime_id)
 
     async def _watch_workers(self) -> None:
         async with subscribe() as notifications:

@@ -70,7 +70,7 @@ def attempt_queue(app_name: str, code_version: str, adk_version: str) -> str:
     return queue_name(ATTEMPTS, app_name, sha256(f"{code_version} {adk_version}".encode()).hexdigest()[:16])
 
 
-def queues_of(apps: Mapping[str, str], kinds: Iterable[str]) -> list[str]:
+def list_queues(apps: Mapping[str, str], kinds: Iterable[str]) -> list[str]:
     """Return the queues that a worker with these apps (name → code version) takes runs from."""
     return [
         queue_name(kind, app_name, code)

@@ -46,10 +46,10 @@ def take_over() -> None:
     crashes.crash_orphans(spared=OF_WORKERS)
     _requeue_runs()
     _restore_jobs()
-    _restore_jobs_of_attempts()
+    _restore_attempt_jobs()
 
 
-def engine_ids_of_gone_workers() -> list[int]:
+def list_gone_engine_ids() -> list[int]:
     """Return the ids in Procrastinate's table of the workers whose process is gone. Their jobs are to be retried."""
     gone = Worker.objects.filter(process__stopped_at__isnull=False, engine_id__isnull=False)
     return list(gone.values_list("engine_id", flat=True))
@@ -115,7 +115,7 @@ def _restore_jobs() -> None:
             ProcrastinateQueue().defer_eval_run(eval_run.pk, eval_run.app_name, eval_run.code_version)
 
 
-def _restore_jobs_of_attempts() -> None:
+def _restore_attempt_jobs() -> None:
     """Write the jobs of attempts that have waited in a queue without one."""
     offered = EvalAttempt.objects.filter(offers.OFFERED, run__status=EvalRun.Status.RUNNING)
     waiting = {str(pk): tries for pk, tries in offered.values_list("pk", "tries")}

@@ -194,7 +194,7 @@ class WorkerServer:
             try:
                 await self._leave_newer_store()
                 await self._advertise_worker()
-                await self._engine.retry_jobs_of_gone_workers()
+                await self._engine.retry_abandoned_jobs()
             except StoreFault as fault:
                 log.warning("The store did not accept a heartbeat of this worker: %s", fault.message)
             except Exception:

@@ -22,7 +22,7 @@ MARK_LENGTH = 16
 def workers(request: HttpRequest) -> HttpResponse:
     """Show all workers and the runs that wait; for htmx the list, or 204 if it is the one with the `mark`."""
     overview = read_overview()
-    mark = _mark_of(overview)
+    mark = _page_mark(overview)
     if wants_partial(request, "workers") and request.GET.get("mark") == mark:
         return HttpResponse(status=204)
     context = {"overview": overview, "mark": mark, "alive": overview.count(WorkerStatus.ALIVE)}
@@ -54,7 +54,7 @@ def remove(request: HttpRequest, worker_id: str) -> HttpResponse:
     return render_partial(request, REMOVE, {"worker": worker}, partial="question", target="dialog-content")
 
 
-def _mark_of(overview: WorkerOverview) -> str:
+def _page_mark(overview: WorkerOverview) -> str:
     """Return a text that changes with what the page shows, except for heartbeats that are in time."""
     shown = [
         (worker.facts, worker.status, worker.slots_taken, worker.work, worker.is_silent)

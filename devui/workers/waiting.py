@@ -47,7 +47,7 @@ class Capacity:
     workers: Sequence[WorkerFacts]
     slots_taken: Mapping[int, int] = field(default_factory=dict)
 
-    def slots_taken_of(self, worker: WorkerFacts) -> int:
+    def count_taken_slots(self, worker: WorkerFacts) -> int:
         """Return the number of slots of a worker that are taken."""
         return self.slots_taken.get(worker.engine_id or 0, 0)
 
@@ -79,7 +79,7 @@ class Capacity:
         ready = [worker for worker in of_kind if not worker.is_draining]
         if not ready:
             return WaitReason("draining", f"All workers with app {app_name} are draining.")
-        if all(self.slots_taken_of(worker) >= worker.concurrency for worker in ready):
+        if all(self.count_taken_slots(worker) >= worker.concurrency for worker in ready):
             slots = sum(worker.concurrency for worker in ready)
             subject, verb = (f"All {slots} slots", "are") if slots > 1 else ("The only slot", "is")
             return WaitReason("slots", f"{subject} of the workers with app {app_name} {verb} taken.")
@@ -120,10 +120,10 @@ def read_waiting(capacity: Capacity) -> list[WaitingRuns]:
 
 def explain(run: Run | EvalRun) -> str:
     """Return why a queued run, a pending eval run or the attempts of a running one wait. At most three queries."""
-    return _reason_of(run).text
+    return _wait_reason(run).text
 
 
-def _reason_of(run: Run | EvalRun) -> WaitReason:
+def _wait_reason(run: Run | EvalRun) -> WaitReason:
     if run.status == EvalRun.Status.RUNNING and isinstance(run, EvalRun):
         return read_capacity().explain(EVALS, run.app_name, run.code_version, run.adk_version)
     if run.runtime_id != QUEUE_ID:

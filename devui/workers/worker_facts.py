@@ -34,7 +34,7 @@ class WorkerFacts:
     adk_version: str = ""
 
     @classmethod
-    def of_row(cls, row: Worker) -> Self:
+    def from_row(cls, row: Worker) -> Self:
         """Return the worker of a row."""
         return cls(
             str(row.pk),
@@ -55,7 +55,7 @@ def living_workers() -> list[WorkerFacts]:
         process__stopped_at__isnull=True, removed_at__isnull=True
     )
     return [
-        WorkerFacts.of_row(row)
+        WorkerFacts.from_row(row)
         for row in rows.order_by("process__started_at", "pk")
         if processes.is_alive(row.process)
     ]

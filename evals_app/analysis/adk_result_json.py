@@ -168,7 +168,7 @@ def _dump_model(model: EvalsetResult | CaseResult) -> Json:
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def result_id_of(run: EvalRun) -> str:
+def adk_result_id(run: EvalRun) -> str:
     """Return ADK's id of a run's result (`_eval_set_results_manager_utils`)."""
     return f"{run.app_name}_{run.evalset.evalset_id}_{run.created_at}".replace("/", "_")
 
@@ -178,7 +178,7 @@ def result_file(run: EvalRun) -> str:
 
     It belongs in `<agent>/.adk/eval_history/<id>.evalset_result.json`. Each case contains its session.
     """
-    result = _evalset_result(run, result_id_of(run), case_results(run, sessions=True))
+    result = _evalset_result(run, adk_result_id(run), case_results(run, sessions=True))
     return json.dumps(result.model_dump(mode="json", exclude_none=True), indent=2, ensure_ascii=False)
 
 

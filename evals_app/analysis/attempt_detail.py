@@ -17,7 +17,7 @@ from evals_app.metrics import invocations
 from evals_app.metrics.alignment import CallPair, MatchRules, align
 from evals_app.metrics.catalog import INFORMATIONAL_METRICS
 from evals_app.metrics.causes import TRAJECTORY
-from evals_app.metrics.metric import label_of
+from evals_app.metrics.metric import metric_label
 from evals_app.models import EvalAttempt, MetricResult
 from evals_app.runs.replay.comparison import ReplayComparison, compare_with_recording
 from sessions_app import prices
@@ -50,7 +50,7 @@ class MetricVerdict:
     @property
     def label(self) -> str:
         """The metric's short name."""
-        return label_of(self.result.metric)
+        return metric_label(self.result.metric)
 
     @property
     def reported_as(self) -> str:
@@ -195,21 +195,21 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
             its tries in other runs.
     """
     run = attempt.run
-    case = case_of(attempt)
+    case = read_attempt_case(attempt)
     results = [
-        MetricVerdict(result, run_summary.details_of(result))
+        MetricVerdict(result, run_summary.result_details(result))
         for result in sorted(attempt.results.all(), key=lambda result: result.position)
     ]
-    overall = [_whole_of(verdict, results) for verdict in results if verdict.result.invocation is None]
+    overall = [_overall_verdict(verdict, results) for verdict in results if verdict.result.invocation is None]
     criteria = json.loads(run.config).get("criteria") or {}
-    session_pk = run_summary.sessions_of([attempt]).get(attempt.pk)
+    session_pk = run_summary.attempt_sessions([attempt]).get(attempt.pk)
     actual = json.loads(attempt.actual)
     trajectory = next((verdict for verdict in overall if verdict.result.metric == TRAJECTORY), None)
     pairing = _Turns(
         criteria.get(TRAJECTORY),
         read_call_seqs(session_pk),
         results,
-        traces_of(session_pk),
+        find_traces(session_pk),
         trajectory.details if trajectory else {},
     )
     turns = pairing.pair(case.get("conversation") or [], actual)
@@ -222,7 +222,7 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
         reported=[verdict for verdict in overall if verdict.result.metric in INFORMATIONAL_METRICS],
         turns=turns,
         session_pk=session_pk,
-        repetitions=repetitions.of_case(run, attempt.case_index) if whole else None,
+        repetitions=repetitions.read_case_repetitions(run, attempt.case_index) if whole else None,
         checks=[check for verdict in overall for check in _state_checks(verdict)],
         moment=_first_divergence(turns, actual, session_pk) if whole else None,
         model_usage=_usage_by_model(attempt.by_model, table, at),
@@ -233,7 +233,7 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
     )
 
 
-def _whole_of(verdict: MetricVerdict, results: Sequence[MetricVerdict]) -> MetricVerdict:
+def _overall_verdict(verdict: MetricVerdict, results: Sequence[MetricVerdict]) -> MetricVerdict:
     """Return the verdict on a whole attempt with those on its turns."""
     metric = verdict.result.metric
     of_turns = [
@@ -310,9 +310,9 @@ def expected_turns(case: Mapping[str, Any]) -> list[ExpectedTurn]:
     ]
 
 
-def case_of(attempt: EvalAttempt) -> Mapping[str, Any]:
+def read_attempt_case(attempt: EvalAttempt) -> Mapping[str, Any]:
     """Return the case that an attempt repeats, as its evalset said it when the run was made."""
-    return version_contents.cases_of(attempt.run.version)[attempt.case_index]
+    return version_contents.version_cases(attempt.run.version)[attempt.case_index]
 
 
 CallSeqs = Mapping[tuple[str, str], int]
@@ -342,7 +342,7 @@ def add_seqs(
     return [{**call, "seq": call_seqs.get((invocation_id, call["occurrence"]))} for call in calls]
 
 
-def traces_of(session_pk: int | None) -> dict[str, int]:
+def find_traces(session_pk: int | None) -> dict[str, int]:
     """Return the trace of each invocation of a session that has one, by the invocation's id."""
     if session_pk is None:
         return {}
@@ -399,7 +399,7 @@ class _Turns:
 
     def _pair_calls(self, turn: int, expected: Invocation | None, actual: Invocation) -> list[CallPair]:
         expected_calls = invocations.tool_calls(expected or {})
-        nested = invocations.nested_calls_of_turn(self.details, turn)
+        nested = invocations.read_turn_nested_calls(self.details, turn)
         actual_calls = add_seqs(invocations.tool_calls(actual, nested), actual, self.call_seqs)
         judged = expected is not None and (self.criterion is not None or expected_calls)
         # Where nothing is expected, no call is one too many.

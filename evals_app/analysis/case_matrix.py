@@ -12,14 +12,14 @@ from django.core.paginator import Page, Paginator
 from django.db.models import Case, Count, IntegerField, Max, Min, Q, Value, When
 
 from evals_app.analysis import retries, statistics
-from evals_app.analysis.run_summary import Column, bar, columns_of, summary
+from evals_app.analysis.run_summary import Column, bar, metric_columns, summary
 from evals_app.analysis.statistics import Rate
 from evals_app.cases.case_tags import tags_by_index
 from evals_app.files.tags import sort_tags
-from evals_app.metrics.metric import label_of
+from evals_app.metrics.metric import metric_label
 from evals_app.models import RETRY, EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.attempt_status import HAS_OUTCOME, has_outcome
-from evals_app.runs.progress import progress_of
+from evals_app.runs.progress import read_progress
 
 Status = EvalAttempt.Status
 SEVERITY = {
@@ -86,7 +86,7 @@ class Cell:
     @property
     def label(self) -> str:
         """The metric's short name."""
-        return label_of(self.metric)
+        return metric_label(self.metric)
 
 
 @dataclass(frozen=True)
@@ -258,9 +258,9 @@ def matrix(run: EvalRun, filters: Filters | None = None, size: int = PAGE) -> Ma
             key=lambda case: (-case.worst, -sizes[case.worst, case.cause], case.cause, case.index)
         )
     page = Paginator(matching_cases, size).get_page(filters.page)
-    rows = {row.index: row for row in rows_of(run, [case.index for case in page])}
+    rows = {row.index: row for row in read_case_rows(run, [case.index for case in page])}
     return Matrix(
-        columns=columns_of(run),
+        columns=metric_columns(run),
         groups=_group_rows(list(page), rows, sizes if filters.order == "worst" else None),
         page=page,
         statuses=_count_statuses(cases),
@@ -277,7 +277,7 @@ def run_context(run: EvalRun) -> dict[str, Any]:
         "summary": summary(run),
         "tally": tally(run),
         "bar": bar(run),
-        "progress": progress_of(run),
+        "progress": read_progress(run),
         "retries": retries.find_retries(run),
     }
 
@@ -361,14 +361,14 @@ def _group_causes(cases: Iterable[CaseSummary]) -> list[Group]:
     return [Group(BY_SEVERITY[worst], cause, count) for (worst, cause), count in common[:CAUSES_SHOWN]]
 
 
-def rows_of(run: EvalRun, indexes: Sequence[int]) -> list[CaseRow]:
+def read_case_rows(run: EvalRun, indexes: Sequence[int]) -> list[CaseRow]:
     """Return the rows of the matrix for these cases, in this order."""
     attempts: dict[int, list[EvalAttempt]] = defaultdict(list)
     rows = run.attempts.filter(case_index__in=indexes).defer("actual", "traceback", "differences", "earlier")
     for attempt in rows.order_by("case_index", "repetition"):
         attempts[attempt.case_index].append(attempt)
     results = _overall_results([attempt for case in attempts.values() for attempt in case])
-    columns = columns_of(run)
+    columns = metric_columns(run)
     return [_build_row(attempts[index], columns, results) for index in indexes if attempts[index]]
 
 

@@ -67,19 +67,19 @@ def _pass_distribution(total: int, earlier_total: int, passes: int) -> _Passes:
     )
 
 
-def _distribution_of(table: OutcomeTable) -> _Passes:
+def _table_distribution(table: OutcomeTable) -> _Passes:
     return _pass_distribution(table.total, table.earlier_total, table.passed + table.earlier_passed)
 
 
-def probability_of_fewer(table: OutcomeTable) -> float:
+def fewer_probability(table: OutcomeTable) -> float:
     """Return the probability of at most as many passes now, if the pass rate has not changed (Fisher's exact test)."""
-    distribution = _distribution_of(table)
+    distribution = _table_distribution(table)
     return distribution.cumulative[table.passed - distribution.low]
 
 
-def probability_of_change(table: OutcomeTable) -> float:
+def change_probability(table: OutcomeTable) -> float:
     """Return the two-sided probability of so large a change: twice the smaller one-sided one."""
-    return min(1.0, 2 * min(probability_of_fewer(table), probability_of_fewer(table.mirror)))
+    return min(1.0, 2 * min(fewer_probability(table), fewer_probability(table.mirror)))
 
 
 def adjust_for_many(tables: Sequence[OutcomeTable]) -> list[float]:
@@ -89,39 +89,39 @@ def adjust_for_many(tables: Sequence[OutcomeTable]) -> list[float]:
     min-p method of Westfall and Young). It is exact, because cases are independent: a case has only the few values that
     its number of outcomes allows, and one whose outcomes are all equal never has a small one: solid cases cost nothing.
     """
-    raw = [probability_of_fewer(table) for table in tables]
+    raw = [fewer_probability(table) for table in tables]
     order = sorted(range(len(tables)), key=raw.__getitem__)
     adjusted = [1.0] * len(tables)
-    distributions = [_distribution_of(tables[index]).cumulative for index in order]
+    distributions = [_table_distribution(tables[index]).cumulative for index in order]
     largest = 0.0
     for place, index in enumerate(order):
         if largest >= _CERTAINLY_CHANCE:
             break
-        largest = max(largest, _probability_of_smallest(distributions[place:], raw[index]))
+        largest = max(largest, _smallest_probability(distributions[place:], raw[index]))
         adjusted[index] = largest
     return adjusted
 
 
 def adjust_smallest(tables: Sequence[OutcomeTable]) -> float:
     """Return the smallest of the values of `adjust_for_many`."""
-    smallest = min(map(probability_of_fewer, tables), default=1.0)
-    return _probability_of_smallest([_distribution_of(table).cumulative for table in tables], smallest)
+    smallest = min(map(fewer_probability, tables), default=1.0)
+    return _smallest_probability([_table_distribution(table).cumulative for table in tables], smallest)
 
 
 def find_critical_value(tables: Sequence[OutcomeTable], level: float) -> float:
     """Return the largest probability of a single case that, adjusted for these cases, is at most `level`."""
-    distributions = [_distribution_of(table).cumulative for table in tables if table.varies]
+    distributions = [_table_distribution(table).cumulative for table in tables if table.varies]
     low, high = level / max(1, len(distributions)), level
     for _ in range(_BISECTIONS):
         middle = math.sqrt(low * high)
-        if _probability_of_smallest(distributions, middle) <= level:
+        if _smallest_probability(distributions, middle) <= level:
             low = middle
         else:
             high = middle
     return low
 
 
-def _probability_of_smallest(distributions: Sequence[Sequence[float]], limit: float) -> float:
+def _smallest_probability(distributions: Sequence[Sequence[float]], limit: float) -> float:
     """Return the probability that the smallest value of all cases is at most `limit` by chance."""
     chances = [_largest_attainable(values, limit) for values in distributions]
     if max(chances, default=0.0) >= 1:
@@ -135,14 +135,14 @@ def _largest_attainable(cumulative: Sequence[float], limit: float) -> float:
     return cumulative[place - 1] if place else 0.0
 
 
-def probability_of_fewer_in_all(tables: Sequence[OutcomeTable]) -> float:
+def fewer_probability_in_all(tables: Sequence[OutcomeTable]) -> float:
     """Return the probability of so few passes in all cases together, if no pass rate has changed.
 
     The sum of the cases' passes is compared with its exact distribution, stratified by case.
     """
     passes, lowest, weights = sum(table.passed for table in tables), 0, [1.0]
     for table in tables:
-        distribution = _distribution_of(table)
+        distribution = _table_distribution(table)
         lowest += distribution.low
         if len(distribution.weights) > 1:
             lowest, weights = _trim_negligible(lowest, _convolve_weights(weights, distribution.weights))

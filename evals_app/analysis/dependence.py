@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from statistics import NormalDist, fmean, stdev
 from typing import NamedTuple
 
-from evals_app.analysis.change_tests import OutcomeTable, probability_of_change
+from evals_app.analysis.change_tests import OutcomeTable, change_probability
 from sessions_app.statistics import student_quantile, student_share_within
 
 MIN_RUNS = 4
@@ -101,7 +101,7 @@ def cut_at_change(series: Series, correlation: float) -> int:
             *effective_counts(series[:newer_count], correlation),
             *effective_counts(series[newer_count:], correlation),
         )
-        if (probability := probability_of_change(table)) <= least:
+        if (probability := change_probability(table)) <= least:
             least, count = probability, newer_count
     return count
 

@@ -41,7 +41,7 @@ def models_in_use(table: Prices) -> list[Model]:
     tokens = usage_by_model()
     now = time.time()
     models = [
-        Model(name, tokens.get(name, 0), runs[name], table.price_of(name, now)) for name in {*tokens, *runs}
+        Model(name, tokens.get(name, 0), runs[name], table.find_price(name, now)) for name in {*tokens, *runs}
     ]
     return sorted(models, key=lambda model: (model.price is not None, -model.tokens, model.name))[:MAX_MODELS]
 

@@ -10,7 +10,7 @@ from evals_app.analysis.case_verdicts import CaseChange
 from evals_app.analysis.comparability import read_cases
 from evals_app.analysis.dependence import OutcomeCounts, cut_at_change
 from evals_app.analysis.outcomes import CaseKey, PastRun, Sameness
-from evals_app.analysis.run_summary import Column, columns_of
+from evals_app.analysis.run_summary import Column, metric_columns
 from evals_app.analysis.statistics import Rate, Spread
 from evals_app.models import RETRY, EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.attempt_status import has_outcome
@@ -92,7 +92,7 @@ class Repetitions:
         return [past for past in self.past if past.older.total]
 
 
-def of_case(run: EvalRun, case_index: int) -> Repetitions:
+def read_case_repetitions(run: EvalRun, case_index: int) -> Repetitions:
     """Return the repetitions of a case of a run (whose version and evalset are read).
 
     A retry has no rate: its attempts were chosen because they did not pass.
@@ -120,7 +120,7 @@ def of_case(run: EvalRun, case_index: int) -> Repetitions:
         attempts=attempts,
         rate=Rate(passed, judged),
         reliable=[(k, chance) for k, chance in chances if chance is not None],
-        scores=scores_of(run, attempts),
+        scores=read_score_spreads(run, attempts),
         past=_group_by_version(baselines.read_past_outcomes(run, case)),
         baseline=baseline_run,
         change=_find_change(baseline_run, run, case.key) if baseline_run else None,
@@ -139,12 +139,12 @@ def _find_change(baseline_run: EvalRun, run: EvalRun, key: CaseKey) -> CaseChang
     return next((case for case in comparison.cases if case.key == key), None)
 
 
-def scores_of(run: EvalRun, attempts: Sequence[EvalAttempt]) -> list[Scores]:
+def read_score_spreads(run: EvalRun, attempts: Sequence[EvalAttempt]) -> list[Scores]:
     """Return the spread of each metric's scores over attempts of one case. One query."""
     rows = MetricResult.objects.filter(attempt__in=[attempt.pk for attempt in attempts], invocation=None)
     by_metric: dict[str, list[float]] = {}
     for metric, score in rows.values_list("metric", "score"):
         if score is not None:
             by_metric.setdefault(metric, []).append(score)
-    spreads = [(column, statistics.spread(by_metric.get(column.name, ()))) for column in columns_of(run)]
+    spreads = [(column, statistics.spread(by_metric.get(column.name, ()))) for column in metric_columns(run)]
     return [Scores(column, spread) for column, spread in spreads if spread]

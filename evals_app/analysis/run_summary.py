@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import Avg, Count, Min, Q, Sum
 
 from evals_app.analysis.latency import LatencyPercentiles, measure_latency
-from evals_app.metrics.metric import label_of
+from evals_app.metrics.metric import metric_label
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.attempt_status import LOST_REASONS
 from evals_app.runs.progress import elapsed_seconds
@@ -33,7 +33,7 @@ class Column:
     @property
     def label(self) -> str:
         """A short name."""
-        return label_of(self.name)
+        return metric_label(self.name)
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def find_attempt(pk: int) -> EvalAttempt:
     return attempt
 
 
-def columns_of(run: EvalRun) -> list[Column]:
+def metric_columns(run: EvalRun) -> list[Column]:
     """Return the metrics of a run that can pass or fail, in order."""
     criteria = json.loads(run.config).get("criteria") or {}
     return [
@@ -221,7 +221,7 @@ def _find_losses(run: EvalRun) -> list[Loss]:
 def _mean_scores(run: EvalRun) -> list[tuple[Column, float | None]]:
     overall = MetricResult.objects.filter(attempt__run=run, invocation=None)
     means = dict(overall.values_list("metric").annotate(mean=Avg("score")))
-    return [(column, means.get(column.name)) for column in columns_of(run)]
+    return [(column, means.get(column.name)) for column in metric_columns(run)]
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ def bar(run: EvalRun) -> list[Segment]:
     return segments
 
 
-def sessions_of(attempts: Iterable[EvalAttempt]) -> dict[int, int]:
+def attempt_sessions(attempts: Iterable[EvalAttempt]) -> dict[int, int]:
     """Return the session's key of each attempt that has one, also while it runs."""
     attempts = list(attempts)
     linked = {attempt.pk: attempt.session_id for attempt in attempts if attempt.session_id}
@@ -263,7 +263,7 @@ def sessions_of(attempts: Iterable[EvalAttempt]) -> dict[int, int]:
     return {**linked, **{running[realm]: pk for realm, pk in rows}}
 
 
-def details_of(result: MetricResult) -> dict[str, Any]:
+def result_details(result: MetricResult) -> dict[str, Any]:
     """Return a result's details."""
     details: dict[str, Any] = json.loads(result.details)
     return details

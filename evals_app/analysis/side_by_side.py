@@ -186,13 +186,13 @@ def _read_side(run: EvalRun, key: CaseKey, outcomes: Outcomes | None, chosen: st
         return None
     by_id = {str(attempt.pk): attempt for attempt in attempts}
     worst = by_id.get(str(outcomes.attempt)) if outcomes else None
-    expected = attempt_detail.expected_turns(version_contents.cases_of(run.version)[index])
+    expected = attempt_detail.expected_turns(version_contents.version_cases(run.version)[index])
     return Side(run, attempts, by_id.get(chosen) or worst or attempts[0], expected)
 
 
 def _pair_scores(before: Side | None, after: Side | None) -> list[ScorePair]:
     old, new = (
-        {scores.metric.name: scores for scores in repetitions.scores_of(side.run, side.attempts)}
+        {scores.metric.name: scores for scores in repetitions.read_score_spreads(side.run, side.attempts)}
         if side
         else {}
         for side in (before, after)
@@ -217,7 +217,7 @@ class _Actual:
         return cls(
             redact(json.loads(side.attempt.actual)),
             attempt_detail.read_call_seqs(session_pk),
-            attempt_detail.traces_of(session_pk),
+            attempt_detail.find_traces(session_pk),
         )
 
     def calls(self, turn: Invocation | None) -> list[dict[str, Any]]:

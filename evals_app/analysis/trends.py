@@ -51,7 +51,7 @@ class Point:
     tokens: int
     changes: list[RunDifference]
 
-    def changes_of(self, names: set[str]) -> list[RunDifference]:
+    def find_changes(self, names: set[str]) -> list[RunDifference]:
         """Return the changes of some names."""
         return [change for change in self.changes if change.what in names]
 
@@ -107,7 +107,7 @@ class Trend:
         return Drawing(self.points, self.baseline)
 
 
-def trend_of(evalset: EvalSet, page: str = "") -> Trend:
+def read_evalset_trend(evalset: EvalSet, page: str = "") -> Trend:
     """Return the trend of an evalset over its newest runs that have ended, without those that repeat a part."""
     not_ended = (*EvalRun.ACTIVE, EvalRun.Status.FAILED)
     runs = EvalRun.objects.select_related("version").filter(evalset=evalset).exclude(status__in=not_ended)
@@ -284,7 +284,7 @@ class Drawing:
                 [
                     Mark(self.rates.x(column), changes)
                     for column, point in enumerate(self.points)
-                    if (changes := point.changes_of(names))
+                    if (changes := point.find_changes(names))
                 ],
             )
             for number, (name, names) in enumerate(LANES)

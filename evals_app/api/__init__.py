@@ -58,9 +58,9 @@ class EvalSetOut(Schema):
     warnings: list[str]
     gone: bool
 
-    resolve_cases = staticmethod(library.cases_of)
-    resolve_problems = staticmethod(library.problems_of)
-    resolve_warnings = staticmethod(library.warnings_of)
+    resolve_cases = staticmethod(library.case_summaries)
+    resolve_problems = staticmethod(library.file_problems)
+    resolve_warnings = staticmethod(library.file_warnings)
 
 
 class MetricOut(Schema):
@@ -199,7 +199,7 @@ def _list_evalsets(app: str) -> list[EvalSet]:
 
 def _order_run(body: RunIn, person: str, run_id: str) -> EvalRun:
     evalset = library.find_evalset(body.app, body.evalset)
-    order = run_form.order_from_json(run_form.config_of(evalset), body.dict())
+    order = run_form.order_from_json(run_form.read_run_config(evalset), body.dict())
     return run_orders.order_run(evalset, replace(order, person=person), run_id)
 
 

@@ -249,7 +249,7 @@ def _order_run(app_name: str, evalset_id: str, body: RunBody, person: str, run_i
     if not body.eval_metrics:
         raise BadInput("No metric is chosen.", hint="Choose at least one: it decides what passes.")
     evalset = _find_listed_evalset(app_name, evalset_id)
-    file_config = run_form.config_of(evalset)
+    file_config = run_form.read_run_config(evalset)
     model_configs = body.model_dump(include={"live_model_config", "user_simulator_config"}, exclude_none=True)
     request_data = {
         "cases": body.eval_case_ids or body.eval_ids,
@@ -278,7 +278,7 @@ def _wait_for_end(run_id: str) -> EvalRun | None:
 
 def _evalset_ids(app_name: str) -> list[str]:
     agents = file_changes.agents_folder()
-    return sorted(library.find_files(agents.folder_of(app_name)))
+    return sorted(library.find_files(agents.app_folder(app_name)))
 
 
 def _find_listed_evalset(app_name: str, evalset_id: str) -> EvalSet:
@@ -327,11 +327,11 @@ def _session_and_start(app_name: str, body: AddedSession) -> tuple[AgentSession,
 
 
 def _result_ids(app_name: str) -> list[str]:
-    return adk_result_json.ids(app_name, file_changes.agents_folder().folder_of(app_name))
+    return adk_result_json.ids(app_name, file_changes.agents_folder().app_folder(app_name))
 
 
 def _result_json(app_name: str, result_id: str) -> Json:
-    return adk_result_json.result(app_name, file_changes.agents_folder().folder_of(app_name), result_id)
+    return adk_result_json.result(app_name, file_changes.agents_folder().app_folder(app_name), result_id)
 
 
 def _metric_info(metric: Metric) -> Json:

@@ -76,7 +76,7 @@ async def export_case(request: HttpRequest, attempt: int) -> HttpResponse:
 async def get_trend(request: HttpRequest, app: StorableText, evalset: StorableText) -> list[dict[str, Any]]:
     """Return the newest runs of an evalset, the oldest first: pass rates with intervals (95 %), cost, changes."""
     return await units_of_work.read(
-        lambda: comparison_json.trend_facts(trends.trend_of(library.find_evalset(app, evalset)))
+        lambda: comparison_json.trend_facts(trends.read_evalset_trend(library.find_evalset(app, evalset)))
     )
 
 

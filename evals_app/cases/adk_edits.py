@@ -98,7 +98,7 @@ def _case_index(cases: list[Json], evalset: EvalSet, case_id: str) -> int:
     Raises:
         NotFound: the evalset has no such case.
     """
-    index = edits.index_of_case(cases, case_id)
+    index = edits.find_case_index(cases, case_id)
     if index is None:
         raise _case_not_found(evalset, case_id)
     return index

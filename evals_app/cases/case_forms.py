@@ -30,7 +30,7 @@ NEW_ROW_DEFAULTS = {"rubrics": {"type": RUBRIC_TYPES[0]}}
 SHORT_JSON = 60
 
 
-def form_of(case: Json) -> Nested:
+def case_form_data(case: Json) -> Nested:
     """Return the form data of a case."""
     scenario = case.get("conversation_scenario") or {}
     plan = ConversationPlan.parse(scenario.get("conversation_plan") or "")
@@ -73,15 +73,15 @@ def _turn_form(turn: Json, at: int, state: Any) -> Nested:
     data = turn.get("intermediate_data")
     return {
         "origin": str(at),
-        "user": message_text.text_of(turn.get("user_content")),
-        "answer": message_text.text_of(turn.get("final_response")),
+        "user": message_text.message_text(turn.get("user_content")),
+        "answer": message_text.message_text(turn.get("final_response")),
         "calls": [
             {"origin": str(call.origin), "name": call.name, "args": json_text(call.args)}
-            for call in expected_steps.calls_of(data)
+            for call in expected_steps.expected_calls(data)
         ],
         "responses": [
             {"origin": str(text.origin), "author": text.author, "text": text.text}
-            for text in expected_steps.texts_of(data)
+            for text in expected_steps.expected_texts(data)
         ],
         "rubrics": [_rubric_form(rubric, place) for place, rubric in enumerate(turn.get("rubrics") or [])],
         "state": json_text(state),
@@ -165,7 +165,7 @@ class AppliedForm:
         return turn
 
     def _read_calls(self, at: int, form: Nested, base: Json | None) -> list[expected_steps.ExpectedCall]:
-        old = expected_steps.calls_of(base)
+        old = expected_steps.expected_calls(base)
         calls = []
         for place, row in enumerate(form_rows(form, "calls")):
             where = f"turns.{at}.calls.{place}"
@@ -178,7 +178,7 @@ class AppliedForm:
         return calls
 
     def _read_texts(self, at: int, form: Nested, base: Json | None) -> list[expected_steps.ExpectedText]:
-        listed = expected_steps.texts_of(base)
+        listed = expected_steps.expected_texts(base)
         texts = []
         for place, row in enumerate(form_rows(form, "responses")):
             origin = _origin_index(row, listed)

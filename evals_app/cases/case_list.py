@@ -56,7 +56,7 @@ class CaseList:
         """Return a page of cases.
 
         Args:
-            summaries: of all cases (`library.cases_of`).
+            summaries: of all cases (`library.case_summaries`).
             contents: of all cases in the same order; empty for an invalid file.
             page: number of the page; empty: the page with the case at index `opened`.
         """

@@ -52,13 +52,13 @@ def remove_case(cases: list[Json], case_id: str, place: int | None) -> None:
     Raises:
         NotFound: no case has this id.
     """
-    index = index_of_case(cases, case_id, place)
+    index = find_case_index(cases, case_id, place)
     if index is None:
         raise NotFound(f"There is no case {case_id!r}.", hint="Reload the evalset's page.")
     del cases[index]
 
 
-def index_of_case(cases: Sequence[Json], case_id: Any, place: int | None = None) -> int | None:
+def find_case_index(cases: Sequence[Json], case_id: Any, place: int | None = None) -> int | None:
     """Return the index of a case: `place` if the case there has the id, else the first that has; None if none has."""
     indexes = [at for at, case in enumerate(cases) if case.get("eval_id") == case_id]
     return place if place in indexes else next(iter(indexes), None)

@@ -33,7 +33,7 @@ class ExpectedText:
     origin: int | None = None
 
 
-def calls_of(data: Json | None) -> list[ExpectedCall]:
+def expected_calls(data: Json | None) -> list[ExpectedCall]:
     """Return the expected tool calls, in order."""
     calls = (data or {}).get("tool_uses") or [
         part["function_call"] for _, part in _iter_parts(data, "function_call")
@@ -41,7 +41,7 @@ def calls_of(data: Json | None) -> list[ExpectedCall]:
     return [ExpectedCall(call.get("name") or "", call.get("args") or {}, at) for at, call in enumerate(calls)]
 
 
-def texts_of(data: Json | None) -> list[ExpectedText]:
+def expected_texts(data: Json | None) -> list[ExpectedText]:
     """Return the expected intermediate texts of agents, in order."""
     listed = (data or {}).get("intermediate_responses") or []
     texts = [(author, _parts_text(parts)) for author, parts in listed]
@@ -53,7 +53,7 @@ def with_steps(
     data: Json | None, calls: Sequence[ExpectedCall], texts: Sequence[ExpectedText], author: str
 ) -> Json | None:
     """Return a turn's intermediate data with new calls (in lists of events by `author`) and texts. Other data stays."""
-    if list(calls) == calls_of(data) and list(texts) == texts_of(data):
+    if list(calls) == expected_calls(data) and list(texts) == expected_texts(data):
         return data
     if data is not None and "invocation_events" in data:
         return _update_events(data, calls, texts, author)

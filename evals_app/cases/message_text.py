@@ -9,7 +9,7 @@ from evals_app.cases.form_fields import browser_text
 Json = dict[str, Any]
 
 
-def text_of(content: Json | None) -> str:
+def message_text(content: Json | None) -> str:
     """Return a message's text, one part per line, without thoughts."""
     return "\n".join(part["text"] for part in (content or {}).get("parts") or [] if _is_text(part))
 
@@ -24,7 +24,7 @@ def with_text(content: Json | None, text: str, role: str) -> Json | None:
 
     Several text parts become one, all other parts stay.
     """
-    if browser_text(text) == browser_text(text_of(content)):
+    if browser_text(text) == browser_text(message_text(content)):
         return content
     parts = [*((content or {}).get("parts") or [])]
     first = next((at for at, part in enumerate(parts) if _is_text(part)), None)

@@ -14,10 +14,10 @@ from itertools import zip_longest
 from typing import Any
 
 from evals_app.cases import edits
-from evals_app.cases.case_forms import AppliedForm, form_of
+from evals_app.cases.case_forms import AppliedForm, case_form_data
 from evals_app.cases.form_fields import Nested
 from evals_app.files import BadFile, FileProblem, file_changes, library
-from evals_app.files.atomic_writes import FileChanged, digest_of
+from evals_app.files.atomic_writes import FileChanged, text_digest
 from evals_app.files.editing import Edit, case_json
 from evals_app.files.file_changes import EvalsetChange
 from evals_app.files.pairing import is_same_json
@@ -72,7 +72,7 @@ def base_case(evalset: EvalSet, base: FormBase) -> Json:
     """
     if base.place is None:
         return {}
-    cases = _cases_of_digest(evalset, base.digest)
+    cases = _find_version_cases(evalset, base.digest)
     if base.place >= len(cases):
         raise NotFound("The evalset has no such case.", hint="Open it from the evalset's page.")
     return cases[base.place]
@@ -117,14 +117,14 @@ def review_case(evalset: EvalSet, base: FormBase, parse: Callable[[Json], CaseAn
         change = file_changes.plan_change(evalset, partial(edits.append_case, case=case), file)
         return CaseReview(case, change=change)
     present_cases = [case_json(present) for present in file.content.cases]
-    index = edits.index_of_case(present_cases, original.get("eval_id"), base.place)
+    index = edits.find_case_index(present_cases, original.get("eval_id"), base.place)
     edit: Edit = partial(edits.append_case, case=case)
     if index is not None:
         edit = partial(edits.replace_case, index=index, case=case)
     return CaseReview(
         case,
         change=file_changes.plan_change(evalset, edit, file),
-        is_file_changed=digest_of(file.text) != base.digest,
+        is_file_changed=text_digest(file.text) != base.digest,
         is_case_changed=index is None or not is_same_json(present_cases[index], original),
     )
 
@@ -146,10 +146,10 @@ def save_reviewed(change: EvalsetChange, mark: str, origin: str = "page") -> Eva
 
 def copy_form(case: Json, taken_ids: set[str]) -> Nested:
     """Return the form data of a copy of a case, with an id that is free."""
-    return {**form_of(case), "case_id": edits.free_id(str(case.get("eval_id") or "case"), taken_ids)}
+    return {**case_form_data(case), "case_id": edits.free_id(str(case.get("eval_id") or "case"), taken_ids)}
 
 
-def _cases_of_digest(evalset: EvalSet, digest: str) -> list[Json]:
+def _find_version_cases(evalset: EvalSet, digest: str) -> list[Json]:
     """Return the cases that the file had when its text had this digest.
 
     Raises:
@@ -171,8 +171,8 @@ def case_index(evalset: EvalSet, case_id: str, at: str = "") -> int:
     Raises:
         NotFound: no case has this id.
     """
-    cases = [{"eval_id": case["id"]} for case in library.cases_of(evalset)]
-    index = edits.index_of_case(cases, case_id, parse_number(at))
+    cases = [{"eval_id": case["id"]} for case in library.case_summaries(evalset)]
+    index = edits.find_case_index(cases, case_id, parse_number(at))
     if index is None:
         raise NotFound(
             f"Evalset {evalset.evalset_id!r} has no case {case_id!r}.", hint="Its page lists the cases."

@@ -128,7 +128,7 @@ def base_name(name: str) -> str:
 
 def _file_name(base: str) -> str:
     """Return the name for an evalset in the agent's folder."""
-    if library.id_of_file(base):
+    if library.file_evalset_id(base):
         return base
     suffix = ".yaml" if base.lower().endswith(YAML_SUFFIXES) else ".json"
     return f"{_evalset_name(base)}.evalset{suffix}"
@@ -142,7 +142,7 @@ def _evalset_name(base: str) -> str:
 
 
 def _put_config(app_name: str, text: str) -> None:
-    path = file_changes.agents_folder().folder_of(app_name) / CONFIG_NAME
+    path = file_changes.agents_folder().app_folder(app_name) / CONFIG_NAME
     try:
         atomic_writes.create_file(path, text)
     except FileExistsError as error:

@@ -13,7 +13,7 @@ CACHED_VERSIONS = 2
 """Cached versions: those of two compared runs."""
 
 
-def cases_of(version: EvalSetVersion) -> Sequence[Mapping[str, Any]]:
+def version_cases(version: EvalSetVersion) -> Sequence[Mapping[str, Any]]:
     """Return the cases of a version as JSON, snake case, in file order. Callers must not change them."""
     return read_cases(version.pk, version.digest)
 

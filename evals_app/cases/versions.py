@@ -47,7 +47,7 @@ def list_versions(evalset: EvalSet, case_id: str = "") -> list[VersionRow]:
     rows = list(
         evalset.versions.annotate(run_count=Count("runs")).order_by("-created_at", "-pk")[: MAX_LISTED + 1]
     )
-    contents = [_parts_of(row) for row in rows]
+    contents = [_version_parts(row) for row in rows]
     version_rows = []
     for at, row in enumerate(rows[:MAX_LISTED]):
         before, older = (rows[at + 1], contents[at + 1]) if at + 1 < len(rows) else (None, {})
@@ -77,7 +77,7 @@ def find_version(evalset: EvalSet, pk: int) -> EvalSetVersion:
 
 def compare_versions(older: EvalSetVersion, newer: EvalSetVersion, case_id: str = "") -> list[CaseDiff]:
     """Return the differences of two versions: name and description as case "", then the cases."""
-    before, after = _parts_of(older), _parts_of(newer)
+    before, after = _version_parts(older), _version_parts(newer)
     names = [case_id] if case_id else [*after, *(name for name in before if name not in after)]
     diffs = []
     for name in names:
@@ -87,7 +87,7 @@ def compare_versions(older: EvalSetVersion, newer: EvalSetVersion, case_id: str 
     return diffs
 
 
-def _parts_of(version: EvalSetVersion) -> Parts:
+def _version_parts(version: EvalSetVersion) -> Parts:
     content = json.loads(version.content)
     about = {name: content[name] for name in ("name", "description") if content.get(name)}
     return {"": about} | {str(case.get("eval_id")): case for case in content["eval_cases"]}

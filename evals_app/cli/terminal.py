@@ -59,7 +59,7 @@ class Console:
     def _write_head(self, run: EvalRun) -> None:
         """Write the cases and metrics of a run."""
         metrics = ", ".join(
-            f"{column.name} ≥ {format_score(column.threshold)}" for column in run_summary.columns_of(run)
+            f"{column.name} ≥ {format_score(column.threshold)}" for column in run_summary.metric_columns(run)
         )
         self._write_line(f"{run.evalset.path}: {_describe_extent(run)}")
         self._write_line(f"  {metrics or 'no metric with a verdict'} ({run.config_source})")

@@ -108,7 +108,7 @@ async def collect_facts(source: AgentSource, agent: Agent) -> RunFacts:
 
     return RunFacts(
         code_version=source.code_version,
-        git_revision=await git_revision(source.folder.folder_of(source.app_name)),
+        git_revision=await git_revision(source.folder.app_folder(source.app_name)),
         adk_version=google.adk.version.__version__,
         models=dict(_agent_models(agent)),
     )

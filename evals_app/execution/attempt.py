@@ -298,7 +298,7 @@ def _explain_failure(trial: Trial, error: BaseException) -> Failure:
     if trial.replay is not None and trial.replay.not_recorded is not None:
         error = trial.replay.not_recorded
     elif trial.retry is not None:
-        error = trial.retry.last_of(error)
+        error = trial.retry.find_last_error(error)
     if isinstance(error, NotRecorded):
         return Failure("NotRecorded", " ".join(filter(None, (str(error), error.hint))))
     failure = failure_from(error)
@@ -434,7 +434,7 @@ def _find_session(realm: str) -> tuple[int | None, int]:
 def _read_usage(realm: str) -> tuple[int | None, int, model_usage.Usage]:
     """Return key and tokens of the session of an attempt, and the usage of its models."""
     session_pk, tokens = _find_session(realm)
-    return session_pk, tokens, model_usage.usage_of(session_pk) if session_pk else model_usage.Usage()
+    return session_pk, tokens, model_usage.read_usage(session_pk) if session_pk else model_usage.Usage()
 
 
 def _as_json(actual: Sequence[Invocation]) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from google.adk.evaluation.evaluation_generator import EvaluationGenerator
 from google.adk.events.event import Event
 
 
-def conversation_of(events: Sequence[Event]) -> list[dict[str, Any]]:
+def build_conversation(events: Sequence[Event]) -> list[dict[str, Any]]:
     """Return ADK's invocations as JSON values in snake case, without those that have no message, such as edits."""
     turns = EvaluationGenerator.convert_events_to_eval_invocations(list(events))
     return [

@@ -69,7 +69,7 @@ def read_config(data: Mapping[str, Any]) -> EvalConfig:
         ) from error
 
 
-def metrics_of(config: EvalConfig) -> list[EvalMetric]:
+def build_metrics(config: EvalConfig) -> list[EvalMetric]:
     """Return the metrics of a configuration in order, followed by those that are always reported.
 
     Raises:
@@ -122,7 +122,7 @@ def evaluator_class(name: str) -> type[Evaluator]:
         ) from error
 
 
-def evaluator_of(metric: EvalMetric) -> Evaluator:
+def build_evaluator(metric: EvalMetric) -> Evaluator:
     """Return a new evaluator for a metric.
 
     Raises:

@@ -145,7 +145,7 @@ class RetriedCall:
         if seconds > self._seconds_left():
             times = f"{self._failed_tries} time{'s' * (self._failed_tries != 1)}"
             limit = f"retry_seconds is {self._retries.limit_s:g}."
-            tries = f"It was asked {times} in {self._seconds_of_retries():.0f} seconds; {limit}"
+            tries = f"It was asked {times} in {self._retry_seconds():.0f} seconds; {limit}"
             self.unavailable = Failure(MODEL_UNAVAILABLE, f"{reason}\n{tries}")
             return False
         seconds *= 1 + JITTER * random.random()  # noqa: S311 - chance, not a secret
@@ -155,9 +155,9 @@ class RetriedCall:
     def _seconds_left(self) -> float:
         """Return the seconds in which the call may be retried."""
         limit_s = self._retries.limit_s
-        return math.inf if limit_s is None else limit_s - self._seconds_of_retries()
+        return math.inf if limit_s is None else limit_s - self._retry_seconds()
 
-    def _seconds_of_retries(self) -> float:
+    def _retry_seconds(self) -> float:
         """Return the seconds since the first failure, without waits for configured limits."""
         if self._first_failed_at is None:
             return 0.0
@@ -228,7 +228,7 @@ class RetryPlugin(BasePlugin):
             self._last_errors[id(error)] = error, last
         return None
 
-    def last_of(self, error: BaseException) -> BaseException:
+    def find_last_error(self, error: BaseException) -> BaseException:
         """Return the last error of the call that first raised this error: ADK raises the first."""
         return self._last_errors.get(id(error), (error, error))[1]
 

@@ -98,7 +98,7 @@ class ProcessAttempts:
             attempt = await retry.read(offers.find_offered_attempt, attempt_pk)
             if attempt is None:
                 return
-            self._delivered[attempt_pk] = await self._context_of(attempt.run)
+            self._delivered[attempt_pk] = await self._get_context(attempt.run)
             if self._watching is None or self._watching.done():
                 self._watching = asyncio.create_task(self._watch_rows())
             self._executor.enqueue(attempt_pk, alone=must_run_alone(attempt))
@@ -115,7 +115,7 @@ class ProcessAttempts:
             self._watching.cancel()
         await self._executor.stop()
 
-    async def _context_of(self, run: EvalRun) -> RunContext:
+    async def _get_context(self, run: EvalRun) -> RunContext:
         """Return the context of a claimed run, loaded once per claim."""
         key = run.pk, run.started_at
         if key not in self._contexts:

@@ -27,7 +27,7 @@ class RateLimiter:
 
     async def reserve(self, model: str) -> Reservation | Hold | None:
         """Count a request; return the reason if it must wait, and None for a model without a limit."""
-        if limit := self._limits.limit_of(model):
+        if limit := self._limits.find_limit(model):
             return await retry.write(model_rates.reserve, model, limit)
         if not is_file_store() or _back_off_ends.get(model, 0.0) > time.monotonic():
             return await retry.read(model_rates.find_back_off, model)
@@ -35,7 +35,7 @@ class RateLimiter:
 
     async def settle(self, model: str, reservation: Reservation, tokens: int) -> None:
         """Record the tokens that a request has used."""
-        limit = self._limits.limit_of(model)
+        limit = self._limits.find_limit(model)
         if limit is not None and limit.tokens_per_minute is not None:
             await retry.write(model_rates.settle, model, reservation, tokens)
 

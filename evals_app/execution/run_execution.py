@@ -123,7 +123,7 @@ async def load_plan(
         agent=agent,
         app=app,
         config=config,
-        metrics=evaluators.metrics_of(config),
+        metrics=evaluators.build_metrics(config),
         cases=EvalSet.model_validate_json(run.version.content).eval_cases,
         policy=ReplayPolicy.of(run.policy),
         retry_seconds=EvalRunLimits.read(run.limits).retry_seconds,

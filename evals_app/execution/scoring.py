@@ -17,13 +17,13 @@ from google.adk.evaluation.evaluator import EvaluationResult, PerInvocationResul
 from google.genai.types import Content, FunctionCall, Part
 from pydantic import BaseModel
 
-from evals_app.execution.evaluators import MetricUnavailable, evaluator_of
+from evals_app.execution.evaluators import MetricUnavailable, build_evaluator
 from evals_app.execution.judge_logs import collect_warnings
 from evals_app.execution.judge_models import ModelLog, Tokens, sum_tokens
 from evals_app.execution.judge_verdicts import excerpt
 from evals_app.execution.model_retry import Retries
 from evals_app.metrics.catalog import ADK_METRICS, INCLUDE_NESTED, own_metrics
-from evals_app.metrics.criterion_options import value_of
+from evals_app.metrics.criterion_options import option_value
 from evals_app.metrics.invocations import NESTED_CALLS, NestedCalls
 from evals_app.metrics.metric import MetricKind
 from evals_app.metrics.own import BadOutcome, MetricInput, MetricOutcome, OwnMetric, ReachedStates
@@ -110,7 +110,7 @@ def _counts_nested(metric: EvalMetric) -> bool:
     known = ADK_METRICS.get(metric.metric_name)
     if metric.custom_function_path or known is None or INCLUDE_NESTED not in known.options:
         return False
-    return bool(value_of(metric.criterion.model_dump() if metric.criterion else None, INCLUDE_NESTED))
+    return bool(option_value(metric.criterion.model_dump() if metric.criterion else None, INCLUDE_NESTED))
 
 
 def _with_nested(actual: Sequence[Invocation], nested: Sequence[NestedCalls]) -> list[Invocation]:
@@ -211,7 +211,7 @@ def _metric_input(
         expected=[invocation.model_dump(mode="json") for invocation in case.conversation or []],
         actual=[invocation.model_dump(mode="json") for invocation in actual],
         states=states,
-        options={option.name: value_of(criterion, option) for option in own.options},
+        options={option.name: option_value(criterion, option) for option in own.options},
     )
 
 
@@ -220,7 +220,7 @@ async def _run_evaluator(
 ) -> list[Score]:
     with collect_warnings() as warnings:
         try:
-            evaluator = evaluator_of(metric)
+            evaluator = build_evaluator(metric)
             log.listen(evaluator)
             result: object = evaluator.evaluate_invocations(
                 actual_invocations=actual,

@@ -128,7 +128,7 @@ def read_result(path: Path) -> EvalsetResult:
         ) from error
 
 
-def criteria_of(result: EvalsetResult) -> Mapping[str, Any]:
+def read_criteria(result: EvalsetResult) -> Mapping[str, Any]:
     """Return the criterion, or the threshold, of each metric by its name."""
     criteria: dict[str, Any] = {}
     for case in result.eval_case_results:

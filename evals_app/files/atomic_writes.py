@@ -32,7 +32,7 @@ class FileChanged(DevUIError):
         )
 
 
-def digest_of(text: str) -> str:
+def text_digest(text: str) -> str:
     """Return the SHA-256 of a text."""
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
 

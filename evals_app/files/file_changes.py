@@ -11,7 +11,7 @@ from typing import Any
 from django.conf import settings
 
 from evals_app.files import atomic_writes, editing, library
-from evals_app.files.atomic_writes import FileChanged, digest_of
+from evals_app.files.atomic_writes import FileChanged, text_digest
 from evals_app.files.parsing import EvalsetFile, parse_file, read_text
 from evals_app.files.schema import EvalCase
 from evals_app.models import EvalSet
@@ -55,7 +55,7 @@ class EvalsetChange:
     @property
     def mark(self) -> str:
         """Digest of path and texts, which identifies the change."""
-        return digest_of("\n".join(map(digest_of, (self.shown_as, self.before, self.after))))
+        return text_digest("\n".join(map(text_digest, (self.shown_as, self.before, self.after))))
 
 
 def agents_folder() -> AgentsFolder:
@@ -218,7 +218,7 @@ def add_file(app_name: str, file: EvalsetFile, *, origin: str = "page") -> EvalS
     except OSError as error:
         raise write_error(path, error) from error
     library.refresh(agents_folder(), app_name, origin, new_file=file)
-    return library.find_evalset(app_name, library.id_of_file(file.file_name))
+    return library.find_evalset(app_name, library.file_evalset_id(file.file_name))
 
 
 def _free_path(app_name: str, file_name: str) -> Path:
@@ -228,13 +228,13 @@ def _free_path(app_name: str, file_name: str) -> Path:
         NotFound: the app does not exist.
         BadInput: the name is invalid or taken.
     """
-    evalset_id = library.id_of_file(file_name)
+    evalset_id = library.file_evalset_id(file_name)
     if not ID.fullmatch(evalset_id.removesuffix(library.TEST_INFIX)):
         raise BadInput(
             f"Invalid Eval Set ID. Eval Set ID should have the `^{ID.pattern}$` format",
             hint="Choose a name of letters, digits, hyphens and underscores.",
         )
-    folder = agents_folder().folder_of(app_name)
+    folder = agents_folder().app_folder(app_name)
     if evalset_id in library.find_files(folder):
         raise EvalsetIdTaken(
             f"EvalSet {evalset_id} already exists for app {app_name}.", hint="Choose another id."
@@ -273,7 +273,9 @@ def _readable_path(evalset: EvalSet) -> Path:
         BadInput: agents run as another user, and the path is outside the agents folder.
     """
     is_writable_by_others = bool(getattr(settings, "DEVUI_AGENT_USER", ""))
-    return _editable_path(evalset) if is_writable_by_others else library.path_of(agents_folder(), evalset)
+    return (
+        _editable_path(evalset) if is_writable_by_others else library.evalset_path(agents_folder(), evalset)
+    )
 
 
 def _editable_path(evalset: EvalSet) -> Path:
@@ -283,7 +285,7 @@ def _editable_path(evalset: EvalSet) -> Path:
         BadInput: the path is outside the agents folder.
     """
     agents = agents_folder()
-    path = library.path_of(agents, evalset).resolve()
+    path = library.evalset_path(agents, evalset).resolve()
     if not path.is_relative_to(agents.root.resolve()):
         raise BadInput(
             f"{evalset.path} lies outside the folder of agents and is changed by hand only.",

@@ -14,7 +14,7 @@ from typing import Any
 from django.db import transaction
 
 from evals_app.files import BadFile, EvalSetContent, FileProblem, parse, read_text
-from evals_app.files.atomic_writes import digest_of
+from evals_app.files.atomic_writes import text_digest
 from evals_app.files.parsing import YAML_SUFFIXES, EvalsetFile
 from evals_app.files.schema import EvalCase
 from evals_app.models import EvalSet, EvalSetVersion, KnownMetric
@@ -56,7 +56,7 @@ def find_files(folder: Path) -> dict[str, Path]:
     return dict(sorted(files.items()))
 
 
-def id_of_file(name: str) -> str:
+def file_evalset_id(name: str) -> str:
     """Return the evalset id for a file's name; "" if the name is not that of an evalset."""
     suffix = next((end for end in EVALSET_SUFFIXES if name.endswith(end)), "")
     if suffix:
@@ -72,12 +72,12 @@ def refresh(
     `new_file` is a file that the caller has just written, which need not be parsed again.
     """
     rows = {row.evalset_id: row for row in EvalSet.objects.filter(app_name=app_name)}
-    files = find_files(agents.folder_of(app_name))
+    files = find_files(agents.app_folder(app_name))
     for evalset_id, path in files.items():
         with contextlib.suppress(FileNotFoundError, NotFound):  # removed in between
             _mirror_file(agents, app_name, evalset_id, path, rows.get(evalset_id), origin, new_file)
     missing = [row for name, row in rows.items() if name not in files and not row.gone]
-    if gone_pks := [row.pk for row in missing if not path_of(agents, row).is_file()]:
+    if gone_pks := [row.pk for row in missing if not evalset_path(agents, row).is_file()]:
         mark_gone(gone_pks)
 
 
@@ -101,7 +101,7 @@ def register_file(agents: AgentsFolder, app_name: str, path: Path) -> EvalSet:
     if not os.path.lexists(path):
         raise NotFound(f"{path}: there is no such file.", hint="Name an evalset file, or the id of one.")
     path = _real_path(path)
-    beside = {_real_path(file): name for name, file in find_files(agents.folder_of(app_name)).items()}
+    beside = {_real_path(file): name for name, file in find_files(agents.app_folder(app_name)).items()}
     evalset_id = beside.get(path) or _unique_id(agents, app_name, path)
     row = EvalSet.objects.filter(app_name=app_name, evalset_id=evalset_id).first()
     evalset = _mirror_file(agents, app_name, evalset_id, path, row)
@@ -116,7 +116,7 @@ def refresh_evalset(
 
     `new_file` is the file if the caller has just written it, so that it need not be parsed again.
     """
-    path = path_of(agents, evalset)
+    path = evalset_path(agents, evalset)
     with contextlib.suppress(FileNotFoundError, NotFound):
         return _mirror_file(agents, evalset.app_name, evalset.evalset_id, path, evalset, origin, new_file)
     mark_gone([evalset.pk])
@@ -139,19 +139,19 @@ def find_evalset(app_name: str, evalset_id: str) -> EvalSet:
     return evalset
 
 
-def cases_of(evalset: EvalSet) -> list[dict[str, Any]]:
+def case_summaries(evalset: EvalSet) -> list[dict[str, Any]]:
     """Return the summaries of the cases: [{id, turns, scenario, says}]."""
     cases: list[dict[str, Any]] = json.loads(evalset.cases)
     return cases
 
 
-def warnings_of(evalset: EvalSet) -> list[str]:
+def file_warnings(evalset: EvalSet) -> list[str]:
     """Return the warnings about an evalset's file."""
     warnings: list[str] = json.loads(evalset.warnings)
     return warnings
 
 
-def path_of(agents: AgentsFolder, evalset: EvalSet) -> Path:
+def evalset_path(agents: AgentsFolder, evalset: EvalSet) -> Path:
     """Return the path of an evalset's file."""
     return agents.root / evalset.path
 
@@ -165,7 +165,7 @@ def check_usable(evalset: EvalSet) -> None:
     """
     if evalset.gone:
         raise NotFound(f"{evalset.path}: the file no longer exists.", hint="Put it back to run it again.")
-    if problems := problems_of(evalset):
+    if problems := file_problems(evalset):
         raise BadFile(problems)
 
 
@@ -241,7 +241,7 @@ def _mirror_file(
         if display_path != real_name:
             raise BadFile([FileProblem(display_path, "has a name that is not UTF-8: rename the file")])
         text = read_text(path, display_path)
-        columns["digest"] = digest_of(text)
+        columns["digest"] = text_digest(text)
         is_known = new_file is not None and (new_file.file_name, new_file.text) == (path.name, text)
         content = new_file.content if new_file and is_known else parse(text, path.name, display_path)
     except BadFile as error:
@@ -262,7 +262,7 @@ def _content_summary(content: EvalSetContent) -> Mapping[str, Any]:
     }
 
 
-def problems_of(evalset: EvalSet) -> list[FileProblem]:
+def file_problems(evalset: EvalSet) -> list[FileProblem]:
     """Return the problems of an evalset's file."""
     return [FileProblem(**problem) for problem in json.loads(evalset.problems)]
 

@@ -45,7 +45,7 @@ def _unreadable_problem(file: str, kind: str, message: str) -> FileProblem:
 def _field_problem(file: str, places: PositionFinder, document: Any, error: ErrorDetails) -> FileProblem:
     path, missing = _path_in(document, error["loc"])
     position = places.of(path)
-    case, within = _case_of(document, path)
+    case, within = _find_case(document, path)
     return FileProblem(
         file=file,
         what=describe_error(error)
@@ -87,7 +87,7 @@ def _same_field(first: str, right: str) -> bool:
     return first == right or to_snake_case(first) == to_snake_case(right)
 
 
-def _case_of(document: Any, path: list[PathKey]) -> tuple[str, list[PathKey]]:
+def _find_case(document: Any, path: list[PathKey]) -> tuple[str, list[PathKey]]:
     """Return the id of the case in a path and the path inside it; ("", path) outside of cases."""
     inside = path
     if isinstance(document, dict) and path[:1] == ["eval_cases"]:

@@ -196,7 +196,7 @@ class EvalCase(Strict):
     devui_tags: Tags | None = None
 
     @model_validator(mode="after")
-    def one_kind_of_conversation(self) -> EvalCase:
+    def require_one_conversation(self) -> EvalCase:
         """Check that the case is either fixed or simulated, as ADK does."""
         if (self.conversation is None) == (self.conversation_scenario is None):
             raise ValueError("needs exactly one of conversation and conversation_scenario")

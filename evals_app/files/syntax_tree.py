@@ -176,7 +176,7 @@ class Position(NamedTuple):
     column: int
 
 
-def position_of(text: str, at: int) -> Position:
+def text_position(text: str, at: int) -> Position:
     """Return the line and column of an offset."""
     return Position(text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
 
@@ -204,4 +204,4 @@ class PositionFinder:
             if child is None:
                 break
             node, at = child.node, child.start
-        return position_of(self._text, at)
+        return text_position(self._text, at)

@@ -14,7 +14,7 @@ from itertools import zip_longest
 from typing import Any
 
 from evals_app.metrics.catalog import IGNORE_ARGS, MATCH_TYPE
-from evals_app.metrics.criterion_options import value_of
+from evals_app.metrics.criterion_options import option_value
 from sessions_app.presentation import text_diff
 from sessions_app.presentation.text_diff import DiffPiece
 
@@ -48,7 +48,7 @@ class MatchRules:
     @classmethod
     def of(cls, criterion: Any) -> MatchRules:
         """Return the rules of a configuration's criterion (a number has the defaults)."""
-        return cls(value_of(criterion, MATCH_TYPE), bool(value_of(criterion, IGNORE_ARGS)))
+        return cls(option_value(criterion, MATCH_TYPE), bool(option_value(criterion, IGNORE_ARGS)))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any
 from evals_app.metrics import invocations
 from evals_app.metrics.alignment import CallPair, Fit, MatchRules, align
 from evals_app.metrics.catalog import own_metrics
-from evals_app.metrics.metric import label_of
+from evals_app.metrics.metric import metric_label
 from evals_app.models import EvalAttempt, MetricResult
 from sessions_app.store.short_texts import truncate
 
@@ -47,7 +47,7 @@ class Expectation:
     criteria: Json = field(default_factory=dict)
 
 
-def cause_of(
+def explain_outcome(
     status: str,
     expected: Expectation,
     actual: Sequence[Json],
@@ -79,7 +79,7 @@ def _why_failed(failed: Sequence[MetricSummary], expected: Expectation, actual: 
     causes = (own[name].describe_cause(result.details) for name, result in by_metric.items() if name in own)
     if cause := next(filter(None, causes), ""):
         return cause
-    return f"{label_of(failed[0].metric)}: below its threshold" if failed else "no metric passed"
+    return f"{metric_label(failed[0].metric)}: below its threshold" if failed else "no metric passed"
 
 
 def _why_incomplete(overall: Sequence[MetricSummary]) -> str:
@@ -87,7 +87,7 @@ def _why_incomplete(overall: Sequence[MetricSummary]) -> str:
     if not unrun:
         return "nothing judged it"
     reason = _CHANGING.sub("…", _first_line(unrun[0].reason))
-    return f"{label_of(unrun[0].metric)} gave no verdict: {reason}".rstrip(": ")
+    return f"{metric_label(unrun[0].metric)} gave no verdict: {reason}".rstrip(": ")
 
 
 def first_divergence(expected: Expectation, actual: Sequence[Json], details: Json) -> CallPair | None:
@@ -97,7 +97,7 @@ def first_divergence(expected: Expectation, actual: Sequence[Json], details: Jso
     """
     rules = MatchRules.of(expected.criteria.get(TRAJECTORY))
     for turn, (expected_turn, actual_turn) in enumerate(zip_longest(expected.turns, actual)):
-        nested = invocations.nested_calls_of_turn(details, turn)
+        nested = invocations.read_turn_nested_calls(details, turn)
         calls = align(
             invocations.tool_calls(expected_turn or {}),
             invocations.tool_calls(actual_turn or {}, nested),

@@ -274,7 +274,7 @@ def check_config(config: RunConfig) -> list[str]:
         check_criterion(name, metric.options, criterion, config.source)
         if isinstance(metric, OwnMetric) and (unknown := other_fields(metric.options, criterion)):
             raise _unknown_option(name, unknown[0], [option.name for option in metric.options], config.source)
-        warnings.extend(_check_threshold(metric, threshold_of(criterion), config.source))
+        warnings.extend(_check_threshold(metric, criterion_threshold(criterion), config.source))
     for name in (config.data.get(GATE) or {}).get("score_tolerance", {}):
         check_name(name, metrics.keys(), f"{config.source}, {GATE}.score_tolerance: ")
     if not config.criteria:
@@ -282,7 +282,7 @@ def check_config(config: RunConfig) -> list[str]:
     return warnings
 
 
-def threshold_of(criterion: float | Mapping[str, Any]) -> float:
+def criterion_threshold(criterion: float | Mapping[str, Any]) -> float:
     """Return the threshold of a criterion in either form."""
     return float(criterion["threshold"] if isinstance(criterion, Mapping) else criterion)
 

@@ -117,7 +117,7 @@ def check_criterion(name: str, options: Sequence[Option], criterion: Criterion, 
 
 
 def _require_distinct_rubrics(rubrics: Sequence[Any], subject: str) -> None:
-    ids = [_of(rubric, "rubric_id") for rubric in rubrics if isinstance(rubric, Mapping)]
+    ids = [_field_value(rubric, "rubric_id") for rubric in rubrics if isinstance(rubric, Mapping)]
     if repeated := [rubric_id for rubric_id, count in Counter(ids).items() if rubric_id and count > 1]:
         raise BadInput(f"{subject}: two have the id {repeated[0]!r}.", hint="Rename one.")
 
@@ -145,7 +145,7 @@ def _match_choice(option: Option, value: Any) -> str | None:
     return next((choice for choice in choices if normalize_choice(choice) == normalize_choice(value)), None)
 
 
-def value_of(criterion: Criterion | None, option: Option) -> Any:
+def option_value(criterion: Criterion | None, option: Option) -> Any:
     """Return the value of an option in a criterion, in snake or camel case, or its default."""
     value = _stored_value(criterion, option)
     if option.widget is Widget.CHOICE:
@@ -167,7 +167,7 @@ def _stored_value(criterion: Criterion | None, option: Option, missing: Any = No
 
 def with_value(criterion: Criterion, option: Option, value: Any) -> Criterion:
     """Return the criterion with an option set, or removed by None; unchanged if it has this value."""
-    if value == value_of(criterion, option):
+    if value == option_value(criterion, option):
         return criterion
     updated: Json = dict(criterion) if isinstance(criterion, Mapping) else {"threshold": criterion}
     *path, last = option.name.split(".")
@@ -207,7 +207,7 @@ def read_input(option: Option, values: Sequence[str], old: Any) -> Any:
         return bool(values)
     text = values[-1].strip() if values else ""
     if option.widget is Widget.RUBRICS:
-        return rubrics_of(text, old)
+        return parse_rubrics(text, old)
     if option.widget is Widget.NUMBER:
         return _parse_number(option, text)
     if option.widget is Widget.CHOICE and text not in dict(option.choices):
@@ -237,13 +237,13 @@ def parse_text(option: Option, text: str) -> Any:
 def rubrics_as_text(rubrics: Sequence[Mapping[str, Any]]) -> str:
     """Return rubrics as lines of `id: text`."""
     return "\n".join(
-        f"{_of(rubric, 'rubric_id')}: {_of(_of(rubric, 'rubric_content'), 'text_property')}"
+        f"{_field_value(rubric, 'rubric_id')}: {_field_value(_field_value(rubric, 'rubric_content'), 'text_property')}"
         for rubric in rubrics
         if isinstance(rubric, Mapping)
     )
 
 
-def rubrics_of(text: str, old: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def parse_rubrics(text: str, old: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """Return the rubrics that lines of `id: text` name; the rest of one that was there stays. As they were: `old`.
 
     Raises:
@@ -251,7 +251,7 @@ def rubrics_of(text: str, old: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[
     """
     if text.replace("\r\n", "\n") == rubrics_as_text(old):
         return old
-    old_by_id = {_of(rubric, "rubric_id"): rubric for rubric in old if isinstance(rubric, Mapping)}
+    old_by_id = {_field_value(rubric, "rubric_id"): rubric for rubric in old if isinstance(rubric, Mapping)}
     rubrics: dict[str, Mapping[str, Any]] = {}
     for number, line in enumerate(filter(None, map(str.strip, text.splitlines())), start=1):
         name, colon, says = line.partition(":")
@@ -269,7 +269,7 @@ def rubrics_of(text: str, old: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[
     return list(rubrics.values())
 
 
-def _of(value: Any, name: str) -> Any:
+def _field_value(value: Any, name: str) -> Any:
     return value.get(name, value.get(to_camel(name), "")) if isinstance(value, Mapping) else ""
 
 

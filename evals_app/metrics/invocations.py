@@ -16,7 +16,7 @@ NESTED_CALLS = "nested_calls"
 """Key in the details of a score: `NestedCalls` of each turn, if the metric counted them."""
 
 
-def text_of(content: Json | None) -> str:
+def content_text(content: Json | None) -> str:
     """Return the text of a message as ADK's metrics see it: one part a line, including thoughts, which are marked."""
     parts = (content or {}).get("parts") or []
     return "\n".join(
@@ -28,12 +28,12 @@ def text_of(content: Json | None) -> str:
 
 def user_text(invocation: Json) -> str:
     """Return the user's text; other content is named by its type."""
-    return text_of(invocation.get("user_content")) or _media_text(invocation.get("user_content"))
+    return content_text(invocation.get("user_content")) or _media_text(invocation.get("user_content"))
 
 
 def answer_text(invocation: Json) -> str:
     """Return the final response's text; other content is named by its type."""
-    return text_of(invocation.get("final_response")) or _media_text(invocation.get("final_response"))
+    return content_text(invocation.get("final_response")) or _media_text(invocation.get("final_response"))
 
 
 def tool_calls(invocation: Json, nested: NestedCalls | None = None) -> list[dict[str, Any]]:
@@ -51,7 +51,7 @@ def tool_calls(invocation: Json, nested: NestedCalls | None = None) -> list[dict
     return calls
 
 
-def nested_calls_of_turn(details: Json, turn: int) -> NestedCalls:
+def read_turn_nested_calls(details: Json, turn: int) -> NestedCalls:
     """Return the nested calls of a turn from the details of the metric's overall score; empty if it counted none."""
     turns: Sequence[NestedCalls] = details.get(NESTED_CALLS) or ()
     return turns[turn] if turn < len(turns) else {}
@@ -61,11 +61,11 @@ def steps(invocation: Json) -> list[tuple[str, str]]:
     """Return the agents' intermediate texts: (author, text)."""
     data = invocation.get("intermediate_data") or {}
     messages = [
-        (event.get("author") or "", text_of(event.get("content")))
+        (event.get("author") or "", content_text(event.get("content")))
         for event in data.get("invocation_events") or []
     ]
     messages += [
-        (author, text_of({"parts": parts})) for author, parts in data.get("intermediate_responses") or []
+        (author, content_text({"parts": parts})) for author, parts in data.get("intermediate_responses") or []
     ]
     return [(author, text) for author, text in messages if text]
 
@@ -81,11 +81,11 @@ def _iter_calls(invocation: Json) -> Iterator[Json]:
 
 def _media_text(content: Json | None) -> str:
     parts = (content or {}).get("parts") or []
-    names = [_name_of(part) for part in parts]
+    names = [_part_name(part) for part in parts]
     return ", ".join(name for name in names if name)
 
 
-def _name_of(part: Json) -> str:
+def _part_name(part: Json) -> str:
     for kind in ("inline_data", "file_data"):
         if blob := part.get(kind):
             return f"[{blob.get('mime_type') or 'file'}]"

@@ -62,7 +62,7 @@ class Metric:
     @property
     def label(self) -> str:
         """A short name for column heads."""
-        return label_of(self.name)
+        return metric_label(self.name)
 
     @property
     def how(self) -> str:
@@ -70,7 +70,7 @@ class Metric:
         return KIND_DESCRIPTIONS[self.kind]
 
 
-def label_of(name: str) -> str:
+def metric_label(name: str) -> str:
     """Return a metric's name as a column head: in words, without its suffix."""
     name = name.removeprefix(_PREFIX)
     for ending in _ENDINGS:

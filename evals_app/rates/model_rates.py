@@ -58,7 +58,7 @@ def reserve(model: str, limit: RateLimit) -> Reservation | Hold:
         now = database_clock.now()
         row.requests_per_minute, row.tokens_per_minute = limit.requests_per_minute, limit.tokens_per_minute
         minute = SlidingMinute.read(row.minute, now)
-        hold = _hold_of(row, minute, now)
+        hold = _find_hold(row, minute, now)
         reservation = Reservation(int(now), minute.expected_tokens if limit.tokens_per_minute else 0)
         if hold is None:
             minute.add(reservation.second, 1, reservation.tokens)
@@ -70,7 +70,7 @@ def reserve(model: str, limit: RateLimit) -> Reservation | Hold:
 def find_back_off(model: str) -> Hold | None:
     """Return why a model must not be asked now, if a service has requested a wait. Counts nothing."""
     row = ModelRate.objects.filter(pk=scopes.clean_text(model), blocked_until__gt=0.0).first()
-    return None if row is None else _back_off_of(row, database_clock.now())
+    return None if row is None else _find_back_off(row, database_clock.now())
 
 
 def settle(model: str, reservation: Reservation, tokens: int) -> None:
@@ -101,13 +101,13 @@ def held_models() -> list[HeldModel]:
     now = database_clock.now()
     held = []
     for row in ModelRate.objects.order_by("model"):
-        if hold := _hold_of(row, SlidingMinute.read(row.minute, now), now):
+        if hold := _find_hold(row, SlidingMinute.read(row.minute, now), now):
             held.append(HeldModel(row.model, hold.reason, now + hold.seconds))
     return held
 
 
-def _hold_of(row: ModelRate, minute: SlidingMinute, now: float) -> Hold | None:
-    if back_off := _back_off_of(row, now):
+def _find_hold(row: ModelRate, minute: SlidingMinute, now: float) -> Hold | None:
+    if back_off := _find_back_off(row, now):
         return back_off
     seconds = minute.seconds_until_free(row.requests_per_minute, row.tokens_per_minute, now)
     if not seconds:
@@ -116,7 +116,7 @@ def _hold_of(row: ModelRate, minute: SlidingMinute, now: float) -> Hold | None:
     return Hold(seconds, f"The rate limit of {row.model} is reached: {limit}", is_back_off=False)
 
 
-def _back_off_of(row: ModelRate, now: float) -> Hold | None:
+def _find_back_off(row: ModelRate, now: float) -> Hold | None:
     """Return the back-off of a model, if it lasts. One that begins in the future (a clock was set back) does not."""
     if not row.blocked_at <= now < row.blocked_until:
         return None

@@ -58,7 +58,7 @@ class RateLimits:
 
     limits: tuple[RateLimit, ...] = ()
 
-    def limit_of(self, model: str) -> RateLimit | None:
+    def find_limit(self, model: str) -> RateLimit | None:
         """Return the limit of a model. A name precedes a pattern, a longer pattern a shorter one."""
         matching = (limit for limit in self.limits if limit.names(model))
         return max(matching, key=lambda limit: limit.precedence, default=None)

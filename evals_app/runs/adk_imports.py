@@ -68,7 +68,7 @@ def _import_run(app_name: str, result: EvalsetResult, report: ImportReport) -> b
     for case in result.eval_case_results:
         repetitions[case.eval_id] += 1
         place, repetition = cases.index(case.eval_id), repetitions[case.eval_id]
-        realm = runs.realm_of(run_id, place, case.eval_id, repetition)
+        realm = runs.attempt_realm(run_id, place, case.eval_id, repetition)
         attempt = EvalAttempt(
             run_id=run_id, case_index=place, case_id=case.eval_id, repetition=repetition, realm=realm
         )
@@ -78,7 +78,7 @@ def _import_run(app_name: str, result: EvalsetResult, report: ImportReport) -> b
         app_name,
         result.eval_set_id,
         content=_evalset_json(result, cases),
-        config={"criteria": dict(adk_results.criteria_of(result))},
+        config={"criteria": dict(adk_results.read_criteria(result))},
         attempts=attempts,
         ended_at=result.creation_timestamp,
     )

@@ -31,14 +31,14 @@ def delete_run(run_id: str) -> None:
             f"Eval run {run_id!r} is {run.status} and cannot be deleted.",
             hint=f"Cancel it first: POST /api/v1/evals/runs/{run_id}/cancel.",
         )
-    for realm in list(_realms_of(run)):
+    for realm in list(_attempt_realms(run)):
         purge.delete_realm(realm)
     with transaction.atomic():
         run.delete()
         change_notification.notify_after_commit()
 
 
-def _realms_of(run: EvalRun) -> Iterator[str]:
+def _attempt_realms(run: EvalRun) -> Iterator[str]:
     """Yield the worlds of a run's attempts, those of earlier tries too."""
     for realm, earlier in EvalAttempt.objects.filter(run=run).values_list("realm", "earlier"):
         yield realm

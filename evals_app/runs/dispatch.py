@@ -139,7 +139,7 @@ async def _send_to_process(run_id: str, app_name: str, runtimes: RuntimeProvider
 
 async def _ensure_cancelled(run_id: str) -> None:
     if job_queue.current_queue() is not None:
-        await retry.write(runs.close_traces_of, run_id)
+        await retry.write(runs.close_run_traces, run_id)
         return
     active = EvalRun.objects.filter(pk=run_id, status__in=EvalRun.ACTIVE)
     async with subscribe() as notifications:

@@ -76,7 +76,7 @@ def find_agent(folder: Path, app_name: str) -> AgentsFolder:
     """
     agents = open_folder(folder)
     is_among = agents.single is None and app_name in agents.names()
-    agents, found_name = agent_at(agents.folder_of(app_name) if is_among else folder)
+    agents, found_name = agent_at(agents.app_folder(app_name) if is_among else folder)
     if found_name != app_name:
         raise BadInput(
             f"{folder} is the folder of {found_name!r}, not of {app_name!r}.",
@@ -99,7 +99,7 @@ def order_from_folder(agents: AgentsFolder, app_name: str, wish: EvalsetRequest)
 def prepare_from_folder(agents: AgentsFolder, app_name: str, wish: EvalsetRequest) -> runs.NewRun:
     """Return the run that a request describes; it raises as `order_from_folder`."""
     evalset = find_evalset(agents, app_name, wish.evalset)
-    config = find_config(wish, library.path_of(agents, evalset), evalset.path)
+    config = find_config(wish, library.evalset_path(agents, evalset), evalset.path)
     return run_orders.prepare_run(
         evalset,
         RunOrder(
@@ -174,7 +174,7 @@ def find_evalset(agents: AgentsFolder, app_name: str, name: str) -> EvalSet:
         NotFound: no such evalset; those of the agent are named.
         BadFile: its file is invalid.
     """
-    files = library.find_files(agents.folder_of(app_name))
+    files = library.find_files(agents.app_folder(app_name))
     path = Path(name)
     if not os.path.isfile(name):  # also for a name that is too long for a file
         if os.path.islink(name) and not os.path.exists(name):

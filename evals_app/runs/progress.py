@@ -74,7 +74,7 @@ class RunProgress:
         return self.run.parallelism - 1
 
 
-def progress_of(run: EvalRun) -> RunProgress:
+def read_progress(run: EvalRun) -> RunProgress:
     """Return the progress of a run. At most two queries; with workers two more while it waits."""
     now = current_time(run)
     since = run.started_at or now

@@ -58,7 +58,7 @@ def order_replay(
     case["creation_timestamp"] = time.time()  # each replay has a version of its own
     config = configs.add_automatic_metrics(configs.default_config(), [case])
     order = runs.NewRun(
-        _version_of(session.app_name, case),
+        _get_version(session.app_name, case),
         [(0, case["eval_id"])],
         config=config.data,
         config_source=config.source,
@@ -71,7 +71,7 @@ def order_replay(
     return runs.create_run(order, run_id)
 
 
-def _version_of(app_name: str, case: dict[str, Any]) -> EvalSetVersion:
+def _get_version(app_name: str, case: dict[str, Any]) -> EvalSetVersion:
     """Return a version of the evalset of replays with this one case."""
     content = {"eval_set_id": REPLAY_EVALSET_ID, "eval_cases": [case]}
     digest = sha256(scopes.dumps(content).encode(errors="replace")).hexdigest()

@@ -163,7 +163,7 @@ def _offered_metrics(config: RunConfig, cases: Sequence[Json]) -> list[tuple[Met
     return metrics_with_flag
 
 
-def config_of(evalset: EvalSet) -> RunConfig:
+def read_run_config(evalset: EvalSet) -> RunConfig:
     """Return the configuration beside an evalset's file, else the default.
 
     Raises:
@@ -172,7 +172,7 @@ def config_of(evalset: EvalSet) -> RunConfig:
     folder = configured_folder()
     if folder is None:
         return configs.default_config()
-    return configs.config_beside(library.path_of(folder, evalset), evalset.path)
+    return configs.config_beside(library.evalset_path(folder, evalset), evalset.path)
 
 
 def order_from_form(posted: QueryDict, config: RunConfig) -> RunOrder:
@@ -236,7 +236,7 @@ def _metric_field(
     metric: Metric, config: RunConfig, posted: QueryDict | None, missing: str, always: bool = False
 ) -> MetricField:
     criterion = config.criteria.get(metric.name)
-    threshold = configs.threshold_of(criterion) if criterion is not None else metric.default
+    threshold = configs.criterion_threshold(criterion) if criterion is not None else metric.default
     chosen = metric.name in config.criteria
     if posted is not None:
         chosen = metric.name in posted.getlist("metric")
@@ -262,7 +262,7 @@ def _option_field(
         values = posted.getlist(field_name)
         value: Any = bool(values) if option.widget is Widget.FLAG else (values[-1] if values else "")
         return OptionField(option, field_name, value)
-    value = criteria.value_of(criterion, option)
+    value = criteria.option_value(criterion, option)
     return OptionField(
         option, field_name, criteria.rubrics_as_text(value) if option.widget is Widget.RUBRICS else value
     )
@@ -304,7 +304,7 @@ def _apply_options(
 ) -> Criterion:
     for option in options:
         values = posted.getlist(_field_name(name, option))
-        value = criteria.read_input(option, values, criteria.value_of(criterion, option))
+        value = criteria.read_input(option, values, criteria.option_value(criterion, option))
         if value is not None:
             criterion = criteria.with_value(criterion, option, value)
     return criterion
@@ -319,7 +319,7 @@ def _with_judge(data: Mapping[str, Any], model: str, samples: str) -> dict[str, 
         if name not in ADK_METRICS or not ADK_METRICS[name].uses_judge:
             continue
         for option, value in ((judge, model), (count, number)):
-            if value and not criteria.value_of(criterion, option):
+            if value and not criteria.option_value(criterion, option):
                 chosen[name] = criterion = criteria.with_value(criterion, option, value)
     return {**data, "criteria": chosen}
 

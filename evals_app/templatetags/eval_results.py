@@ -70,8 +70,8 @@ def minus(value: float, other: float) -> float:
 
 
 @register.filter
-def of_case(changes: Mapping[int, CaseChange], index: int) -> CaseChange | None:
-    """`{% with change=changes|of_case:row.index %}`: what became of a case since the baseline."""
+def case_change(changes: Mapping[int, CaseChange], index: int) -> CaseChange | None:
+    """`{% with change=changes|case_change:row.index %}`: what became of a case since the baseline."""
     return changes.get(index) if changes else None
 
 
@@ -123,6 +123,6 @@ def verdict_icon(verdict: Verdict) -> str:
 
 
 @register.filter
-def revision_of(run: EvalRun) -> str:
-    """`{{ run|revision_of }}`: what names the code that ran, short."""
+def short_revision(run: EvalRun) -> str:
+    """`{{ run|short_revision }}`: what names the code that ran, short."""
     return (run.git_revision or run.code_version)[:7] or "unknown"

@@ -63,7 +63,7 @@ def argument(value: Any) -> str:
 
 
 @register.filter
-def scope_of(key: str) -> str:
-    """`{% scope key|scope_of %}`: the scope that a key's prefix names."""
+def key_scope(key: str) -> str:
+    """`{% scope key|key_scope %}`: the scope that a key's prefix names."""
     prefix, colon, _ = key.partition(":")
     return prefix if colon and prefix in {"app", "user", "temp"} else "session"

@@ -21,7 +21,7 @@ from evals_app.cases.case_forms import (
     PERSONAS,
     RUBRIC_TYPES,
     CaseForm,
-    form_of,
+    case_form_data,
 )
 from evals_app.cases.form_fields import FormField, Nested, parse_nested, rearrange_rows
 from evals_app.cases.review import CaseReview, FormBase
@@ -113,14 +113,14 @@ def _open_form(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
         place = case_review.case_index(evalset, query["copy" if is_new else "id"], query.get("at", ""))
         opened = FormBase(evalset.digest, place, is_new)
         stored_case = case_review.base_case(evalset, opened)
-        shown_case = _of_version(evalset, query, stored_case)
+        shown_case = _version_case(evalset, query, stored_case)
     else:
         opened, stored_case, shown_case = FormBase("", None, True), {}, {}
-    existing_ids = {case["id"] for case in library.cases_of(evalset)}
+    existing_ids = {case["id"] for case in library.case_summaries(evalset)}
     data = (
         case_review.copy_form(shown_case, existing_ids)
         if opened.is_new and stored_case
-        else form_of(shown_case)
+        else case_form_data(shown_case)
     )
     if not shown_case:
         data = {**data, "case_id": edits.free_id("case-1", existing_ids), "turns": [{}]}
@@ -129,7 +129,7 @@ def _open_form(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
     )
 
 
-def _of_version(evalset: EvalSet, query: QueryDict, stored_case: Json) -> Json:
+def _version_case(evalset: EvalSet, query: QueryDict, stored_case: Json) -> Json:
     """Return the case as a version had it that `?version=` names, else as it is."""
     if (version := parse_number(query.get("version", ""))) is None:
         return stored_case

@@ -64,7 +64,7 @@ def _listed_evalsets(app: str) -> QuerySet[EvalSet]:
 
 def _evalset_rows(evalsets: Sequence[EvalSet]) -> list[EvalsetRow]:
     newest = progress.newest_runs(EvalSet.objects.filter(pk__in=[evalset.pk for evalset in evalsets]))
-    return [EvalsetRow(row, library.problems_of(row), newest.get(row.pk)) for row in evalsets]
+    return [EvalsetRow(row, library.file_problems(row), newest.get(row.pk)) for row in evalsets]
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -96,9 +96,9 @@ def _read_order(request: HttpRequest, evalset_row: EvalSet) -> RunOrder:
     Raises:
         BadInput: a field is invalid.
     """
-    order = run_form.order_from_form(request.POST, run_form.config_of(evalset_row))
+    order = run_form.order_from_form(request.POST, run_form.read_run_config(evalset_row))
     if (text := request.POST.get("cases_with", "")) and not order.case_ids:
-        order = replace(order, case_ids=_ids_of_cases_with(evalset_row, text))
+        order = replace(order, case_ids=_matching_case_ids(evalset_row, text))
     return order
 
 
@@ -124,7 +124,7 @@ def _plan_page(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
         order = (
             _read_order(request, evalset_row)
             if request.method == "POST"
-            else RunOrder(run_form.config_of(evalset_row))
+            else RunOrder(run_form.read_run_config(evalset_row))
         )
         planned = run_orders.prepare_run(evalset_row, order)
         context["plan"] = planned_runs.plan_run(planned, drop=power.parse_drop(str(context["drop"])))
@@ -133,13 +133,13 @@ def _plan_page(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
     return render_partial(request, "devui/evals/plan.html", context, partial="plan", status=status)
 
 
-def _ids_of_cases_with(evalset_row: EvalSet, text: str) -> list[str]:
+def _matching_case_ids(evalset_row: EvalSet, text: str) -> list[str]:
     """Return the ids of the cases that have a text.
 
     Raises:
         BadInput: none has it.
     """
-    listed = library.cases_of(evalset_row)
+    listed = library.case_summaries(evalset_row)
     cases = CaseList.of(listed, _case_contents(evalset_row), text, size=len(listed)).page
     if not cases:
         raise BadInput(f"No case has {text!r} any more.", hint="Look for other cases, or run all.")
@@ -150,13 +150,13 @@ def _evalset_page(
     request: HttpRequest, app_name: str, evalset_id: str, error: DevUIError | None = None
 ) -> HttpResponse:
     evalset_row = library.find_evalset(app_name, evalset_id)
-    problems = library.problems_of(evalset_row)
+    problems = library.file_problems(evalset_row)
     try:
-        config = run_form.config_of(evalset_row)
+        config = run_form.read_run_config(evalset_row)
     except BadFile as broken:
         config, problems = configs.default_config(), [*problems, *broken.problems]
     opened = request.GET.get("case", "")
-    listed, contents = library.cases_of(evalset_row), _case_contents(evalset_row)
+    listed, contents = library.case_summaries(evalset_row), _case_contents(evalset_row)
     place = number if (number := parse_number(opened)) is not None and number < len(listed) else None
     case = contents[place] if place is not None and place < len(contents) else {}
     query = request.GET
@@ -168,7 +168,7 @@ def _evalset_page(
         **table.page_context(page, page.rows),
         "evalset": evalset_row,
         "problems": problems,
-        "warnings": library.warnings_of(evalset_row),
+        "warnings": library.file_warnings(evalset_row),
         "cases": cases,
         "opened": place,
         "opened_id": "" if place is None else listed[place]["id"],

@@ -47,7 +47,7 @@ async def set_parallelism(request: HttpRequest, run_id: str) -> HttpResponse:
 @require_POST
 async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     """Resume a run with its unfinished attempts."""
-    return _page_of(
+    return _run_page(
         await dispatch.resume_and_deliver(
             run_id, lambda: rerun.resume(run_summary.find_run(run_id), person=person_name(request))
         )
@@ -63,13 +63,13 @@ async def retry(request: HttpRequest, run_id: str) -> HttpResponse:
         run = run_summary.find_run(run_id)
         return rerun.retry(run, chosen, run_id=new_id, person=person_name(request))
 
-    return _page_of((await dispatch.retry_and_deliver(run_id, retry_attempts))[0])
+    return _run_page((await dispatch.retry_and_deliver(run_id, retry_attempts))[0])
 
 
 @require_POST
 async def repeat(request: HttpRequest, run_id: str) -> HttpResponse:
     """Repeat the whole run."""
-    return _page_of(
+    return _run_page(
         await dispatch.create_and_deliver(
             lambda new_id: rerun.repeat(
                 run_summary.find_run(run_id), run_id=new_id, person=person_name(request)
@@ -89,7 +89,7 @@ async def confirm(request: HttpRequest, run_id: str) -> HttpResponse:
         cases = baselines.cases_to_confirm(reference, run)
         return rerun.confirm(run, cases, repetitions, run_id=new_id, person=person_name(request))
 
-    return _page_of(await dispatch.create_and_deliver(order))
+    return _run_page(await dispatch.create_and_deliver(order))
 
 
 @require_POST
@@ -118,7 +118,7 @@ async def note_attempt(request: HttpRequest, run_id: str, attempt: int) -> HttpR
     return redirect(f"{reverse('eval-run', kwargs={'run_id': run_id})}?attempt={attempt}")
 
 
-def _page_of(run: EvalRun) -> HttpResponse:
+def _run_page(run: EvalRun) -> HttpResponse:
     return redirect("eval-run", run_id=run.id)
 
 

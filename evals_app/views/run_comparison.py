@@ -82,7 +82,7 @@ def _comparison_context(request: HttpRequest, result: GateResult) -> dict[str, o
         "currency": read_currency(run),
         "one_currency": baselines.has_one_currency(reference, run),
         "agents": agent_changes.read_agent_changes(comparison),
-        "cases": Paginator(cases, PAGE).get_page(request.GET.get("page") or _page_of(opened, cases)),
+        "cases": Paginator(cases, PAGE).get_page(request.GET.get("page") or _page_number(opened, cases)),
         "sides": _read_sides(request, result, reference, opened) if opened else None,
         "slices": read_slices(run, comparison),
         "verdict": verdict if verdict in list(Verdict) else "",
@@ -103,5 +103,5 @@ def _find_case(request: HttpRequest, comparison: Comparison) -> CaseChange | Non
     return next((case for case in comparison.cases if (case.key.id, str(case.key.number)) == name), None)
 
 
-def _page_of(case: CaseChange | None, cases: Sequence[CaseChange]) -> int:
+def _page_number(case: CaseChange | None, cases: Sequence[CaseChange]) -> int:
     return cases.index(case) // PAGE + 1 if case in cases else 1

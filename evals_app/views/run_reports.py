@@ -87,7 +87,7 @@ def export(request: HttpRequest, run_id: str, kind: str) -> HttpResponse:
         raise Http404
     eval_run = run_summary.find_run(run_id)
     ending, content_type, render = EXPORTS[kind]
-    name = adk_result_json.result_id_of(eval_run) if kind == "adk" else f"eval-{eval_run.id}"
+    name = adk_result_json.adk_result_id(eval_run) if kind == "adk" else f"eval-{eval_run.id}"
     answer = HttpResponse(render([eval_run]), content_type=content_type)
     answer.headers["Content-Disposition"] = (
         content_disposition_header(True, f"{name}.{ending}") or "attachment"

@@ -18,5 +18,5 @@ def trend(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
         NotFound: no evalset has this app and id.
     """
     evalset = library.find_evalset(app_name, evalset_id)
-    context = {"evalset": evalset, "trend": trends.trend_of(evalset, request.GET.get("page", ""))}
+    context = {"evalset": evalset, "trend": trends.read_evalset_trend(evalset, request.GET.get("page", ""))}
     return render_partial(request, "devui/evals/trend.html", context, partial="histories")

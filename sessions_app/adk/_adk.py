@@ -24,7 +24,7 @@ def mark_revision(session: Session, revision: int) -> None:
     session._storage_update_marker = str(revision)
 
 
-def sessions_of(app_name: str) -> Callable[[str, str, dict[str, Any], float, int], Session]:
+def session_factory(app_name: str) -> Callable[[str, str, dict[str, Any], float, int], Session]:
     """Return a factory for an app's sessions without events from (id, user, state, update time, revision).
 
     The factory restores the state like unpickling, without validation, which would take three quarters of the time.

@@ -164,7 +164,7 @@ def _show_value(key: str, value: Any) -> str:
     return truncate(scopes.canonicalize(value, key).public, VALUE_SHOWN)
 
 
-def writer_of_callbacks(names: Sequence[str]) -> Writer:
+def callback_writer(names: Sequence[str]) -> Writer:
     """Return the writer for changes by these callbacks."""
     return Writer("callback", join_alternatives(names), inferred=False) if names else EXPLICIT
 

@@ -57,14 +57,14 @@ def _exceptions_in(error: BaseException) -> Iterator[BaseException]:
 
 
 def _own_cause(error: BaseException) -> ErrorCause:
-    status = _status_of(error)
+    status = _http_status(error)
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     names = (each.__name__ for each in type(error).__mro__)
     return next((_BY_TYPE[name] for name in names if name in _BY_TYPE), ErrorCause.OTHER)
 
 
-def _status_of(error: BaseException) -> int:
+def _http_status(error: BaseException) -> int:
     """Return the HTTP status of an exception, from the attributes that clients use; 0 if it has none."""
     response, mcp_error = getattr(error, "response", None), getattr(error, "error", None)
     values = (

@@ -65,7 +65,7 @@ def from_row(data: str, private: str | None, event_id: str, invocation_id: str) 
     return event
 
 
-def value_of(value: str, private: str | None) -> Any:
+def state_value(value: str, private: str | None) -> Any:
     """Return the Python value of a state row."""
     return json.loads(private or value)
 

@@ -194,7 +194,7 @@ class InvocationLog:
             self.note_stage("answer", call.agent, now)
         outbox().enqueue(call.snapshot())
 
-    def model_of(self, event: Event) -> str:
+    def find_model(self, event: Event) -> str:
         """Return the model that was asked for an event; empty: none, or unknown."""
         call = self._find_call(event.actions) or self._live.get(event.author)
         return (call.request.model or "") if call else ""
@@ -280,7 +280,7 @@ class InvocationLogs:
             return open_log
         if isinstance(context.session_service, InMemorySessionService):
             return self._outer_log(context)
-        key = key_of(context.session_service, context)
+        key = find_session_key(context.session_service, context)
         if key is None:
             return None
         root, is_live = context.agent.name if context.agent else "", context.live_request_queue is not None
@@ -327,7 +327,7 @@ class InvocationLogs:
         return log
 
 
-def key_of(service: BaseSessionService, context: InvocationContext) -> SessionKey | None:
+def find_session_key(service: BaseSessionService, context: InvocationContext) -> SessionKey | None:
     """Return the session's key in DevUI's store, or None if neither it nor a copy is stored there."""
     here = service.copy if isinstance(service, MirroredSessionService) else service
     if not isinstance(here, DjangoSessionService):

@@ -33,7 +33,7 @@ def report_lost_toolsets(report: Report) -> None:
         if str(record.msg).startswith(MESSAGE) and isinstance(record.args, tuple) and len(record.args) == 4:
             agent, toolset, prefix, error = record.args
             text = str(error) or type(error).__name__
-            server = _server_of_failed_toolset(record)
+            server = _failed_server(record)
             place = f" ({server})" if server else ""
             report(f"{toolset}{prefix}{place} of agent {agent}: {text[:ERROR_MOST]}")
         return True
@@ -41,7 +41,7 @@ def report_lost_toolsets(report: Report) -> None:
     logging.getLogger(LOGGER).addFilter(report_record)
 
 
-def mcp_server_of(toolset: BaseToolset) -> str:
+def find_mcp_server(toolset: BaseToolset) -> str:
     """Return the URL or the program of a toolset's MCP server, without arguments: they may be credentials."""
     try:
         connection = getattr(toolset, "connection_params", None)
@@ -52,8 +52,8 @@ def mcp_server_of(toolset: BaseToolset) -> str:
         return ""  # the properties of a toolset are the agent's code
 
 
-def _server_of_failed_toolset(record: logging.LogRecord) -> str:
+def _failed_server(record: logging.LogRecord) -> str:
     """Return the MCP server of the toolset that raised a record's exception. ADK's message has only its class."""
     frames = walk_tb(record.exc_info[2]) if record.exc_info else ()
     owners = (frame.f_locals.get("self") for frame, _ in frames)
-    return next((mcp_server_of(owner) for owner in owners if isinstance(owner, BaseToolset)), "")
+    return next((find_mcp_server(owner) for owner in owners if isinstance(owner, BaseToolset)), "")

@@ -84,7 +84,7 @@ class DjangoMemoryService(BaseMemoryService):
             await units_of_work.write(
                 memory_entries.replace_entries,
                 owner,
-                [_draft_of_entry(entry, custom_metadata) for entry in memories],
+                [_draft_from_entry(entry, custom_metadata) for entry in memories],
             )
 
     @override
@@ -119,7 +119,7 @@ class DjangoMemoryService(BaseMemoryService):
             known_ids = await units_of_work.read(memory_entries.known_ids, owner, session_id)
             new_events = [event for event in events_with_text if event.id not in known_ids]
             for start in range(0, len(new_events), BATCH):
-                drafts = [_draft_of_event(event, metadata) for event in new_events[start : start + BATCH]]
+                drafts = [_draft_from_event(event, metadata) for event in new_events[start : start + BATCH]]
                 await units_of_work.write(memory_entries.add_entries, owner, session_id, drafts)
 
 
@@ -131,16 +131,16 @@ def remember(session: store.AgentSession) -> int:
     owner = memory_entries.make_owner(session.realm, session.app_name, session.user_id)
     before = len(memory_entries.known_ids(owner, session.session_id))
     seq = 0
-    while page := _page_of_events(session.pk, seq):
+    while page := _read_event_page(session.pk, seq):
         events_with_text = [event for _, event in page if _content_text(event.content)]
         memory_entries.add_entries(
-            owner, session.session_id, [_draft_of_event(event, None) for event in events_with_text]
+            owner, session.session_id, [_draft_from_event(event, None) for event in events_with_text]
         )
         seq = page[-1][0]
     return len(memory_entries.known_ids(owner, session.session_id)) - before
 
 
-def _page_of_events(session_pk: int, after: int) -> list[tuple[int, Event]]:
+def _read_event_page(session_pk: int, after: int) -> list[tuple[int, Event]]:
     events = store.Event.objects.filter(session_id=session_pk, seq__gt=after).order_by("seq")[:BATCH]
     return [
         (row.seq, event_mapping.from_row(row.data, row.private, row.event_id, row.invocation_id))
@@ -153,7 +153,7 @@ def _content_text(content: types.Content | None) -> str:
     return "\n".join(part.text for part in parts if part.text and not part.thought)
 
 
-def _draft_of_event(event: Event, metadata: Mapping[str, object] | None) -> NewEntry:
+def _draft_from_event(event: Event, metadata: Mapping[str, object] | None) -> NewEntry:
     return NewEntry(
         entry_id=event.id,
         author=event.author or "",
@@ -164,7 +164,7 @@ def _draft_of_event(event: Event, metadata: Mapping[str, object] | None) -> NewE
     )
 
 
-def _draft_of_entry(entry: MemoryEntry, metadata: Mapping[str, object] | None) -> NewEntry:
+def _draft_from_entry(entry: MemoryEntry, metadata: Mapping[str, object] | None) -> NewEntry:
     return NewEntry(
         entry_id=entry.id or str(uuid.uuid4()),
         author=entry.author or "",

@@ -20,7 +20,7 @@ from google.adk.sessions.session import Session
 from typing_extensions import override
 
 from sessions_app.adk import event_mapping, provenance, session_loading
-from sessions_app.adk.service import DjangoSessionService, cause_of, event_record
+from sessions_app.adk.service import DjangoSessionService, change_cause, event_record
 from sessions_app.store import mirrors, scopes
 from sessions_app.store.database import units_of_work
 from sessions_app.store.ids import check_ids
@@ -164,7 +164,7 @@ class MirroredSessionService(BaseSessionService):
     async def _append_copy(
         self, key: SessionKey, session: Session, event: Event, delta: dict[str, Any]
     ) -> None:
-        arrival = SourceEvent(event_record(event, delta), cause_of(event))
+        arrival = SourceEvent(event_record(event, delta), change_cause(event))
         appended = await units_of_work.write(mirrors.append_event, key, arrival, session.last_update_time)
         if not appended.duplicate:
             provenance.note_stored(event.invocation_id, arrival.record.writes)
@@ -256,7 +256,7 @@ class MirroredSessionService(BaseSessionService):
 
 
 def _read_arrival(event: Event) -> SourceEvent:
-    return SourceEvent(event_mapping.to_record(event), cause_of(event))
+    return SourceEvent(event_mapping.to_record(event), change_cause(event))
 
 
 def _initial_keys(session: Session) -> dict[str, Any]:

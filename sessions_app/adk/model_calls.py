@@ -147,13 +147,13 @@ def _request_fields(request: LlmRequest, pieces: list[Piece]) -> dict[str, Any]:
 def _config_fields(config: types.GenerateContentConfig, pieces: list[Piece]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     if config.system_instruction:
-        instruction = content_store.piece_of(_to_json(config.system_instruction))
+        instruction = content_store.make_piece(_to_json(config.system_instruction))
         pieces.append(instruction)
         fields["system_instruction"] = instruction.sha
     if config.tools:
         tools = content_store.list_piece(
             [
-                content_store.piece_of(content_store.strip_secrets(tool))
+                content_store.make_piece(content_store.strip_secrets(tool))
                 for tool in _tool_declarations(config.tools)
             ]
         )
@@ -229,17 +229,17 @@ def _content_piece(content: types.Content) -> Piece:
     """Return the piece of a content. A known content is serialized only if it has to be stored."""
     fingerprint = _content_fingerprint(content)
     if fingerprint is None:
-        return content_store.piece_of(_to_json(content))
+        return content_store.make_piece(_to_json(content))
     sha = _known_contents.get(fingerprint)
     if sha is not None:
         return Piece(sha, partial(_content_json, content))
-    piece = content_store.piece_of(_to_json(content))
+    piece = content_store.make_piece(_to_json(content))
     _known_contents[fingerprint] = piece.sha
     return piece
 
 
 def _content_json(content: types.Content) -> str:
-    return content_store.piece_of(_to_json(content)).text
+    return content_store.make_piece(_to_json(content)).text
 
 
 def _content_fingerprint(content: types.Content) -> tuple[Any, ...] | None:

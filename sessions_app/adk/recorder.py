@@ -34,8 +34,8 @@ from sessions_app.adk.delta_writers import (
     WatchedDelta,
     WatchedInvocation,
     WatchedInvocations,
+    callback_writer,
     describe_lost_writes,
-    writer_of_callbacks,
 )
 from sessions_app.adk.invocation_log import InvocationLog, InvocationLogs
 from sessions_app.adk.mirror import MirroredSessionService
@@ -230,7 +230,7 @@ class Recorder(BasePlugin):
             if not event.partial:
                 log.note_event(event)
             log.note_live_event(event)
-            model = log.model_of(event)
+            model = log.find_model(event)
             log.nested_runs.note_event(invocation_context.invocation_id, event, model)
         if isinstance(invocation_context.session_service, InMemorySessionService):
             return
@@ -261,7 +261,7 @@ class Recorder(BasePlugin):
 
     def _hand_to_callbacks(self, context: CallbackContext, hook: str) -> None:
         invocation = self._invocations[context.invocation_id]
-        writer = writer_of_callbacks(invocation.callbacks(context.agent_name, hook))
+        writer = callback_writer(invocation.callbacks(context.agent_name, hook))
         invocation.delta(context.actions).hand_to(writer)
 
     def _find_log(self, context: CallbackContext) -> InvocationLog | None:

@@ -123,7 +123,7 @@ class RunLog:
             if rest:
                 self._lines[source] = rest
         for line in lines:
-            level = _level_of_line(line, source)
+            level = _line_level(line, source)
             whole = line if len(line) <= MAX_MESSAGE else scopes.clean_error(line[:MAX_CHARS])
             for start in range(0, len(whole), MAX_MESSAGE):
                 self.note(level, source, whole[start : start + MAX_MESSAGE])
@@ -208,7 +208,7 @@ class _Handler(logging.Handler):
             is_ignored = f"{record.name}.".startswith(_IGNORED_PREFIXES)
             run_log = None if is_ignored else _current_run_log()
             if run_log is not None:
-                run_log.note(record.levelno, LogRecord.Source.LOG, _text_of(record), record.name)
+                run_log.note(record.levelno, LogRecord.Source.LOG, _record_text(record), record.name)
 
 
 class _Tee:
@@ -273,7 +273,7 @@ def _cut_message(message: str) -> str:
     return f"{whole[: MAX_MESSAGE - 1]}…" if is_cut or len(whole) > MAX_MESSAGE else whole
 
 
-def _level_of_line(line: str, source: str) -> int:
+def _line_level(line: str, source: str) -> int:
     """Return the level that a printed line states, or that of its stream if that is higher."""
     level = logging.WARNING if source == LogRecord.Source.STDERR else logging.INFO
     if match := _STATED_LEVEL.match(line):
@@ -281,7 +281,7 @@ def _level_of_line(line: str, source: str) -> int:
     return level
 
 
-def _text_of(record: logging.LogRecord) -> str:
+def _record_text(record: logging.LogRecord) -> str:
     """Return the message of a record with its traceback."""
     try:
         message = record.getMessage()

@@ -170,7 +170,7 @@ class DjangoSessionService(BaseSessionService):
             record = event_record(event)
             with adk_errors.translate_errors(key.session_id):
                 expected = _expected_version(session)
-                appended = await self._append_when_reachable(key, record, expected, cause_of(event))
+                appended = await self._append_when_reachable(key, record, expected, change_cause(event))
             if not appended.duplicate:
                 provenance.note_stored(event.invocation_id, record.writes)
                 await super().append_event(session=session, event=event)
@@ -253,7 +253,7 @@ def event_record(event: Event, delta: dict[str, Any] | None = None) -> EventReco
     )
 
 
-def cause_of(event: Event) -> store.ChangeCause:
+def change_cause(event: Event) -> store.ChangeCause:
     """Return the cause of an event's state changes: rewind or append."""
     is_rewind = event.actions.rewind_before_invocation_id is not None
     return store.ChangeCause.REWIND if is_rewind else store.ChangeCause.APPEND

@@ -134,7 +134,7 @@ def list_sessions(realm: str, app_name: str, user_id: str | None) -> list[Sessio
             of_users[user].append((key, value, private))
         of_all = state.merge({}, {}, of_app)
         shared = {user: state.merge({}, _parse_rows(rows), of_app) for user, rows in of_users.items()}
-        make = _adk.sessions_of(app_name)
+        make = _adk.session_factory(app_name)
         sessions = []
         cursor.execute(_LIST_SESSIONS[connection.vendor].format(whose=whose), (realm, app_name, *values))
         with pause_collector():
@@ -265,4 +265,4 @@ StoredKey = tuple[str, str, str | None]
 
 
 def _parse_rows(rows: Iterable[StoredKey]) -> dict[str, Any]:
-    return {key: event_mapping.value_of(value, private) for key, value, private in rows}
+    return {key: event_mapping.state_value(value, private) for key, value, private in rows}

@@ -45,7 +45,7 @@ class AgentModule(AgentsFolder):
         """Return the module with the name of its app."""
         return replace(self, single=app_name)
 
-    def folder_of(self, app_name: str) -> Path:
+    def app_folder(self, app_name: str) -> Path:
         """Return the folder of the module.
 
         Raises:

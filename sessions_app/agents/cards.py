@@ -28,7 +28,7 @@ def last_checked_at(app_name: str) -> float | None:
     return AgentCard.objects.filter(app_name=app_name).values_list("checked_at", flat=True).first()
 
 
-def description_of(app_name: str) -> dict[str, Any]:
+def read_description(app_name: str) -> dict[str, Any]:
     """Return the description in an app's card; empty if the app was never loaded."""
     text = AgentCard.objects.filter(app_name=app_name).values_list("description", flat=True).first()
     description: dict[str, Any] = json.loads(text or "{}")

@@ -91,7 +91,7 @@ class AgentsFolder:
         folders = sorted((*packages, *nested), key=lambda folder: len(folder.parts))
         return {_join_names(folder.relative_to(self.root)): folder for folder in folders}
 
-    def folder_of(self, app_name: str) -> Path:
+    def app_folder(self, app_name: str) -> Path:
         """Return the folder of an app.
 
         Raises:
@@ -101,7 +101,7 @@ class AgentsFolder:
         is_plain = self.single is None and is_agent(folder, or_package=folder.parent == self.root)
         if is_plain and app_name == ".".join(folder.relative_to(self.root).parts):
             return folder
-        if remote := remotes.remote_of_app(app_name):
+        if remote := remotes.find_remote(app_name):
             raise NotFound(
                 f"Agent {app_name!r} runs on another server, {remote.url}. Its files are not available here.",
                 hint="Evals and other functions that need an agent's files work with agents of this server only.",
@@ -116,7 +116,7 @@ class AgentsFolder:
         Raises:
             NotFound: there is no such app.
         """
-        folder = self.folder_of(app_name)
+        folder = self.app_folder(app_name)
         return hash_files({*code_below(folder), *self._shared_code(), *_env_file(folder)}, self.root)
 
     def initial_state(self, app_name: str) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class AgentsFolder:
             UnusableInitialState: it cannot be read, or holds no JSON object.
         """
         try:
-            file = self.folder_of(app_name) / INITIAL_STATE_FILE
+            file = self.app_folder(app_name) / INITIAL_STATE_FILE
             changed_at = file.stat().st_mtime
         except (DevUIError, OSError):
             return {}
@@ -377,7 +377,7 @@ def configured_folder() -> AgentsFolder | None:
         return None
 
 
-def initial_state_of(app_name: str) -> dict[str, Any]:
+def find_initial_state(app_name: str) -> dict[str, Any]:
     """Return the state that new sessions of an app in the configured folder start with."""
     agents_folder = configured_folder()
     return agents_folder.initial_state(app_name) if agents_folder else {}

@@ -68,7 +68,7 @@ def all_remotes() -> list[Remote]:
     return [_registry[name] for name in sorted(_registry)]
 
 
-def remote_of_app(app_name: str) -> Remote | None:
+def find_remote(app_name: str) -> Remote | None:
     """Return the remote server in an app's name, even if it has no such app; None for local apps."""
     app, separator, name = app_name.rpartition(SEPARATOR)
     return _registry.get(name) if separator and app else None

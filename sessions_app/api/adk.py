@@ -16,7 +16,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Router
 
-from sessions_app.agents.folder import initial_state_of
+from sessions_app.agents.folder import find_initial_state
 from sessions_app.api import app_details, proxy, quota_check, request_bodies, snapshots
 from sessions_app.http import json_text, note_object, person_name
 from sessions_app.paths import upstream_path
@@ -69,7 +69,7 @@ async def list_apps(request: HttpRequest, detailed: bool = False) -> Any:
 @router.get(SESSIONS)
 async def list_sessions(request: HttpRequest, app_name: str, user_id: str) -> HttpResponseBase:
     """List a user's sessions with state and without events; sessions of evals are left out."""
-    if storage_location.session_service_of(app_name):
+    if storage_location.find_session_owner(app_name):
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id))
     return json_text(await units_of_work.read(snapshots.sessions_json, app_name, user_id))
 
@@ -77,7 +77,7 @@ async def list_sessions(request: HttpRequest, app_name: str, user_id: str) -> Ht
 @router.get(SESSION)
 async def get_session(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> HttpResponseBase:
     """Return a session with all its events, also that of an eval attempt."""
-    if storage_location.session_service_of(app_name) and not await units_of_work.read(
+    if storage_location.find_session_owner(app_name) and not await units_of_work.read(
         _has_realm, app_name, user_id, session_id
     ):
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
@@ -98,10 +98,10 @@ async def create_session(request: HttpRequest, app_name: str, user_id: str) -> H
     )
     if session_id := (new_session.session_id or "").strip():
         note_object(request, user_id, session_id)
-    if new_session.events or storage_location.session_service_of(app_name):
+    if new_session.events or storage_location.find_session_owner(app_name):
         await asyncio.to_thread(request_bodies.refuse_deep_nesting, body)
         response = await proxy.forward(request, app_name, upstream_path(app_name, user_id))
-        if storage_location.session_service_of(app_name) or not _is_refused_for_its_events(response):
+        if storage_location.find_session_owner(app_name) or not _is_refused_for_its_events(response):
             return response
         key = SessionKey("", app_name, user_id, (new_session.session_id or "").strip() or str(uuid.uuid4()))
         # In the pool of readers: it writes in many small transactions of its own.
@@ -117,7 +117,7 @@ async def create_session_with_id(
 ) -> HttpResponseBase:
     """Create a session with an id; the body is its state. Deprecated in ADK."""
     body = request_bodies.parse(request)
-    if storage_location.session_service_of(app_name):
+    if storage_location.find_session_owner(app_name):
         await asyncio.to_thread(request_bodies.refuse_deep_nesting, body)
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
     initial = request_bodies.validate_optional(body, dict[str, Any])
@@ -135,7 +135,7 @@ async def update_session(
     """
     delta = request_bodies.validate(request_bodies.parse(request), request_bodies.UpdateSession).state_delta
     title = _title_in({name: value for name, value in delta.items() if name == snapshots.TITLE_KEY})
-    if storage_location.session_service_of(app_name):
+    if storage_location.find_session_owner(app_name):
         await asyncio.to_thread(request_bodies.refuse_deep_nesting, delta)
         await units_of_work.read(_refuse_busy, app_name, user_id, session_id)
         path = upstream_path(app_name, user_id, session_id)
@@ -164,7 +164,7 @@ async def delete_session(
     request: HttpRequest, app_name: str, user_id: str, session_id: str
 ) -> HttpResponseBase:
     """Delete a session and its events. Deleting a missing session is not an error."""
-    if storage_location.session_service_of(app_name):
+    if storage_location.find_session_owner(app_name):
         await units_of_work.read(_refuse_busy, app_name, user_id, session_id)
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
     await units_of_work.write(_delete_session, app_name, user_id, session_id)
@@ -212,7 +212,7 @@ async def _create_session(
 
 def _create_seeded(key: SessionKey, state: dict[str, Any]) -> None:
     """Create a session with the initial state of the agent's folder; the caller's keys take precedence."""
-    initial = {**initial_state_of(key.app_name), **state}
+    initial = {**find_initial_state(key.app_name), **state}
     title = _title_in({name: value for name, value in state.items() if name == snapshots.TITLE_KEY})
     if title is not None:
         del initial[snapshots.TITLE_KEY]

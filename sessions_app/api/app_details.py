@@ -53,11 +53,11 @@ def _app_info(name: str, tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def _find_language(name: str) -> str:
-    if remote := remotes.remote_of_app(name):
+    if remote := remotes.find_remote(name):
         return remote.language or "python"
     agents_folder = configured_folder()
     try:
-        folder = agents_folder.folder_of(name) if agents_folder else None
+        folder = agents_folder.app_folder(name) if agents_folder else None
     except DevUIError:
         folder = None
     if folder is None:

@@ -69,6 +69,6 @@ def _rewind_out(plan: RewindPlan, seq: int | None = None, event_id: str | None =
 
 def _read_lineage(key: int) -> Lineage:
     session = find_session(key)
-    origin = lineage.origin_of(session)
+    origin = lineage.read_origin(session)
     source = {"key": session.forked_from_id, **asdict(origin)} if origin else None
-    return Lineage.model_validate({"forked_from": source, "forks": lineage.forks_of(session)})
+    return Lineage.model_validate({"forked_from": source, "forks": lineage.list_forks(session)})

@@ -96,7 +96,7 @@ def _parse_seconds(span: Span | None) -> float | None:
 
 
 def _read_settings(app: str) -> AppSettingsOut:
-    ttl_s = expiry.ttl_of(app)
+    ttl_s = expiry.app_ttl(app)
     if ttl_s is None and overview.find_agent(app) is None:
         raise NotFound(f"No app {app!r}.", hint="GET /list-apps names the apps.")
     ttl_text = None if ttl_s is None else durations.format_seconds(ttl_s)

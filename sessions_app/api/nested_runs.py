@@ -60,7 +60,7 @@ class NestedRunOut(Schema):
     @staticmethod
     def resolve_cost(row: NestedRun) -> Cost | None:
         """Return the cost of its own model calls."""
-        return listing.cost_of(row.child)
+        return listing.session_cost(row.child)
 
 
 class NestedRunPage(Schema):

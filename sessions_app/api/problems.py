@@ -76,6 +76,6 @@ async def list_problems(
     """Return what went wrong in a session, with evidence and remedies."""
     return await units_of_work.read(
         lambda: SessionProblemList.model_validate(
-            problem_queries.problems_of(find_session(session), code, invocation)
+            problem_queries.read_problems(find_session(session), code, invocation)
         )
     )

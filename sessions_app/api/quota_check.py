@@ -20,6 +20,6 @@ async def require_quota_left(person: str, app_name: str) -> Sender:
 
 
 def _require_left(person: str, app_name: str) -> Sender:
-    limits = quota_enforcement.limits_of(person, app_name)
+    limits = quota_enforcement.read_limits(person, app_name)
     quota_enforcement.check_quotas(person, limits)
     return Sender(person, limits)

@@ -123,11 +123,11 @@ class SessionOut(Schema):
 
     resolve_tags = staticmethod(listing.tag_names)
     resolve_tag_persons = staticmethod(listing.tag_persons)
-    resolve_cost = staticmethod(listing.cost_of)
+    resolve_cost = staticmethod(listing.session_cost)
     resolve_url = staticmethod(session_url)
-    resolve_stored_in = staticmethod(storage_location.location_of)
-    resolve_survives_restart = staticmethod(lambda row: storage_location.location_of(row).survives_restart)
-    resolve_behind = staticmethod(lambda row: storage_location.location_of(row).behind)
+    resolve_stored_in = staticmethod(storage_location.find_location)
+    resolve_survives_restart = staticmethod(lambda row: storage_location.find_location(row).survives_restart)
+    resolve_behind = staticmethod(lambda row: storage_location.find_location(row).behind)
     resolve_imported_from = staticmethod(lineage.imported_from)
 
 

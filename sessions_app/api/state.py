@@ -251,7 +251,7 @@ def _read_history(session_key: int, name: str, limit: int, before: int | None, h
     session = find_session(session_key)
     scope, bare = state_edits.parse_name(name)
     owner = history.owners_at(session).ids.get(scope)
-    writes = history.history_of_key(scope, owner or 0, bare)
+    writes = history.read_key_writes(scope, owner or 0, bare)
     if here:
         writes = writes.filter(session=session)
     if before is not None:

@@ -13,7 +13,7 @@ from pydantic import Field
 from sessions_app.api.schemas import COST, DECODED, ROW_PK, CostOut, Older, PageSize, Problem
 from sessions_app.lookup import find_event, find_session
 from sessions_app.prices import current_prices
-from sessions_app.prices.costs import Cost, cost_of
+from sessions_app.prices.costs import Cost, usages_cost
 from sessions_app.store.database import pagination, units_of_work
 from sessions_app.store.errors import EventMissing
 from sessions_app.store.events.call_usage import recorded_call_usage
@@ -59,7 +59,7 @@ class CallOut(Schema):
     @staticmethod
     def resolve_cost(row: ModelCall) -> Cost | None:
         """Return the cost by the current prices."""
-        return cost_of([recorded_call_usage(row)], current_prices())
+        return usages_cost([recorded_call_usage(row)], current_prices())
 
 
 class WholeCall(CallOut):

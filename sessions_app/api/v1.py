@@ -31,7 +31,7 @@ from sessions_app.api.schemas import (
 from sessions_app.http import json_text, note_object, person_name
 from sessions_app.lookup import find_run, find_session
 from sessions_app.runs import dispatch, lifecycle
-from sessions_app.runs.run_list import spending_of_listed
+from sessions_app.runs.run_list import read_listed_spending
 from sessions_app.runs.runtime_client import provider
 from sessions_app.search.execution import session_queries
 from sessions_app.search.query import parsing, terms
@@ -39,7 +39,7 @@ from sessions_app.sessions import labels, listing
 from sessions_app.store import realms
 from sessions_app.store.database import pagination, retry, units_of_work
 from sessions_app.store.models import AgentSession, Event, Run
-from sessions_app.traces.lost_toolsets import lost_toolsets_of_sessions
+from sessions_app.traces.lost_toolsets import read_lost_toolsets
 
 ERRORS = {404: Problem, 422: Problem}
 router = Router()
@@ -200,8 +200,8 @@ def _run_page(filters: dict[str, Any], limit: int, before: str) -> Runs:
 
 def _extend_runs(rows: Sequence[Run]) -> list[ExtendedRow]:
     """Return the runs with the attributes of `RunOut` that other tables have."""
-    lost_toolsets = lost_toolsets_of_sessions([(row.session_id, row.invocation_id) for row in rows])
-    spending = spending_of_listed(rows)
+    lost_toolsets = read_lost_toolsets([(row.session_id, row.invocation_id) for row in rows])
+    spending = read_listed_spending(rows)
     return [
         ExtendedRow(
             row,

@@ -43,7 +43,7 @@ def artifact_pks_at(session: AgentSession, event: Event) -> list[int]:
     These are the versions up to the last one named so far and, of versions that no event names, those saved before the
     event's timestamp.
     """
-    rows = artifacts_of(session).values_list("pk", "filename", "version", "created_at")
+    rows = session_artifacts(session).values_list("pk", "filename", "version", "created_at")
     saved = list(rows.order_by("filename_id", "version"))
     if not saved:
         return []
@@ -60,7 +60,7 @@ def artifact_pks_at(session: AgentSession, event: Event) -> list[int]:
     ]
 
 
-def artifacts_of(session: AgentSession) -> QuerySet[Artifact]:
+def session_artifacts(session: AgentSession) -> QuerySet[Artifact]:
     """Return the versions of a session's own files, without those of its user; content is deferred."""
     return Artifact.objects.filter(
         realm=session.realm,

@@ -64,7 +64,7 @@ def find_message(session_pk: int, seq: int) -> UserMessage:
     if not is_user_message(event):
         raise BadInput(f"Event {seq} is not a message of the user.", hint="Choose a message of the user.")
     body = json.loads(event.data)
-    parts = events.parts_of(body)
+    parts = events.content_parts(body)
     texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
     return UserMessage(
         session,

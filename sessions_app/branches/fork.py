@@ -106,7 +106,7 @@ def fork(session_pk: int, options: NewFork) -> AgentSession:
     return new
 
 
-def title_of(source: AgentSession, seq: int) -> str:
+def fork_title(source: AgentSession, seq: int) -> str:
     """Return the default title of a fork."""
     return f"Fork at {seq} of {short_name(source)}"
 
@@ -133,7 +133,7 @@ def _begin_fork(session_pk: int, options: NewFork) -> tuple[AgentSession, Event,
         source = find_session(session_pk)
         event = _last_event(source, options)
         place = _new_key(source, options)
-        title = title_of(source, event.seq) if options.title is None else options.title
+        title = fork_title(source, event.seq) if options.title is None else options.title
         if len(title) > TITLE_LIMIT:
             raise BadInput(
                 f"The title is longer than {TITLE_LIMIT} characters.", hint="Choose a shorter one."

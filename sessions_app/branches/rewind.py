@@ -192,7 +192,7 @@ def _file_outcome(session: AgentSession, name: str, then: int | None) -> FileOut
 
 
 def _file_versions(session: AgentSession, name: str) -> QuerySet[Artifact]:
-    return artifact_versions.artifacts_of(session).filter(filename_id=scopes.key_id(name))
+    return artifact_versions.session_artifacts(session).filter(filename_id=scopes.key_id(name))
 
 
 def _save_restored_file(session: AgentSession, file: FilePlan) -> int:

@@ -117,7 +117,7 @@ def config_fields(app_name: str) -> list[FormField]:
 
     Fields with a control come first, then groups and JSON fields, then deprecated fields.
     """
-    schema = cards.description_of(app_name).get("run_config") or {}
+    schema = cards.read_description(app_name).get("run_config") or {}
     fields = schema_form.build_fields(schema, CONFIG_PREFIX)
     return sorted(fields, key=lambda each: (each.is_deprecated, each.kind in {"group", "json"}))
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from asgiref.sync import async_to_sync
 
-from sessions_app.agents.folder import initial_state_of
+from sessions_app.agents.folder import find_initial_state
 from sessions_app.paths import upstream_path
 from sessions_app.runs.runtime_client import provider
 from sessions_app.sessions import storage_location
@@ -33,8 +33,8 @@ def open_session(
     Raises:
         AlreadyExists, BadInput, RuntimeUnavailable, UpstreamFailed: it cannot be created.
     """
-    initial = {**(initial_state_of(app) if seeded else {}), **state}
-    is_external = bool(storage_location.session_service_of(app))
+    initial = {**(find_initial_state(app) if seeded else {}), **state}
+    is_external = bool(storage_location.find_session_owner(app))
     if continued and not is_external:
         return active_session.get_or_create(app, user, state=initial)[0]
     if continued and (active := active_session.find_active(app, user)):
@@ -64,7 +64,7 @@ def create_session(key: SessionKey, state: Mapping[str, Any]) -> AgentSession:
     created = key._replace(session_id=str(json.loads(body).get("id") or key.session_id))
     copy = AgentSession.objects.filter(**created._asdict()).first()
     if copy is None:
-        where = storage_location.session_service_of(key.app_name)
+        where = storage_location.find_session_owner(key.app_name)
         raise BadInput(
             f"Session {key.session_id!r} was created in {where}, but could not be copied here.",
             hint="The server's log says why; the next run or read of the session tries again.",

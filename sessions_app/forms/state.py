@@ -77,7 +77,7 @@ class KeyEditForm(forms.Form):
         if self.is_new and key.startswith(scopes.TEMP_PREFIX):
             self.add_error("key", "temp: keys live in one invocation and are never stored.")
         elif self.is_new and key:
-            scope, bare = scopes.scope_of(key)
+            scope, bare = scopes.split_scope(key)
             if scope != Scope.SESSION:
                 cleaned |= {"scope": str(scope), "key": bare}
         elif self.is_new and cleaned.get("step") == "save":

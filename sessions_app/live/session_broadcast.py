@@ -49,7 +49,7 @@ class SessionBroadcast(Broadcast[SessionView]):
         snapshot = await units_of_work.read(snapshots.read_snapshot, self.session_pk)
         new_events = await self._prepare_view(snapshot) if snapshot is not None else []
         async with self._publishing:
-            view = await self._view_of(snapshot, new_events)
+            view = await self._build_view(snapshot, new_events)
             if not self.number or view != self.view:
                 await self.publish(view)
 
@@ -105,7 +105,7 @@ class SessionBroadcast(Broadcast[SessionView]):
             snapshots.speakers_after, self.session_pk, self._last_seq, snapshot.last_seq
         )
 
-    async def _view_of(self, snapshot: Snapshot | None, new_events: list[Event]) -> SessionView:
+    async def _build_view(self, snapshot: Snapshot | None, new_events: list[Event]) -> SessionView:
         if snapshot is None or self._streams is None:
             return SessionView(None, "", ())
         self._streams.mark_shown(new_events)

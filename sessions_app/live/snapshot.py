@@ -133,7 +133,7 @@ def marks_html(session_pk: int, marks: Sequence[RunMark], cursor: int) -> tuple[
     An error event is stored before its run ends with a traceback, so it is rendered again.
     """
     session = AgentSession.objects.filter(pk=session_pk).first()
-    errors = _errors_of(session, marks, cursor) if session else []
+    errors = _new_errors(session, marks, cursor) if session else []
     error_seqs = {event.invocation_id: event.seq for event in reversed(errors)}
     marks_to_show = [replace(mark, error_seq=error_seqs.get(mark.run.invocation_id, 0)) for mark in marks]
     html = render_to_string(f"{TIMELINE}#run-marks", {"marks": marks_to_show})
@@ -154,7 +154,7 @@ def log_html(session_pk: int, after_pk: int) -> str:
     return render_to_string(LOG, {"counts": counts, "session_pk": session_pk}) if counts else ""
 
 
-def _errors_of(session: AgentSession, marks: Sequence[RunMark], cursor: int) -> list[Event]:
+def _new_errors(session: AgentSession, marks: Sequence[RunMark], cursor: int) -> list[Event]:
     broken = {mark.run.invocation_id for mark in marks if mark.run.status in BROKEN} - {""}
     if not broken:
         return []

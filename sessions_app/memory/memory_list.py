@@ -78,11 +78,11 @@ def build_rows(rows: Sequence[MemoryEntry]) -> list[MemoryRow]:
     """Return entries as page rows. Takes at most two queries."""
     keys = {row.pk: SessionKey(row.realm, row.app_name, row.user_id, row.session_id) for row in rows}
     sessions = artifact_list.fetch_sessions_by_key(keys.values())
-    seqs = _seqs_of_events(sessions.values(), [row.entry_id for row in rows])
+    seqs = _event_seqs(sessions.values(), [row.entry_id for row in rows])
     return [_build_row(row, sessions.get(keys[row.pk]), seqs) for row in rows]
 
 
-def _seqs_of_events(sessions: Iterable[AgentSession], event_ids: list[str]) -> dict[tuple[int, str], int]:
+def _event_seqs(sessions: Iterable[AgentSession], event_ids: list[str]) -> dict[tuple[int, str], int]:
     pks = [session.pk for session in sessions]
     if not pks:
         return {}

@@ -100,7 +100,7 @@ def make_preview(start: bytes, size: int, name: str, claimed: str, *, as_text: b
         return Preview(PreviewKind.EMPTY, claimed)
     mime = file_type.sniff(start)
     if not as_text and mime != file_type.TEXT:
-        return Preview(_kind_of_bytes(mime), mime)
+        return Preview(_binary_kind(mime), mime)
     text = decode_start(start)
     preview_text, is_cut = text[:MAX_TEXT], size > len(start) or len(text) > MAX_TEXT
     plain = Preview(PreviewKind.TEXT, mime, preview_text, is_cut)
@@ -115,7 +115,7 @@ def text_mime_type(name: str, claimed: str) -> str:
     return mime if mime.startswith(("text/", "application/")) else "text/plain"
 
 
-def _kind_of_bytes(mime: str) -> PreviewKind:
+def _binary_kind(mime: str) -> PreviewKind:
     if mime == file_type.PDF:
         return PreviewKind.PDF
     family = file_type.media_family(mime)

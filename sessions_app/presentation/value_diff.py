@@ -45,7 +45,7 @@ def diff_lines(old: str | None, new: str | None) -> list[DiffLine]:
     Of values that are too long to compare only the start is shown, the old value first.
     """
     both_text = all(text is None or text.startswith('"') for text in (old, new))
-    before, after = _lines_of(old, both_text), _lines_of(new, both_text)
+    before, after = _value_lines(old, both_text), _value_lines(new, both_text)
     if before is None or after is None:
         return diff_beginnings(old, new)
     return _truncate_lines(_diff_lines(before, after))
@@ -57,7 +57,7 @@ def diff_beginnings(old: str | None, new: str | None) -> list[DiffLine]:
     return [*cut, DiffLine("skipped", "Only the beginnings: the values are too long to compare here.")]
 
 
-def _lines_of(text: str | None, as_text: bool) -> list[str] | None:
+def _value_lines(text: str | None, as_text: bool) -> list[str] | None:
     if text is None:
         return []
     if len(text) > MAX_CHARACTERS:

@@ -46,12 +46,12 @@ class Spending(NamedTuple):
     cost: Cost | None
 
 
-def cost_of(usages: Iterable[CallUsage | None], prices: Prices) -> Cost | None:
+def usages_cost(usages: Iterable[CallUsage | None], prices: Prices) -> Cost | None:
     """Return the cost of calls; None without calls or without a price list."""
     total = Cost(0.0, 0, 0, prices.currency)
     for usage in usages:
         if usage is not None:
-            total += _cost_of_usage(usage, prices)
+            total += _usage_cost(usage, prices)
     return total if total.calls and prices.prices else None
 
 
@@ -64,8 +64,8 @@ def sum_costs(costs: Iterable[Cost | None]) -> Cost | None:
     return total
 
 
-def _cost_of_usage(usage: CallUsage, prices: Prices) -> Cost:
-    tokens, price = usage.tokens, prices.price_of(usage.model, usage.day * DAY_S)
+def _usage_cost(usage: CallUsage, prices: Prices) -> Cost:
+    tokens, price = usage.tokens, prices.find_price(usage.model, usage.day * DAY_S)
     if price is None:
         return Cost(0.0, tokens["calls"], tokens["calls"], prices.currency)
     return Cost(price.of(tokens), tokens["calls"], tokens["unclear"], prices.currency)

@@ -93,7 +93,7 @@ class Prices:
     file: str = ""
     problems: tuple[FileProblem, ...] = field(default=(), compare=False)
 
-    def price_of(self, model: str, at: float) -> Price | None:
+    def find_price(self, model: str, at: float) -> Price | None:
         """Return the price of a model at a time (epoch seconds).
 
         A name takes precedence over a pattern, then the longer pattern, then the newest valid price.
@@ -113,7 +113,7 @@ class Prices:
         """
         if not any(tokens.get(kind) for tokens in usage.values() for kind in ("prompt", "output")):
             return None
-        priced = [(self.price_of(model, at), tokens) for model, tokens in usage.items()]
+        priced = [(self.find_price(model, at), tokens) for model, tokens in usage.items()]
         if any(price is None for price, _ in priced):
             return None
         return sum(price.of(tokens) for price, tokens in priced if price is not None)
@@ -121,7 +121,7 @@ class Prices:
     def find_unpriced(self, models: Iterable[str], at: float | None = None) -> list[str]:
         """Return the models without a price at a time (default: now)."""
         point = time.time() if at is None else at
-        return [model for model in dict.fromkeys(models) if self.price_of(model, point) is None]
+        return [model for model in dict.fromkeys(models) if self.find_price(model, point) is None]
 
     def as_json(self) -> dict[str, Any]:
         """Return the table as JSON values for `EvalRun.prices`; {} for none."""

@@ -13,7 +13,7 @@ from operator import or_
 
 from django.db.models import F, Q, Sum
 
-from sessions_app.prices.costs import Cost, Spending, cost_of
+from sessions_app.prices.costs import Cost, Spending, usages_cost
 from sessions_app.prices.price_files import current_prices
 from sessions_app.store.events.call_usage import (
     USAGE_COLUMNS,
@@ -51,12 +51,12 @@ def add_usage(session_pk: int, calls: Iterable[CallUsage | None]) -> None:
             SessionUsage.objects.filter(pk=row.pk).update(**new_sums)
 
 
-def costs_of_sessions(sessions: Sequence[AgentSession]) -> dict[int, Cost | None]:
+def read_session_costs(sessions: Sequence[AgentSession]) -> dict[int, Cost | None]:
     """Return the costs of sessions by primary key. At most two queries; none without a price list."""
     prices = current_prices()
     if not prices.prices:
         return {}
-    return {pk: cost_of(calls, prices) for pk, calls in read_calls_by_session(sessions).items()}
+    return {pk: usages_cost(calls, prices) for pk, calls in read_calls_by_session(sessions).items()}
 
 
 def read_calls_by_session(sessions: Iterable[AgentSession]) -> dict[int, list[CallUsage]]:
@@ -66,7 +66,7 @@ def read_calls_by_session(sessions: Iterable[AgentSession]) -> dict[int, list[Ca
         return {}
     usages: dict[int, list[CallUsage]] = defaultdict(list)
     for row in SessionUsage.objects.filter(session__in=[session.pk for session in with_tokens]):
-        usages[row.session_id].append(_usage_of_row(row))
+        usages[row.session_id].append(_row_usage(row))
     for pk, call in _unindexed_calls(with_tokens):
         usages[pk].append(call)
     for session in with_tokens:
@@ -81,22 +81,22 @@ def _missing_usage(total: int, usages: Iterable[CallUsage]) -> list[CallUsage]:
     return [call_without_usage()]
 
 
-def spending_of(app: str, user: str) -> Spending:
+def total_spending(app: str, user: str) -> Spending:
     """Return tokens and cost of the sessions of an app, a user or both, without those of realms and nested runs."""
     columns = {"app_name": app, "user_id": user}
-    calls = _usage_of_sessions(realm="", **{name: value for name, value in columns.items() if value})
-    return Spending(sum(call.tokens["total"] for call in calls), cost_of(calls, current_prices()))
+    calls = _read_sessions_usage(realm="", **{name: value for name, value in columns.items() if value})
+    return Spending(sum(call.tokens["total"] for call in calls), usages_cost(calls, current_prices()))
 
 
 def usage_by_model() -> dict[str, int]:
     """Return the tokens of the models that sessions called; "" for an unknown model."""
     tokens: Counter[str] = Counter()
-    for call in _usage_of_sessions():
+    for call in _read_sessions_usage():
         tokens[call.model] += call.tokens["total"]
     return tokens
 
 
-def _usage_of_sessions(**columns: str) -> list[CallUsage]:
+def _read_sessions_usage(**columns: str) -> list[CallUsage]:
     """Return the usage of sessions by model and day. Two queries, and a third if events are not indexed yet."""
     of_sessions = {f"session__{name}": value for name, value in columns.items()}
     rows = SessionUsage.objects.filter(**of_sessions).values_list("model", "day").order_by("model", "day")
@@ -108,7 +108,7 @@ def _usage_of_sessions(**columns: str) -> list[CallUsage]:
     return [*usages, *(call for _, call in _unindexed_calls(unindexed[:MAX_UNINDEXED_SESSIONS]))]
 
 
-def _usage_of_row(row: SessionUsage) -> CallUsage:
+def _row_usage(row: SessionUsage) -> CallUsage:
     return CallUsage(row.model, row.day, {kind: getattr(row, kind) for kind in USAGE_COLUMNS})
 
 

@@ -19,7 +19,7 @@ MAX_ITEMS = 10_000
 Schema = Mapping[str, Any]
 
 
-def refusal_of(args: Any, schema: Schema, path: str = "", root: Schema | None = None) -> str:
+def find_refusal(args: Any, schema: Schema, path: str = "", root: Schema | None = None) -> str:
     """Return why the schema refuses a value; empty if it accepts it, or if that is not certain."""
     root = schema if root is None else root
     schema = _resolve_reference(schema, root)
@@ -27,11 +27,11 @@ def refusal_of(args: Any, schema: Schema, path: str = "", root: Schema | None = 
         return ""
     alternatives = next((schema[name] for name in ("anyOf", "any_of", "oneOf") if schema.get(name)), None)
     if isinstance(alternatives, list):
-        refusals = [refusal_of(args, each, path, root) for each in alternatives if isinstance(each, dict)]
+        refusals = [find_refusal(args, each, path, root) for each in alternatives if isinstance(each, dict)]
         return f"{_path_text(path)} matches none of its alternatives" if refusals and all(refusals) else ""
     types = _declared_types(schema)
-    if types and not any(_is_of(args, each) for each in types):
-        return f"{_path_text(path)} is {_type_of(args)}, not {' or '.join(types)}"
+    if types and not any(_has_type(args, each) for each in types):
+        return f"{_path_text(path)} is {_json_type(args)}, not {' or '.join(types)}"
     choices = schema.get("enum")
     if isinstance(choices, list) and choices and args not in choices:
         return f"{_path_text(path)} is not one of {join_names([*map(str, choices)], 8)}"
@@ -39,7 +39,9 @@ def refusal_of(args: Any, schema: Schema, path: str = "", root: Schema | None = 
         return _object_refusal(args, schema, path, root)
     items = schema.get("items")
     if isinstance(args, list) and isinstance(items, dict):
-        reasons = (refusal_of(item, items, f"{path}[{at}]", root) for at, item in enumerate(args[:MAX_ITEMS]))
+        reasons = (
+            find_refusal(item, items, f"{path}[{at}]", root) for at, item in enumerate(args[:MAX_ITEMS])
+        )
         return next(filter(None, reasons), "")
     return ""
 
@@ -57,7 +59,7 @@ def _object_refusal(args: Mapping[str, Any], schema: Schema, path: str, root: Sc
     if extra and schema.get("additionalProperties") is False:
         return undeclared
     reasons = (
-        refusal_of(args[name], each, f"{path}.{name}".lstrip("."), root)
+        find_refusal(args[name], each, f"{path}.{name}".lstrip("."), root)
         for name, each in properties.items()
         if name in args and isinstance(each, dict)
     )
@@ -108,12 +110,12 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def _is_of(value: Any, name: str) -> bool:
+def _has_type(value: Any, name: str) -> bool:
     return _CHECKS[name](value)
 
 
-def _type_of(value: Any) -> str:
-    return next((name for name in ("null", "boolean", *_CHECKS) if _is_of(value, name)), "a value")
+def _json_type(value: Any) -> str:
+    return next((name for name in ("null", "boolean", *_CHECKS) if _has_type(value, name)), "a value")
 
 
 def _path_text(path: str) -> str:

@@ -239,6 +239,6 @@ class Evidence:
         """The seq of the last event; 0 if there is none."""
         return self.events[-1].seq if self.events else 0
 
-    def request_of(self, event_id: str) -> ModelRequest | None:
+    def find_request(self, event_id: str) -> ModelRequest | None:
         """Return the model request that produced an event, if it was recorded."""
         return next((request for request in self.requests if event_id in request.event_ids), None)

@@ -51,7 +51,7 @@ from sessions_app.store.models import (
     Trace,
     UntrackedKey,
 )
-from sessions_app.store.traces.content_store import members_of
+from sessions_app.store.traces.content_store import read_members
 from sessions_app.traces.model_calls import leaf_names
 
 EARLIER_EVENTS = 500
@@ -117,7 +117,7 @@ def read_batch(session: AgentSession, limit: int) -> EvidenceBatch:
         end,
         session.problems_version,
         [
-            *_evidence_of(session, events, [each for each in ids if each]),
+            *_build_evidence(session, events, [each for each in ids if each]),
             _session_evidence(session),
         ],
     )
@@ -128,7 +128,9 @@ def _light_events(session: AgentSession) -> Any:
     return Event.objects.filter(session=session).only(*columns)
 
 
-def _evidence_of(session: AgentSession, events: Sequence[Event], ids: Collection[str]) -> Iterator[Evidence]:
+def _build_evidence(
+    session: AgentSession, events: Sequence[Event], ids: Collection[str]
+) -> Iterator[Evidence]:
     """Yield the evidence of invocations."""
     of_batch = {"session": session.pk, "invocation_id__in": ids}
     wires = _read_wires(events)
@@ -331,8 +333,8 @@ def _read_results(
     for place, result in enumerate(summary["results"] or ()):
         response = whole[place].get("response") if place < len(whole) else None
         response = response if isinstance(response, dict) else None
-        form = _form_of(response) if result["failed"] else None
-        message = _message_of(response, form) if response and form else ""
+        form = _result_form(response) if result["failed"] else None
+        message = _failure_message(response, form) if response and form else ""
         yield ToolResult(
             seq,
             author,
@@ -344,7 +346,7 @@ def _read_results(
         )
 
 
-def _form_of(response: Mapping[str, Any] | None) -> ResultForm:
+def _result_form(response: Mapping[str, Any] | None) -> ResultForm:
     response = response or {}
     if response.get("response_type") == RETRIED_ERROR:
         return ResultForm.RETRIED
@@ -353,7 +355,7 @@ def _form_of(response: Mapping[str, Any] | None) -> ResultForm:
     return ResultForm.ERROR if response.get("error") or not response else ResultForm.STATUS
 
 
-def _message_of(response: Mapping[str, Any], form: ResultForm) -> str:
+def _failure_message(response: Mapping[str, Any], form: ResultForm) -> str:
     """Return the message of a failed result."""
     if form is ResultForm.RETRIED:
         parts = (response.get("error_type"), response.get("error_details"))
@@ -559,7 +561,7 @@ def _read_tools(session_pk: int, shas: Iterable[str]) -> dict[str, list[Declared
             break
         pieces = ModelPiece.objects.filter(session=session_pk, sha__in=missing[:ROWS_READ])
         bodies.update(pieces.values_list("sha", "body"))
-        lists = filter(None, (members_of(bodies.get(sha, "")) for sha in missing))
+        lists = filter(None, (read_members(bodies.get(sha, "")) for sha in missing))
         names = dict.fromkeys(name for _, members in lists for name in members)
         missing = [name for name in names if name not in bodies]
     return {root: tools for root in roots if (tools := _tools_in(root, bodies)) is not None}
@@ -570,7 +572,7 @@ def _tools_in(sha: str, bodies: Mapping[str, str]) -> list[DeclaredTool] | None:
     body = bodies.get(sha)
     if body is None:
         return None
-    if (list_ := members_of(body)) is None:
+    if (list_ := read_members(body)) is None:
         return [_declared_tool(json.loads(body))]
     tools: list[DeclaredTool] = []
     for name in list_[1]:

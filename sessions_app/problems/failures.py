@@ -121,7 +121,7 @@ def match_cause(message: str) -> ErrorCause:
 
 
 @lru_cache(maxsize=4)
-def failures_of(evidence: Evidence) -> tuple[Failure, ...]:
+def find_failures(evidence: Evidence) -> tuple[Failure, ...]:
     """Return the failures of an invocation. The same error in several rows is one failure with all links."""
     distinct: list[Failure] = []
     for failure in _all_failures(evidence):
@@ -208,7 +208,7 @@ def _all_failures(evidence: Evidence) -> Iterator[Failure]:
         code = event.error_code
         if (code or event.error_message) and code not in FINISH_REASONS and code != ABORTED:
             message = ": ".join(filter(None, (code, event.error_message)))
-            is_of_model = evidence.request_of(event.event_id) is not None
+            is_of_model = evidence.find_request(event.event_id) is not None
             source = Source.MODEL if is_of_model else Source.RUN
             yield Failure(source, event.seq, event.agent, "", message, links=(Link("event", event.seq),))
     for request in evidence.requests:
@@ -216,10 +216,10 @@ def _all_failures(evidence: Evidence) -> Iterator[Failure]:
             message = ": ".join(filter(None, (request.error_type, request.error)))
             link = Link("request", request.pk, f"model request {request.number}")
             yield Failure(Source.MODEL, 0, request.agent, request.model, message, links=(link,))
-    yield from _failures_of_runs(evidence)
+    yield from _run_failures(evidence)
 
 
-def _failures_of_runs(evidence: Evidence) -> Iterator[Failure]:
+def _run_failures(evidence: Evidence) -> Iterator[Failure]:
     """Yield the errors that ended runs. If a tool raised just before, the error counts as the tool's."""
     stage_error = next((stage.of for stage in evidence.stages if stage.name == FAILED), "")
     tool = _raised_tool(evidence) if stage_error else ""

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db.models import Case, Count, IntegerField, Sum, Value, When
 
-from sessions_app.problems.registry import CALL_LABEL, Detector, Link, Severity, detector_of
+from sessions_app.problems.registry import CALL_LABEL, Detector, Link, Severity, find_detector
 from sessions_app.store.models import AgentSession, SessionProblem
 from sessions_app.store.traces.log_records import traces_with_log
 
@@ -39,7 +39,7 @@ class ShownProblem:
     @property
     def detector(self) -> Detector:
         """The detector that reported the problem."""
-        return detector_of(self.row.code)
+        return find_detector(self.row.code)
 
     @property
     def is_note(self) -> bool:
@@ -88,7 +88,7 @@ class SessionProblems:
     unchecked: int = 0
 
 
-def problems_of(session: AgentSession, code: str = "", invocation_id: str = "") -> SessionProblems:
+def read_problems(session: AgentSession, code: str = "", invocation_id: str = "") -> SessionProblems:
     """Return the problems that were found in a session so far."""
     stored = SessionProblem.objects.filter(session=session)
     if code:
@@ -148,7 +148,7 @@ def _add_traces(
     return completed
 
 
-def problems_of_runs(invocations: Collection[tuple[int, str]]) -> dict[tuple[int, str], list[ShownProblem]]:
+def read_run_problems(invocations: Collection[tuple[int, str]]) -> dict[tuple[int, str], list[ShownProblem]]:
     """Return the errors and warnings of runs by session key and invocation id. One query."""
     rows = SessionProblem.objects.filter(
         session__in={session_pk for session_pk, _ in invocations},
@@ -166,7 +166,7 @@ def problems_by_code(sessions: Sequence[AgentSession]) -> list[dict[str, Any]]:
     newest = {session.pk: place for place, session in enumerate(sessions)}
     return [
         {
-            "detector": detector_of(code),
+            "detector": find_detector(code),
             "sessions": len(pks),
             "newest": sessions[min(newest[pk] for pk in pks)],
         }

@@ -129,7 +129,7 @@ def all_detectors() -> dict[str, Detector]:
     return _DETECTORS.by_name(lambda detector: detector.code)
 
 
-def detector_of(code: str) -> Detector:
+def find_detector(code: str) -> Detector:
     """Return the detector of a stored code; if it is not installed any more, one that has only the code."""
     unknown = Detector(code, code.replace("-", " ").capitalize(), "", Severity.WARNING, lambda evidence: ())
     return all_detectors().get(code) or (_FAILED_DETECTOR if code == DETECTOR_FAILED else unknown)

@@ -66,7 +66,7 @@ def register_limit_finder(find_limits: FindLimits | None) -> None:
     _find_limits = find_limits
 
 
-def limits_of(person: str, app_name: str) -> Sequence[QuotaLimits]:
+def read_limits(person: str, app_name: str) -> Sequence[QuotaLimits]:
     """Return the limits of a person's runs in an app. One query; none without users."""
     return _find_limits(person, app_name) if person and _find_limits is not None else ()
 
@@ -74,7 +74,7 @@ def limits_of(person: str, app_name: str) -> Sequence[QuotaLimits]:
 def admit_run(person: str, app_name: str, limits: Sequence[QuotaLimits] | None = None) -> Remainder:
     """Count a run whose row the current transaction has created, and return what it may spend.
 
-    One query besides `limits_of`, and one more if active runs are limited; none without a person.
+    One query besides `read_limits`, and one more if active runs are limited; none without a person.
 
     Args:
         limits: those of the person; None: this process finds them.
@@ -86,7 +86,7 @@ def admit_run(person: str, app_name: str, limits: Sequence[QuotaLimits] | None =
         return Remainder()
     with transaction.atomic():
         used = add_usage(person, app_name, runs=1)
-        limits = limits_of(person, app_name) if limits is None else limits
+        limits = read_limits(person, app_name) if limits is None else limits
         for use in compare_usage(person, limits, used):
             _require_left(person, use)
     return Remainder(

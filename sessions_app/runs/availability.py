@@ -22,7 +22,7 @@ def find_problem(app_name: str) -> DevUIError | None:
         apps = provider().apps()
     except DevUIError as error:
         return error
-    if remotes.remote_of_app(app_name) is not None:
+    if remotes.find_remote(app_name) is not None:
         return None
     if app_name not in apps:
         return NotFound(

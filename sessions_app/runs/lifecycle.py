@@ -23,7 +23,7 @@ from sessions_app.lookup import session_missing
 from sessions_app.quotas import quota_enforcement
 from sessions_app.quotas.quota_limits import QuotaLimits
 from sessions_app.runs import job_queue
-from sessions_app.runs.run_usage import spending_of_run
+from sessions_app.runs.run_usage import read_run_spending
 from sessions_app.store import realms
 from sessions_app.store.database import change_notification
 from sessions_app.store.database.stopwatch import ChangeTimer
@@ -222,7 +222,7 @@ def finish(
 def _charge_quotas(run: Run) -> None:
     """Count what an ended run has spent for the quotas of its person."""
     if run.person:
-        tokens, cost = spending_of_run(run)
+        tokens, cost = read_run_spending(run)
         quota_enforcement.add_usage(
             run.person, run.session.app_name, tokens=tokens, cost=cost.amount if cost else 0.0
         )
@@ -285,13 +285,13 @@ def get_status(run_id: str) -> str | None:
     return Run.objects.filter(pk=run_id).values_list("status", flat=True).first()
 
 
-def unstarted_runs_of(runtime_id: str) -> list[str]:
+def list_unstarted_runs(runtime_id: str) -> list[str]:
     """Return the ids of a process's queued runs that another process can take, oldest first."""
     queued = Run.objects.filter(runtime_id=runtime_id, status=Status.QUEUED).exclude(source=ADK_SOURCE)
     return list(queued.order_by("created_at", "pk").values_list("pk", flat=True))
 
 
-def crash_runs_of(runtime_id: str, why: str, spared: Collection[str] = ()) -> list[str]:
+def crash_process_runs(runtime_id: str, why: str, spared: Collection[str] = ()) -> list[str]:
     """End the active runs of a process that is gone, except `spared`. Return their ids."""
     return _crash_runs(Run.objects.filter(runtime_id=runtime_id).exclude(pk__in=spared), why)
 

@@ -27,7 +27,7 @@ def rerun_request(run: Run) -> dict[str, Any]:
             "A question can be answered only once.", hint="Send a message, or rewind to before the question."
         )
     if any("data" not in part.get("inlineData", {"data": ""}) for part in parts):
-        request["new_message"] = _message_of_event(run)
+        request["new_message"] = _find_event_message(run)
     if not request.get("new_message") and not request.get("invocation_id"):
         raise BadInput("The message of this run is unknown.", hint="Write the message again.")
     return request
@@ -38,7 +38,7 @@ def can_repeat(request: str) -> bool:
     return '"functionResponse"' not in request and '"parts"' in request
 
 
-def _message_of_event(run: Run) -> dict[str, Any] | None:
+def _find_event_message(run: Run) -> dict[str, Any] | None:
     first = Event.objects.filter(
         session_id=run.session_id, seq=(run.first_seq or 0) + 1, author="user"
     ).first()

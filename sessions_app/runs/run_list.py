@@ -10,7 +10,7 @@ from django.db.models import BooleanField, ExpressionWrapper, OuterRef, QuerySet
 
 from sessions_app.prices.costs import Spending
 from sessions_app.runs import rerun
-from sessions_app.runs.run_usage import spending_of_runs
+from sessions_app.runs.run_usage import read_runs_spending
 from sessions_app.store.models import Event, Run
 
 MAX_ERROR_TYPES = 50
@@ -52,13 +52,15 @@ def error_types(chosen: str) -> list[str]:
 
 def build_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Return runs as the list shows them; `seconds` and `events` are None until a run has ended."""
-    spending = spending_of_listed(runs)
+    spending = read_listed_spending(runs)
     return [{**_build_row(run), "spending": spending.get(run.pk)} for run in runs]
 
 
-def spending_of_listed(runs: Sequence[Run]) -> dict[str, Spending]:
+def read_listed_spending(runs: Sequence[Run]) -> dict[str, Spending]:
     """Return tokens and costs of runs by id, without very long ones. At most two queries."""
-    return spending_of_runs([run for run in runs if (run.last_seq or 0) - (run.first_seq or 0) <= MAX_EVENTS])
+    return read_runs_spending(
+        [run for run in runs if (run.last_seq or 0) - (run.first_seq or 0) <= MAX_EVENTS]
+    )
 
 
 def _build_row(run: Run) -> dict[str, Any]:

@@ -10,18 +10,18 @@ from operator import or_
 from django.db.models import Q, QuerySet
 
 from sessions_app.prices import current_prices
-from sessions_app.prices.costs import Spending, cost_of
+from sessions_app.prices.costs import Spending, usages_cost
 from sessions_app.prices.session_usage import read_calls_by_session
 from sessions_app.store.events.call_usage import CallUsage, parse_call_usage
 from sessions_app.store.models import Event, NestedRun, Run
 
 
-def spending_of_run(run: Run) -> Spending:
+def read_run_spending(run: Run) -> Spending:
     """Return tokens and cost of a run that has ended, with those of nested runs. Four queries at most."""
-    return spending_of_runs([run]).get(run.pk, Spending(0, None))
+    return read_runs_spending([run]).get(run.pk, Spending(0, None))
 
 
-def spending_of_runs(runs: Sequence[Run]) -> dict[str, Spending]:
+def read_runs_spending(runs: Sequence[Run]) -> dict[str, Spending]:
     """Return tokens and costs of ended runs with events by id, with those of nested runs. At most four queries."""
     ranges = {
         run.pk: (run.session_id, run.first_seq, run.last_seq)
@@ -48,7 +48,7 @@ def spending_of_runs(runs: Sequence[Run]) -> dict[str, Spending]:
     spending = {}
     for run_id, (pk, first, last) in ranges.items():
         own = [(tokens, made) for seq, tokens, made in calls[pk] if first < seq <= last]
-        cost = cost_of((call for _, made in own for call in made), prices)
+        cost = usages_cost((call for _, made in own for call in made), prices)
         spending[run_id] = Spending(sum(tokens for tokens, _ in own), cost)
     return spending
 

@@ -111,12 +111,12 @@ def _read_batch(pk: int, start: int, last: int, limit: int) -> IndexBatch:
     events = _limit_text(read_events)
     has_all = events == read_events and len(events) < limit
     batch = IndexBatch(pk, start, last if has_all else events[-1].seq)
-    nested = nested_content.contents_of(pk, events)
+    nested = nested_content.read_nested_contents(pk, events)
     batch.words = _build_entries(pk, events, nested)
     for event in events:
         if content := nested.get(event.seq):
             batch.traits.update(dict.fromkeys(content.traits, event.seq))
-        traits = event_text.traits_of(event.kind, event.author, event.branch, event.summary)
+        traits = event_text.event_traits(event.kind, event.author, event.branch, event.summary)
         batch.traits.update(dict.fromkeys(traits, event.seq))
         if call := parse_call_usage(event.summary, event.timestamp):
             batch.calls.append(call)
@@ -151,7 +151,7 @@ def _read_nested_batches() -> list[IndexBatch]:
     for pk, batch in batches.items():
         rows = Event.objects.filter(session=pk, seq__in=events[pk]).order_by("seq")
         calling_events = list(rows.only(*event_text.COLUMNS))
-        nested = nested_content.contents_of(pk, calling_events)
+        nested = nested_content.read_nested_contents(pk, calling_events)
         batch.words = _build_entries(pk, calling_events, nested)
         for seq, content in nested.items():
             batch.traits.update(dict.fromkeys(content.traits, seq))
@@ -166,7 +166,7 @@ def _build_entries(
     earlier_words: set[str] = set()
     for event in events:
         content = nested.get(event.seq)
-        text = "\n".join([event_text.text_of_data(event.data), *(content.texts if content else ())])
+        text = "\n".join([event_text.data_text(event.data), *(content.texts if content else ())])
         ids = {"event": event.event_id, "invocation": event.invocation_id}
         entries.append(event_index.make_entry(pk, event.seq, tokens.tokenize(text), ids, earlier_words))
     return entries

@@ -28,7 +28,7 @@ class NestedContent:
     traits: set[event_text.Trait] = field(default_factory=set)
 
 
-def contents_of(session_pk: int, events: Iterable[Event]) -> Mapping[int, NestedContent]:
+def read_nested_contents(session_pk: int, events: Iterable[Event]) -> Mapping[int, NestedContent]:
     """Return the content of the nested runs inside events, by seq. At most one query."""
     seqs = [event.seq for event in events if CALLS_IN_SUMMARY in event.summary]
     if not seqs:
@@ -42,8 +42,8 @@ def contents_of(session_pk: int, events: Iterable[Event]) -> Mapping[int, Nested
         seq = outer_seq or 0
         content = contents[seq]
         if len(content.traits) < MAX_TRAITS:
-            content.traits.update(event_text.traits_of(kind, author, "", summary))
-        if remaining.get(seq) and (text := event_text.text_of_data(data)[: remaining[seq]]):
+            content.traits.update(event_text.event_traits(kind, author, "", summary))
+        if remaining.get(seq) and (text := event_text.data_text(data)[: remaining[seq]]):
             remaining[seq] -= len(text)
             content.texts.append(text)
     return contents

@@ -58,7 +58,7 @@ def mark_condition(term: StateTerm) -> Q:
     """Return the condition on the marks of all values that may match a term; `ANY` if any value may."""
     if term.path or term.op not in ("=", *COMPARE):
         return Q(mark=ANY)
-    mark = _mark_of(term.value)
+    mark = _number_mark(term.value)
     if term.op == "=":
         return Q(mark=mark)
     is_shared = _is_number(term.value) and _is_long(term.value)
@@ -73,7 +73,7 @@ def is_decided_by_marks(term: StateTerm) -> bool:
         return not _is_long(term.value)
     if term.op != "=":
         return True
-    mark = _mark_of(term.value)
+    mark = _number_mark(term.value)
     return len(mark) <= PREFIX_LENGTH and json_sql.UNKNOWN not in mark
 
 
@@ -103,11 +103,9 @@ def _mark_range(op: str, mark: str) -> Q:
     return Q(**{"mark__lt" if op == "<" else "mark__lte": mark}, mark__gte=kind)
 
 
-def _mark_of(value: Any) -> str:
+def _number_mark(value: Any) -> str:
     return (
-        json_sql.mark_of_number(_to_double(value))
-        if _is_number(value)
-        else json_sql.mark(scopes.dumps(value))
+        json_sql.number_mark(_to_double(value)) if _is_number(value) else json_sql.mark(scopes.dumps(value))
     )
 
 

@@ -63,7 +63,7 @@ def _has_user(name: str) -> bool:
 
 def _has_key(name: str) -> bool:
     try:
-        scope, key = scopes.scope_of(name)
+        scope, key = scopes.split_scope(name)
     except ValueError:  # a temp: key, which is not stored
         return False
     return StateValue.objects.filter(scope=scope, key_id=scopes.key_id(key)).exists()

@@ -91,7 +91,7 @@ def parse(text: str, key: Callable[[str], K]) -> ShownRows[K]:
     return ShownRows(marks)
 
 
-def mark_of(*facts: object) -> str:
+def row_mark(*facts: object) -> str:
     """Return a short hash of what a row shows."""
     return f"{crc32(repr(facts).encode('utf-8', 'surrogatepass')):x}"
 

@@ -21,7 +21,7 @@ from django.db.models import (
 )
 
 from sessions_app.prices.costs import Cost
-from sessions_app.prices.session_usage import costs_of_sessions
+from sessions_app.prices.session_usage import read_session_costs
 from sessions_app.search.execution import session_queries, windowed_scan
 from sessions_app.search.execution.hits import Hit
 from sessions_app.search.query.terms import Query
@@ -270,15 +270,15 @@ def read_tags(rows: Iterable[AgentSession]) -> None:
 
 def tag_names(session: AgentSession) -> list[str]:
     """Return the tags of a session, sorted. One query, unless `read_tags` has read them."""
-    return list(_tags_of(session))
+    return list(_row_tags(session))
 
 
 def tag_persons(session: AgentSession) -> dict[str, str]:
     """Return the names of the persons who added the tags of a session, by tag. Unknown ones are left out."""
-    return {name: person for name, person in _tags_of(session).items() if person}
+    return {name: person for name, person in _row_tags(session).items() if person}
 
 
-def _tags_of(session: AgentSession) -> dict[str, str]:
+def _row_tags(session: AgentSession) -> dict[str, str]:
     if not hasattr(session, _TAGS):
         read_tags([session])
     tags: dict[str, str] = getattr(session, _TAGS)
@@ -286,13 +286,13 @@ def _tags_of(session: AgentSession) -> dict[str, str]:
 
 
 def read_costs(rows: Sequence[AgentSession]) -> None:
-    """Read the costs of sessions for `cost_of`. At most two queries; none without a price list."""
-    costs = costs_of_sessions(rows)
+    """Read the costs of sessions for `session_cost`. At most two queries; none without a price list."""
+    costs = read_session_costs(rows)
     for row in rows:
         setattr(row, _COST, costs.get(row.pk))
 
 
-def cost_of(session: AgentSession) -> Cost | None:
+def session_cost(session: AgentSession) -> Cost | None:
     """Return the cost of a session's events; None without tokens or without a price list."""
     if not hasattr(session, _COST):
         read_costs([session])

@@ -141,7 +141,7 @@ def require_agent(app_name: str) -> Agent:
 def _make_agent(
     name: str, card: AgentCard | None, agents_folder: folder.AgentsFolder | None, **facts: Any
 ) -> Agent:
-    facts["remote"] = remotes.remote_of_app(name)
+    facts["remote"] = remotes.find_remote(name)
     if card is None:
         return Agent(name, agents_folder is not None, AgentCard.Status.UNKNOWN, **facts)
     files_version = agents_folder.code_version(name) if agents_folder is not None else ""

@@ -204,7 +204,7 @@ def _purge_one(
     session = criteria.due(now).select_related("mirrored").filter(pk=pk).first()
     if session is None:
         return
-    is_copy = storage_location.mirror_of(session) is not None
+    is_copy = storage_location.find_mirror(session) is not None
     name = f"{session.app_name} / {session.user_id} / {session.session_id}"
     if run := session_runs.active_run(pk):
         report.skipped.append(f"{name}: run {run.pk} is {run.status}")

@@ -123,7 +123,7 @@ def parse_name(name: str) -> tuple[Scope, str]:
             hint="Use a key of valid Unicode text.",
         )
     try:
-        return scopes.scope_of(name)
+        return scopes.split_scope(name)
     except ValueError as error:
         raise BadInput(str(error), hint="Use a key of the session, `user:` or `app:` scope.") from error
 

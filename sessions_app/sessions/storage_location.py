@@ -55,9 +55,9 @@ def store_location() -> StorageLocation:
     return StorageLocation("SQLite", where, survives_restart=True)
 
 
-def location_of(session: AgentSession) -> StorageLocation:
+def find_location(session: AgentSession) -> StorageLocation:
     """Return the location of a session."""
-    mirror = mirror_of(session)
+    mirror = find_mirror(session)
     if mirror is None:
         return store_location()
     is_remote = mirror.place.startswith(REMOTE)
@@ -68,31 +68,31 @@ def location_of(session: AgentSession) -> StorageLocation:
     )
 
 
-def mirror_of(session: AgentSession) -> MirroredSession | None:
+def find_mirror(session: AgentSession) -> MirroredSession | None:
     """Return the mirror record of a session owned by another service; None: this store owns it."""
     return getattr(session, "mirrored", None)
 
 
-def session_service_of(app_name: str = "") -> str:
+def find_session_owner(app_name: str = "") -> str:
     """Return the URI of the ADK service, or the address of the remote server, that owns an app's sessions.
 
     Empty: this store. Without an app, the setting of agents on this machine.
     """
-    return _service_of(app_name, "DEVUI_SESSION_SERVICE")
+    return _find_service(app_name, "DEVUI_SESSION_SERVICE")
 
 
-def artifact_service_of(app_name: str = "") -> str:
-    """Return the service that owns an app's artifacts (see `session_service_of`); empty: this store."""
-    return _service_of(app_name, "DEVUI_ARTIFACT_SERVICE")
+def find_artifact_owner(app_name: str = "") -> str:
+    """Return the service that owns an app's artifacts (see `find_session_owner`); empty: this store."""
+    return _find_service(app_name, "DEVUI_ARTIFACT_SERVICE")
 
 
-def memory_service_of(app_name: str = "") -> str:
-    """Return the service that owns an app's memory (see `session_service_of`); empty: this store."""
-    return _service_of(app_name, "DEVUI_MEMORY_SERVICE")
+def find_memory_owner(app_name: str = "") -> str:
+    """Return the service that owns an app's memory (see `find_session_owner`); empty: this store."""
+    return _find_service(app_name, "DEVUI_MEMORY_SERVICE")
 
 
-def _service_of(app_name: str, setting: str) -> str:
-    remote = remotes.remote_of_app(app_name)
+def _find_service(app_name: str, setting: str) -> str:
+    remote = remotes.find_remote(app_name)
     return str(getattr(settings, setting, "")) if remote is None else remote.url
 
 
@@ -102,7 +102,7 @@ def refuse_artifact(app_name: str) -> None:
     Raises:
         BadInput: another service owns the app's artifacts.
     """
-    if where := artifact_service_of(app_name):
+    if where := find_artifact_owner(app_name):
         raise BadInput(
             f"The agents of {app_name!r} keep artifacts in {where} and would not find one that is saved here.",
             hint="Save it there with POST /apps/{app}/users/{user}/sessions/{session}/artifacts.",
@@ -115,9 +115,9 @@ def refuse_copy(session: AgentSession) -> None:
     Raises:
         BadInput: the session is a copy.
     """
-    if mirror_of(session) is not None:
+    if find_mirror(session) is not None:
         raise BadInput(
-            f"Session {session.session_id!r} belongs to {location_of(session)}; DevUI has a copy.",
+            f"Session {session.session_id!r} belongs to {find_location(session)}; DevUI has a copy.",
             hint="Change it there with a run or ADK's own paths (PATCH, DELETE /apps/…/sessions/…); the copy follows."
             " Or fork it with its own state.",
         )
@@ -134,8 +134,8 @@ def refuse_deletion(session: AgentSession) -> None:
             f"Session {session.session_id!r} belongs to a call of session {nested.outer.session_id!r}.",
             hint="Delete that session: the sessions of its calls are deleted with it.",
         )
-    where = session_service_of(session.app_name)
-    mirror = mirror_of(session) if where else None
+    where = find_session_owner(session.app_name)
+    mirror = find_mirror(session) if where else None
     if mirror and mirror.place == where:
         raise BadInput(
             f"Session {session.session_id!r} belongs to {where}; DevUI has a copy.",
@@ -149,7 +149,7 @@ def refuse_new(app_name: str) -> None:
     Raises:
         BadInput: another service owns the app's sessions.
     """
-    if where := session_service_of(app_name):
+    if where := find_session_owner(app_name):
         raise BadInput(
             f"The agents of {app_name!r} keep their sessions in {where} and would not find one that is created here.",
             hint="Create it there with POST /apps/{app}/users/{user}/sessions; DevUI copies it. Fork a session with"
@@ -167,7 +167,7 @@ def require_same_service(session: AgentSession, where: str) -> None:
     Raises:
         BadInput: another service owns the session.
     """
-    mirror = mirror_of(session)
+    mirror = find_mirror(session)
     location = mirror.place if mirror else ""
     if location == where:
         return

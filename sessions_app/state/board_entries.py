@@ -13,9 +13,9 @@ from sessions_app.state.key_changes import (
     BRIEF_LENGTH,
     TEMP,
     is_inferred,
+    read_writer,
     scope_prefix,
     truncate,
-    writer_of,
     writer_text,
 )
 from sessions_app.store.events.attribution import UNKNOWN, Writer
@@ -132,7 +132,7 @@ def unchanged_entry(key: KeyAt) -> BoardEntry:
     return BoardEntry(0, str(key.scope), "", None, key.key_id, same=True)
 
 
-def entries_of(
+def read_entries(
     session: AgentSession, keys: Collection[KeyAt], moment: int, aside: Collection[KeyAt] = ()
 ) -> dict[KeyAt, BoardEntry]:
     """Return the entries of keys, with truncated values. One query.
@@ -160,7 +160,7 @@ def _read_ledger_rows(pks: Collection[int]) -> dict[int | None, dict[str, Any]]:
     for start in range(0, len(ordered), ROWS_PER_QUERY):
         rows = StateChange.objects.filter(pk__in=ordered[start : start + ROWS_PER_QUERY]).annotate(
             shown=Substr("value", 1, BRIEF_LENGTH + 1, output_field=CharField()),
-            writes=history.count_of_writes(),
+            writes=history.write_count(),
         )
         facts |= {row["pk"]: row for row in rows.values(*_FACTS, "shown", "writes")}
     return facts
@@ -187,7 +187,7 @@ def _build_entry(
         branches=text[0] in "{[" and len(text) > 2,
         is_cut=len(text) > BRIEF_LENGTH,
         changed=changed,
-        writer=writer_of(row),
+        writer=read_writer(row),
         author=row["author"],
         cause=row["cause"],
         timestamp=row["timestamp"],

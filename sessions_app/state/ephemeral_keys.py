@@ -10,7 +10,7 @@ from django.db.models import CharField, Count, Max
 from django.db.models.functions import Substr
 
 from sessions_app.state.board_entries import BoardEntry
-from sessions_app.state.key_changes import TEMP, scope_prefix, truncate, writer_of
+from sessions_app.state.key_changes import TEMP, read_writer, scope_prefix, truncate
 from sessions_app.store.models import AgentSession, Event, TempWrite, UntrackedKey
 
 GHOST_LIMIT = 2000
@@ -83,7 +83,7 @@ def _ghost_entry(row: Mapping[str, Any], writes: int, moment: int) -> BoardEntry
         value=truncate(row["shown"], GHOST_LIMIT),
         note=row["note"],
         changed=changed,
-        writer=writer_of(row),
+        writer=read_writer(row),
         author=row["author"],
         seq=row["seq"],
         writes=writes,

@@ -74,7 +74,7 @@ class KeyChange:
         return self.old is not None and self.old == self.new
 
 
-def changes_of(
+def read_key_changes(
     session: AgentSession, events: list[Event], *, length: int = BRIEF_LENGTH, each: int = 0
 ) -> dict[int, list[KeyChange]]:
     """Return the changes of events by `seq`: stored keys first, then `temp:` ghost keys. Two queries.
@@ -150,7 +150,7 @@ def _ledger_change(row: Mapping[str, Any], length: int) -> KeyChange:
         new=None if row["removed"] else truncate(row["shown"], length),
         note=row["note"],
         cause=row["cause"],
-        writer=writer_of(row),
+        writer=read_writer(row),
         pk=row["id"],
         author=row["author"],
     )
@@ -164,12 +164,12 @@ def _ghost_change(row: Mapping[str, Any], length: int) -> KeyChange:
         new=truncate(row["shown"], length),
         note=row["note"],
         cause=ChangeCause.APPEND,
-        writer=writer_of(row),
+        writer=read_writer(row),
         author=row["author"],
     )
 
 
-def writer_of(row: Mapping[str, Any]) -> Writer:
+def read_writer(row: Mapping[str, Any]) -> Writer:
     """Return the writer of a ledger or ghost row."""
     inferred = bool(row.get("inferred", not row["writer"]))
     return Writer(row["writer"], row["writer_name"], row["call_id"], inferred)
@@ -199,7 +199,7 @@ def is_inferred(writer: Writer, author: str = "", cause: str = "") -> bool:
     return writer.inferred and bool(writer.kind or author) and cause != ChangeCause.REWIND
 
 
-def writer_of_change(row: StateChange) -> Writer:
+def read_change_writer(row: StateChange) -> Writer:
     """Return the writer of a ledger row."""
     return Writer(row.writer, row.writer_name, row.call_id, row.inferred)
 

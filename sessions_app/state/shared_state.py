@@ -91,7 +91,7 @@ def users_with_state(app_name: str) -> tuple[list[UserScope], bool]:
     return users[:MOST_USERS], len(users) > MOST_USERS
 
 
-def apps_of(user_id: str) -> list[str]:
+def list_user_apps(user_id: str) -> list[str]:
     """Return the apps in which a user has sessions or state, sorted. Three queries."""
     names = {
         *list_apps_with_sessions(),
@@ -114,7 +114,7 @@ def _read_page(scope: Scope, table: type[AppState | UserState], owner_id: int | 
     )
     writers = {
         change.key_id: change
-        for change in changes.annotate(writes=history.count_of_writes())
+        for change in changes.annotate(writes=history.write_count())
         .select_related("session")
         .defer("private")
         if change.position == positions[change.key_id]

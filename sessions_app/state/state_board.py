@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from sessions_app.state.board_entries import BoardEntry, entries_of, is_written_by, unchanged_entry
+from sessions_app.state.board_entries import BoardEntry, is_written_by, read_entries, unchanged_entry
 from sessions_app.state.ephemeral_keys import UntrackedEntry, read_ghosts, read_untracked
 from sessions_app.state.key_changes import TEMP, scope_prefix
 from sessions_app.store import scopes
@@ -137,7 +137,7 @@ def read_board(
     """
     now = history.owners_at(session)
     running = running_run(session)
-    mark = _mark_of(session, now, running)
+    mark = _state_mark(session, now, running)
     client_event = client_board.event if client_board and client_board.mark == mark else None
     pinned = frozenset(filter(None, map(_parse_watched, watched)))
     query = _BoardQuery(session, now, limit, pinned, like, parse_entry_id(begin))
@@ -177,9 +177,9 @@ def state_mark(
     return f"{last_seq}.{user_version or 0}.{app_version or 0}.{untracked or 0}.{run}"
 
 
-def state_mark_of(session: AgentSession) -> str:
+def current_state_mark(session: AgentSession) -> str:
     """Return the mark of a session's current state."""
-    return _mark_of(session, history.owners_at(session), running_run(session))
+    return _state_mark(session, history.owners_at(session), running_run(session))
 
 
 def running_run(session: AgentSession) -> Run | None:
@@ -188,7 +188,7 @@ def running_run(session: AgentSession) -> Run | None:
     return running.only("pk", "invocation_id").order_by("created_at", "pk").first()
 
 
-def _mark_of(session: AgentSession, now: Owners, running: Run | None) -> str:
+def _state_mark(session: AgentSession, now: Owners, running: Run | None) -> str:
     noticed = UntrackedKey.objects.filter(session=session).order_by("-pk").values_list("pk", flat=True)
     return state_mark(
         session.last_seq,
@@ -203,13 +203,13 @@ def _parse_watched(name: str) -> KeyRef | None:
     """Return scope and `key_id` of a watched key; None for `temp:` keys."""
     if name.startswith(scopes.TEMP_PREFIX):
         return None
-    scope, key = scopes.scope_of(name)
+    scope, key = scopes.split_scope(name)
     return scope, scopes.key_id(key)
 
 
 def parse_entry_id(begin: str) -> KeyRef | None:
     """Return scope and `key_id` of an entry id; None for `temp:` keys."""
-    return scopes.scope_of(begin) if begin and not begin.startswith(scopes.TEMP_PREFIX) else None
+    return scopes.split_scope(begin) if begin and not begin.startswith(scopes.TEMP_PREFIX) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ class _BoardQuery:
     like: str
     begin: KeyRef | None
 
-    def begin_of(self, scope: Scope) -> str:
+    def first_shown_key(self, scope: Scope) -> str:
         """Return the first `key_id` of a scope to show; empty: from the start."""
         return self.begin[1] if self.begin and self.begin[0] == scope else ""
 
@@ -248,7 +248,7 @@ class _BoardQuery:
 
     def list_keys(self, at: PointPair, scope: Scope, moment: int) -> _ListedKeys:
         """Return the keys to show: the first ones, those written by the event, and the watched ones."""
-        limit, begin = self.limit and self.limit + 1, self.begin_of(scope)
+        limit, begin = self.limit and self.limit + 1, self.first_shown_key(scope)
         first = first_keys(at, scope, limit, self.like, begin)
         goes_on = bool(limit) and len(first) == limit
         are_all = not (goes_on or begin)
@@ -293,9 +293,11 @@ def _stored_columns(
     listed = {scope: query.list_keys(at, scope, moment) for scope in SCOPES}
     counts = {scope: query.counts(at, scope, listed[scope]) for scope in SCOPES}
     aside = frozenset[KeyAt]().union(*(keys.aside for keys in listed.values()))
-    entries = entries_of(query.session, _fresh_keys(query, listed, moment, client_event), moment, aside)
+    entries = read_entries(query.session, _fresh_keys(query, listed, moment, client_event), moment, aside)
     columns = [
-        _build_column(scope, listed[scope], counts[scope], entries, is_begun=bool(query.begin_of(scope)))
+        _build_column(
+            scope, listed[scope], counts[scope], entries, is_begun=bool(query.first_shown_key(scope))
+        )
         for scope in SCOPES
     ]
     return columns, sum(each.changed for each in counts.values())

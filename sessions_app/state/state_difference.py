@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from sessions_app.lookup import find_event
 from sessions_app.presentation import value_diff
 from sessions_app.presentation.value_diff import DiffLine
-from sessions_app.state.key_changes import is_inferred, scope_prefix, writer_of_change, writer_text
-from sessions_app.state.state_board import SCOPES, parse_entry_id, state_mark_of
+from sessions_app.state.key_changes import is_inferred, read_change_writer, scope_prefix, writer_text
+from sessions_app.state.state_board import SCOPES, current_state_mark, parse_entry_id
 from sessions_app.store.errors import BadInput
 from sessions_app.store.models import AgentSession, Event, Scope, StateChange
 from sessions_app.store.state import differences
@@ -118,7 +118,7 @@ def state_differences(
         first=session.last_seq if nothing else first.seq if first else START,
         last=last.seq if last else None,
         base=base,
-        mark=state_mark_of(session),
+        mark=current_state_mark(session),
         entries=[_key_difference(session, entry) for entry in difference.keys],
         counts=difference.counts,
         following=[
@@ -148,7 +148,7 @@ def _key_difference(session: AgentSession, entry: KeyDiff) -> KeyDifference:
     old = entry.old.value if entry.old else None
     new = entry.new.value if entry.new else None
     brief = value_diff.is_brief(old, new)
-    by = writer_of_change(write), write.author, write.cause
+    by = read_change_writer(write), write.author, write.cause
     return KeyDifference(
         scope=str(entry.scope),
         key=entry.key,

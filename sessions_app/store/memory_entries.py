@@ -64,8 +64,8 @@ def known_ids(owner: MemoryOwner, session_id: str) -> set[str]:
         BadInput: the session's id cannot be stored.
     """
     check_id("session", session_id)
-    own = _entries_of(owner).filter(session_id=session_id).values_list("entry_id", flat=True)
-    removed = _entries_of(owner).filter(removed=True).values_list("entry_id", flat=True)
+    own = _owner_entries(owner).filter(session_id=session_id).values_list("entry_id", flat=True)
+    removed = _owner_entries(owner).filter(removed=True).values_list("entry_id", flat=True)
     return {*own, *removed}
 
 
@@ -88,7 +88,7 @@ def replace_entries(owner: MemoryOwner, drafts: Sequence[NewEntry]) -> None:
     """Add entries without a session, replacing existing and removed entries with the same ids."""
     last_of_each = {draft.entry_id: draft for draft in drafts}
     with transaction.atomic():
-        same = _entries_of(owner).filter(Q(session_id="") | Q(removed=True), entry_id__in=last_of_each)
+        same = _owner_entries(owner).filter(Q(session_id="") | Q(removed=True), entry_id__in=last_of_each)
         full_text.unindex_rows(MemoryEntry, same.values_list("pk", flat=True))
         same.delete()
         _insert_entries(owner, "", last_of_each)
@@ -102,7 +102,7 @@ def remove_entry(owner: MemoryOwner, entry_id: str) -> bool:
     """
     check_id("memory", entry_id)
     with transaction.atomic():
-        rows = _entries_of(owner).filter(entry_id=entry_id, removed=False)
+        rows = _owner_entries(owner).filter(entry_id=entry_id, removed=False)
         pks = list(rows.values_list("pk", flat=True))
         full_text.unindex_rows(MemoryEntry, pks)
         rows.filter(pk__in=pks).update(removed=True, content="{}", private=None, custom_metadata="{}")
@@ -122,7 +122,7 @@ def _insert_entries(owner: MemoryOwner, session_id: str, drafts: Mapping[str, Ne
     """Insert and index entries, except those that were inserted concurrently."""
     rows = [_make_row(owner, session_id, draft) for draft in drafts.values()]
     MemoryEntry.objects.bulk_create(rows, ignore_conflicts=True)
-    stored = _entries_of(owner).filter(session_id=session_id, entry_id__in=drafts).order_by("pk")
+    stored = _owner_entries(owner).filter(session_id=session_id, entry_id__in=drafts).order_by("pk")
     mark, ids = full_text.owner_id(*owner), stored.values_list("pk", "entry_id")
     full_text.index_rows(
         MemoryEntry, [full_text.IndexEntry(pk, mark, drafts[entry_id].text) for pk, entry_id in ids]
@@ -130,7 +130,7 @@ def _insert_entries(owner: MemoryOwner, session_id: str, drafts: Mapping[str, Ne
     change_notification.notify_after_commit()
 
 
-def _entries_of(owner: MemoryOwner) -> QuerySet[MemoryEntry]:
+def _owner_entries(owner: MemoryOwner) -> QuerySet[MemoryEntry]:
     return MemoryEntry.objects.filter(**owner._asdict())
 
 

@@ -165,7 +165,7 @@ def _correct_event(key: SessionKey, record: EventRecord, refused: list[str]) -> 
     if before["actions"]["stateDelta"] != after["actions"]["stateDelta"]:
         refused.append(f"event {record.event_id!r} has another state delta than the stored copy")
         return False
-    text_before, summary_before = event_text.text_of_data(stored.data), stored.decoded_summary
+    text_before, summary_before = event_text.data_text(stored.data), stored.decoded_summary
     AgentSession.objects.filter(pk=session.pk).update(
         revision=F("revision") + 1,
         total_tokens=F("total_tokens") + record.total_tokens - stored.total_tokens,
@@ -176,7 +176,7 @@ def _correct_event(key: SessionKey, record: EventRecord, refused: list[str]) -> 
     stored.summary, stored.data, stored.private = record.summary, record.data, record.private
     stored.save()
     has_other_tokens = json.loads(record.summary).get("tokens") != summary_before["tokens"]
-    if has_other_tokens or event_text.text_of_data(record.data) != text_before:
+    if has_other_tokens or event_text.data_text(record.data) != text_before:
         index_entries.reset_session(session.pk)
     return True
 

@@ -115,7 +115,7 @@ def split_delta(delta: Mapping[str, Any]) -> ScopedDelta:
     return scoped
 
 
-def scope_of(key: str) -> tuple[Scope, str]:
+def split_scope(key: str) -> tuple[Scope, str]:
     """Return the scope of a prefixed key and its name without the prefix.
 
     Raises:

@@ -121,7 +121,7 @@ def _status_badges(session: AgentSession) -> SafeString:
     run: str | None = getattr(session, "run_status", None)
     if run and run not in QUIET_STATUSES:
         badges.append(devui.status(run))
-    if (age := expiry.age_of(session)) != expiry.Age.FRESH:
+    if (age := expiry.read_age(session)) != expiry.Age.FRESH:
         badges.append(devui.status(age))
     return SafeString("".join(badges))
 
@@ -233,7 +233,7 @@ TABLE: Table[SessionRow] = Table(
         Column(
             "tokens",
             "Tokens",
-            cell=lambda row: tokens_cell(row.session.total_tokens, listing.cost_of(row.session)),
+            cell=lambda row: tokens_cell(row.session.total_tokens, listing.session_cost(row.session)),
             value=lambda row: row.session.total_tokens,
             order=Order("-total_tokens"),
             css="number tokens",

@@ -366,7 +366,7 @@ class Arrangement(Generic[R]):
         lines = csv.writer(text)
         lines.writerow(column.key for column in columns)
         for row in exported[:MOST_EXPORTED]:
-            lines.writerow(csv_cells.cell_of(column.export(row)) for column in columns)
+            lines.writerow(csv_cells.csv_cell(column.export(row)) for column in columns)
         part = f"-first-{MOST_EXPORTED}" if len(exported) > MOST_EXPORTED else ""
         headers = {"Content-Disposition": f'attachment; filename="{self.table.name}{part}.csv"'}
         return HttpResponse(text.getvalue(), content_type="text/csv; charset=utf-8", headers=headers)

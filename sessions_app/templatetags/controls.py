@@ -24,8 +24,8 @@ NUMBER = SafeString("<span data-number></span>")
 
 
 @register.simple_tag(takes_context=True)
-def app_of_page(context: template.Context) -> str:
-    """`{% app_of_page as about %}`: the app of the URL or of the object shown; empty: all apps."""
+def find_page_app(context: template.Context) -> str:
+    """`{% find_page_app as about %}`: the app of the URL or of the object shown; empty: all apps."""
     page_app = getattr(context.get("shell"), "app", "") or context.get("app_name")
     object_apps = (getattr(context.get(name), "app_name", "") for name in ("session", "run"))
     return str(page_app or next(filter(None, object_apps), ""))

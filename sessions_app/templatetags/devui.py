@@ -147,7 +147,7 @@ def status(name: str, text: str = "") -> SafeString:
 @register.filter
 def age(session: AgentSession) -> str:
     """`{% with age=session|age %}`: `idle` or `expired` by the app's TTL, else empty."""
-    session_age = expiry.age_of(session)
+    session_age = expiry.read_age(session)
     return "" if session_age == expiry.Age.FRESH else str(session_age)
 
 
@@ -158,7 +158,7 @@ register.filter("markdown", markdown_html.render_markdown)
 register.simple_tag(jsontree.render, name="json_tree")
 register.simple_tag(paths.seg_reverse, name="seg_url")
 register.simple_tag(paths.session_url)
-register.simple_tag(storage_location.location_of, name="place_of")
+register.simple_tag(storage_location.find_location, name="place_of")
 register.filter("truncate_to_cells", truncate_to_cells)
 
 

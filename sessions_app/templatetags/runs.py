@@ -35,7 +35,7 @@ def input_label(name: str) -> str:
 
 
 @register.filter("diagnosis")
-def diagnosis_of(run: Run) -> str:
+def run_diagnosis(run: Run) -> str:
     """`{{ run|diagnosis }}`: explanation of a run's error, and how to fix it."""
     return error_hints.hint_for(run.error_type)
 
@@ -54,7 +54,7 @@ def may_support_live_runs(session: AgentSession) -> bool:
     """
     if session.realm:
         return False
-    remote = remotes.remote_of_app(session.app_name)
+    remote = remotes.find_remote(session.app_name)
     if remote is not None:
         return remote.has_live_runs
     return agent_loading.can_speak_live(session.app_name) is not False

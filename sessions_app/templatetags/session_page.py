@@ -38,13 +38,13 @@ register.filter("message_text", run_marks.message_text)
 @register.filter
 def writer_text(change: StateChange) -> str:
     """`{{ change|writer_text }}`: the writer of a ledger row."""
-    return key_changes.writer_text(key_changes.writer_of_change(change), change.author, change.cause)
+    return key_changes.writer_text(key_changes.read_change_writer(change), change.author, change.cause)
 
 
 @register.filter
 def is_inferred(change: StateChange) -> bool:
     """`{% if change|is_inferred %}`: the writer of a ledger row was inferred from the event."""
-    return key_changes.is_inferred(key_changes.writer_of_change(change), change.author, change.cause)
+    return key_changes.is_inferred(key_changes.read_change_writer(change), change.author, change.cause)
 
 
 @register.simple_tag

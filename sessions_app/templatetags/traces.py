@@ -8,7 +8,7 @@ from typing import Any
 from django import template
 
 from sessions_app.prices import current_prices
-from sessions_app.prices.costs import Cost, cost_of
+from sessions_app.prices.costs import Cost, usages_cost
 from sessions_app.store.events.call_usage import recorded_call_usage
 from sessions_app.store.models import ModelCall
 from sessions_app.store.traces import log_records
@@ -35,7 +35,7 @@ def first_seconds(call: ModelCall) -> float | None:
 @register.filter
 def call_cost(call: ModelCall) -> Cost | None:
     """Cost of a model call; None without tokens or without a price list."""
-    return cost_of([recorded_call_usage(call)], current_prices())
+    return usages_cost([recorded_call_usage(call)], current_prices())
 
 
 @register.filter

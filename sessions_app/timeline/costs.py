@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
 from sessions_app.prices import current_prices
-from sessions_app.prices.costs import Cost, cost_of
+from sessions_app.prices.costs import Cost, usages_cost
 from sessions_app.store.events.call_usage import CallUsage, parse_call_usage, read_call_usage
 from sessions_app.store.models import AgentSession, Event
 
 
-def costs_of_invocations(
+def read_invocation_costs(
     session: AgentSession, events: Sequence[Event], continued: Collection[str], low: int, high: int
 ) -> dict[str, Cost | None]:
     """Return the costs of the events' invocations. At most one query.
@@ -25,23 +25,23 @@ def costs_of_invocations(
         return {}
     calls: dict[str, list[CallUsage | None]] = defaultdict(list)
     for event in events:
-        calls[event.invocation_id].append(_call_of(event))
+        calls[event.invocation_id].append(_call_usage(event))
     if continued:
         window = (events[0].seq, events[-1].seq)
         others = Event.objects.filter(session=session, invocation_id__in=continued, total_tokens__gt=0)
         rows = others.filter(seq__range=(low, high)).exclude(seq__range=window)
         for name, summary, at in rows.values_list("invocation_id", "summary", "timestamp"):
             calls[name].append(parse_call_usage(summary, at))
-    return {name: cost_of(usages, prices) for name, usages in calls.items()}
+    return {name: usages_cost(usages, prices) for name, usages in calls.items()}
 
 
-def costs_of_events(events: Iterable[Event]) -> dict[int, Cost | None]:
+def event_costs(events: Iterable[Event]) -> dict[int, Cost | None]:
     """Return the costs of events by seq."""
     prices = current_prices()
     if not prices.prices:
         return {}
-    return {event.seq: cost_of([_call_of(event)], prices) for event in events if event.total_tokens}
+    return {event.seq: usages_cost([_call_usage(event)], prices) for event in events if event.total_tokens}
 
 
-def _call_of(event: Event) -> CallUsage | None:
+def _call_usage(event: Event) -> CallUsage | None:
     return read_call_usage(event.decoded_summary, event.timestamp)

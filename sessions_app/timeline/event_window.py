@@ -13,7 +13,7 @@ from sessions_app.prices.costs import Cost
 from sessions_app.store.database.json_sql import COUNTS_AS_ERROR
 from sessions_app.store.events.conditions import MAY_NAME_TOOLS
 from sessions_app.store.models import AgentSession, Event, Run
-from sessions_app.timeline.costs import costs_of_invocations
+from sessions_app.timeline.costs import read_invocation_costs
 from sessions_app.timeline.lanes import MAX_LANES, Speaker
 from sessions_app.traces.pauses import Interval, Pauses
 
@@ -159,7 +159,7 @@ def sum_invocations(
     continued = [
         name for name, rows in by_invocation.items() if sum(row["events"] for row in rows) > in_window[name]
     ]
-    costs = costs_of_invocations(session, events, continued, low, high)
+    costs = read_invocation_costs(session, events, continued, low, high)
     return {
         name: _invocation_totals(rows, low, high, Pauses(pauses[name]), costs.get(name))
         for name, rows in by_invocation.items()

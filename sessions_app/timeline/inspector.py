@@ -9,7 +9,7 @@ from typing import Any
 
 from sessions_app.presentation import value_diff
 from sessions_app.presentation.value_diff import DiffLine
-from sessions_app.state.key_changes import KeyChange, changes_of
+from sessions_app.state.key_changes import KeyChange, read_key_changes
 from sessions_app.store import events
 from sessions_app.store.events.call_pairing import pair_events
 from sessions_app.store.models import AgentSession, Event
@@ -91,7 +91,7 @@ class Inspection:
     @property
     def actions(self) -> list[Action]:
         """The event's actions, in words."""
-        return event_actions.actions_of(self._action_fields)
+        return event_actions.describe_actions(self._action_fields)
 
     @property
     def saved_versions(self) -> dict[str, Any]:
@@ -151,17 +151,17 @@ def inspect_event(
     item = next(item for item in group.items if item.event.seq == event.seq)
     action_fields = body.get("actions") or {}
     most = MAX_CHANGES if more else CHANGES_SHOWN
-    changes = changes_of(session, [event], length=VALUE_LIMIT, each=most + 1).get(event.seq, [])
+    changes = read_key_changes(session, [event], length=VALUE_LIMIT, each=most + 1).get(event.seq, [])
     return Inspection(
         item=item,
         body=body,
-        parts=[*content_parts.parts_of(body.get("content")), *_partial_answer_parts(body)],
+        parts=[*content_parts.read_parts(body.get("content")), *_partial_answer_parts(body)],
         partners=_find_partners(session, item),
         changes=[ShownChange(change, _change_lines(change)) for change in changes[:most]],
         offers_more=not more and len(changes) > most,
-        details=event_details.details_of(body),
+        details=event_details.read_details(body),
         totals=group.totals,
-        compaction=event_actions.compaction_of(action_fields),
+        compaction=event_actions.read_compaction(action_fields),
         rewinds_to=_first_seq(session, event, event_actions.rewound_invocation(action_fields)),
     )
 
@@ -174,7 +174,7 @@ def _read_group(session: AgentSession, event: Event) -> InvocationGroup:
 def _partial_answer_parts(body: dict[str, Any]) -> Iterator[content_parts.Part]:
     """Yield the parts of answers that a cancellation interrupted."""
     for number, answer in enumerate(events.partial_answers(body)):
-        yield from content_parts.parts_of(answer, f"/customMetadata/{events.PARTIAL_ANSWER}/{number}")
+        yield from content_parts.read_parts(answer, f"/customMetadata/{events.PARTIAL_ANSWER}/{number}")
 
 
 def _change_lines(change: KeyChange) -> list[DiffLine]:

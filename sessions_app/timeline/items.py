@@ -237,7 +237,7 @@ class TimelineItem:
         return [
             {
                 **call,
-                **_first_args({} if place in shown_places else _args_of(call), call.get("more", 0)),
+                **_first_args({} if place in shown_places else _shown_args(call), call.get("more", 0)),
                 "nested_runs": self.nested_runs.get(place, ()),
             }
             for place, call in enumerate(self.summary.get("calls", [])[: MAX_PARTS["calls"]])
@@ -452,7 +452,7 @@ def build_items(
 
 
 def _earlier_call(call: PlacedCall) -> EarlierCall:
-    args = _first_args(_args_of(call.summary))["args"]
+    args = _first_args(_shown_args(call.summary))["args"]
     return EarlierCall(call.event.seq, call.summary["name"], args)
 
 
@@ -462,7 +462,7 @@ def _later_answers(event: Event, pairs: PairedCalls, last_seq: int) -> set[int]:
     return {seq for seq in firsts if seq > last_seq}
 
 
-def _args_of(call: Mapping[str, Any]) -> dict[str, Any]:
+def _shown_args(call: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments to show of a call. A request for input has the schema of its form among them."""
     if call["name"] != INPUT:
         return dict(call["args"])

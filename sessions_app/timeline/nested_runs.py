@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from django.db.models import QuerySet
 
 from sessions_app.prices.costs import Cost, Spending, sum_costs
-from sessions_app.prices.session_usage import costs_of_sessions
+from sessions_app.prices.session_usage import read_session_costs
 from sessions_app.store.events.call_pairing import pair_starts, place_calls
 from sessions_app.store.models import AgentSession, Event, NestedRun
 from sessions_app.store.realms import find_nested_run
@@ -46,13 +46,13 @@ HeadsByCall = Mapping[int, Sequence[NestedHead]]
 """Nested runs of an event by the place of their call in it, from 0."""
 
 
-def nested_runs_of(session: AgentSession, events: Iterable[Event]) -> dict[int, HeadsByCall]:
+def read_nested_runs(session: AgentSession, events: Iterable[Event]) -> dict[int, HeadsByCall]:
     """Return the nested runs inside events, by seq. At most one query; in a nested session, and with tokens, more."""
     calling = {event.seq: event for event in events if event.decoded_summary["calls"]}
     if not calling:
         return {}
     by_seq: dict[int, list[NestedHead]] = defaultdict(list)
-    for head in _with_totals(_runs_of_outer_calls(session, calling.keys())):
+    for head in _with_totals(_runs_inside_calls(session, calling.keys())):
         if head.run.caller_id == session.pk and head.run.caller_seq in calling:
             by_seq[head.run.caller_seq].append(head)
     return {seq: _by_call(calling[seq], heads) for seq, heads in by_seq.items()}
@@ -60,7 +60,7 @@ def nested_runs_of(session: AgentSession, events: Iterable[Event]) -> dict[int, 
 
 def runs_changed_after(session: AgentSession, changed_at: float) -> list[NestedHead]:
     """Return the nested runs of a session that changed after a time, and the runs that contain them."""
-    rows = _runs_of_outer_calls(session).filter(outer_seq__isnull=False, caller_seq__isnull=False)
+    rows = _runs_inside_calls(session).filter(outer_seq__isnull=False, caller_seq__isnull=False)
     changed = list(rows.filter(changed_at__gt=changed_at).order_by("changed_at")[:RUNS_SENT])
     if not changed:
         return []
@@ -76,13 +76,11 @@ def runs_changed_after(session: AgentSession, changed_at: float) -> list[NestedH
 
 def nested_usage(session: AgentSession) -> Spending:
     """Return tokens and cost of the nested runs inside a session, at all depths."""
-    called = [
-        head for head in _with_totals(_runs_of_outer_calls(session)) if head.run.caller_id == session.pk
-    ]
+    called = [head for head in _with_totals(_runs_inside_calls(session)) if head.run.caller_id == session.pk]
     return Spending(sum(head.tokens for head in called), sum_costs(head.cost for head in called))
 
 
-def _runs_of_outer_calls(session: AgentSession, seqs: Collection[int] | None = None) -> QuerySet[NestedRun]:
+def _runs_inside_calls(session: AgentSession, seqs: Collection[int] | None = None) -> QuerySet[NestedRun]:
     """Return the runs inside events of a session, at all depths, outer ones first.
 
     Args:
@@ -117,7 +115,7 @@ def _by_call(event: Event, heads: Sequence[NestedHead]) -> HeadsByCall:
 def _with_totals(runs: QuerySet[NestedRun]) -> list[NestedHead]:
     """Return the heads of runs with the totals of the runs inside them, which `runs` has after their outer runs."""
     read_runs = list(runs[:RUNS_READ])
-    costs = costs_of_sessions([run.child for run in read_runs])
+    costs = read_session_costs([run.child for run in read_runs])
     heads = {run.child_id: NestedHead(run, costs.get(run.child_id)) for run in read_runs}
     for head in reversed(heads.values()):
         if parent := heads.get(head.run.caller_id):

@@ -92,7 +92,7 @@ class RunMark:
     @property
     def after(self) -> int:
         """The seq after which the mark is placed if the run has no events."""
-        return position_of(self.run)
+        return find_position(self.run)
 
     @property
     def is_visible(self) -> bool:
@@ -133,7 +133,7 @@ def read_window_runs(session: AgentSession, events: Sequence[Event]) -> list[Run
     )
 
 
-def position_of(run: Run) -> int:
+def find_position(run: Run) -> int:
     """Return the seq after which a run is placed: the session's last seq at its start or, if never started, its end."""
     return run.first_seq if run.first_seq is not None else run.last_seq or 0
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sessions_app.console.questions import open_questions
 from sessions_app.problems.problem_queries import problems_by_invocation
-from sessions_app.state.key_changes import changes_of
+from sessions_app.state.key_changes import read_key_changes
 from sessions_app.store.events.call_pairing import PairedCalls, pair_events
 from sessions_app.store.events.superseded_events import (
     CompactedSpan,
@@ -18,17 +18,17 @@ from sessions_app.store.models import AgentSession, Event, Run
 from sessions_app.store.sessions.lineage import forks_at
 from sessions_app.store.traces.log_records import count_by_event
 from sessions_app.timeline import event_window as windows
-from sessions_app.timeline.costs import costs_of_events
+from sessions_app.timeline.costs import event_costs
 from sessions_app.timeline.event_window import EventWindow, InvocationTotals
 from sessions_app.timeline.groups import InvocationGroup, fold_rows, group_items
 from sessions_app.timeline.items import MAX_CHANGES, WindowNotes, build_items
-from sessions_app.timeline.nested_runs import nested_runs_of
+from sessions_app.timeline.nested_runs import read_nested_runs
 from sessions_app.timeline.run_marks import (
     UNSUCCESSFUL,
     RunMark,
+    find_position,
     interrupted_invocations,
     needs_mark,
-    position_of,
     read_window_runs,
 )
 from sessions_app.timeline.turn_titles import name_turns
@@ -84,7 +84,7 @@ def _read_notes(
     events = window.events
     marks = find_superseded_ranges(session, events[0].seq)
     return WindowNotes(
-        changes=changes_of(session, events, each=MAX_CHANGES + 1),
+        changes=read_key_changes(session, events, each=MAX_CHANGES + 1),
         marks=marks,
         questions=open_questions(session, events, marks),
         totals=totals,
@@ -93,10 +93,10 @@ def _read_notes(
         taken_over=session.forked_seq or 0,
         pairs=_pair_calls(session, window),
         covers=_compacted_seqs(session, events),
-        nested_runs=nested_runs_of(session, events),
+        nested_runs=read_nested_runs(session, events),
         log_counts=count_by_event(session, events),
-        costs=costs_of_events(events),
-        senders={position_of(run) + 1: run.person for run in runs if run.person},
+        costs=event_costs(events),
+        senders={find_position(run) + 1: run.person for run in runs if run.person},
     )
 
 
@@ -108,7 +108,7 @@ def _place_runs(groups: list[InvocationGroup], runs: list[Run]) -> list[RunMark]
     ahead: list[RunMark] = []
     for run in runs:
         if not run.invocation_id and run.status in UNSUCCESSFUL:
-            holders = [group for group in groups if group.items[0].event.seq <= position_of(run)]
+            holders = [group for group in groups if group.items[0].event.seq <= find_position(run)]
             (holders[-1].behind if holders else ahead).append(_mark_without_events(run))
     return ahead
 

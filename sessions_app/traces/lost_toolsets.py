@@ -7,7 +7,7 @@ from collections.abc import Collection
 from sessions_app.store.models import Trace
 
 
-def lost_toolsets_of_sessions(invocations: Collection[tuple[int, str]]) -> dict[tuple[int, str], list[str]]:
+def read_lost_toolsets(invocations: Collection[tuple[int, str]]) -> dict[tuple[int, str], list[str]]:
     """Return the lost toolsets by session key and invocation id, each as a line with agent and error. One query."""
     session_pks = {session_pk for session_pk, _ in invocations}
     ids = {invocation_id for _, invocation_id in invocations}

@@ -11,7 +11,7 @@ from sessions_app.presentation import value_diff
 from sessions_app.presentation.value_diff import DiffLine
 from sessions_app.store.errors import NotFound
 from sessions_app.store.models import AgentSession, Event, ModelCall, ModelPiece
-from sessions_app.store.traces.content_store import members_of
+from sessions_app.store.traces.content_store import read_members
 
 PIECES_PER_QUERY = 400
 """Pieces read per query."""
@@ -54,14 +54,14 @@ class ContentRange:
         return self.count - len(self.contents)
 
 
-def calls_of(session: AgentSession, invocation_id: str) -> list[ModelCall]:
+def read_calls(session: AgentSession, invocation_id: str) -> list[ModelCall]:
     """Return the first calls of an invocation in order."""
     rows = ModelCall.objects.filter(session=session, invocation_id=invocation_id)
     return list(rows.defer("request", "response").order_by("number")[:CALLS_SHOWN])
 
 
 def count_more_calls(calls: Sequence[ModelCall]) -> int:
-    """Return the number of calls of an invocation after those that `calls_of` returned. No query if it has few."""
+    """Return the number of calls of an invocation after those that `read_calls` returned. No query if it has few."""
     if len(calls) < CALLS_SHOWN:
         return 0
     last = calls[-1]
@@ -85,7 +85,7 @@ def find_call(session: AgentSession, pk: int) -> ModelCall:
     return call
 
 
-def call_of(event: Event, session: AgentSession) -> ModelCall | None:
+def find_event_call(event: Event, session: AgentSession) -> ModelCall | None:
     """Return the model call that produced an event. For an event copied by a fork it is the origin's call."""
     origin: AgentSession | None = session
     for _ in range(MAX_FORKS):
@@ -218,7 +218,7 @@ def leaf_names(session_pk: int, name: str) -> list[str]:
     names = [name]
     while True:
         pieces = _piece_texts(session_pk, names)
-        level = [members_of(pieces.get(digest, "")) for digest in names]
+        level = [read_members(pieces.get(digest, "")) for digest in names]
         members = [member for entry in level if entry for member in entry[1]]
         if not any(entry and entry[0] for entry in level):
             return members

@@ -9,7 +9,7 @@ from typing import Any
 from sessions_app.store.events.conditions import is_error, is_model_output
 from sessions_app.store.models import AgentSession, Event
 from sessions_app.store.state import history as history
-from sessions_app.traces.model_calls import call_of
+from sessions_app.traces.model_calls import find_event_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def find_preview_point(session: AgentSession, event: Event) -> PreviewPoint:
     if is_before:
         upto = Event.objects.filter(session=session, seq=event.seq - 1).first()
     then = history.state_at(session, upto) if upto else history.state_at_start(session)
-    call = call_of(event, session) if is_before else None
+    call = find_event_call(event, session) if is_before else None
     branch = event.branch if call is None else call.branch
     return PreviewPoint(event, upto, is_before, _agent_at(session, event, upto), branch, then.merge_scopes())
 

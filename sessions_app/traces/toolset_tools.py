@@ -14,7 +14,7 @@ from django.db.models import OuterRef, Subquery
 
 from sessions_app.agents.page.description import Node
 from sessions_app.store.models import AgentSession, ModelCall
-from sessions_app.traces.lost_toolsets import lost_toolsets_of_sessions
+from sessions_app.traces.lost_toolsets import read_lost_toolsets
 from sessions_app.traces.model_calls import read_request
 
 MAX_AGENTS = 20
@@ -77,7 +77,7 @@ def _set_seen(node: Node, call: ModelCall) -> None:
         for tool in read_request(call).tools
         if tool.get("name") not in {None, *described_names}
     ]
-    lines = lost_toolsets_of_sessions([(call.session_id, call.invocation_id)])
+    lines = read_lost_toolsets([(call.session_id, call.invocation_id)])
     failures = [
         line
         for line in lines.get((call.session_id, call.invocation_id), ())
@@ -87,7 +87,7 @@ def _set_seen(node: Node, call: ModelCall) -> None:
         prefix = f"{toolset['prefix']}_" if toolset.get("prefix") else ""
         own = [tool for tool in tools if prefix and tool["name"].startswith(prefix)]
         tools = [tool for tool in tools if tool not in own]
-        own_failures = [line for line in failures if _is_failure_of(toolset, line)]
+        own_failures = [line for line in failures if _names_toolset(toolset, line)]
         toolset["seen"] = SeenTools(call, own, own_failures) if own or own_failures else None
     unassigned = [toolset for toolset in toolsets if not toolset.get("prefix") and not toolset["seen"]]
     if tools and len(unassigned) == 1:
@@ -96,7 +96,7 @@ def _set_seen(node: Node, call: ModelCall) -> None:
         node["seen"] = SeenTools(call, tools, [])
 
 
-def _is_failure_of(toolset: Node, line: str) -> bool:
+def _names_toolset(toolset: Node, line: str) -> bool:
     """Return whether a line names this toolset: by its class and its MCP server."""
     server = (toolset.get("settings") or {}).get("server")
     return line.startswith(toolset["name"]) and (not server or f" ({server}) of agent " in line)

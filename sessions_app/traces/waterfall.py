@@ -14,7 +14,7 @@ from typing import Any
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery, Sum
 
 from sessions_app.prices import current_prices
-from sessions_app.prices.costs import Cost, cost_of
+from sessions_app.prices.costs import Cost, usages_cost
 from sessions_app.search.execution.column_terms import id_starts_with
 from sessions_app.store.errors import NotFound
 from sessions_app.store.events.call_usage import CALL_COLUMNS, CallUsage, recorded_call_usage
@@ -145,7 +145,7 @@ def with_call_totals(rows: QuerySet[Trace]) -> QuerySet[Trace]:
     )
 
 
-def costs_of_traces(rows: Sequence[Trace]) -> dict[int, Cost | None]:
+def read_trace_costs(rows: Sequence[Trace]) -> dict[int, Cost | None]:
     """Return the costs of the model calls of traces by primary key. One query; none without a price list."""
     prices = current_prices()
     if not prices.prices or not rows:
@@ -156,7 +156,7 @@ def costs_of_traces(rows: Sequence[Trace]) -> dict[int, Cost | None]:
     of_traces = ModelCall.objects.filter(reduce(or_, conditions))
     for call in of_traces.only("session_id", "invocation_id", "model", "started_at", *CALL_COLUMNS):
         calls[pk_by_invocation[call.session_id, call.invocation_id]].append(recorded_call_usage(call))
-    return {pk: cost_of(usages, prices) for pk, usages in calls.items()}
+    return {pk: usages_cost(usages, prices) for pk, usages in calls.items()}
 
 
 def find_trace(pk: int) -> Trace:
@@ -174,7 +174,7 @@ def find_trace(pk: int) -> Trace:
     return trace
 
 
-def trace_of(session: AgentSession, invocation_id: str) -> Trace | None:
+def find_invocation_trace(session: AgentSession, invocation_id: str) -> Trace | None:
     """Return the trace of an invocation; None if it was not recorded."""
     return Trace.objects.filter(session=session, invocation_id=invocation_id).first()
 
@@ -186,13 +186,13 @@ def waterfall(session: AgentSession, invocation_id: str) -> Waterfall:
     hidden = rows.count() - MAX_SPANS if len(spans) > MAX_SPANS else 0
     trace = Trace.objects.filter(session=session, invocation_id=invocation_id).first()
     stages = _build_stages(session, invocation_id, trace)
-    pauses = pauses_of(trace) if trace else Pauses()
+    pauses = list_pauses(trace) if trace else Pauses()
     bars, seconds = _build_bars(session, spans[:MAX_SPANS], pauses) if spans else ([], 0.0)
     seconds = seconds or (stages[-1].since_start if stages else 0.0)
     return Waterfall(invocation_id, trace, bars, stages, seconds, hidden)
 
 
-def pauses_of(trace: Trace) -> Pauses:
+def list_pauses(trace: Trace) -> Pauses:
     """Return the pauses of an invocation: from each of its ends to the next stage."""
     return Pauses(
         (at, then) for (name, at, _), (_, then, _) in pairwise(trace.decoded_stages) if name in ENDS
@@ -203,7 +203,7 @@ def working_seconds(trace: Trace) -> float | None:
     """Return the working time of an invocation; None if it has not ended."""
     if trace.finished_at is None:
         return None
-    return pauses_of(trace).work(trace.started_at, trace.finished_at)
+    return list_pauses(trace).work(trace.started_at, trace.finished_at)
 
 
 def _build_bars(session: AgentSession, spans: Sequence[Span], pauses: Pauses) -> tuple[list[Bar], float]:
@@ -259,7 +259,7 @@ def _event_seqs(session: AgentSession, event_ids: Sequence[str]) -> dict[str, in
 
 def _build_stages(session: AgentSession, invocation_id: str, trace: Trace | None) -> list[ReachedStage]:
     entries = list(trace.decoded_stages) if trace else []
-    pauses = pauses_of(trace) if trace else Pauses()
+    pauses = list_pauses(trace) if trace else Pauses()
     runs = Run.objects.filter(session=session, invocation_id=invocation_id).order_by("created_at")
     for run in runs:
         entries.append(["queued", run.created_at, run.source])

@@ -86,7 +86,7 @@ class _VersionTotals:
         if name == "errors":
             errors = self.invocations.errors
             return Estimate(errors / count, statistics.wilson(errors, count))
-        return statistics.mean_of_groups(self._sample_amounts(name, prices))
+        return statistics.estimate_group_mean(self._sample_amounts(name, prices))
 
     def _sample_amounts(self, name: str, prices: Prices) -> list[tuple[float, int]]:
         """Return the amount and the number of invocations of each sample; empty if an amount is unknown."""

@@ -123,7 +123,7 @@ class Plot:
         return self.area.x((start - starts.start) / starts.step)
 
 
-def plots_of(trend: Trend) -> list[Plot]:
+def build_plots(trend: Trend) -> list[Plot]:
     """Return the plots of a trend."""
     return [Plot(trend, title, figure) for title, figure in trend.filter.measure.figures]
 
@@ -136,7 +136,7 @@ class TableRow:
     cells: list[list[float | None] | None]
 
 
-def table_of(trend: Trend) -> list[TableRow]:
+def build_table(trend: Trend) -> list[TableRow]:
     """Return the values of a trend as a table, the newest first."""
     names = [name for _, name in trend.filter.measure.figures]
     rows = []

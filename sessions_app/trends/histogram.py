@@ -27,7 +27,7 @@ Histogram = Counter[int]
 """Number of durations by the number of their cell."""
 
 
-def cell_of(seconds: float) -> int:
+def find_cell(seconds: float) -> int:
     """Return the number of the cell of a duration."""
     return math.floor(math.log(max(seconds, SHORTEST)) / math.log(BASE))
 

@@ -302,7 +302,7 @@ def _active_period(trace: Trace, began: float, ended: float, stage: str, runs: l
 def _model_call(call: ModelCall) -> Observation:
     totals = _invocation_totals(call.started_at, call.finished_at, has_failed=bool(call.error_type))
     if call.first_at is not None:
-        totals.first_token[histogram.cell_of(call.first_at - call.started_at)] = 1
+        totals.first_token[histogram.find_cell(call.first_at - call.started_at)] = 1
     totals.tokens = split_tokens(
         call.prompt_tokens, call.output_tokens, call.thought_tokens, call.cached_tokens, call.total_tokens
     )
@@ -329,7 +329,7 @@ def _problem_observation(problem: SessionProblem, trace: Trace) -> Observation:
 
 
 def _invocation_totals(began: float, ended: float | None, *, has_failed: bool) -> Totals:
-    seconds: Histogram = Counter() if ended is None else Counter([histogram.cell_of(ended - began)])
+    seconds: Histogram = Counter() if ended is None else Counter([histogram.find_cell(ended - began)])
     return Totals(began, 1, int(has_failed), latency=seconds)
 
 

@@ -62,7 +62,7 @@ def _agent_page(request: HttpRequest, app_name: str, problem: DevUIError | None)
     if tree:
         add_seen_tools(tree, sessions)
     path_taken = _invocation_path(request, app_name, sessions)
-    ttl_s = expiry.ttl_of(app_name)
+    ttl_s = expiry.app_ttl(app_name)
     ttl = SessionTtlForm(initial={"ttl": "" if ttl_s is None else durations.format_seconds(ttl_s)})
     context = {
         "agent": agent,

@@ -9,7 +9,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from sessions_app.branches import session_comparison as comparing
-from sessions_app.branches.fork import fork, title_of
+from sessions_app.branches.fork import fork, fork_title
 from sessions_app.branches.rewind import plan_rewind, rewind
 from sessions_app.forms.branches import CompareQuery, ForkForm, ForkQuery, RewindQuery
 from sessions_app.http import person_name, render_partial, wants_partial
@@ -136,9 +136,9 @@ def _turn_context(left: AgentSession, right: AgentSession, query: Context) -> Co
 
 def _comparable_sessions(session: AgentSession) -> list[AgentSession]:
     """Return sessions to compare with: parent and forks first, then the newest of the app."""
-    parent = lineage.parent_of(session)
+    parent = lineage.find_parent(session)
     above = [parent] if parent else []
-    sessions = {each.pk: each for each in (*above, *lineage.forks_of(session), *read_siblings(session))}
+    sessions = {each.pk: each for each in (*above, *lineage.list_forks(session), *read_siblings(session))}
     sessions.pop(session.pk, None)
     return list(sessions.values())
 
@@ -160,8 +160,8 @@ def _initial_values(session: AgentSession, seq: int | None) -> Context:
         "seq": at,
         "app": session.app_name,
         "user": session.user_id,
-        "title": title_of(session, at),
-        "shared": "own" if storage_location.session_service_of(session.app_name) else "live",
+        "title": fork_title(session, at),
+        "shared": "own" if storage_location.find_session_owner(session.app_name) else "live",
     }
 
 

@@ -13,7 +13,7 @@ from sessions_app.console import answers, message_draft, request_snippets
 from sessions_app.console.credential_requests import InvalidAnswer
 from sessions_app.console.message_draft import MessageDraft
 from sessions_app.console.questions import find_question
-from sessions_app.http import access_of, person_name, render_partial
+from sessions_app.http import person_name, render_partial, request_access
 from sessions_app.lookup import find_run, find_session
 from sessions_app.paths import session_url
 from sessions_app.quotas.quota_limits import QuotaUsedUp
@@ -115,7 +115,7 @@ async def call(request: HttpRequest, pk: int) -> HttpResponse:
     errors = {name: error for name, error in draft.errors.items() if not (name == "message" and names)}
     if errors:
         return _render_errors(request, session, replace(draft, errors=errors))
-    with_token = access_of(request).is_authenticated
+    with_token = request_access(request).is_authenticated
     call = request_snippets.RequestSnippet.of(
         session, draft, names, request.build_absolute_uri("/"), with_token=with_token
     )

@@ -45,7 +45,7 @@ async def artifacts(request: HttpRequest) -> HttpResponse:
     owner = {name: query[name] for name in ("app", "user", "session")}
     context: dict[str, Any] = {
         "query": query,
-        "elsewhere": storage_location.artifact_service_of(query["app"]),
+        "elsewhere": storage_location.find_artifact_owner(query["app"]),
     }
     try:
         files, count = await resources.list_artifacts(**owner)
@@ -79,7 +79,7 @@ async def artifact_content(request: HttpRequest) -> HttpResponse:
 async def memory(request: HttpRequest) -> HttpResponse:
     """Search the app's memory service as an agent would. The page shows the error if the search fails."""
     query = ExternalMemoryQuery(request.GET).read()
-    context: dict[str, Any] = {"query": query, "elsewhere": storage_location.memory_service_of(query["app"])}
+    context: dict[str, Any] = {"query": query, "elsewhere": storage_location.find_memory_owner(query["app"])}
     try:
         context["recalled"] = await resources.recall(query["app"], query["user"], query["q"])
     except DevUIError as error:

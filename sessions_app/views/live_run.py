@@ -34,7 +34,7 @@ async def live(request: HttpRequest, pk: int) -> HttpResponse:
     session = await units_of_work.read(find_session, pk)
     refuse_read_only(session)
     _refuse_private(session)
-    remote = remotes.remote_of_app(session.app_name)
+    remote = remotes.find_remote(session.app_name)
     problem: DevUIError | None = None
     if remote is not None:
         can_speak: bool | None = remote.has_live_runs

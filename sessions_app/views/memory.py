@@ -58,7 +58,7 @@ def _page_context(request: HttpRequest, query: Mapping[str, Any]) -> dict[str, A
         "can_search": can_search,
         "most": memory_entries.MAX_RESULTS,
         "apps": overview.app_names(),
-        "elsewhere": (where := storage_location.memory_service_of(query["app"])),
+        "elsewhere": (where := storage_location.find_memory_owner(query["app"])),
         "there": _external_url(query) if where and not query["realm"] else "",
         **(_search_context(table, query) if query["q"] and can_search else _list_context(table, query)),
     }

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods
 from sessions_app.http import render_partial
 from sessions_app.lookup import find_event, find_session
 from sessions_app.runs.runtime_client import provider
-from sessions_app.sessions.storage_location import mirror_of
+from sessions_app.sessions.storage_location import find_mirror
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import DevUIError
 from sessions_app.store.models import AgentSession
@@ -50,7 +50,7 @@ async def at_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
 def _find_point(pk: int, seq: int) -> tuple[AgentSession, PreviewPoint, bool]:
     """Return also whether the session's state can be edited."""
     session = find_session(pk)
-    can_edit = not is_read_only(session) and mirror_of(session) is None
+    can_edit = not is_read_only(session) and find_mirror(session) is None
     return session, find_preview_point(session, find_event(session, seq=seq)), can_edit
 
 

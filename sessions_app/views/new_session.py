@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
-from sessions_app.agents.folder import initial_state_fault, initial_state_of
+from sessions_app.agents.folder import find_initial_state, initial_state_fault
 from sessions_app.external import session_creation
 from sessions_app.forms.sessions import NewSessionForm
 from sessions_app.http import note_object, redirect_to, render_partial, wants_partial
@@ -51,7 +51,7 @@ def _app_facts(app: str, user: str) -> dict[str, Any]:
     """Return the app's initial state, or why its file cannot be used, and the user's active session."""
     knows = bool(app) and is_storable(user, "")
     return {
-        "seed": initial_state_of(app),
+        "seed": find_initial_state(app),
         "seed_fault": initial_state_fault(app),
         "active": active_session.find_active(app, user) if knows else None,
     }

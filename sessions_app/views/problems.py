@@ -49,7 +49,7 @@ def problems(request: HttpRequest, pk: int) -> HttpResponse:
         by_invocation = problem_queries.newest_by_invocation(session, INVOCATIONS_UPDATED)
         return render(request, f"{PAGE}#live", {"session": session, "by_invocation": by_invocation})
     query = ProblemQuery(request.GET).read()
-    session_problems = problem_queries.problems_of(session, query["code"], query["invocation"])
+    session_problems = problem_queries.read_problems(session, query["code"], query["invocation"])
     context: dict[str, Any] = {
         "session": session,
         "more": session_problems.more,

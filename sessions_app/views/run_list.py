@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 
 from sessions_app.forms.lists import RunQuery, RunWatch
 from sessions_app.http import render_partial
-from sessions_app.problems.problem_queries import problems_of_runs
+from sessions_app.problems.problem_queries import read_run_problems
 from sessions_app.runs import run_list
 from sessions_app.sessions import list_updates, overview
 from sessions_app.store.database import pagination
@@ -83,7 +83,7 @@ def changes(request: HttpRequest) -> HttpResponse:
 
 def _list_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Return runs as the list shows them, with the problems of their invocations."""
-    problems = problems_of_runs([(run.session_id, run.invocation_id) for run in runs])
+    problems = read_run_problems([(run.session_id, run.invocation_id) for run in runs])
     return [
         {**row, "problems": problems.get((row["run"].session_id, row["run"].invocation_id), ())}
         for row in run_list.build_rows(runs)
@@ -91,6 +91,6 @@ def _list_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _row_mark(run: Run) -> str:
-    return list_updates.mark_of(
+    return list_updates.row_mark(
         run.status, bool(run.cancel_requested_at), run.error, run.session.problem_count
     )

@@ -67,7 +67,7 @@ def _process_output(trace: Trace) -> str | None:
 
 
 @require_safe
-def of_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
+def show_event_log(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     """Show the first records that follow an event, up to the next event of its invocation.
 
     Raises:
@@ -78,6 +78,6 @@ def of_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     event = find_event(session, seq=seq)
     context = {
         "log": log_records.read_page_after_event(session, event),
-        "trace": waterfall.trace_of(session, event.invocation_id),
+        "trace": waterfall.find_invocation_trace(session, event.invocation_id),
     }
     return render(request, PART, context)

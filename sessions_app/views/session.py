@@ -19,7 +19,7 @@ from sessions_app.lookup import find_event, session_missing
 from sessions_app.presentation import json_tree
 from sessions_app.runs.availability import find_problem
 from sessions_app.sessions import deletion, listing
-from sessions_app.sessions.storage_location import mirror_of
+from sessions_app.sessions.storage_location import find_mirror
 from sessions_app.state.state_board import ClientBoard, read_board
 from sessions_app.state.state_difference import state_differences
 from sessions_app.store import expiry, realms
@@ -129,7 +129,7 @@ def _frame_context(page: PageRequest) -> Context:
         "realm_name": "own user: and app: state" if realms.is_isolated_fork(session) else realm_name,
         "is_read_only": realms.is_read_only(session),
         "nested_run": nested,
-        "mirror": mirror_of(session),
+        "mirror": find_mirror(session),
         "cannot_run": None if realms.is_read_only(session) else find_problem(session.app_name),
         "find": page.query["find"],
         "errors": windows.error_seqs(session),
@@ -139,10 +139,10 @@ def _frame_context(page: PageRequest) -> Context:
 def _lineage_context(page: PageRequest) -> Context:
     """Return the origin of the session, and its forks."""
     return {
-        "origin": lineage.origin_of(page.session),
-        "parent": lineage.parent_of(page.session),
+        "origin": lineage.read_origin(page.session),
+        "parent": lineage.find_parent(page.session),
         "imported_from": lineage.imported_from(page.session),
-        "forks": [] if page.selected else lineage.forks_of(page.session),
+        "forks": [] if page.selected else lineage.list_forks(page.session),
         "in_own_realm": realms.is_isolated_fork(page.session),
     }
 
@@ -193,12 +193,12 @@ def _spending_context(page: PageRequest) -> Context:
     """Return the cost of the session, and tokens and cost of its nested runs."""
     if page.selected:
         return {}
-    return {"cost": listing.cost_of(page.session), "nested": nested_usage(page.session)}
+    return {"cost": listing.session_cost(page.session), "nested": nested_usage(page.session)}
 
 
 def _permissions_context(page: PageRequest) -> Context:
     """Return what can be done with the session, and the session that has its artifacts and memory."""
-    can_edit = not realms.is_read_only(page.session) and mirror_of(page.session) is None
+    can_edit = not realms.is_read_only(page.session) and find_mirror(page.session) is None
     nested = realms.find_nested_run(page.session)
     return {
         "can_edit": can_edit,

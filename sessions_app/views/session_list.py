@@ -257,12 +257,12 @@ def _row_mark(session: AgentSession) -> str:
     status = getattr(session, "run_status", None)
     tags = listing.tag_names(session)
     is_pinned = session.pinned_at is not None
-    return list_updates.mark_of(
+    return list_updates.row_mark(
         session.revision,
         session.title,
         session.problem_count,
         status,
-        expiry.age_of(session),
+        expiry.read_age(session),
         is_pinned,
         *tags,
     )

@@ -7,13 +7,13 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from sessions_app.forms.query import OwnerQuery
-from sessions_app.prices.session_usage import spending_of
+from sessions_app.prices.session_usage import total_spending
 
 
 @require_safe
 def spending(request: HttpRequest) -> HttpResponse:
     """Render tokens and cost of the sessions of `?app=` and `?user=`. Pages load it later: it may take long."""
     query = OwnerQuery(request.GET).read()
-    amounts = spending_of(query["app"], query["user"])
+    amounts = total_spending(query["app"], query["user"])
     context = {"spending": amounts, "app": query["app"], "user": query["user"]}
     return render(request, "devui/components/spending.html", context)

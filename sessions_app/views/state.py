@@ -38,7 +38,7 @@ def index(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {"app": app, "user": user, "apps": overview.app_names()}
     if not app:
         choices = (
-            {"apps_of_user": shared_state.apps_of(user)}
+            {"apps_of_user": shared_state.list_user_apps(user)}
             if user
             else {"owners": shared_state.apps_with_state()}
         )

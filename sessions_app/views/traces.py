@@ -59,8 +59,8 @@ def event_call(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     session = find_session(pk)
     event = find_event(session, seq=seq)
     recorded_session, invocation_id = _recording_session(session, event)
-    model_call = model_calls.call_of(event, recorded_session)
-    calls = model_calls.calls_of(recorded_session, invocation_id)
+    model_call = model_calls.find_event_call(event, recorded_session)
+    calls = model_calls.read_calls(recorded_session, invocation_id)
     return _render_call(request, session, model_call, calls, event=event)
 
 
@@ -74,7 +74,9 @@ def call(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     """
     session = find_session(pk)
     model_call = model_calls.find_call(session, call)
-    return _render_call(request, session, model_call, model_calls.calls_of(session, model_call.invocation_id))
+    return _render_call(
+        request, session, model_call, model_calls.read_calls(session, model_call.invocation_id)
+    )
 
 
 @require_safe
@@ -123,7 +125,7 @@ def _filter_traces(filters: waterfall.TraceFilter) -> QuerySet[Trace]:
 
 
 def _trace_rows(traces: Sequence[Trace]) -> list[TraceRow]:
-    costs = waterfall.costs_of_traces(traces)
+    costs = waterfall.read_trace_costs(traces)
     return [TraceRow(trace, costs.get(trace.pk)) for trace in traces]
 
 
@@ -136,7 +138,7 @@ def page(request: HttpRequest, pk: int) -> HttpResponse:
     """
     trace = waterfall.find_trace(pk)
     session = trace.session
-    calls = model_calls.calls_of(session, trace.invocation_id)
+    calls = model_calls.read_calls(session, trace.invocation_id)
     context = {
         "trace": trace,
         "session": session,

@@ -57,8 +57,8 @@ def _trend_context(query: dict[str, Any], measure: TrendMeasure) -> dict[str, An
     trend = read_trend(TrendFilter(measure, grouping, query["days"], query["app"]))
     return {
         "trend": trend,
-        "plots": drawing.plots_of(trend),
-        "table": drawing.table_of(trend),
+        "plots": drawing.build_plots(trend),
+        "table": drawing.build_table(trend),
         "groups": [(group, trend.filter.session_query(group.name)) for group in trend.groups],
         "money": f"money {trend.currency}",
         "versions": code_changes.compare_versions(query["app"], query["days"]) if query["app"] else [],

@@ -101,7 +101,7 @@ async def test_fork_with_an_unreadable_body_needs_the_role_everywhere(web):
 @pytest.mark.parametrize("run_id", ["a\0", "\ud800"])
 def test_app_of_an_object_that_cannot_exist_is_empty(run_id, django_assert_num_queries):
     with django_assert_num_queries(0):  # which PostgreSQL would refuse
-        assert targets.app_of("runs/<str:run_id>/again/", {"run_id": run_id}) == ""
+        assert targets.find_app("runs/<str:run_id>/again/", {"run_id": run_id}) == ""
 
 
 async def test_end_of_an_oauth_sign_in_needs_the_role_in_the_app_of_its_session(web):

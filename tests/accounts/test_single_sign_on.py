@@ -526,9 +526,9 @@ async def test_password_still_signs_in(web, provider):
 
 
 async def test_start_warns_of_a_provider_that_does_not_answer(provider, settings, caplog):
-    await client.warn_of_faults(settings.DEVUI_OIDC)
+    await client.warn_about_faults(settings.DEVUI_OIDC)
     assert caplog.text == ""
-    await client.warn_of_faults(replace(settings.DEVUI_OIDC, issuer=f"{provider.issuer}/realms/typo"))
+    await client.warn_about_faults(replace(settings.DEVUI_OIDC, issuer=f"{provider.issuer}/realms/typo"))
     assert "Nobody can use single sign-on" in caplog.text
     assert "/realms/typo/.well-known/openid-configuration answered 404" in caplog.text
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sessions_app.state.key_changes import changes_of
+from sessions_app.state.key_changes import read_key_changes
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession
 from sessions_app.store.state import drift
@@ -35,7 +35,7 @@ async def history(web: Any, session: AgentSession, name: str) -> list[tuple[Any,
 async def old_and_new(session: AgentSession, seq: int) -> list[tuple[str, str | None, str | None]]:
     """Return (key, old, new) as the timeline shows an event."""
     event = await units_of_work.read(session.events.get, seq=seq)
-    changes = await units_of_work.read(changes_of, session, [event])
+    changes = await units_of_work.read(read_key_changes, session, [event])
     return [(change.name, change.old, change.new) for change in changes[seq]]
 
 

@@ -55,4 +55,4 @@ def _rule_of(control: dict[str, Any], own_route: str) -> AccessRule | None:
     if route == own_route:
         return None
     rule = find_rule(control["method"], route)
-    return rule and rule.of_form({control["name"]: control["value"] or ""})
+    return rule and rule.select_variant({control["name"]: control["value"] or ""})

@@ -231,4 +231,4 @@ def test_module_has_one_app_under_the_name_of_its_agent(shop):
     module = find_module("shop_agents.clerks:clerk").for_app("clerk")
     assert module.names() == ["clerk"]
     with pytest.raises(NotFound, match=r"shop_agents\.clerks:clerk is the agent 'clerk', not 'other'"):
-        module.folder_of("other")
+        module.app_folder("other")

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from evals_app.cases.case_forms import AppliedForm, form_of
+from evals_app.cases.case_forms import AppliedForm, case_form_data
 from evals_app.cases.form_fields import parse_nested, rearrange_rows
 from evals_app.cases.message_text import with_text
 from evals_app.files import parse
@@ -28,7 +28,7 @@ def flat(data, prefix=""):
 def form_data(made, **changed):
     return parse_nested(
         {
-            **dict(flat(form_of(made))),
+            **dict(flat(case_form_data(made))),
             **{name.replace("__", "."): item for name, item in changed.items()},
         }.items()
     )
@@ -212,7 +212,7 @@ def test_fixed_case_converts_to_simulated_with_goal_and_style():
             "user_persona": "NOVICE",
         },
     }
-    shown = form_of(new_case.case)
+    shown = case_form_data(new_case.case)
     assert (shown["goal"], shown["style"], shown["plan"]) == ("a refund in full", "terse", "Ask twice.")
 
 

@@ -13,7 +13,7 @@ from evals_app.analysis.ci_gate import Gate
 from evals_app.analysis.exports import comparison_json, html_page, run_json
 from evals_app.analysis.exports.markdown import as_markdown
 from evals_app.analysis.slices import read_slices
-from evals_app.cases.case_forms import AppliedForm, form_of
+from evals_app.cases.case_forms import AppliedForm, case_form_data
 from evals_app.cases.case_list import CaseList
 from evals_app.files import BadFile, parse
 from evals_app.files.editing import apply_edit, case_json
@@ -87,7 +87,7 @@ def edit_tags(text, name, tags):
     file = parse_file(text, name, name)
 
     def edit(edited):
-        edited[0] = AppliedForm({**form_of(edited[0]), "tags": tags}, edited[0], "counter").case
+        edited[0] = AppliedForm({**case_form_data(edited[0]), "tags": tags}, edited[0], "counter").case
 
     return apply_edit(file, edit).text
 
@@ -116,7 +116,7 @@ def test_form_adds_tags_in_the_spelling_of_the_file():
 
 
 def test_invalid_tag_in_the_form_is_an_error_of_its_field():
-    form = AppliedForm({**form_of(case("a", turn("hi"))), "tags": "untagged"}, {}, "counter")
+    form = AppliedForm({**case_form_data(case("a", turn("hi"))), "tags": "untagged"}, {}, "counter")
     assert form.errors["tags"] == "'untagged' is the name of the cases without tags: choose another word."
 
 

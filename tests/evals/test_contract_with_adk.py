@@ -23,7 +23,12 @@ from google.adk.evaluation.simulation.user_simulator_provider import UserSimulat
 from evals_app import files as evalsets
 from evals_app.cases.case_forms import RUBRIC_TYPES
 from evals_app.execution import _adk
-from evals_app.execution.evaluators import evaluator_class, evaluator_of, metrics_of, missing_requirement
+from evals_app.execution.evaluators import (
+    build_evaluator,
+    build_metrics,
+    evaluator_class,
+    missing_requirement,
+)
 from evals_app.metrics import catalog
 from evals_app.metrics.metric import MetricKind
 from sessions_app.store.scopes import EVALUATION_KEY
@@ -119,7 +124,7 @@ def test_judge_model_is_where_we_read_it(name):
     )
     requests = []
     _adk.replace_model(
-        evaluator_of(metrics_of(config)[0]), lambda model: requests.append(model.model) or model
+        build_evaluator(build_metrics(config)[0]), lambda model: requests.append(model.model) or model
     )
     assert requests == ["judge-yes"]
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evals_app.analysis import dependence
-from evals_app.analysis.change_tests import OutcomeTable, probability_of_change
+from evals_app.analysis.change_tests import OutcomeTable, change_probability
 from evals_app.analysis.comparison import compare
 from evals_app.analysis.dependence import (
     Dependence,
@@ -94,7 +94,7 @@ def test_repaired_case_does_not_look_like_dependence():
 def test_cut_is_the_clearest_significant_change(series):
     def probability(count):
         newer, older = effective_counts(series[:count], 0.0), effective_counts(series[count:], 0.0)
-        return probability_of_change(OutcomeTable(*newer, *older))
+        return change_probability(OutcomeTable(*newer, *older))
 
     count = cut_at_change(series, 0.0)
     probabilities = {place: probability(place) for place in range(1, len(series))}

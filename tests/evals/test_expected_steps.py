@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evals_app.cases.expected_steps import calls_of, with_steps
+from evals_app.cases.expected_steps import expected_calls, with_steps
 
 
 def test_removed_call_takes_only_its_own_result_with_it():
@@ -16,5 +16,5 @@ def test_removed_call_takes_only_its_own_result_with_it():
         step("function_response", response={"n": 2}),
     ]
     data = {"invocation_events": events}
-    updated = with_steps(data, calls_of(data)[1:], [], "a")
+    updated = with_steps(data, expected_calls(data)[1:], [], "a")
     assert updated == {"invocation_events": events[2:]}

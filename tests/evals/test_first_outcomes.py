@@ -86,8 +86,8 @@ def test_later_tries_enter_no_rate_history_trend_or_gate(first):
     assert case_matrix.tally(first).rate.passed == 1.5
     assert case_matrix.tally(again).rate.total == 0
     assert case_matrix.matrix(again).flaky == 0
-    assert repetitions.of_case(again, 1).rate.total == 0
-    assert [point.run.pk for point in trends.trend_of(first.evalset).points] == [
+    assert repetitions.read_case_repetitions(again, 1).rate.total == 0
+    assert [point.run.pk for point in trends.read_evalset_trend(first.evalset).points] == [
         first.pk,
         before.pk,
         later.pk,
@@ -111,11 +111,11 @@ def test_newest_run_is_never_a_retry(first):
 def test_second_retry_tries_what_passed_in_no_try(first):
     retry(first, {("c", 2): passing(), ("b", 1): passing(), ("c", 1): failing()})
     first = rerun.reload_run(first.pk)
-    assert progress.progress_of(first).not_passed == 1
+    assert progress.read_progress(first).not_passed == 1
     [second] = retry(first, {("c", 1): passing()})
     assert (second.repeats, read_names(second)) == (first, [("c", 1)])
     assert retries.find_retries(first).passed == 6
-    assert not progress.progress_of(first).can_retry
+    assert not progress.read_progress(first).can_retry
     with pytest.raises(BadInput, match="No attempt of the run failed or erred in all its tries"):
         rerun.retry(first)
 
@@ -140,7 +140,7 @@ def test_second_retry_waits_for_the_first(first):
     _, again = rerun.retry(first)
     carry_out(first, {("c", 2): passing()})
     first = rerun.reload_run(first.pk)
-    assert not progress.progress_of(first).can_retry
+    assert not progress.read_progress(first).can_retry
     with pytest.raises(EvalRunActive, match=f"Run {again.id} already repeats a part of run {first.id}"):
         rerun.retry(first)
 

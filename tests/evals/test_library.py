@@ -47,7 +47,7 @@ def test_changed_file_appears_and_old_version_remains(folder):
     path = write(folder.path, "smoke.evalset.json", GOOD)
     library.refresh(folder, "counter")
     before = row()
-    assert [case["id"] for case in library.cases_of(before)] == ["a", "b-2"]
+    assert [case["id"] for case in library.case_summaries(before)] == ["a", "b-2"]
     assert (before.path, before.case_count) == ("counter/smoke.evalset.json", 2)
     write(folder.path, "smoke.evalset.json", evalset(case("only", turn("x"))))
     os.utime(path, (1, 1))
@@ -67,13 +67,13 @@ def test_a_file_that_did_not_change_is_not_read_again(folder, monkeypatch):
 def test_broken_file_is_reported_until_fixed(folder):
     write(folder.path, "smoke.evalset.json", "{")
     library.refresh(folder, "counter")
-    (problem,) = library.problems_of(row())
+    (problem,) = library.file_problems(row())
     assert (problem.file, problem.line) == ("counter/smoke.evalset.json", 1)
     with pytest.raises(BadFile):
         library.check_usable(row())
     write(folder.path, "smoke.evalset.json", GOOD)
     library.refresh(folder, "counter")
-    assert library.problems_of(row()) == []
+    assert library.file_problems(row()) == []
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_link_to_nothing_and_pipe_are_listed_with_their_problem(folder, kind, re
     path = folder.path / "smoke.evalset.json"
     path.symlink_to("missing") if kind == "link" else os.mkfifo(path)
     library.refresh(folder, "counter")
-    (problem,) = library.problems_of(row())
+    (problem,) = library.file_problems(row())
     assert (problem.file, row().gone) == ("counter/smoke.evalset.json", False)
     assert problem.what.startswith(reason)
     with pytest.raises(BadFile, match=r"smoke\.evalset\.json"):
@@ -151,5 +151,5 @@ def test_undecodable_file_name_is_reported_and_hides_no_other(folder):
     library.refresh(folder, "counter")
     rows = {row.evalset_id: row for row in EvalSet.objects.filter(gone=False)}
     assert sorted(rows) == ["good", "\ufffd"]
-    assert not library.problems_of(rows["good"])
-    assert "rename the file" in library.problems_of(rows["\ufffd"])[0].what
+    assert not library.file_problems(rows["good"])
+    assert "rename the file" in library.file_problems(rows["\ufffd"])[0].what

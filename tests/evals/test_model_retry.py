@@ -268,8 +268,10 @@ async def test_refused_attempts_count_in_no_rate_or_test(play):
         assert (after.passed, after.errors, after.failed) == (4, 2, 0)
         tally = case_matrix.tally(after)
         assert (tally.rate.passed, tally.rate.total, tally.flaky) == (2.0, 2, 0)
-        assert repetitions.of_case(after, 0).rate.total == 0
-        point = next(item for item in trends.trend_of(after.evalset).points if item.run.pk == after.pk)
+        assert repetitions.read_case_repetitions(after, 0).rate.total == 0
+        point = next(
+            item for item in trends.read_evalset_trend(after.evalset).points if item.run.pk == after.pk
+        )
         assert (point.rate.passed, point.rate.total) == (2.0, 2)
         compared = baselines.compare_runs(before, after)
         assert {case.key.id: str(case.verdict) for case in compared.cases} == {
@@ -301,7 +303,7 @@ async def test_a_case_that_passed_but_for_a_refusal_is_not_flaky(play):
         matrix = case_matrix.matrix(run)
         assert (run.passed, run.errors) == (2, 1)
         assert (matrix.flaky, matrix.rows[0].is_flaky, matrix.rows[0].rate.total) == (0, False, 2)
-        assert not repetitions.of_case(run, 0).flaky
+        assert not repetitions.read_case_repetitions(run, 0).flaky
 
     await units_of_work.read(check)
 

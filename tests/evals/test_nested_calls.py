@@ -11,7 +11,7 @@ from google.adk.tools.agent_tool import AgentTool
 from evals_app.analysis.attempt_detail import detail
 from evals_app.execution.nested_calls import read_nested_calls
 from evals_app.metrics.catalog import INCLUDE_NESTED
-from evals_app.metrics.criterion_options import value_of
+from evals_app.metrics.criterion_options import option_value
 from evals_app.runs.replay.policy import ReplayPolicy
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession, Event, NestedRun
@@ -167,7 +167,7 @@ async def test_steps_with_one_call_id_have_their_own_nested_calls_and_events(pla
 
 @pytest.mark.parametrize(("value", "counted"), [("true", True), ("false", False), (1, True), (False, False)])
 def test_option_is_read_in_every_spelling_of_adk(value, counted):
-    assert value_of({"threshold": 1.0, "includeNested": value}, INCLUDE_NESTED) is counted
+    assert option_value({"threshold": 1.0, "includeNested": value}, INCLUDE_NESTED) is counted
 
 
 async def replayed_agents(play, models: str, tools: str) -> tuple[float, list[str]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from google.adk.evaluation.eval_metrics import EvalMetric
 
-from evals_app.execution.evaluators import MetricUnavailable, evaluator_of
+from evals_app.execution.evaluators import MetricUnavailable, build_evaluator
 from evals_app.management.commands.run_evals import _parse_criterion
 from evals_app.metrics import catalog
 from evals_app.metrics import config as configs
@@ -277,7 +277,7 @@ def test_parity_does_not_count_metrics_that_adk_lacks(words):
 
 def test_metric_whose_package_is_gone_says_so():
     with pytest.raises(MetricUnavailable, match="no metric 'word_found': is the package installed"):
-        evaluator_of(EvalMetric(metric_name="word_found", threshold=0.5))
+        build_evaluator(EvalMetric(metric_name="word_found", threshold=0.5))
 
 
 async def test_example_of_the_contributing_page_works(install_plugin, play):

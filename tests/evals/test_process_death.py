@@ -77,13 +77,13 @@ def test_runs_wait_for_next_process_and_start_once(order, monkeypatch):
         attempts.finish_attempt(attempt.pk, Outcome(Status.PASSED))
     server = processes.register("s" * 32, processes.SERVER_APP, 2, "")
     monkeypatch.setattr(processes, "_own_id", server.pk)
-    left = crashes.active_runs_of(PROCESS)
+    left = crashes.list_active_runs(PROCESS)
     assert sorted(left) == sorted([run.id, done.id])
     assert crashes.continue_without_process(PROCESS, DIED) == [run.id]
     assert (
         crashes.continue_without_process(PROCESS, DIED) == []
     )  # done once more, because the store's answer was lost
-    assert crashes.pending_runs_of(left) == [run.id]
+    assert crashes.list_pending_runs(left) == [run.id]
     run.refresh_from_db()
     assert (run.runtime_id, run.resumed) == (server.pk, 1)
 

@@ -110,10 +110,10 @@ def test_use_in_the_future_is_forgotten_when_the_clock_was_set_back():
 def test_name_takes_precedence_over_patterns(tmp_path):
     (tmp_path / "rate_limits.toml").write_text(FILE)
     limits = find_rate_limits([tmp_path])
-    assert str(limits.limit_of("gemini-1.5-pro")) == "60 requests a minute"
-    assert str(limits.limit_of("vertex_ai/gemini-2.5-flash")) == "1,000,000 tokens a minute"
-    assert str(limits.limit_of("gemini-2.5-pro")) == "5 requests and 1,000 tokens a minute"
-    assert limits.limit_of("claude") is None
+    assert str(limits.find_limit("gemini-1.5-pro")) == "60 requests a minute"
+    assert str(limits.find_limit("vertex_ai/gemini-2.5-flash")) == "1,000,000 tokens a minute"
+    assert str(limits.find_limit("gemini-2.5-pro")) == "5 requests and 1,000 tokens a minute"
+    assert limits.find_limit("claude") is None
 
 
 def test_limits_are_in_the_first_folder_with_a_file(tmp_path, settings):

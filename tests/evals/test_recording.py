@@ -7,7 +7,7 @@ import json
 import pytest
 from google.genai import types
 
-from evals_app.execution.conversations import conversation_of
+from evals_app.execution.conversations import build_conversation
 from sessions_app.adk import DjangoSessionService
 from sessions_app.branches.rewind import rewind
 from sessions_app.runs import runtime_client as runs
@@ -37,7 +37,7 @@ class Agent:
         assert path == "/devui/evals/conversation"
         whose = {"app_name": "counter", "user_id": body["user_id"], "session_id": body["session_id"]}
         session = await DjangoSessionService(body["realm"]).get_session(**whose)
-        return conversation_of(session.events)
+        return build_conversation(session.events)
 
 
 @pytest.fixture

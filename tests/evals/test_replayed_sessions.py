@@ -9,7 +9,7 @@ from google.adk.apps import App
 from google.adk.runners import Runner
 from google.genai import types
 
-from evals_app.execution.conversations import conversation_of
+from evals_app.execution.conversations import build_conversation
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from sessions_app.adk import DjangoSessionService, Recorder
 from sessions_app.runs import runtime_client as runs
@@ -32,7 +32,7 @@ class Talking(Process):
         session = await service.get_session(
             app_name="counter", user_id=body["user_id"], session_id=body["session_id"]
         )
-        return conversation_of(session.events)
+        return build_conversation(session.events)
 
 
 @pytest.fixture

@@ -286,11 +286,11 @@ def test_different_outcomes_of_same_code_are_unclear_then_flaky():
     of = stored_runs.version(cases("a"))
     before, after = stored_runs.run(of, {"a": [passing()]}), stored_runs.run(of, {"a": [failing()]})
     assert baselines.compare_runs(before, after).cases[0].verdict == Verdict.UNCLEAR
-    assert repetitions.of_case(after, 0).flaky
+    assert repetitions.read_case_repetitions(after, 0).flaky
     third = stored_runs.run(of, {"a": [failing()]})
     assert baselines.compare_runs(after, third).cases[0].verdict == Verdict.FLAKY
     steady = stored_runs.version(cases("b"), "steady")
-    assert not repetitions.of_case(stored_runs.run(steady, {"b": [failing()]}), 0).flaky
+    assert not repetitions.read_case_repetitions(stored_runs.run(steady, {"b": [failing()]}), 0).flaky
 
 
 def test_leftovers_of_a_dead_process_are_no_outcome():
@@ -316,11 +316,11 @@ def test_all_pages_ignore_leftovers_of_a_dead_process():
     assert not case_matrix.matrix(run, Filters(flaky=True)).rows
     tally = case_matrix.tally(run)
     assert (tally.rate.value, tally.reliable, tally.flaky) == (1.0, [(1, 1.0), (2, 1.0)], 0)
-    of_case = repetitions.of_case(run, 0)
+    of_case = repetitions.read_case_repetitions(run, 0)
     assert (of_case.rate.passed, of_case.rate.total, len(of_case.reliable)) == (2, 2, 2)
     [change] = baselines.compare_runs(before, run).cases
     assert (change.after.passed, change.after.failed, change.after.unjudged) == (2, 0, 1)
-    points = {point.run.pk: point.rate.value for point in trends.trend_of(of.evalset).points}
+    points = {point.run.pk: point.rate.value for point in trends.read_evalset_trend(of.evalset).points}
     assert (points[run.pk], points[before.pk]) == (1.0, 2 / 3)
     [facts] = json.loads(run_json.as_json([run]))["runs"]
     assert (facts["rate"]["cases"], facts["rate"]["passed"]) == (1, 1.0)
@@ -382,7 +382,7 @@ def test_trend_has_rates_changes_and_case_histories():
     stored_runs.run(of, {"a": [passing()], "b": [passing()]})
     last = stored_runs.run(of, {"a": [failing()], "b": [passing()]}, code="v2")
     notes.mark_baseline(last.pk)
-    trend = trends.trend_of(of.evalset)
+    trend = trends.read_evalset_trend(of.evalset)
     assert [point.rate.value for point in trend.points] == [1.0, 0.5]
     assert [[change.what for change in point.changes] for point in trend.points] == [[], ["code"]]
     assert [history.key.id for history in trend.histories] == ["a", "b"]
@@ -415,7 +415,7 @@ def test_costs_in_different_currencies_are_not_compared():
     assert not read_differences(before, moved)
     (changed,) = read_differences(before, after)
     assert (changed.what, changed.before[:4], changed.after[:4]) == ("prices", "EUR ", "USD ")
-    trend = trends.trend_of(of.evalset)
+    trend = trends.read_evalset_trend(of.evalset)
     assert [point.currency for point in trend.points] == ["EUR", "EUR", "USD"]
     assert [dot.cost_y for dot in trend.drawing.dots] == [None, None, trends.COST_Y - trends.BAR_HEIGHT]
 
@@ -437,7 +437,7 @@ def cost_of(before, after):
 
 
 def test_a_trend_without_runs_is_empty():
-    assert trends.trend_of(stored_runs.version(cases("a")).evalset).points == []
+    assert trends.read_evalset_trend(stored_runs.version(cases("a")).evalset).points == []
 
 
 def queries(read):
@@ -459,8 +459,8 @@ def test_reading_a_run_asks_as_often_for_many_cases_as_for_few():
                 queries(lambda run=run: case_matrix.run_context(run)),
                 queries(lambda run=run: case_matrix.matrix(run)),
                 queries(lambda run=run, first=first: baselines.compare_runs(first, run)),
-                queries(lambda run=run: trends.trend_of(run.evalset)),
-                queries(lambda run=run: repetitions.of_case(run, 0)),
+                queries(lambda run=run: trends.read_evalset_trend(run.evalset)),
+                queries(lambda run=run: repetitions.read_case_repetitions(run, 0)),
             ]
         )
     assert counts[0] == counts[1]

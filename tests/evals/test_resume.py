@@ -23,7 +23,7 @@ from evals_app.runs.writes.attempts import (
     request_cancel_attempt,
     start_attempt,
 )
-from evals_app.runs.writes.model_usage import spending_of
+from evals_app.runs.writes.model_usage import with_spending
 from sessions_app.agent_processes import processes
 from sessions_app.prices import Price, Prices
 from sessions_app.store.database import units_of_work
@@ -92,8 +92,12 @@ async def test_resuming_keeps_ended_attempts_and_marks_in_flight_ones(crashed_ru
 
 async def test_leftovers_of_a_dead_process_count_in_no_pass_rate(crashed_run):
     def rates():
-        point = trends.trend_of(crashed_run.evalset).points[0]
-        return point.rate, repetitions.of_case(crashed_run, 1).rate, case_matrix.tally(crashed_run).rate
+        point = trends.read_evalset_trend(crashed_run.evalset).points[0]
+        return (
+            point.rate,
+            repetitions.read_case_repetitions(crashed_run, 1).rate,
+            case_matrix.tally(crashed_run).rate,
+        )
 
     trend, of_case, of_run = await units_of_work.read(rates)
     assert (trend.total, of_case.total, of_run.total) == (1, 0, 1)
@@ -136,7 +140,7 @@ async def test_only_failed_and_erred_attempts_are_retried(play, folder):
 
     run = await play(three("go", "miss", "break"), answer)
     assert (run.passed, run.failed, run.errors) == (1, 1, 1)
-    progress_now = await units_of_work.read(progress.progress_of, run)
+    progress_now = await units_of_work.read(progress.read_progress, run)
     assert (progress_now.can_resume, progress_now.can_retry, progress_now.not_passed) == (False, True, 2)
 
     requests = []
@@ -181,7 +185,7 @@ async def test_a_run_does_not_go_on_with_another_agent(crashed_run, folder):
     run = await go_on(crashed_run, folder, lambda ctx, text: "fine", code_version="v2")
     assert (run.status, run.error_type, run.passed) == ("failed", "HasChanged", 1)
     assert "its code changed from v1 to v2" in run.error
-    assert (await units_of_work.read(progress.progress_of, run)).unfinished == 2
+    assert (await units_of_work.read(progress.read_progress, run)).unfinished == 2
 
 
 async def test_a_run_is_repeated_exactly(play, folder):
@@ -218,7 +222,7 @@ async def test_one_attempt_is_cancelled_without_the_others(play):
     assert (run.status, run.passed, run.cancelled) == ("done", 1, 2)
     assert attempts["c0"].stopped_because == attempts["c2"].stopped_because == CANCELLED_BY_USER
     assert attempts["c0"].session_id is not None
-    progress_now = await units_of_work.read(progress.progress_of, run)
+    progress_now = await units_of_work.read(progress.read_progress, run)
     assert not progress_now.can_resume  # a person wanted them to stop
     assert not await units_of_work.write(request_cancel_attempt, attempts["c1"].pk)
 
@@ -312,7 +316,7 @@ async def test_run_stops_at_time_limit_and_marks_remaining_attempts(play):
     assert (run.status, run.passed, run.cancelled) == ("stopped", 1, 2)
     assert run.stopped_because == "The limit of 0.3 seconds was reached."
     assert attempts["c1"].stopped_because == attempts["c2"].stopped_because == run.stopped_because
-    progress_now = await units_of_work.read(progress.progress_of, run)
+    progress_now = await units_of_work.read(progress.read_progress, run)
     assert (progress_now.can_resume, progress_now.unfinished, progress_now.cut_off) == (True, 2, 1)
 
 
@@ -429,7 +433,7 @@ def order_of_three(db, folder):
 
 
 def cancelled_by_hand(attempt):
-    finish_attempt(attempt.pk, spending_of(attempt, status="cancelled"))
+    finish_attempt(attempt.pk, with_spending(attempt, status="cancelled"))
 
 
 def cut_off_with_its_run(attempt):

@@ -138,7 +138,7 @@ async def test_eval_run_of_killed_process_waits_only_for_a_stopping_server(
     for attempt in await units_of_work.read(lambda: list(run.attempts.all()[:attempts_started])):
         await units_of_work.write(start_attempt, attempt.pk)
     await units_of_work.write(
-        process_cleanup.crash_runs_of,
+        process_cleanup.crash_process_runs,
         process.pk,
         "Killed.",
         [],

@@ -99,7 +99,7 @@ def test_run_without_process_has_crashed(run):
     processes.register("r" * 32, "counter", 1, "v1")
     runs.claim_run(run.id, "r" * 32)
     attempts.start_attempt(first(run).pk)
-    assert crashes.crash_runs_of("r" * 32, "It was killed.") == 1
+    assert crashes.crash_process_runs("r" * 32, "It was killed.") == 1
     now = fresh(run)
     assert (now.status, now.error) == (EvalRun.Status.CRASHED, "It was killed.")
     assert counts(run) == (0, 0, 1, 0, 2)

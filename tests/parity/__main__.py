@@ -19,7 +19,7 @@ from typing import Any
 import django
 
 from evals_app.metrics.alignment import MatchRules
-from evals_app.metrics.metric import label_of
+from evals_app.metrics.metric import metric_label
 from tests import forked_processes
 from tests.parity.compare import Compared, compare
 from tests.parity.corpus import EXAMPLES, Job, jobs
@@ -177,7 +177,9 @@ def _intended(job: Job, case: str) -> str:
 
 
 def _metrics(job: Job) -> str:
-    return ", ".join(label_of(name) + _rules(criterion) for name, criterion in job.config["criteria"].items())
+    return ", ".join(
+        metric_label(name) + _rules(criterion) for name, criterion in job.config["criteria"].items()
+    )
 
 
 def _rules(criterion: Any) -> str:

@@ -9,8 +9,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app.prices import current_prices
-from sessions_app.prices.session_usage import costs_of_sessions, spending_of
-from sessions_app.runs.run_list import spending_of_listed
+from sessions_app.prices.session_usage import read_session_costs, total_spending
+from sessions_app.runs.run_list import read_listed_spending
 from sessions_app.search import indexing
 from sessions_app.store.models import AgentSession, Run
 from sessions_app.timeline import event_window as windows
@@ -27,7 +27,7 @@ def story(db: None) -> Story:
 
 def cost(story: Story) -> str:
     """Return the amount, calls and unpriced calls of a session."""
-    result = costs_of_sessions([story.session])[story.pk]
+    result = read_session_costs([story.session])[story.pk]
     return f"{result.amount:g} {result.calls} {result.unpriced}" if result else "unknown"
 
 
@@ -64,7 +64,7 @@ def test_a_model_that_costs_nothing_has_a_known_cost(story, price_file):
 def test_without_a_price_list_nothing_is_read(story, price_file):
     story.says("a", **used())
     with CaptureQueriesContext(connection) as queries:
-        assert costs_of_sessions([story.session]) == {}
+        assert read_session_costs([story.session]) == {}
     assert len(queries) == 1, "the session's own row"
 
 
@@ -104,7 +104,7 @@ def test_sums_equal_the_costs_of_the_events_one_by_one(story, price_file, seed):
         if chance.random() < 0.05:
             indexing.index_all()
     [session] = AgentSession.objects.all()
-    result = costs_of_sessions([session]).get(session.pk)
+    result = read_session_costs([session]).get(session.pk)
     by_event = [
         item.cost
         for first in range(0, session.last_seq, 40)
@@ -118,7 +118,7 @@ def test_sums_equal_the_costs_of_the_events_one_by_one(story, price_file, seed):
     assert (result.amount, result.unpriced) == (pytest.approx(expected), unpriced)
     assert sum(each.amount for each in by_event) == pytest.approx(expected)
     assert sum(each.calls for each in by_event) == result.calls
-    spending = spending_of(session.app_name, session.user_id)
+    spending = total_spending(session.app_name, session.user_id)
     assert (spending.tokens, spending.cost.amount) == (session.total_tokens, pytest.approx(expected))
 
 
@@ -138,7 +138,7 @@ def test_runs_have_the_cost_of_their_own_events(story, price_file):
     story.says("mine", **used())
     columns = {"session_id": story.pk, "status": Run.Status.DONE, "created_at": 1.0, "request": "{}"}
     run = Run.objects.create(id="r1", first_seq=1, last_seq=2, **columns)
-    [spending] = spending_of_listed([run, Run(id="r2", **columns)]).values()
+    [spending] = read_listed_spending([run, Run(id="r2", **columns)]).values()
     assert (spending.tokens, spending.cost.amount) == (2 * MILLION, 5)
 
 
@@ -149,7 +149,7 @@ def test_runs_have_the_cost_of_their_nested_runs(story, price_file):
     add(nest(story, "n1"), text("inside"), **used())
     columns = {"session_id": story.pk, "status": Run.Status.DONE, "created_at": 1.0, "request": "{}"}
     run = Run.objects.create(id="r1", first_seq=1, last_seq=2, **columns)
-    [spending] = spending_of_listed([run]).values()
+    [spending] = read_listed_spending([run]).values()
     assert (spending.tokens, spending.cost.amount) == (2 * MILLION, 5)
 
 
@@ -158,15 +158,15 @@ def test_spending_of_apps_and_users_leaves_others_and_realms_out(story, price_fi
     story.says("a", **used())
     Story("s2", user="ben").says("b", **used())
     Story("s3", realm="eval/1").says("c", **used())
-    assert spending_of("weather", "").cost.amount == 10
+    assert total_spending("weather", "").cost.amount == 10
     indexing.index_all()
-    assert spending_of("weather", "").cost.amount == 10
-    assert spending_of("", "ben").cost.amount == 5
-    assert spending_of("other", "").tokens == 0
+    assert total_spending("weather", "").cost.amount == 10
+    assert total_spending("", "ben").cost.amount == 5
+    assert total_spending("other", "").tokens == 0
 
 
 def test_a_broken_price_file_makes_costs_unknown(story, price_file):
     price_file("[[price]]")
     story.says("a", **used())
     assert current_prices().problems
-    assert costs_of_sessions([story.session]) == {}
+    assert read_session_costs([story.session]) == {}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sessions_app import prices
 from sessions_app.file_problems import BadFile
 from sessions_app.prices import Price, Prices
-from sessions_app.prices.costs import cost_of
+from sessions_app.prices.costs import usages_cost
 from sessions_app.store.events.call_usage import read_call_usage, split_tokens
 from sessions_app.store.events.token_counts import count_tokens
 
@@ -135,7 +135,7 @@ PER_MILLION = Prices((Price(model="m", input=1, cached=0.1, output=10, thoughts=
 def test_a_call_costs_the_same_in_every_shape_of_usage(usage, cost):
     counts = count_tokens(lambda name: usage.get(name.removesuffix("_token_count")))
     call = read_call_usage({"tokens": counts, "model": "m"}, 0.0)
-    assert cost_of([call], PER_MILLION).amount == pytest.approx(cost)
+    assert usages_cost([call], PER_MILLION).amount == pytest.approx(cost)
 
 
 COUNT = st.integers(0, 1_000)

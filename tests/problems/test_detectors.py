@@ -24,7 +24,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import errors, types
 
 from sessions_app.problems.problem_queries import ShownProblem
-from sessions_app.problems.registry import detector_of
+from sessions_app.problems.registry import find_detector
 from sessions_app.store.models import LogRecord
 from tests.fake_models import ScriptedModel, call
 from tests.problems.agent_runs import codes_of, converse, find_problems
@@ -376,7 +376,7 @@ async def test_missing_instruction_key(store):
 async def test_remedy_for_literal_braces_names_their_escape(store):
     [problem] = await find_problems(await converse("Hi.", instruction="Answer as {{literal}}."))
     assert problem.code == "missing-key"
-    assert r"write `\{`" in detector_of("missing-key").remedy
+    assert r"write `\{`" in find_detector("missing-key").remedy
 
 
 async def test_escaped_braces_in_an_instruction_are_no_problem(store):

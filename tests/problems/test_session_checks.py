@@ -418,7 +418,7 @@ def test_detectors_of_a_package(story, installed_detectors, caplog):
     story.says("fine")
     with caplog.at_level(logging.ERROR):
         index()
-    problems = problem_queries.problems_of(story.session).rows
+    problems = problem_queries.read_problems(story.session).rows
     texts = [problem.row.text for problem in problems]
     assert "somebody shouts" in texts
     assert "The detector broken raised ValueError: no such <key>" in texts

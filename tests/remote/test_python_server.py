@@ -96,7 +96,7 @@ async def test_streamed_run_equals_the_session_on_the_server(web, there):
     ]
     row = await the_session()
     assert (row.last_seq, row.mirrored.behind, row.origin) == (4, "", "live")
-    assert str(await units_of_work.read(storage_location.location_of, row)).startswith(
+    assert str(await units_of_work.read(storage_location.find_location, row)).startswith(
         "the ADK server http://127.0.0.1:"
     )
 

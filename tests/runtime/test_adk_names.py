@@ -112,7 +112,7 @@ def test_tool_description_equals_the_models_declaration():
         """Add two numbers."""
         return a + b
 
-    declaration = _adk.declaration_of(FunctionTool(add))
+    declaration = _adk.get_declaration(FunctionTool(add))
     assert declaration is not None
     assert declaration.name == "add"
 
@@ -135,7 +135,7 @@ def test_context_parameter_of_a_tool_is_known():
         "ctx",
         "",
     ]
-    assert _adk.function_of_node(FunctionNode(func=step)) is step
+    assert _adk.get_node_function(FunctionNode(func=step)) is step
 
 
 def test_default_model_of_agents_is_known():

@@ -143,8 +143,8 @@ def test_wrapped_function_has_location_of_the_original():
 
     places = CodeLocator(Path("/"), Path("/"))
     here = {"file": __file__, "line": look_up.__code__.co_firstlineno}
-    assert places.of_code(logged) == places.of_code(functools.partial(look_up, days=2)) == here
-    assert places.of_code(len) == {}
+    assert places.locate_code(logged) == places.locate_code(functools.partial(look_up, days=2)) == here
+    assert places.locate_code(len) == {}
 
 
 def test_agent_has_location_of_its_creation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -156,7 +156,7 @@ def test_agent_has_location_of_its_creation(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "root_agent.yaml").write_text("model: m\nname: chef  # head\n")
     places = CodeLocator(tmp_path, tmp_path)
 
-    lines = {name: places.of_agent(name, object()).get("line") for name in ("cook", "chef", "nobody")}
+    lines = {name: places.locate_agent(name, object()).get("line") for name in ("cook", "chef", "nobody")}
 
     assert lines == {"cook": 5, "chef": 2, "nobody": None}
 
@@ -166,7 +166,7 @@ def test_code_that_cannot_be_read_has_no_place(tmp_path: Path, monkeypatch: pyte
     module = types.ModuleType("broken_of_test")
     module.__file__ = str(tmp_path / "broken_of_test.py")
     monkeypatch.setitem(sys.modules, "broken_of_test", module)
-    assert CodeLocator(tmp_path, tmp_path).of_agent("cook", object()) == {}
+    assert CodeLocator(tmp_path, tmp_path).locate_agent("cook", object()) == {}
 
 
 def test_context_of_a_tool_is_recognized_by_its_parameter():

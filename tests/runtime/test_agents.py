@@ -60,7 +60,7 @@ def test_folder_of_one_agent_contains_that_agent_only(folder):
 
     assert opened.names() == AgentLoader(str(folder / "weather")).list_agents() == ["weather"]
     assert opened.root == folder
-    assert opened.folder_of("weather") == folder / "weather"
+    assert opened.app_folder("weather") == folder / "weather"
 
 
 def test_every_name_has_its_folder(folder):
@@ -68,19 +68,19 @@ def test_every_name_has_its_folder(folder):
     dotted = {"v1.2": "v1.2", "group.west.old": "group/west.old"}
     assert dotted.keys() <= set(opened.names())
     for name in opened.names():
-        assert opened.folder_of(name) == folder / dotted.get(name, name.replace(".", "/"))
+        assert opened.app_folder(name) == folder / dotted.get(name, name.replace(".", "/"))
         assert opened.code_version(name)
 
 
 def test_folder_of_one_agent_may_have_a_dot_in_its_name(folder):
     opened = open_folder(folder / "v1.2")
     assert opened.names() == ["v1.2"]
-    assert opened.folder_of("v1.2") == folder / "v1.2"
+    assert opened.app_folder("v1.2") == folder / "v1.2"
 
 
 def test_name_of_two_folders_means_the_nested_one_which_can_be_loaded(folder):
     write(folder, "weather/bak/agent.py", "weather.bak/agent.py")
-    assert open_folder(folder).folder_of("weather.bak") == folder / "weather" / "bak"
+    assert open_folder(folder).app_folder("weather.bak") == folder / "weather" / "bak"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_packages_without_an_agent_are_left_out(folder, code):
     write(folder, "tests/__init__.py", text=code)
     assert "tests" not in open_folder(folder).names()
     with pytest.raises(NotFound):
-        open_folder(folder).folder_of("tests")
+        open_folder(folder).app_folder("tests")
 
 
 @pytest.mark.parametrize(
@@ -153,12 +153,12 @@ def test_package_with_an_agent_package_is_listed(folder):
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "empty", "weather.", ".weather", "/etc", "no"])
 def test_a_name_without_an_agent_is_refused(folder, name):
     with pytest.raises(NotFound, match="No agent"):
-        open_folder(folder).folder_of(name)
+        open_folder(folder).app_folder(name)
 
 
 def test_agent_beside_single_agent_is_refused(folder):
     with pytest.raises(NotFound):
-        open_folder(folder / "weather").folder_of("no_code")
+        open_folder(folder / "weather").app_folder("no_code")
 
 
 def test_missing_folder_is_refused_with_hint(tmp_path):
@@ -288,4 +288,4 @@ def test_remote_agent_has_no_local_folder(folder, monkeypatch):
     monkeypatch.setattr(remotes, "_registry", {})
     remotes.register(remotes.Remote("far", "http://far.example"))
     with pytest.raises(NotFound, match=r"on another server, http://far\.example"):
-        open_folder(folder).folder_of("clerk@far")
+        open_folder(folder).app_folder("clerk@far")

@@ -134,7 +134,7 @@ async def test_closing_event_of_cancelled_invocation_is_no_error():
         assert _is_abort_event(closing)
         record = wire.build_record(closing.model_dump(mode="json", by_alias=True, exclude_none=True))
         assert (record.kind, record.is_error) == (kind, False)
-        assert event_text.errors_of(json.loads(record.summary)) == []
+        assert event_text.summary_errors(json.loads(record.summary)) == []
 
 
 async def test_streamed_text_of_several_agents_is_kept_by_author():

@@ -29,5 +29,5 @@ from sessions_app.store.errors import (
 )
 def test_refusal_of_a_process_is_an_error_of_its_code(code: str, kind: type[DevUIError]):
     body = {"detail": "It cannot be.", "code": code, "hint": "Do otherwise."}
-    error = http_calls._error_of_response(httpx.Response(400, json=body))
+    error = http_calls._read_error(httpx.Response(400, json=body))
     assert (type(error), error.message, error.hint) == (kind, "It cannot be.", "Do otherwise.")

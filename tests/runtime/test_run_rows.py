@@ -144,7 +144,7 @@ def test_runs_crash_with_their_process_with_reason(session, runtime):
     lifecycle.assign(done.pk, runtime.pk)
     lifecycle.finish(done.pk, Status.DONE)
 
-    crashed = lifecycle.crash_runs_of(runtime.pk, "Signal 9.")
+    crashed = lifecycle.crash_process_runs(runtime.pk, "Signal 9.")
 
     assert sorted(crashed) == sorted([running.pk, queued.pk])
     assert status(running) == status(queued) == Status.CRASHED
@@ -213,7 +213,7 @@ def test_a_run_of_adks_path_is_not_handed_on(session, runtime):
     ours = new_run(session)
     lifecycle.create_run(session.pk, {}, lifecycle.ADK_SOURCE, runtime.pk)
     lifecycle.assign(ours.pk, runtime.pk)
-    assert lifecycle.unstarted_runs_of(runtime.pk) == [ours.pk]
+    assert lifecycle.list_unstarted_runs(runtime.pk) == [ours.pk]
 
 
 def test_run_of_adks_path_crashes_with_its_process(session, runtime):

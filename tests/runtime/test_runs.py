@@ -253,14 +253,14 @@ async def test_a_nested_agent_is_run_with_its_env_file(stage: Stage):
     run = await stage.run(session, "say hi")
 
     assert run.status == Status.DONE
-    tree = await units_of_work.read(cards.description_of, "group.inner")
+    tree = await units_of_work.read(cards.read_description, "group.inner")
     assert (tree["description"], tree["app"]["is_app"]) == ("good evening", True)
 
 
 async def test_an_agent_written_in_yaml_is_loaded(stage: Stage):
     assert (await stage.health("written"))["state"] == "ready"
 
-    tree = await units_of_work.read(cards.description_of, "written")
+    tree = await units_of_work.read(cards.read_description, "written")
     assert (tree["name"], tree["description"], tree["instruction"]) == (
         "written",
         "Written in YAML.",

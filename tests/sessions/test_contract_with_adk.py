@@ -40,7 +40,7 @@ def test_session_keeps_its_revision_mark():
 
 
 def test_a_session_of_a_list_is_as_adks_class_makes_it():
-    make = _adk.sessions_of("a")
+    make = _adk.session_factory("a")
     made, other = make("s", "u", {"n": 1}, 2.5, 7), make("s", "u", {"n": 1}, 2.5, 7)
     checked = Session(app_name="a", user_id="u", id="s", state={"n": 1}, events=[], last_update_time=2.5)
     assert made == other

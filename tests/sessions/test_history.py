@@ -105,7 +105,7 @@ async def test_shared_state_outlives_the_session_that_wrote_it(ours):
 def history_of(name: str, scope: Scope = Scope.SESSION) -> list[StateChange]:
     """Return every write of a key, oldest first, asked for by the newest one's owner."""
     newest = StateChange.objects.filter(scope=scope, key=name).order_by("-position")[0]
-    return list(reversed(history.history_of_key(scope, newest.owner_id, name)))
+    return list(reversed(history.read_key_writes(scope, newest.owner_id, name)))
 
 
 async def test_the_history_of_a_shared_key_crosses_sessions_and_names_each(ours):

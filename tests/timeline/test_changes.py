@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessions_app.state.key_changes import BRIEF_LENGTH, KeyChange, changes_of, writer_text
+from sessions_app.state.key_changes import BRIEF_LENGTH, KeyChange, read_key_changes, writer_text
 from sessions_app.state.state_board import read_board
 from sessions_app.store.events import build_record
 from sessions_app.store.events.attribution import Writer
@@ -16,7 +16,7 @@ from tests.timeline.story import Story
 
 def of(story: Story, seq: int, **fields) -> dict[str, KeyChange]:
     session = story.session
-    changes = changes_of(session, windows.newest(session).events, **fields)
+    changes = read_key_changes(session, windows.newest(session).events, **fields)
     return {change.name: change for change in changes.get(seq, [])}
 
 
@@ -137,4 +137,4 @@ def test_the_changes_of_a_window_cost_two_queries(story, django_assert_num_queri
     rows = windows.newest(story.session).events
     session = story.session
     with django_assert_num_queries(2):
-        assert len(changes_of(session, rows)) == events
+        assert len(read_key_changes(session, rows)) == events

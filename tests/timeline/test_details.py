@@ -10,8 +10,8 @@ from google.adk.events.event_actions import EventActions
 from pydantic.alias_generators import to_camel
 
 from sessions_app.timeline import event_details
-from sessions_app.timeline.event_actions import actions_of, compaction_of, rewound_invocation
-from sessions_app.timeline.event_details import details_of
+from sessions_app.timeline.event_actions import describe_actions, read_compaction, rewound_invocation
+from sessions_app.timeline.event_details import read_details
 from tests.sessions.full_event import full_event
 
 FULL: dict[str, Any] = full_event().model_dump(exclude_none=True, by_alias=True, mode="json")
@@ -29,7 +29,7 @@ def test_every_field_of_adks_event_has_a_place():
 
 
 def test_nothing_of_a_full_event_is_called_unknown_or_left_out():
-    details = details_of(FULL)
+    details = read_details(FULL)
     assert all(tree.is_known for tree in details.trees)
     words = dict(details.facts)
     assert words["model"] == "scripted-1"
@@ -45,7 +45,7 @@ def test_nothing_of_a_full_event_is_called_unknown_or_left_out():
 
 
 def test_unknown_fields_are_kept_and_marked():
-    [tree] = details_of({"fieldOf/tomorrow": {"x": 1}}).trees
+    [tree] = read_details({"fieldOf/tomorrow": {"x": 1}}).trees
     assert (tree.title, tree.value, tree.pointer, tree.is_known) == (
         "fieldOf/tomorrow",
         {"x": 1},
@@ -55,7 +55,7 @@ def test_unknown_fields_are_kept_and_marked():
 
 
 def test_value_too_long_for_a_line_opens_as_json():
-    details = details_of({"modelVersion": "m" * 1000, "partial": False})
+    details = read_details({"modelVersion": "m" * 1000, "partial": False})
     assert details.facts == [("partial", "no")]
     assert [(tree.title, tree.is_known) for tree in details.trees] == [("model", True)]
 
@@ -63,14 +63,14 @@ def test_value_too_long_for_a_line_opens_as_json():
 @pytest.mark.parametrize("name", sorted(event_details.SPECIAL))
 @pytest.mark.parametrize("value", ["x", 3, [1], [{"a": None}], {"webSearchQueries": "x", "citations": 3}])
 def test_a_field_of_another_shape_is_shown_as_it_came(name: str, value: object):
-    details = details_of({name: value})
+    details = read_details({name: value})
     if not isinstance(value, dict):
         assert [tree.value for tree in details.trees] == [value]
 
 
 def test_event_without_metadata_has_no_details():
-    assert details_of({"content": {}, "nodeInfo": {"path": ""}, "actions": {}}).is_empty
-    assert not details_of({"finishReason": "STOP"}).is_empty
+    assert read_details({"content": {}, "nodeInfo": {"path": ""}, "actions": {}}).is_empty
+    assert not read_details({"finishReason": "STOP"}).is_empty
 
 
 def test_metadata_of_the_model_call_is_shown_as_json():
@@ -79,7 +79,7 @@ def test_metadata_of_the_model_call_is_shown_as_json():
         "cacheMetadata": {"cache_name": "c"},
         "avgLogprobs": -0.5,
     }
-    details = details_of(body)
+    details = read_details(body)
     assert [(tree.title, tree.value) for tree in details.trees] == [
         ("Token usage", {"promptTokenCount": 9}),
         ("Context cache", {"cache_name": "c"}),
@@ -88,7 +88,7 @@ def test_metadata_of_the_model_call_is_shown_as_json():
 
 
 def test_every_field_of_adks_actions_has_a_label():
-    actions = actions_of(FULL["actions"])
+    actions = describe_actions(FULL["actions"])
     separate = {"stateDelta", "artifactDelta", "compaction"}
     assert {action.name for action in actions} == {
         to_camel(name) for name in EventActions.model_fields
@@ -101,14 +101,14 @@ def test_every_field_of_adks_actions_has_a_label():
 
 
 def test_objects_and_lists_are_shown_as_json():
-    shown = {action.name: action.value for action in actions_of(FULL["actions"])}
+    shown = {action.name: action.value for action in describe_actions(FULL["actions"])}
     assert shown["agentState"] == {"step": 2, "nothing": None}
     assert shown["setModelResponse"] == {"structured": [1]}
     assert shown["escalate"] is shown["rewindBeforeInvocationId"] is None
 
 
 def test_unknown_action_is_kept():
-    [action] = actions_of({"beam/up": [1], "stateDelta": {"a": 1}, "escalate": None})
+    [action] = describe_actions({"beam/up": [1], "stateDelta": {"a": 1}, "escalate": None})
     assert (action.description, action.value, action.pointer, action.is_known) == (
         "beam/up",
         [1],
@@ -118,14 +118,14 @@ def test_unknown_action_is_kept():
 
 
 def test_false_action_is_shown_as_no():
-    assert [action.description for action in actions_of({"escalate": False})] == ["escalate: no"]
+    assert [action.description for action in describe_actions({"escalate": False})] == ["escalate: no"]
 
 
 def test_a_compaction_has_a_span_and_parts():
-    compaction = compaction_of(FULL["actions"])
+    compaction = read_compaction(FULL["actions"])
     assert (compaction.start, compaction.end) == (1.25, 2.5)
     assert compaction.parts[0].pointer == "/actions/compaction/compactedContent/parts/0"
-    assert compaction_of({"compaction": "x"}) is None
+    assert read_compaction({"compaction": "x"}) is None
 
 
 def test_a_rewind_names_an_invocation():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sessions_app.store.events import EventKind, conditions, kind_of
+from sessions_app.store.events import EventKind, conditions, recognize_kind
 from sessions_app.store.events.kinds import RECOGNITION_ORDER, kind_properties
 from sessions_app.store.models import Event
 
@@ -61,7 +61,7 @@ def test_event_kind_is_complete(kind):
 
 @pytest.mark.parametrize(("kind", "wire"), EXAMPLES.items())
 def test_event_is_of_the_first_kind_whose_rule_matches(kind, wire):
-    assert kind_of(wire) is kind
+    assert recognize_kind(wire) is kind
 
 
 @pytest.mark.parametrize("kind", EventKind)
@@ -83,7 +83,7 @@ def test_event_meets_the_conditions_of_its_kind(kind):
     ],
 )
 def test_indexed_events_are_of_the_kinds_in_the_index(wire, kinds):
-    assert kind_of(wire) in kinds, (
+    assert recognize_kind(wire) in kinds, (
         "store/json_sql.py names these kinds: change its condition, with a migration"
     )
 

@@ -10,8 +10,8 @@ import pytest
 from django.test import Client
 
 from sessions_app.store.events import summarize
-from sessions_app.store.events.event_text import text_of_data
-from sessions_app.timeline.content_parts import parts_of
+from sessions_app.store.events.event_text import data_text
+from sessions_app.timeline.content_parts import read_parts
 from tests.image_data import PNG
 from tests.pages.client import Get
 from tests.timeline.story import Story
@@ -59,7 +59,7 @@ def test_images_and_sounds_of_an_mcp_result_are_media_and_not_text():
     ]
     assert "A plot" in summary["results"][0]["result"]
     assert IMAGE["data"][:12] not in summary["results"][0]["result"]
-    [part] = parts_of(wire(response(IMAGE, RESOURCE))["content"])
+    [part] = read_parts(wire(response(IMAGE, RESOURCE))["content"])
     assert [media.mime for media in part.answers_media] == ["image/png", "image/png"]
 
 
@@ -81,7 +81,7 @@ def test_image_that_a_function_passes_on_is_served(story: Story, result: Any, po
     [media] = summary["media"]
     assert media["pointer"] == f"/content/parts/0/functionResponse/response{pointer}"
     assert IMAGE["data"][:12] not in summary["results"][0]["result"]
-    [shown] = parts_of(wire(part)["content"])[0].answers_media
+    [shown] = read_parts(wire(part)["content"])[0].answers_media
     assert shown.pointer == media["pointer"]
     answer = Client().get(f"/sessions/id/{story.pk}/events/{seq}/blob/", {"pointer": shown.pointer})
     assert (answer.content, answer["Content-Type"]) == (PNG, "image/png")
@@ -123,7 +123,7 @@ def test_data_of_a_remote_agent_is_shown_and_found(story: Story, get: Get):
     assert not row.all("figure")
     part = page.one("div", css="part-data")
     assert "Book a table" in part.one("div", css="json").text
-    assert "Book a table" in text_of_data(json.dumps(wire(data_part(LETTER))))
+    assert "Book a table" in data_text(json.dumps(wire(data_part(LETTER))))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_data_of_a_remote_agent_is_shown_and_found(story: Story, get: Get):
     ],
 )
 def test_data_parts_are_read(part: dict[str, Any], value: Any):
-    [shown] = parts_of({"parts": [part]})
+    [shown] = read_parts({"parts": [part]})
     assert (shown.type, shown.value, shown.extras, shown.media) == ("data", value, {}, None)
 
 
@@ -153,6 +153,6 @@ def test_data_parts_are_read(part: dict[str, Any], value: Any):
     ],
 )
 def test_other_files_stay_files(part: dict[str, Any]):
-    [shown] = parts_of({"parts": [part]})
+    [shown] = read_parts({"parts": [part]})
     assert shown.type == "inlineData"
     assert len(summarize(wire(part))["media"]) == 1

@@ -19,7 +19,7 @@ from sessions_app.store.models import NestedRun
 from sessions_app.store.state.history import state_at
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline import nested_events
-from sessions_app.timeline.nested_runs import nested_runs_of, nested_usage, runs_changed_after
+from sessions_app.timeline.nested_runs import nested_usage, read_nested_runs, runs_changed_after
 from tests.pages.html import parse
 from tests.timeline.nested_story import add, nest, nested_call, text
 from tests.timeline.session_page import event, session_path
@@ -150,10 +150,10 @@ def test_window_reads_nested_runs_with_one_query(called, django_assert_num_queri
     session = called.session
     events = windows.newest(session).events
     with django_assert_num_queries(1):
-        heads = nested_runs_of(session, events)
+        heads = read_nested_runs(session, events)
     assert [head.run.child.session_id for head in heads[2][0]] == ["r0", "r1", "r2"]
     with django_assert_num_queries(0):
-        assert nested_runs_of(session, events[:1]) == {}
+        assert read_nested_runs(session, events[:1]) == {}
 
 
 def test_queries_for_nested_events_do_not_grow_with_their_number(called, django_assert_max_num_queries):

@@ -191,7 +191,7 @@ def test_run_of_dead_process_finds_its_events(story):
     run = begin(story)
     story.invocation = "i2"
     story.asks("go")
-    lifecycle.crash_runs_of("r1", "Signal 9.")
+    lifecycle.crash_process_runs("r1", "Signal 9.")
     assert Run.objects.get(pk=run.pk).invocation_id == "i2"
     assert states(timeline(story).groups) == {"i1": [], "i2": ["crashed"]}
 

@@ -91,7 +91,7 @@ async def test_answer_events_link_to_their_input(ours):
     def read_call_numbers() -> list[tuple[str, int | None]]:
         rows = Row.objects.select_related("session").order_by("seq")
         return [
-            (row.author, call.number if (call := model_calls.call_of(row, row.session)) else None)
+            (row.author, call.number if (call := model_calls.find_event_call(row, row.session)) else None)
             for row in rows
         ]
 

@@ -20,7 +20,7 @@ from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.timeline_reader import read_timeline
-from sessions_app.traces.lost_toolsets import lost_toolsets_of_sessions
+from sessions_app.traces.lost_toolsets import read_lost_toolsets
 from tests.fake_models import ScriptedModel, call
 from tests.pages.html import parse
 from tests.sessions.build import APP, USER, create
@@ -54,7 +54,7 @@ async def converse(*turns: Any, toolsets: tuple[BaseToolset, ...] = (DeadToolset
 
 
 def lost_in(session: AgentSession) -> dict[tuple[int, str], list[str]]:
-    return lost_toolsets_of_sessions([(session.pk, invocation_of(session))])
+    return read_lost_toolsets([(session.pk, invocation_of(session))])
 
 
 def index() -> None:

@@ -80,7 +80,7 @@ async def test_each_call_links_to_its_event(ask):
         session = AgentSession.objects.get()
         events = Event.objects.filter(session=session).order_by("seq")
         return [
-            (event.kind, item.number if (item := model_calls.call_of(event, session)) else None)
+            (event.kind, item.number if (item := model_calls.find_event_call(event, session)) else None)
             for event in events
         ]
 
@@ -285,7 +285,7 @@ async def test_fork_shows_calls_of_copied_events(ask, ours):
 
     def forked() -> ModelCall | None:
         new = fork(AgentSession.objects.get().pk, NewFork(seq=2))
-        return model_calls.call_of(Event.objects.get(session=new, seq=2), new)
+        return model_calls.find_event_call(Event.objects.get(session=new, seq=2), new)
 
     result = await units_of_work.run_batched(forked)
     assert result is not None

@@ -9,12 +9,12 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
 
-from sessions_app.prices.session_usage import costs_of_sessions
+from sessions_app.prices.session_usage import read_session_costs
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession, Event, NestedRun, Trace
 from sessions_app.store.traces.outbox import outbox
-from sessions_app.timeline.nested_runs import nested_runs_of, nested_usage
-from sessions_app.traces.waterfall import costs_of_traces
+from sessions_app.timeline.nested_runs import nested_usage, read_nested_runs
+from sessions_app.traces.waterfall import read_trace_costs
 from tests.fake_models import ScriptedModel, call
 from tests.prices.price_list import MILLION, PRICES
 
@@ -40,11 +40,11 @@ async def test_recorded_calls_have_the_price_of_the_model_that_was_asked(ask, se
 
     def read() -> tuple[Any, ...]:
         session = AgentSession.objects.get(realm="")
-        heads = nested_runs_of(session, Event.objects.filter(session=session).order_by("seq"))
-        [of_trace] = costs_of_traces(list(Trace.objects.all())).values()
+        heads = read_nested_runs(session, Event.objects.filter(session=session).order_by("seq"))
+        [of_trace] = read_trace_costs(list(Trace.objects.all())).values()
         of_nested = nested_usage(session)
         return (
-            costs_of_sessions([session])[session.pk],
+            read_session_costs([session])[session.pk],
             heads[2][0][0],
             NestedRun.objects.select_related("child").get(),
             of_trace,

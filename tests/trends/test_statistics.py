@@ -9,7 +9,7 @@ import pytest
 import scipy  # imports its modules when they are used
 
 from sessions_app import statistics
-from sessions_app.statistics import Estimate, difference, mean_of_groups, wilson
+from sessions_app.statistics import Estimate, difference, estimate_group_mean, wilson
 from sessions_app.trends import histogram
 
 
@@ -39,8 +39,8 @@ def test_quantiles_of_student_s_t():
 
 
 def test_mean_of_fewer_than_two_groups_has_no_interval():
-    assert mean_of_groups([]) is None
-    assert mean_of_groups([(5.0, 3), (0.0, 0)]) is None
+    assert estimate_group_mean([]) is None
+    assert estimate_group_mean([(5.0, 3), (0.0, 0)]) is None
 
 
 @pytest.mark.parametrize("observations", [20, 200])
@@ -52,7 +52,7 @@ def test_interval_of_a_mean_covers_it_in_95_percent_of_simulations(observations)
             group = chance.choice(groups)
             group[0] += chance.expovariate(1.0)
             group[1] += 1
-        interval = mean_of_groups([(amount, int(count)) for amount, count in groups]).interval
+        interval = estimate_group_mean([(amount, int(count)) for amount, count in groups]).interval
         covered += interval.low <= 1.0 <= interval.high
     assert 0.90 <= covered / 600 <= 0.975
 
@@ -61,7 +61,7 @@ def test_interval_of_a_mean_covers_it_in_95_percent_of_simulations(observations)
 def test_interval_of_a_median_covers_it_in_95_percent_of_simulations(observations):
     chance, covered = random.Random(2), 0
     for _ in range(500):
-        durations = Counter(histogram.cell_of(chance.lognormvariate(0, 1)) for _ in range(observations))
+        durations = Counter(histogram.find_cell(chance.lognormvariate(0, 1)) for _ in range(observations))
         interval = histogram.median(durations).interval
         covered += interval.low <= 1.0 <= interval.high
     assert covered / 500 >= 0.93
@@ -72,5 +72,5 @@ def test_median_of_few_durations_has_no_interval():
 
 
 def test_histogram_reads_back_as_it_was_written():
-    durations = Counter(histogram.cell_of(seconds) for seconds in (0.0, 1e-9, 0.3, 0.3, 86_400.0))
+    durations = Counter(histogram.find_cell(seconds) for seconds in (0.0, 1e-9, 0.3, 0.3, 86_400.0))
     assert histogram.load(histogram.dump(durations)) == durations

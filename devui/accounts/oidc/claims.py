@@ -93,7 +93,7 @@ def missing_claims(provider: OidcProvider, claims: dict[str, Any]) -> set[str]:
     return names - set(claims)
 
 
-def identity_of(provider: OidcProvider, claims: dict[str, Any]) -> OidcIdentity:
+def read_identity(provider: OidcProvider, claims: dict[str, Any]) -> OidcIdentity:
     """Return the person with these claims.
 
     Raises:

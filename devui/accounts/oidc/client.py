@@ -98,7 +98,7 @@ class ProviderClient:
         if claims.missing_claims(self.provider, person_claims) and "userinfo_endpoint" in self._description:
             user_info = await self._fetch_user_info(tokens, person_claims["sub"])
             person_claims = claims.add_user_info(person_claims, user_info)
-        return claims.identity_of(self.provider, person_claims)
+        return claims.read_identity(self.provider, person_claims)
 
     async def _fetch_tokens(self, flow: SignInFlow, code: str, callback_url: str) -> dict[str, Any]:
         form = {
@@ -149,7 +149,7 @@ def require_code(provider: OidcProvider, answer: Mapping[str, str]) -> str:
     return answer.get("code", "")
 
 
-async def warn_of_faults(provider: OidcProvider) -> None:
+async def warn_about_faults(provider: OidcProvider) -> None:
     """Log a warning if the discovery document of a provider cannot be read."""
     try:
         async with ProviderClient.open(provider):
@@ -162,7 +162,7 @@ async def _fetch_json(http: httpx.AsyncClient, method: str, url: str, **argument
     """Send a request to the provider and return the JSON object of its response."""
     try:
         async with asyncio.timeout(TIMEOUT_S), http.stream(method, url, **arguments) as response:
-            content = _json_of(await _read_body(url, response))
+            content = _parse_json_object(await _read_body(url, response))
     except (TimeoutError, httpx.TimeoutException) as error:
         raise ProviderFault(f"{url} did not answer within {TIMEOUT_S:.0f} s.") from error
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
@@ -184,7 +184,7 @@ async def _read_body(url: str, response: httpx.Response) -> bytes:
     return bytes(body)
 
 
-def _json_of(body: bytes) -> dict[str, Any] | None:
+def _parse_json_object(body: bytes) -> dict[str, Any] | None:
     try:
         content = json.loads(body)
     except (ValueError, RecursionError):

@@ -27,7 +27,7 @@ PAGE = "devui/accounts/account.html"
 @require_safe
 async def account(request: HttpRequest) -> HttpResponse:
     """Show the user's role, quotas, password form and tokens."""
-    user = await units_of_work.read(guard.user_of, request)
+    user = await units_of_work.read(guard.request_user, request)
     return await units_of_work.read(_render_account, request, user, PasswordChangeForm(user))
 
 
@@ -40,7 +40,7 @@ async def change_password(request: HttpRequest) -> HttpResponse:
         Forbidden: a token sends the request.
         TooManyAttempts: the address tries too many passwords.
     """
-    user = await units_of_work.read(guard.user_of, request)
+    user = await units_of_work.read(guard.request_user, request)
     if guard.has_token(request):
         raise Forbidden("A token cannot change a password.", hint="Sign in in a browser, at /login/.")
     form = PasswordChangeForm(user, request.POST)
@@ -58,7 +58,7 @@ async def change_password(request: HttpRequest) -> HttpResponse:
 @require_POST
 async def create_token(request: HttpRequest) -> HttpResponse:
     """Create a token, and show it this once."""
-    user = await units_of_work.read(guard.user_of, request)
+    user = await units_of_work.read(guard.request_user, request)
     form = TokenForm(request.POST, max_role=guard.highest_role(request))
     text = ""
     if form.is_valid():
@@ -87,7 +87,7 @@ async def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
     Raises:
         NotFound: the user has no such token.
     """
-    user = await units_of_work.read(guard.user_of, request)
+    user = await units_of_work.read(guard.request_user, request)
     note_object(request, await units_of_work.write(personal_tokens.revoke_token, user, pk))
     if not request.headers.get("HX-Request"):
         return HttpResponseRedirect(reverse("account"), status=303)
@@ -113,7 +113,7 @@ def _render_account(
 ) -> HttpResponse:
     context = {
         "form": form,
-        "person": guard.person_of(request),
+        "person": guard.request_person(request),
         "changed": request.GET.get("changed", ""),
         "tokens": personal_tokens.list_tokens(user),
         "token_form": TokenForm(max_role=guard.highest_role(request)),

@@ -53,7 +53,7 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
         rows = csv.writer(text)
         rows.writerow(audit.FIELDS)
         for entry in entries.iterator(BATCH):
-            rows.writerow([csv_cells.cell_of(value) for value in entry.values()])
+            rows.writerow([csv_cells.csv_cell(value) for value in entry.values()])
     else:
         for entry in entries.iterator(BATCH):
             text.write(json.dumps(entry, ensure_ascii=False) + "\n")

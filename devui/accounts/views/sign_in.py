@@ -32,7 +32,7 @@ MAX_NAME = 150
 async def sign_in(request: HttpRequest) -> HttpResponse:
     """Show the sign-in page; with the right name and password, set the cookie and redirect to the requested page."""
     next_path = safe_path(request.POST.get("next") or request.GET.get("next", ""))
-    if guard.person_of(request) is not None:
+    if guard.request_person(request) is not None:
         return HttpResponseRedirect(next_path, status=303)
     show = partial(login_page, request, next_path)
     if request.method != "POST":

@@ -32,7 +32,7 @@ async def begin_sign_in(request: HttpRequest) -> HttpResponse:
     """
     provider = _require_provider()
     next_path = safe_path(request.GET.get("next", ""))
-    if guard.person_of(request) is not None:
+    if guard.request_person(request) is not None:
         return HttpResponseRedirect(next_path, status=303)
     flow = SignInFlow(next_path)
     try:
@@ -63,7 +63,7 @@ async def finish_sign_in(request: HttpRequest) -> HttpResponse:
         NotFound: no provider is set up.
     """
     provider = _require_provider()
-    if guard.person_of(request) is not None:
+    if guard.request_person(request) is not None:
         return HttpResponseRedirect(safe_path(""), status=303)
     next_path = ""
     try:

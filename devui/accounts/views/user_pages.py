@@ -110,7 +110,7 @@ def _user_page(
 ) -> HttpResponse:
     user = users.find_user(name)
     roles = list(user.memberships.order_by("app"))
-    person = guard.person_of(request)
+    person = guard.request_person(request)
     context = {
         "user": user,
         "roles": roles,

@@ -50,7 +50,7 @@ class Command(UserCommand):
         for quota in quotas.list_quotas():
             self.stdout.write(f"{quotas.describe(quota.person, quota.app)}: {quotas.describe_limits(quota)}")
 
-    def changes_of(self, options: dict[str, Any]) -> str:
+    def describe_changes(self, options: dict[str, Any]) -> str:
         """Return the change for the audit log; empty if quotas are only shown."""
         from devui.accounts import quotas
 

@@ -67,11 +67,11 @@ class Command(UserCommand):
             if not rows:
                 self.stdout.write(f"{user.username} has no tokens.")
 
-    def action_of(self, options: dict[str, Any]) -> str:
+    def audit_action(self, options: dict[str, Any]) -> str:
         """Return the action for the audit log."""
         return "create" if options["create"] else "revoke"
 
-    def changes_of(self, options: dict[str, Any]) -> str:
+    def describe_changes(self, options: dict[str, Any]) -> str:
         """Return the change for the audit log; empty if tokens are only listed."""
         if options["create"]:
             return f"{options['name']}: {options['create']}, role {options['role']}"

@@ -86,7 +86,7 @@ class Command(BaseCommand):
 
         options["runtime"] = [*options["runtime"], *environment.pop_list("DEVUI_RUNTIMES")]
         origins.allowed_origins()  # refuse invalid patterns now instead of at the first request
-        sources = _agents_of_workers(options) if settings.DEVUI_ENGINE else _own_agents(options)
+        sources = _worker_agents(options) if settings.DEVUI_ENGINE else _own_agents(options)
         has_login = (
             self._has_users() if settings.DEVUI_USERS else credentials_file.read_credentials() is not None
         )
@@ -100,7 +100,7 @@ class Command(BaseCommand):
         settings.DEVUI_MEMORY_SERVICE = without_password(options["memory_service_uri"] or "")
         for line in flags.unused_flag_notes(options):
             self.stderr.write(line)
-        if where := storage_location.session_service_of():
+        if where := storage_location.find_session_owner():
             self.stderr.write(
                 f"Agents keep their sessions in {where}; {storage_location.store_location()} has a copy."
             )
@@ -189,7 +189,7 @@ def _own_agents(options: dict[str, Any]) -> AgentSources:
     return AgentSources(Runtimes(supervisor, addresses), supervisor.folder, ", ".join(local + remote), first)
 
 
-def _agents_of_workers(options: dict[str, Any]) -> AgentSources:
+def _worker_agents(options: dict[str, Any]) -> AgentSources:
     """Return the agents that workers run. This server only reads the files of its agents folder.
 
     Raises:
@@ -217,7 +217,7 @@ def _read_folder_option(options: dict[str, Any]) -> str | None:
 
 async def _create_demo_sessions(sessions: list[DemoSession], supervisor: RuntimeProvider) -> None:
     """Create the demo sessions. With external session storage, first start the processes, which copy its sessions."""
-    if storage_location.session_service_of():
+    if storage_location.find_session_owner():
         for name in supervisor.apps():
             try:
                 await (await supervisor.client(name)).call("GET", "/devui/health")

@@ -26,7 +26,7 @@ from devui.web.login.revocation import answer_while_permitted
 from devui.web.login.sockets import GuardedSockets
 from devui.web.middleware import SAFE_METHODS, Middleware
 from devui.web.origins import AsgiScope
-from sessions_app.http import Access, access_of, set_access
+from sessions_app.http import Access, request_access, set_access
 
 PUBLIC_FILES = (
     "favicon.svg",
@@ -89,7 +89,7 @@ class LoginRequired(Middleware):
                 set_access(request, Access(is_stranger=True))
                 return None
         except LoginUnreadable as error:
-            return error_responses.bare_response(request, error_responses.problem_of(error))
+            return error_responses.bare_response(request, error_responses.find_problem(error))
         return login_required_response(request)
 
     async def _answer_request(self, request: HttpRequest) -> HttpResponseBase:
@@ -98,7 +98,7 @@ class LoginRequired(Middleware):
 
     def after(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         """Send `Cache-Control: no-store` with authenticated responses that set none themselves."""
-        if access_of(request).is_authenticated:
+        if request_access(request).is_authenticated:
             keep_out_of_caches(response)
         return response
 
@@ -129,7 +129,7 @@ def _is_authenticated(request: HttpRequest, login: Credentials) -> bool:
 
 
 def _has_valid_login(scope: Mapping[str, Any]) -> bool:
-    return _is_valid(*credentials_of(scope))
+    return _is_valid(*handshake_credentials(scope))
 
 
 def _is_valid(cookies: Mapping[str, str], authorization: str) -> bool:
@@ -142,7 +142,7 @@ def _is_valid(cookies: Mapping[str, str], authorization: str) -> bool:
         return False
 
 
-def credentials_of(scope: Mapping[str, Any]) -> tuple[dict[str, str], str]:
+def handshake_credentials(scope: Mapping[str, Any]) -> tuple[dict[str, str], str]:
     """Return cookies and Authorization header of a handshake."""
     cookies: list[str] = []
     authorization = ""

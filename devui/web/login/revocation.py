@@ -12,7 +12,7 @@ from django.http.response import HttpResponseBase
 
 from devui.web import error_responses
 from devui.web.login import sockets
-from sessions_app.http import EVENT_STREAM, access_of, error_frame
+from sessions_app.http import EVENT_STREAM, error_frame, request_access
 from sessions_app.store.errors import Forbidden
 
 
@@ -103,7 +103,7 @@ class _PermissionWatch:
         self._checking = asyncio.create_task(self._check_until_revoked(), name="devui-permission-of-request")
 
     async def _check_until_revoked(self) -> None:
-        while await access_of(self._request).is_permitted(self._request):  # noqa: ASYNC110 - no event tells it
+        while await request_access(self._request).is_permitted(self._request):  # noqa: ASYNC110 - no event tells it
             await asyncio.sleep(sockets.RECHECK_S)
         self._revoked.set()
         if self._waiting is not None:

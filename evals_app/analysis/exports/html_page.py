@@ -9,7 +9,7 @@ from typing import Any
 from django.template.loader import render_to_string
 
 from evals_app.analysis import attempt_detail, baselines, case_matrix, retries, run_summary
-from evals_app.analysis.exports.run_json import attempts_of
+from evals_app.analysis.exports.run_json import iter_attempts
 from evals_app.analysis.run_differences import read_currency
 from evals_app.analysis.slices import read_slices
 from evals_app.models import EvalAttempt, EvalRun
@@ -54,7 +54,7 @@ def _redact_attempt(attempt: EvalAttempt, run: EvalRun) -> EvalAttempt:
 def _run_section(run: EvalRun) -> dict[str, Any]:
     baseline = baselines.find_marked_run(run)
     against = baselines.compare_runs(baseline, run) if baseline else None
-    order = sorted(attempts_of(run), key=lambda attempt: -case_matrix.SEVERITY[Status(attempt.status)])
+    order = sorted(iter_attempts(run), key=lambda attempt: -case_matrix.SEVERITY[Status(attempt.status)])
     return {
         "run": run,
         "summary": run_summary.summary(run),
@@ -62,7 +62,7 @@ def _run_section(run: EvalRun) -> dict[str, Any]:
         "retries": retries.find_retries(run),
         "bar": run_summary.bar(run),
         "groups": case_matrix.matrix(run, size=max(1, run.total)).groups,
-        "columns": run_summary.columns_of(run),
+        "columns": run_summary.metric_columns(run),
         "baseline": baseline,
         "against": against,
         "slices": read_slices(run, against),

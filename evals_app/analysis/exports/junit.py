@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from xml.etree import ElementTree
 
 from evals_app.analysis.ci_gate import GateResult, GateStatus
-from evals_app.analysis.exports.run_json import attempts_of, sorted_results
+from evals_app.analysis.exports.run_json import iter_attempts, sorted_results
 from evals_app.metrics.score_text import describe_score
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.progress import elapsed_seconds
@@ -48,7 +48,7 @@ def _junit_suite(result: GateResult) -> ElementTree.Element:
         "time": _format_seconds(elapsed_seconds(run) or 0.0),
     }
     suite = ElementTree.Element("testsuite", facts)
-    suite.extend(_junit_case(run, attempt) for attempt in attempts_of(run))
+    suite.extend(_junit_case(run, attempt) for attempt in iter_attempts(run))
     if gate_case is not None:
         suite.append(gate_case)
     if problem := run.traceback or run.error or run.stopped_because:

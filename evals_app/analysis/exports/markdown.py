@@ -16,7 +16,7 @@ from evals_app.analysis import retries
 from evals_app.analysis.case_verdicts import CaseChange, Verdict
 from evals_app.analysis.ci_gate import HEADLINES, GateResult, GateStatus, find_worst_result
 from evals_app.analysis.comparison import count_cases
-from evals_app.analysis.exports.run_json import attempts_of
+from evals_app.analysis.exports.run_json import iter_attempts
 from evals_app.analysis.figure_text import (
     describe_amounts,
     describe_scores,
@@ -159,7 +159,7 @@ def _format_bullets(items: Sequence[str]) -> list[str]:
 def _find_failure_reasons(run: EvalRun) -> ItemsView[str, str]:
     """Return the reason of the first attempt of each case that did not pass, by the case's name."""
     reasons: dict[str, str] = {}
-    for attempt in attempts_of(run):
+    for attempt in iter_attempts(run):
         if attempt.status != EvalAttempt.Status.PASSED:
             reasons.setdefault(attempt.case_id, attempt.cause or attempt.error or str(attempt.status))
     return reasons.items()

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from evals_app.analysis import run_summary
-from evals_app.analysis.exports.run_json import attempts_of
+from evals_app.analysis.exports.run_json import iter_attempts
 from evals_app.models import EvalAttempt, EvalRun
 from sessions_app.presentation import csv_cells
 
@@ -22,7 +22,9 @@ FACTS = (
 def as_csv(runs: Iterable[EvalRun]) -> str:
     """Return the attempts of runs as CSV (RFC 4180). Unknown values are empty, never 0."""
     run_list = list(runs)
-    metrics = list(dict.fromkeys(column.name for run in run_list for column in run_summary.columns_of(run)))
+    metrics = list(
+        dict.fromkeys(column.name for run in run_list for column in run_summary.metric_columns(run))
+    )
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow([*FACTS, *metrics])
@@ -34,7 +36,7 @@ def as_csv(runs: Iterable[EvalRun]) -> str:
 def _iter_lines(run: EvalRun, metrics: list[str]) -> Iterator[list[Any]]:
     models = " ".join(sorted({str(model) for model in json.loads(run.agent_models).values()}))
     currency = json.loads(run.prices).get("currency", "")
-    for attempt in attempts_of(run):
+    for attempt in iter_attempts(run):
         scores = {
             result.metric: result.score for result in attempt.results.all() if result.invocation is None
         }
@@ -50,7 +52,7 @@ def _iter_lines(run: EvalRun, metrics: list[str]) -> Iterator[list[Any]]:
                 models,
             ),
         ]
-        yield [csv_cells.cell_of(value) for value in (*facts, *(scores.get(metric) for metric in metrics))]
+        yield [csv_cells.csv_cell(value) for value in (*facts, *(scores.get(metric) for metric in metrics))]
 
 
 def _error_text(attempt: EvalAttempt) -> str:

@@ -33,7 +33,7 @@ def _run_json(run: EvalRun) -> dict[str, Any]:
         "slices": [tagged.as_json() for tagged in read_slices(run)],
         "attempts": [
             attempt_json(attempt, later_tries.get((attempt.case_index, attempt.repetition), ()))
-            for attempt in attempts_of(run)
+            for attempt in iter_attempts(run)
         ],
     }
 
@@ -124,7 +124,7 @@ def metric_json(result: MetricResult) -> dict[str, Any]:
         "threshold": result.threshold,
         "status": result.status,
         "reason": result.reason,
-        "details": run_summary.details_of(result),
+        "details": run_summary.result_details(result),
     }
 
 
@@ -138,7 +138,7 @@ def attempt_json(attempt: EvalAttempt, later_tries: Sequence[EvalAttempt] = ()) 
     }
 
 
-def attempts_of(run: EvalRun) -> Iterator[EvalAttempt]:
+def iter_attempts(run: EvalRun) -> Iterator[EvalAttempt]:
     """Yield the attempts of a run with their related rows, in file order."""
     rows = run.attempts.prefetch_related("results").order_by("case_index", "repetition")
     for attempt in rows.iterator(chunk_size=CHUNK):

@@ -70,7 +70,7 @@ class Recording:
 def read_recording(session: AgentSession) -> Recording:
     """Return the recording of a session, without rewound turns."""
     events = list(_relevant_events(session))
-    turns = turns_of(events)
+    turns = number_turns(events)
     return Recording(session.pk, list(_tool_results(session, events, turns)), _recorded_calls(session, turns))
 
 
@@ -89,7 +89,7 @@ def _relevant_events(session: AgentSession) -> Iterator[tuple[Event, Json]]:
         yield event, json.loads(event.data)
 
 
-def turns_of(events: list[tuple[Event, Json]]) -> dict[str, int]:
+def number_turns(events: list[tuple[Event, Json]]) -> dict[str, int]:
     """Return the turn, from 0, of each invocation that began with a message and was not rewound."""
     turns: list[str] = []
     for event, data in events:
@@ -103,7 +103,7 @@ def turns_of(events: list[tuple[Event, Json]]) -> dict[str, int]:
 
 def _has_user_content(data: Json) -> bool:
     """Tell whether a message is more than the answer to a tool's question: ADK makes no turn of that alone."""
-    return any(not part.get("functionResponse") for part in wire.parts_of(data))
+    return any(not part.get("functionResponse") for part in wire.content_parts(data))
 
 
 def _tool_results(

@@ -33,7 +33,7 @@ def score_state(data: MetricInput) -> MetricOutcome:
     )
 
 
-def cause_of_mismatch(details: Mapping[str, Any]) -> str:
+def describe_mismatch(details: Mapping[str, Any]) -> str:
     """Name the first key that is not as expected."""
     checks = [check for check in details.get("state") or [] if isinstance(check, Mapping)]
     key = next((str(check.get("path", "")) for check in checks if not check.get("matches")), "")
@@ -47,6 +47,6 @@ STATE_MATCH = OwnMetric(
     score=score_state,
     applies=lambda case: bool(expected_states(case)),
     otherwise="The case expects no state",
-    cause=cause_of_mismatch,
+    cause=describe_mismatch,
     former_names=("state_match", "final_session_state"),
 )

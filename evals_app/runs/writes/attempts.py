@@ -7,9 +7,9 @@ import time
 from django.db import transaction
 
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
-from evals_app.runs.writes.failure_causes import cause_of
+from evals_app.runs.writes.failure_causes import find_failure_cause
 from evals_app.runs.writes.outcomes import Failure, Outcome, Score
-from evals_app.runs.writes.revisions import count_attempt_end, next_revision_of
+from evals_app.runs.writes.revisions import count_attempt_end, next_attempt_revision
 from sessions_app.quotas import quota_enforcement
 from sessions_app.runs.job_queue import QUEUE_ID
 from sessions_app.store import scopes
@@ -169,7 +169,7 @@ def set_outcome(attempt: EvalAttempt, outcome: Outcome) -> None:
     """Set measurements and conversation of an attempt, without saving it."""
     set_spending(attempt, outcome)
     attempt.actual = scopes.canonicalize(list(outcome.actual)).public
-    attempt.cause = scopes.clean_text(cause_of(attempt, outcome))
+    attempt.cause = scopes.clean_text(find_failure_cause(attempt, outcome))
     attempt.judge = scopes.dumps(dict(outcome.judge))
     attempt.differences = scopes.canonicalize(list(outcome.differences)).public
 
@@ -201,7 +201,7 @@ def _lock_attempt(attempt_pk: int) -> EvalAttempt:
 
     The run is always locked first, so writers never deadlock and read the result of the last writer.
     """
-    revision = next_revision_of(attempt_pk)
+    revision = next_attempt_revision(attempt_pk)
     attempt = EvalAttempt.objects.select_related("run").defer(*UNUSED_COLUMNS).get(pk=attempt_pk)
     attempt.revision = revision
     return attempt

@@ -76,7 +76,7 @@ def _write_run(parts: Sequence[StoredRun], changes: Mapping[str, Any]) -> EvalRu
     first = parts[0].run
     columns = {field.attname: getattr(first, field.attname) for field in EvalRun._meta.concrete_fields}
     with transaction.atomic():
-        version = _version_of(parts[0])
+        version = _get_version(parts[0])
         columns |= {"version_id": version.pk, "evalset_id": version.evalset_id}
         repeated = EvalRun.objects.filter(pk=first.repeats_id).first() if first.repeats_id else None
         columns |= {"runtime_id": None, "repeats_id": repeated and repeated.pk, **changes}
@@ -89,7 +89,7 @@ def _write_run(parts: Sequence[StoredRun], changes: Mapping[str, Any]) -> EvalRu
     return EvalRun.objects.select_related("evalset", "version").get(pk=run.pk)
 
 
-def _version_of(stored: StoredRun) -> EvalSetVersion:
+def _get_version(stored: StoredRun) -> EvalSetVersion:
     """Return the version of the evalset that a run used; create what this store does not have."""
     evalset, version = stored.evalset, stored.version
     names = {"app_name": evalset.app_name, "evalset_id": evalset.evalset_id}
@@ -107,7 +107,7 @@ def _column_values(row: EvalSet | EvalSetVersion) -> dict[str, Any]:
     return {field.attname: getattr(row, field.attname) for field in fields if not field.primary_key}
 
 
-def _realms_of(stored: StoredRun) -> Iterator[str]:
+def _attempt_realms(stored: StoredRun) -> Iterator[str]:
     """Yield the realms of a run's attempts and of their earlier tries."""
     for _, attempt in stored.attempts():
         yield attempt.realm
@@ -118,7 +118,7 @@ def _copy_attempts(part: StoredRun, run: EvalRun) -> None:
     """Copy the attempts of a part with their scores and realms, which are named after the run."""
     prefix, new_prefix = f"{realms.ATTEMPT}{part.run.pk}/", f"{realms.ATTEMPT}{run.pk}/"
     sessions: dict[int, int] = {}
-    new_realms = {realm: new_prefix + realm.removeprefix(prefix) for realm in _realms_of(part)}
+    new_realms = {realm: new_prefix + realm.removeprefix(prefix) for realm in _attempt_realms(part)}
     for realm, new_realm in new_realms.items():
         sessions |= realm_copy.copy_realm(part.source, realm, new_realm)
     for key, attempt in part.attempts():

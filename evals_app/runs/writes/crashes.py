@@ -21,10 +21,10 @@ from evals_app.runs.writes.attempts import (
     finish_attempt,
     set_spending,
 )
-from evals_app.runs.writes.model_usage import spending_of
+from evals_app.runs.writes.model_usage import with_spending
 from evals_app.runs.writes.outcomes import Failure
 from evals_app.runs.writes.resumption import continue_run, reset_attempt
-from evals_app.runs.writes.revisions import next_revision, next_revision_of
+from evals_app.runs.writes.revisions import next_attempt_revision, next_revision
 from evals_app.runs.writes.runs import assign_runs, end_run, finish_run, last_step
 from sessions_app.agent_processes import processes
 from sessions_app.store import scopes
@@ -75,7 +75,7 @@ def continue_without_process(runtime_id: str, death: ProcessDeath) -> list[str]:
     would die as well: then the runs have crashed.
     """
     with transaction.atomic():
-        runs = _lock_runs_of(runtime_id)
+        runs = _lock_process_runs(runtime_id)
         own = [run for run in runs if run.runtime_id == runtime_id]
         started_attempts = EvalAttempt.objects.filter(run__in=own, started_at__gte=F("run__started_at"))
         if own and not started_attempts.exists():
@@ -92,7 +92,7 @@ def continue_without_process(runtime_id: str, death: ProcessDeath) -> list[str]:
     return requeued_ids
 
 
-def _lock_runs_of(runtime_id: str) -> list[EvalRun]:
+def _lock_process_runs(runtime_id: str) -> list[EvalRun]:
     """Return the active runs of a process, and those of its attempts in flight, under their locks."""
     in_flight = EvalAttempt.objects.filter(runtime_id=runtime_id, status=Status.RUNNING)
     is_affected = Q(runtime_id=runtime_id) | Q(pk__in=in_flight.values("run_id"))
@@ -116,13 +116,13 @@ def continue_without_coordinator(run_id: str, started_at: float | None = None) -
         return _requeue_or_finish(run)
 
 
-def active_runs_of(runtime_id: str) -> list[str]:
+def list_active_runs(runtime_id: str) -> list[str]:
     """Return the active runs of a process."""
     active = EvalRun.objects.filter(runtime_id=runtime_id, status__in=EvalRun.ACTIVE)
     return list(active.order_by("pk").values_list("pk", flat=True))
 
 
-def pending_runs_of(run_ids: list[str]) -> list[str]:
+def list_pending_runs(run_ids: list[str]) -> list[str]:
     """Return those of the runs that are pending, whatever process owns them."""
     waiting = EvalRun.objects.filter(pk__in=run_ids, status=EvalRun.Status.PENDING)
     return list(waiting.order_by("pk").values_list("pk", flat=True))
@@ -173,7 +173,7 @@ def _end_as_fault(attempt: EvalAttempt, failure: Failure) -> None:
             type=JUDGE_ENDED_PROCESS,
             message=f"{failure.message}\n{attempt_status.judging_note(attempt)}",
         )
-    finish_attempt(attempt.pk, spending_of(attempt, failure), last_step(attempt.run_id))
+    finish_attempt(attempt.pk, with_spending(attempt, failure), last_step(attempt.run_id))
 
 
 def _reset_in_flight(run: EvalRun, runtime_id: str, death: ProcessDeath) -> None:
@@ -183,7 +183,7 @@ def _reset_in_flight(run: EvalRun, runtime_id: str, death: ProcessDeath) -> None
     ended_at = last_step(run.pk)
     for attempt in run.attempts.filter(runtime_id=runtime_id, status=Status.RUNNING):
         if attempt.cancel_requested_at is not None:
-            finish_attempt(attempt.pk, spending_of(attempt, status=Status.CANCELLED), ended_at)
+            finish_attempt(attempt.pk, with_spending(attempt, status=Status.CANCELLED), ended_at)
         else:
             _set_interruption(attempt, Failure(PROCESS_GONE, str(death)), ended_at)
             reset_attempt(attempt, "Its process ended while it was in flight.", next_revision(run.pk))
@@ -212,12 +212,12 @@ def repeat_attempt(attempt_pk: int, started_at: float | None, failure: Failure, 
         now: time of the run's stopwatch.
     """
     with transaction.atomic():
-        revision = next_revision_of(attempt_pk)
+        revision = next_attempt_revision(attempt_pk)
         attempt = EvalAttempt.objects.select_related("run").get(pk=attempt_pk)
         if attempt.status != Status.RUNNING or attempt.started_at != started_at:
             return
         if attempt.cancel_requested_at is not None:
-            finish_attempt(attempt_pk, spending_of(attempt, status=Status.CANCELLED), now)
+            finish_attempt(attempt_pk, with_spending(attempt, status=Status.CANCELLED), now)
         else:
             _set_interruption(attempt, failure, now)
             reset_attempt(attempt, "The store failed while it was in flight.", revision)
@@ -226,7 +226,7 @@ def repeat_attempt(attempt_pk: int, started_at: float | None, failure: Failure, 
 
 def _set_interruption(attempt: EvalAttempt, failure: Failure, now: float) -> None:
     """Set spending and failure of an interrupted try, without saving it."""
-    set_spending(attempt, spending_of(attempt))
+    set_spending(attempt, with_spending(attempt))
     charge_spending(attempt)
     attempt.status, attempt.finished_at = Status.ERROR, end_time(attempt, now)
     close_traces(attempt)
@@ -251,7 +251,7 @@ def crash_abandoned(run_id: str) -> None:
         crash_run(run_id, "No process took it.")
 
 
-def crash_runs_of(runtime_id: str, why: str, statuses: Sequence[str] = EvalRun.ACTIVE) -> int:
+def crash_process_runs(runtime_id: str, why: str, statuses: Sequence[str] = EvalRun.ACTIVE) -> int:
     """End the runs of these statuses whose process is gone; return their number."""
     runs = EvalRun.objects.filter(runtime_id=runtime_id, status__in=statuses)
     return sum(crash_run(run_id, why) for run_id in list(runs.values_list("pk", flat=True)))

@@ -12,7 +12,7 @@ from evals_app.runs.writes.outcomes import Failure, Outcome
 Status = EvalAttempt.Status
 
 
-def cause_of(attempt: EvalAttempt, outcome: Outcome) -> str:
+def find_failure_cause(attempt: EvalAttempt, outcome: Outcome) -> str:
     """Return why an attempt did not pass; "" if it did."""
     if outcome.status not in {Status.FAILED, Status.ERROR, Status.INCOMPLETE}:
         return ""
@@ -23,12 +23,12 @@ def cause_of(attempt: EvalAttempt, outcome: Outcome) -> str:
         if score.invocation is None
     ]
     error = (failure.type, failure.message)
-    return causes.cause_of(
-        outcome.status, _expectation_of(attempt, outcome.status), outcome.actual, summaries, error
+    return causes.explain_outcome(
+        outcome.status, _read_expectation(attempt, outcome.status), outcome.actual, summaries, error
     )
 
 
-def _expectation_of(attempt: EvalAttempt, status: str) -> causes.Expectation:
+def _read_expectation(attempt: EvalAttempt, status: str) -> causes.Expectation:
     if status != Status.FAILED:
         return causes.Expectation()
     facts = EvalRun.objects.values_list("config", "version", "version__digest").get(pk=attempt.run_id)

@@ -37,7 +37,7 @@ class Usage:
         return sum(used[name] for used in self.by_model.values())
 
 
-def usage_of(session_pk: int) -> Usage:
+def read_usage(session_pk: int) -> Usage:
     """Return the usage of a session's models. Calls that a callback answered are not counted."""
     rows = ModelCall.objects.filter(session=session_pk, by_callback=False).order_by("pk")
     by_model: dict[str, Tokens] = {}
@@ -62,7 +62,7 @@ def read_model_versions(run_id: str) -> dict[str, str]:
     return {model: ", ".join(sorted(names)) for model, names in versions.items() if names}
 
 
-def spending_of(
+def with_spending(
     attempt: EvalAttempt, failure: Failure | None = None, status: str = EvalAttempt.Status.ERROR
 ) -> Outcome:
     """Return an outcome with session and spending of an interrupted attempt.
@@ -72,7 +72,7 @@ def spending_of(
     session = AgentSession.objects.filter(realm=attempt.realm).order_by("pk").first()
     if session is None:
         return Outcome(status, failure=failure)
-    used = usage_of(session.pk)
+    used = read_usage(session.pk)
     costs = prices.prices_from_json(json.loads(attempt.run.prices))
     is_whole = used.tokens >= session.total_tokens
     return Outcome(

@@ -12,7 +12,7 @@ from django.db.models import Count, Q
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.attempt_status import HAS_OUTCOME
 from evals_app.runs.writes.revisions import COUNT_COLUMNS, next_revision
-from evals_app.runs.writes.runs import apply_quotas, last_step, realm_of
+from evals_app.runs.writes.runs import apply_quotas, attempt_realm, last_step
 from sessions_app.agent_processes import processes
 from sessions_app.runs import job_queue
 from sessions_app.store import scopes
@@ -100,7 +100,7 @@ def reset_attempt(attempt: EvalAttempt, reason: str, revision: int) -> None:
     """Reset an ended attempt to pending; its result is stored in `earlier`."""
     attempt.results.all().delete()
     attempt.earlier = scopes.dumps([*json.loads(attempt.earlier), _try_record(attempt, reason)])
-    attempt.realm = realm_of(
+    attempt.realm = attempt_realm(
         attempt.run_id, attempt.case_index, attempt.case_id, attempt.repetition, attempt.tries
     )
     for field in EvalAttempt._meta.concrete_fields:

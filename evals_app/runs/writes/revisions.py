@@ -33,7 +33,7 @@ def next_revision(run_id: str) -> int:
     return _update_revision(_TAKE, run_id)
 
 
-def next_revision_of(attempt_pk: int) -> int:
+def next_attempt_revision(attempt_pk: int) -> int:
     """Increment and return the revision of an attempt's run; later reads see the last writer's changes.
 
     Raises:

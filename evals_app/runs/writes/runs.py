@@ -15,7 +15,7 @@ from django.db.models import F, Max
 from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
 from evals_app.runs.limits import EvalRunLimits
 from evals_app.runs.writes.attempts import charge_spending, set_spending
-from evals_app.runs.writes.model_usage import spending_of
+from evals_app.runs.writes.model_usage import with_spending
 from evals_app.runs.writes.outcomes import Failure, ProcessFacts, RunFacts
 from evals_app.runs.writes.revisions import COUNT_COLUMNS, next_revision
 from sessions_app.agent_processes import processes
@@ -109,7 +109,7 @@ def create_run(order: NewRun, run_id: str = "") -> EvalRun:
             case_index=index,
             case_id=scopes.clean_text(case_id),
             repetition=repetition,
-            realm=realm_of(run.id, index, case_id, repetition),
+            realm=attempt_realm(run.id, index, case_id, repetition),
         )
         for index, case_id, repetition in order.attempts
     )
@@ -139,7 +139,7 @@ def apply_quotas(run: EvalRun) -> None:
         run.save(update_fields=["limits"])
 
 
-def realm_of(run_id: str, case_index: int, case_id: str, repetition: int, tried: int = 0) -> str:
+def attempt_realm(run_id: str, case_index: int, case_id: str, repetition: int, tried: int = 0) -> str:
     """Return the realm of an attempt's try: its isolated namespace.
 
     The position distinguishes cases of the same id.
@@ -239,8 +239,8 @@ def request_cancel(run_id: str) -> bool:
     """Request the cancellation of a run. False if it had ended.
 
     A pending run ends here, and so does one whose attempts execute on workers: these see that their rows have ended,
-    and its coordinator may be gone. Then the caller closes its traces (`close_traces_of`): records of many sessions are
-    being written, and waiting for them could be a deadlock.
+    and its coordinator may be gone. Then the caller closes its traces (`close_run_traces`): records of many sessions
+    are being written, and waiting for them could be a deadlock.
     """
     with transaction.atomic():
         run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
@@ -332,7 +332,7 @@ def end_run(
         because: the limit that stopped it.
         now: time of the run's stopwatch. None: its last step if it has started, else the clock's time. Its process
             is gone then, and how long ago that was is unknown if the clock was set meanwhile.
-        leaves_traces: leave open traces of its attempts to the caller (`close_traces_of`).
+        leaves_traces: leave open traces of its attempts to the caller (`close_run_traces`).
     """
     revision = next_revision(run_id)
     attempts = EvalAttempt.objects.filter(run_id=run_id)
@@ -361,7 +361,7 @@ def end_run(
     )
 
 
-def close_traces_of(run_id: str) -> None:
+def close_run_traces(run_id: str) -> None:
     """Close the open traces of the attempts of a run that was cancelled."""
     attempts = EvalAttempt.objects.filter(run_id=run_id, status=EvalAttempt.Status.CANCELLED)
     ended_at = attempts.aggregate(at=Max("finished_at"))["at"]
@@ -376,7 +376,7 @@ def _end_in_flight(attempt: EvalAttempt, status: str, failure: Failure, why: str
         attempt.error_type, attempt.error = failure.type, scopes.clean_error(failure.message)
     else:
         attempt.stopped_because = why
-    set_spending(attempt, spending_of(attempt))
+    set_spending(attempt, with_spending(attempt))
     charge_spending(attempt)
     attempt.save(force_update=True)
 

@@ -126,7 +126,7 @@ class _DescriptionBuilder:
             "instructions": list(self._iter_instructions(node)),
             "hooks": list(self._iter_hooks(node.get("callbacks") or {})),
             "facts": {**(node.get("model_config") or {}), **(node.get("settings") or {})},
-            "code_context": _context_of(node),
+            "code_context": _code_context(node),
         }
         for what in ("sub_agents", "nodes"):
             prepared[what] = [self.node(child) for child in node.get(what) or []]
@@ -185,7 +185,7 @@ class _DescriptionBuilder:
             }
 
 
-def _context_of(node: Node) -> CodeContext | None:
+def _code_context(node: Node) -> CodeContext | None:
     """Return the context of a node's own code: of a custom agent class or a workflow's function."""
     if node.get("type") == "FunctionNode":
         return CONTEXTS["node"] if node.get("context") else None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from sessions_app.presentation.visible_text import strip_terminal_codes
 from sessions_app.problems.evidence import Evidence, LoggedError
-from sessions_app.problems.failures import failures_of, is_same_error
+from sessions_app.problems.failures import find_failures, is_same_error
 from sessions_app.problems.registry import Link, Problem, detector, quote
 from sessions_app.store.models import Trace
 
@@ -23,7 +23,7 @@ ADK_LOGGERS = "google_adk."
 )
 def logged_error(evidence: Evidence) -> Iterator[Problem]:
     """Find log records and printed lines of level ERROR or above that repeat no other failure."""
-    failures = failures_of(evidence)
+    failures = find_failures(evidence)
     reported = [failure.message for failure in failures]
     reported += [stage.of.partition(": ")[2] for stage in evidence.stages if stage.name == Trace.LOST_TOOLSET]
     same: defaultdict[tuple[str, str], list[LoggedError]] = defaultdict(list)

@@ -12,7 +12,7 @@ from sessions_app.problems.failures import (
     LENGTH_LIMIT,
     OTHER_REASONS,
     Source,
-    failures_of,
+    find_failures,
 )
 from sessions_app.problems.registry import Link, Problem, Severity, detector, quote
 from sessions_app.store.events.error_causes import ErrorCause
@@ -66,7 +66,7 @@ def timeout(evidence: Evidence) -> Iterator[Problem]:
 )
 def model_error(evidence: Evidence) -> Iterator[Problem]:
     """Find errors of models with another cause."""
-    for failure in failures_of(evidence):
+    for failure in find_failures(evidence):
         if failure.source is Source.MODEL and failure.cause is ErrorCause.OTHER:
             yield failure.problem(quote(failure.message, 360))
 
@@ -109,7 +109,7 @@ def cut_answer(evidence: Evidence) -> Iterator[Problem]:
     """Find answers that reached the limit of output tokens."""
     for event, reason in _finish_reasons(evidence):
         if reason == LENGTH_LIMIT:
-            request = evidence.request_of(event.event_id)
+            request = evidence.find_request(event.event_id)
             limit = request.max_output_tokens if request else None
             name = f"max_output_tokens = {limit}" if limit else "the model's limit of output tokens"
             yield _reason_problem(evidence, event, f"The answer ended at {name}")
@@ -159,7 +159,7 @@ def _unstored_request(evidence: Evidence, last: EventEvidence | None) -> ModelRe
     request = max(evidence.requests, key=lambda request: request.started_at, default=None)
     if request is None or request.event_ids or request.error_type or request.error or request.is_live:
         return None
-    is_answered = last and last.turn_part is TurnPart.ANSWER and not evidence.request_of(last.event_id)
+    is_answered = last and last.turn_part is TurnPart.ANSWER and not evidence.find_request(last.event_id)
     return None if is_answered else request
 
 
@@ -170,14 +170,14 @@ def _finish_reasons(evidence: Evidence) -> Iterator[tuple[EventEvidence, str]]:
 
 def _reason_problem(evidence: Evidence, event: EventEvidence, text: str) -> Problem:
     links = [Link("event", event.seq)]
-    if request := evidence.request_of(event.event_id):
+    if request := evidence.find_request(event.event_id):
         links.append(Link("request", request.pk, f"model request {request.number}"))
     message = f": {quote(event.error_message)}" if event.error_message else "."
     return Problem(text + message, event.seq, event.agent, links)
 
 
 def _failures_by_cause(evidence: Evidence, cause: ErrorCause) -> Iterator[Problem]:
-    for failure in failures_of(evidence):
+    for failure in find_failures(evidence):
         if failure.cause is cause:
             prefix = f"{quote(failure.name)}: " if failure.name else ""
             yield failure.problem(prefix + quote(failure.message, 300))

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from sessions_app.problems.evidence import Evidence, KeyWrite, TempKey
-from sessions_app.problems.failures import Failure, failures_of
+from sessions_app.problems.failures import Failure, find_failures
 from sessions_app.problems.registry import Link, Problem, Severity, detector, quote
 from sessions_app.store import scopes
 from sessions_app.store.events.error_causes import ErrorCause
@@ -162,7 +162,7 @@ _KEY = re.compile(r"Context variable not found: `([^`]+)`|KeyError: ['\"]+((?:te
 
 
 def _missing_keys(evidence: Evidence) -> Iterator[tuple[Failure, str]]:
-    for failure in failures_of(evidence):
+    for failure in find_failures(evidence):
         if failure.cause is ErrorCause.MISSING_KEY and (match := _KEY.search(failure.message)):
             yield failure, match[1] or match[2]
 

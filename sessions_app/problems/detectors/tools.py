@@ -6,9 +6,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from sessions_app.problems.argument_schema import refusal_of
+from sessions_app.problems.argument_schema import find_refusal
 from sessions_app.problems.evidence import Evidence, ResultForm, SummarizedCall, ToolCall, ToolResult
-from sessions_app.problems.failures import Source, failures_of
+from sessions_app.problems.failures import Source, find_failures
 from sessions_app.problems.registry import CALL_LABEL, Link, Problem, Severity, detector, quote
 from sessions_app.store import scopes
 from sessions_app.store.events.error_causes import ErrorCause
@@ -60,7 +60,7 @@ def undeclared_tool(evidence: Evidence) -> Iterator[Problem]:
     """Find calls of tools that the model request did not declare."""
     reported: set[str] = set()
     for call in evidence.calls:
-        request = evidence.request_of(call.event_id)
+        request = evidence.find_request(call.event_id)
         if request is None or request.tools is None or call.name.startswith(FRAMEWORK_CALL):
             continue
         names = [tool.name for tool in request.tools if tool.name]
@@ -72,7 +72,7 @@ def undeclared_tool(evidence: Evidence) -> Iterator[Problem]:
                 call.agent,
                 [_call_link(call), Link("request", request.pk, f"model request {request.number}")],
             )
-    for failure in failures_of(evidence):
+    for failure in find_failures(evidence):
         if failure.cause is ErrorCause.UNKNOWN_TOOL and not any(name in failure.message for name in reported):
             yield failure.problem(quote(failure.message))
 
@@ -86,10 +86,10 @@ def undeclared_tool(evidence: Evidence) -> Iterator[Problem]:
 def refused_arguments(evidence: Evidence) -> Iterator[Problem]:
     """Find calls whose arguments do not match the declared schema."""
     for call in evidence.calls:
-        request = evidence.request_of(call.event_id)
+        request = evidence.find_request(call.event_id)
         tools = (request.tools or ()) if request else ()
         schema = next((tool.schema for tool in tools if tool.name == call.name), None)
-        if request and schema and call.args is not None and (refusal := refusal_of(call.args, schema)):
+        if request and schema and call.args is not None and (refusal := find_refusal(call.args, schema)):
             yield Problem(
                 f"{quote(call.name)} was called with arguments that do not match its schema: {quote(refusal)}.",
                 call.seq,
@@ -108,7 +108,7 @@ def refused_arguments(evidence: Evidence) -> Iterator[Problem]:
 )
 def tool_error(evidence: Evidence) -> Iterator[Problem]:
     """Find results that report a failure, and exceptions of tools."""
-    for failure in failures_of(evidence):
+    for failure in find_failures(evidence):
         is_of_tool = failure.source is Source.TOOL and failure.form not in CAUGHT
         if is_of_tool and failure.cause is ErrorCause.OTHER:
             action = f"answered with {failure.form}" if failure.form else "raised an exception"
@@ -124,7 +124,7 @@ def tool_error(evidence: Evidence) -> Iterator[Problem]:
 )
 def swallowed_exception(evidence: Evidence) -> Iterator[Problem]:
     """Find exceptions of tools that ADK's retry plug-in or a callback turned into results."""
-    for failure in failures_of(evidence):
+    for failure in find_failures(evidence):
         if failure.form in CAUGHT and failure.cause is ErrorCause.OTHER:
             yield failure.problem(f"{quote(failure.name)} raised {quote(failure.message)}")
 
@@ -139,7 +139,7 @@ def repeated_call(evidence: Evidence) -> Iterator[Problem]:
     """Find calls that an agent repeats with the same arguments within an invocation."""
     same: defaultdict[CallContent, list[ToolCall]] = defaultdict(list)
     for call in evidence.calls:
-        if content := _content_of(call):
+        if content := _call_content(call):
             same[content].append(call)
     for (agent, name, args), calls in same.items():
         if len(calls) >= REPEATED_CALLS:
@@ -161,11 +161,11 @@ def summarized_call(evidence: Evidence) -> Iterator[Problem]:
     """
     earlier: defaultdict[CallContent, list[SummarizedCall]] = defaultdict(list)
     for each in evidence.summarized_calls:
-        if content := _content_of(each.call):
+        if content := _call_content(each.call):
             earlier[content].append(each)
     results = {result.call: result for result in evidence.results if result.call}
     for call in evidence.calls:
-        content = _content_of(call)
+        content = _call_content(call)
         same = earlier.get(content, ()) if content else ()
         if not content or len(same) != 1 or call.seq < same[0].summary_seq:
             continue
@@ -203,7 +203,7 @@ def unused_tool(evidence: Evidence) -> Iterator[Problem]:
         yield Problem(f"{agent} declares {_list_names(names)}, which this session never called.", agent=agent)
 
 
-def _content_of(call: ToolCall) -> CallContent | None:
+def _call_content(call: ToolCall) -> CallContent | None:
     """Return the agent, tool and arguments of a call; None for calls of ADK itself or unknown arguments."""
     if call.args is None or call.name.startswith(FRAMEWORK_CALL):
         return None

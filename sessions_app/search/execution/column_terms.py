@@ -11,7 +11,7 @@ from django.db.models import Exists, F, OuterRef, Q
 from django.db.models.functions import Collate
 from django.db.models.lookups import GreaterThanOrEqual, IContains, LessThan
 
-from sessions_app.search.execution.session_sets import FEW, SessionSet, sessions_of_rows
+from sessions_app.search.execution.session_sets import FEW, SessionSet, row_sessions
 from sessions_app.search.query.terms import Field, Term
 from sessions_app.search.query.times import parse_duration, parse_time
 from sessions_app.search.state_conditions import COMPARE
@@ -22,7 +22,7 @@ from sessions_app.store.models import AgentSession, Run, SessionTag
 def find_by_column(term: Field) -> SessionSet:
     """Return the sessions that match a column term, ignoring its negation."""
     if term.name == "tag":
-        return sessions_of_rows(SessionTag.objects.filter(name=term.value))
+        return row_sessions(SessionTag.objects.filter(name=term.value))
     if term.name == "is":
         return _TRAIT_CONDITIONS[term.value]()
     return _COLUMNS[term.name](term)

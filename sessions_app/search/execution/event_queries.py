@@ -57,7 +57,7 @@ NESTED_FIELDS = frozenset({"kind", "author", "tool", "error"})
 
 def session_terms(query: Query) -> list[Term]:
     """Return the terms of a query that are not about events; a search within a session ignores them."""
-    return [term for term in query.terms if isinstance(term, Field) and not _is_of_events(term)]
+    return [term for term in query.terms if isinstance(term, Field) and not _is_about_events(term)]
 
 
 class EventQuery:
@@ -93,7 +93,7 @@ class EventQuery:
             return event_terms.precedes_record(term, self.session)
         if term.name == "key":
             return self._state_condition(written_key_term(term.value), first, last)
-        if not _is_of_events(term):
+        if not _is_about_events(term):
             return None
         condition = _FIELD_CONDITIONS[term.name](term.value)
         if term.name in NESTED_FIELDS and self._has_nested_runs:
@@ -136,7 +136,7 @@ def _range_condition(first: int, last: int, *, is_sought: bool) -> Q:
     return Q(GreaterThanOrEqual(seq, first)) & Q(LessThanOrEqual(seq, last))
 
 
-def _is_of_events(term: Field) -> bool:
+def _is_about_events(term: Field) -> bool:
     return term.name in EVENT_FIELDS and (term.name != "is" or term.value == "error")
 
 

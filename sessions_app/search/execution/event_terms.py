@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
 
 from sessions_app.search.execution.column_terms import column_contains, id_starts_with
-from sessions_app.search.execution.session_sets import FEW, SessionSet, sessions_of_rows
+from sessions_app.search.execution.session_sets import FEW, SessionSet, row_sessions
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.query.terms import Field, Word
 from sessions_app.search.query.times import parse_period
@@ -49,7 +49,7 @@ def find_by_trait(term: Field, tail: UnindexedTail) -> SessionSet:
     """Return the sessions that have a trait."""
     rows, matches = trait_lookup(term)
     tail_pks = {event.session_id for event in tail.events_with_trait(matches)}
-    return sessions_of_rows(rows, tail_pks)
+    return row_sessions(rows, tail_pks)
 
 
 def find_by_id(term: Field, tail: UnindexedTail) -> SessionSet:
@@ -136,7 +136,7 @@ def find_by_invocation(term: Field) -> SessionSet:
         return Q(Exists(Run.objects.filter(of_session, is_version)))
     start, end = parse_period(term.value)
     began = Trace.objects.filter(started_at__gte=start - LONGEST_S, started_at__lt=end)
-    return sessions_of_rows(began.filter(Q(finished_at__gte=start) | Q(finished_at=None)))
+    return row_sessions(began.filter(Q(finished_at__gte=start) | Q(finished_at=None)))
 
 
 def find_by_word(term: Word, tail: UnindexedTail) -> SessionSet:

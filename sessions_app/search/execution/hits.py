@@ -153,8 +153,8 @@ def _value_hits(term: StateTerm, pks: list[int]) -> dict[int, int]:
 def _hit_text(event: Event, words: Sequence[str]) -> str:
     """Return the text for the snippet: that of the event, or of the nested run with the match."""
     is_large = len(event.data) > LARGE_EVENT
-    text = event_text.text_of_summary(event.summary) if is_large else event_text.text_of_data(event.data)
+    text = event_text.summary_text(event.summary) if is_large else event_text.data_text(event.data)
     if has_match(text, words):
         return text
-    nested = nested_content.contents_of(event.session_id, [event]).get(event.seq)
+    nested = nested_content.read_nested_contents(event.session_id, [event]).get(event.seq)
     return next((each for each in (nested.texts if nested else ()) if has_match(each, words)), text)

@@ -12,7 +12,7 @@ from django.db.models import Q, QuerySet
 from sessions_app.search.execution import event_terms, hits, state_terms
 from sessions_app.search.execution.column_terms import find_by_column, has_index
 from sessions_app.search.execution.event_terms import find_by_word
-from sessions_app.search.execution.session_sets import SessionSet, condition_of
+from sessions_app.search.execution.session_sets import SessionSet, membership_condition
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.query.terms import Query, StateTerm, Term, Word
 from sessions_app.store.events.kinds import EventKind
@@ -56,11 +56,11 @@ class Search:
             if isinstance(matches, set) and not term.negated:
                 keys = matches if keys is None else keys & matches
             elif has_index(term) and not term.negated:
-                of.append(condition_of(matches))
+                of.append(membership_condition(matches))
             else:
-                tests.append(condition_of(matches, negated=term.negated))
+                tests.append(membership_condition(matches, negated=term.negated))
         if keys is not None:
-            return SearchPlan([condition_of(keys), *of, *tests], [])
+            return SearchPlan([membership_condition(keys), *of, *tests], [])
         return SearchPlan(of, tests)
 
     def hits(self, sessions: Sequence[AgentSession]) -> dict[int, hits.Hit]:
@@ -79,8 +79,8 @@ def _find_sessions(term: Term, tail: UnindexedTail) -> SessionSet:
             replace(state_terms.written_key_term(term.value), negated=term.negated), tail
         )
     if term.name == "kind" and term.value == EventKind.ERROR:  # as `is:error`, and errors of nested runs
-        own_errors = condition_of(find_by_column(replace(term, name="is")))
-        return own_errors | condition_of(event_terms.find_by_trait(term, tail))
+        own_errors = membership_condition(find_by_column(replace(term, name="is")))
+        return own_errors | membership_condition(event_terms.find_by_trait(term, tail))
     if term.name in event_terms.LOG_NAMES:
         return event_terms.has_record(term)
     if term.name in event_terms.INVOCATION_NAMES:

@@ -21,13 +21,13 @@ MOST_SORTED = 1_000
 """Sessions that SQLite looks up and sorts; of more it walks the list and tests each."""
 
 
-def condition_of(sessions: SessionSet, *, negated: bool = False) -> Q:
+def membership_condition(sessions: SessionSet, *, negated: bool = False) -> Q:
     """Return the condition that a session belongs to a set, or does not."""
     condition = Q(InKeys(F("pk"), sessions)) if isinstance(sessions, set) else sessions
     return ~condition if negated else condition
 
 
-def sessions_of_rows(rows: QuerySet[Any], tail: Iterable[int] = ()) -> SessionSet:
+def row_sessions(rows: QuerySet[Any], tail: Iterable[int] = ()) -> SessionSet:
     """Return the sessions that rows refer to, and those of the unindexed tail."""
     pks = list(rows.values_list("session", flat=True)[: FEW + 1])
     if len(pks) <= FEW:

@@ -12,9 +12,9 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from sessions_app.search.execution.session_sets import (
     FEW,
     SessionSet,
-    condition_of,
     keys_statement,
     keys_subquery,
+    membership_condition,
 )
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.query.terms import StateTerm, When
@@ -38,7 +38,7 @@ OWNERS: dict[Scope, QuerySet[Any]] = {
 _IDENTITY = {Scope.USER: ("realm", "app_name", "user_id"), Scope.APP: ("realm", "app_name")}
 
 
-def owner_of_outer_session(scope: Scope) -> QuerySet[Any]:
+def outer_session_owner(scope: Scope) -> QuerySet[Any]:
     """Return a subquery of the user or app of an outer query's session."""
     return OWNERS[scope].filter(**{name: OuterRef(name) for name in _IDENTITY[scope]})
 
@@ -66,7 +66,7 @@ def find_reading_sessions(scope: Scope, owners: Iterable[int]) -> list[int]:
 def written_key_term(name: str) -> StateTerm:
     """Return the term `KEY ever`."""
     try:
-        scope, key = scopes.scope_of(name)
+        scope, key = scopes.split_scope(name)
     except ValueError:
         scope, key = Scope.SESSION, name
     return StateTerm(scope, key, when=When.EVER)
@@ -79,7 +79,7 @@ def find_by_state(term: StateTerm, tail: UnindexedTail) -> SessionSet:
     """
     is_now = term.when in (When.NOW, When.MISSING)
     matches = _find_sessions(replace(term, when=When.NOW) if is_now else term, tail, is_now=is_now)
-    return condition_of(matches, negated=True) if term.when in (When.MISSING, When.NEVER) else matches
+    return membership_condition(matches, negated=True) if term.when in (When.MISSING, When.NEVER) else matches
 
 
 def _find_sessions(term: StateTerm, tail: UnindexedTail, *, is_now: bool) -> SessionSet:
@@ -110,7 +110,7 @@ def _holds_now(term: StateTerm) -> Q:
     rows = _current_rows(term)
     if term.scope is Scope.SESSION:
         return Q(Exists(rows.filter(owner=OuterRef("pk"))))
-    return Q(Exists(owner_of_outer_session(term.scope).filter(Exists(rows.filter(owner=OuterRef("pk"))))))
+    return Q(Exists(outer_session_owner(term.scope).filter(Exists(rows.filter(owner=OuterRef("pk"))))))
 
 
 def _current_rows(term: StateTerm) -> QuerySet[Any]:
@@ -124,7 +124,7 @@ def _was_written(term: StateTerm) -> Q:
     rows = _ledger_rows(term).filter(owner_id=OuterRef("pk"))
     if term.scope is Scope.SESSION:
         return Q(Exists(rows))
-    return Q(Exists(owner_of_outer_session(term.scope).filter(Exists(rows))))
+    return Q(Exists(outer_session_owner(term.scope).filter(Exists(rows))))
 
 
 def _ledger_rows(term: StateTerm) -> QuerySet[StateChange]:

@@ -71,7 +71,7 @@ class UnindexedTail:
 
     def events_with_trait(self, matches: Callable[[event_text.Trait], bool]) -> list[Event]:
         """Return the events with a trait."""
-        return [event for event in self.events if any(map(matches, _traits_of(event)))]
+        return [event for event in self.events if any(map(matches, _event_traits(event)))]
 
     def owners(self, term: StateTerm) -> set[int]:
         """Return the owners of state that had a matching value."""
@@ -89,9 +89,9 @@ class UnindexedTail:
     def _event_text(self, event: Event) -> str:
         place = (event.session_id, event.seq)
         if place not in self._texts:
-            self._texts[place] = tokens.normalize(event_text.text_of_data(event.data))
+            self._texts[place] = tokens.normalize(event_text.data_text(event.data))
         return self._texts[place]
 
 
-def _traits_of(event: Event) -> list[event_text.Trait]:
-    return event_text.traits_of(event.kind, event.author, event.branch, event.summary)
+def _event_traits(event: Event) -> list[event_text.Trait]:
+    return event_text.event_traits(event.kind, event.author, event.branch, event.summary)

@@ -160,7 +160,7 @@ def _term_completions(here: CaretWord, names: Collection[str]) -> Iterator[Compl
 
 def _key_completions(here: CaretWord, keys: Iterable[str]) -> Iterator[Completion]:
     for key in _matching_names(here.typed, keys):
-        spelling = str(StateTerm(*scopes.scope_of(key), when=When.EVER)).removesuffix(" ever")
+        spelling = str(StateTerm(*scopes.split_scope(key), when=When.EVER)).removesuffix(" ever")
         yield Completion(here.start, here.end, spelling, key, "key", "state key")
 
 

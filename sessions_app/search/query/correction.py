@@ -77,7 +77,7 @@ _KINDS = {
 def _terms_named(word: Word, vocabulary: Vocabulary) -> Iterator[tuple[str, Term]]:
     """Yield what a word names, in words, and the term that matches it."""
     if word.text in vocabulary.keys:
-        yield "a state key", StateTerm(*scopes.scope_of(word.text), when=When.EVER, negated=word.negated)
+        yield "a state key", StateTerm(*scopes.split_scope(word.text), when=When.EVER, negated=word.negated)
     for name, what in _KINDS.items():
         value = canonical_value(name, word.text)
         if value in vocabulary.of(name):
@@ -120,7 +120,7 @@ def _closest_name(text: str, names: Iterable[str]) -> str:
 
 def _with_name(term: Term, name: str) -> Term:
     if isinstance(term, StateTerm):
-        scope, key = scopes.scope_of(name)
+        scope, key = scopes.split_scope(name)
         return replace(term, scope=scope, key=key)
     return replace(term, value=name) if isinstance(term, Field) else term
 

@@ -29,7 +29,7 @@ from sessions_app.search.query.terms import (
     Word,
     quote,
 )
-from sessions_app.search.query.values import path_of, take_value
+from sessions_app.search.query.values import parse_json_path, take_value
 from sessions_app.store import scopes
 from sessions_app.store.database import tokens
 from sessions_app.store.models import Scope
@@ -187,12 +187,12 @@ def _parse_key(scanner: Scanner, atom: Atom) -> tuple[Scope, str, tuple[str | in
     """Return the scope, the key without its prefix, and the path into its value."""
     arrow = atom.find(ARROW)
     key = atom.text if arrow < 0 else atom.text[:arrow]
-    path = () if arrow < 0 else path_of(scanner, atom.after(arrow + len(ARROW)))
+    path = () if arrow < 0 else parse_json_path(scanner, atom.after(arrow + len(ARROW)))
     prefix, colon, rest = key.partition(":")
     if colon and prefix.lower() in SHARED and not any(atom.quoted[: len(prefix) + 1]):
         key = f"{prefix.lower()}:{rest}"
     try:
-        return (*scopes.scope_of(key), path)
+        return (*scopes.split_scope(key), path)
     except ValueError:
         raise QueryError(
             f"{key[:40]!r} is temporary: temp: keys exist during one invocation and are never stored.",

@@ -69,7 +69,7 @@ _PATH = re.compile(r"(?:[^.\[\]]+|\[\d+\])(?:\.[^.\[\]]+|\[\d+\])*", re.ASCII)
 _STEP = re.compile(r"[^.\[\]]+", re.ASCII)
 
 
-def path_of(scanner: Scanner, atom: Atom) -> tuple[str | int, ...]:
+def parse_json_path(scanner: Scanner, atom: Atom) -> tuple[str | int, ...]:
     """Parse a path such as `items[0].sku`: names with dots between them, indexes in brackets.
 
     Dots and brackets inside quotation marks belong to a name.

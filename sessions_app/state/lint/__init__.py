@@ -68,7 +68,7 @@ def lint(session: AgentSession) -> LintReport:
     """Check the current state that a session reads. The number of queries is constant."""
     owners = history.owners_at(session)
     evidence = read_evidence(session, owners)
-    hints = [hint for each in all_rules() for hint in _hints_of(each, evidence)]
+    hints = [hint for each in all_rules() for hint in _rule_hints(each, evidence)]
     return LintReport(hints, scope_sizes(owners), evidence.unread)
 
 
@@ -81,7 +81,7 @@ def all_rules() -> tuple[Rule, ...]:
     return tuple(_RULES.by_name(lambda rule: rule.name).values())
 
 
-def _hints_of(rule: Rule, evidence: Evidence) -> list[Hint]:
+def _rule_hints(rule: Rule, evidence: Evidence) -> list[Hint]:
     """Return the hints of a rule; if it raises, a hint that says so."""
     try:
         hints = [

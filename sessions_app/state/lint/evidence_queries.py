@@ -80,7 +80,7 @@ def read_evidence(session: AgentSession, owners: history.Owners) -> Evidence:
         ghosts=_read_ghosts(session, invocations),
         invocations=invocations,
         failures=_read_failures(session),
-        instruction_keys=list(_keys_in_instructions(cards.description_of(session.app_name))),
+        instruction_keys=list(_keys_in_instructions(cards.read_description(session.app_name))),
     )
 
 

@@ -114,12 +114,12 @@ def user_data(evidence: Evidence) -> Iterator[Finding]:
                 says,
                 [*write_occurrences(key.writes[:1]), *own_sessions[:OCCURRENCES_SHOWN]],
             )
-        elif _is_of_user(key.key) and any(map(is_by_hand, key.writes)):
+        elif _is_user_fact(key.key) and any(map(is_by_hand, key.writes)):
             says = "is named like a fact about the user, but ends with this session."
             yield Finding(key.name, says, write_occurrences(key.writes[:1]))
 
 
-def _is_of_user(key: str) -> bool:
+def _is_user_fact(key: str) -> bool:
     """Return whether a key is named like a fact about the user: `email`, `userEmail`."""
     words = _split_words(key)
     bare = words[1:] if words[:1] == ["user"] else words

@@ -188,7 +188,7 @@ def load_version(key: FileKey, version: int | None = None) -> tuple[Artifact, by
     Raises:
         ContentMissing: the file beside the store that holds the content is gone.
     """
-    artifact = _pick_version(_versions_of(key), version)
+    artifact = _pick_version(_file_versions(key), version)
     if artifact is None:
         return None
     try:
@@ -229,7 +229,7 @@ def open_content(artifact: Artifact) -> IO[bytes]:
 
 def list_versions(key: FileKey) -> QuerySet[Artifact]:
     """Return a file's versions without their content, oldest first."""
-    return _versions_of(key).order_by("version").defer("content")
+    return _file_versions(key).order_by("version").defer("content")
 
 
 def list_filenames(scope: SessionKey) -> list[str]:
@@ -245,7 +245,7 @@ def list_filenames(scope: SessionKey) -> list[str]:
 def delete_file(key: FileKey) -> set[str]:
     """Delete all versions of a file; return the hashes to pass to `remove_unused_content` after the commit."""
     with transaction.atomic():
-        rows = _versions_of(key)
+        rows = _file_versions(key)
         hashes = set(rows.filter(content=None).exclude(sha256="").values_list("sha256", flat=True))
         rows.delete()
         change_notification.notify_after_commit()
@@ -274,7 +274,7 @@ def remove_orphaned_content() -> int:
     return removed
 
 
-def _versions_of(key: FileKey) -> QuerySet[Artifact]:
+def _file_versions(key: FileKey) -> QuerySet[Artifact]:
     filters = key._asdict()
     filters["filename_id"] = scopes.key_id(filters.pop("filename"))
     return Artifact.objects.filter(**filters)
@@ -287,7 +287,7 @@ def _pick_version(rows: QuerySet[Artifact], version: int | None) -> Artifact | N
 
 def _insert_next(key: FileKey, draft: VersionMetadata, payload: content_files.Payload | None) -> Artifact:
     with transaction.atomic():
-        newest = _versions_of(key).aggregate(newest=Max("version"))["newest"]
+        newest = _file_versions(key).aggregate(newest=Max("version"))["newest"]
         artifact = _create_version(key, draft, payload, 0 if newest is None else newest + 1, time.time())
         change_notification.notify_after_commit()
     return artifact

@@ -84,7 +84,7 @@ def translate(error: BaseException) -> StoreFault | None:
     """Return the store error that a database error means; None if the store is not at fault, as with a bug."""
     if not isinstance(error, DatabaseError | InterfaceError):
         return None
-    kind = _fault_type_of(error)
+    kind = _find_fault_type(error)
     return _make_fault(kind, error) if kind else None
 
 
@@ -150,7 +150,7 @@ def _disk_is_full() -> bool:
         return False
 
 
-def _fault_type_of(error: BaseException) -> type[StoreFault] | None:
+def _find_fault_type(error: BaseException) -> type[StoreFault] | None:
     cause = error.__cause__
     if state := getattr(cause, "sqlstate", None):
         return _FAULT_BY_SQLSTATE.get(state, StoreUnavailable if state.startswith("08") else None)

@@ -43,11 +43,11 @@ def mark(text: str) -> str:
             STRING + (json.loads(text) if "\\" in text else text[1:-1]).replace("\0", UNKNOWN)[:PREFIX_LENGTH]
         )
     if first and first in "-0123456789":
-        return mark_of_number(float(text))
+        return number_mark(float(text))
     return OTHER + text[:PREFIX_LENGTH]
 
 
-def mark_of_number(number: float) -> str:
+def number_mark(number: float) -> str:
     """Return the mark of a number."""
     return NUMBER + _sortable_hex(number)
 

@@ -103,7 +103,7 @@ def _is_behind() -> bool:
         SchemaTooNew: the store has unknown migrations.
         SchemaTooOld: the store was written before the first release, and lacks migrations of that time.
     """
-    all_migrations = _names_of_migrations()
+    all_migrations = _list_migrations()
     applied = own_migrations(MigrationRecorder(connection).applied_migrations())
     if unknown := sorted(applied - all_migrations):
         raise SchemaTooNew(
@@ -124,7 +124,7 @@ def own_migrations(names: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
     """
     applied = {(app, name) for app, name in names if app in APPS and "_squashed_" not in name}
     for app in APPS:
-        replaced = set(getattr(_package_of_migrations(app), "REPLACED", ()))
+        replaced = set(getattr(_migrations_package(app), "REPLACED", ()))
         if not (present := replaced & applied):
             continue
         if present != replaced:
@@ -139,18 +139,18 @@ def own_migrations(names: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
 
 
 @cache
-def _names_of_migrations() -> set[tuple[str, str]]:
+def _list_migrations() -> set[tuple[str, str]]:
     """Return (app, name) of every migration of this process's code, without importing it, which takes long."""
     names = set()
     for app in APPS:
-        package = _package_of_migrations(app)
+        package = _migrations_package(app)
         if package is not None:
             names |= {(app, info.name) for info in pkgutil.iter_modules(package.__path__)}
     return names
 
 
 @cache
-def _package_of_migrations(app: str) -> ModuleType | None:
+def _migrations_package(app: str) -> ModuleType | None:
     """Return the package of an app's migrations; None if a project disables them."""
     module, _ = MigrationLoader.migrations_module(app)
     return None if module is None else import_module(module)

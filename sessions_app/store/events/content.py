@@ -61,7 +61,7 @@ def without_internals(wire: Mapping[str, Any]) -> dict[str, Any]:
     return {**public, "customMetadata": public_metadata} if public_metadata else public
 
 
-def parts_of(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
+def content_parts(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the parts of the event's content."""
     content = wire.get("content")
     parts = content.get("parts") if isinstance(content, dict) else None
@@ -84,17 +84,17 @@ def partial_answers(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def partial_parts(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the parts of a cancelled invocation's partial answers."""
-    return [part for answer in partial_answers(wire) for part in parts_of({"content": answer})]
+    return [part for answer in partial_answers(wire) for part in content_parts({"content": answer})]
 
 
 def function_calls(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the function calls among the event's parts."""
-    return [part["functionCall"] for part in parts_of(wire) if part.get("functionCall")]
+    return [part["functionCall"] for part in content_parts(wire) if part.get("functionCall")]
 
 
 def function_responses(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the function responses among the event's parts."""
-    return [part["functionResponse"] for part in parts_of(wire) if part.get("functionResponse")]
+    return [part["functionResponse"] for part in content_parts(wire) if part.get("functionResponse")]
 
 
 def find_blob(body: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -160,7 +160,7 @@ def message_text(wire: Mapping[str, Any], *, thoughts: bool = False) -> str:
     """Return the event's text without thoughts, or only the thoughts."""
     return "".join(
         part["text"]
-        for part in (*parts_of(wire), *partial_parts(wire))
+        for part in (*content_parts(wire), *partial_parts(wire))
         if isinstance(part.get("text"), str) and bool(part.get("thought")) is thoughts
     )
 
@@ -173,7 +173,7 @@ def is_final_response(wire: Mapping[str, Any]) -> bool:
     calls = function_calls(wire)
     if wire.get("errorCode") and not wire.get("partial") and not calls:
         return True
-    parts = parts_of(wire)
+    parts = content_parts(wire)
     trailing_result = bool(parts) and parts[-1].get("codeExecutionResult") is not None
     return not (calls or function_responses(wire) or wire.get("partial") or trailing_result)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sessions_app.store import scopes
-from sessions_app.store.events.content import parts_of, read_a2a_data
+from sessions_app.store.events.content import content_parts, read_a2a_data
 from sessions_app.store.events.kinds import EventKind
 from sessions_app.store.models import SessionTrait
 
@@ -59,27 +59,27 @@ Trait = tuple[str, str]
 """Name and value."""
 
 
-def text_of_data(data: str) -> str:
+def data_text(data: str) -> str:
     """Return the text in an event's `data`: messages, thoughts, arguments, results, code, errors."""
     wire = parse_object(data)
-    data_parts = (read_a2a_data(part) for part in parts_of(wire))
+    data_parts = (read_a2a_data(part) for part in content_parts(wire))
     values = (data.get("data", data) if isinstance(data, Mapping) else data for data in data_parts)
     fields = {name: wire.get(name) for name in _TEXT_FIELDS}
     return "\n".join(_iter_texts([fields, *values]))
 
 
-def text_of_summary(summary: str) -> str:
+def summary_text(summary: str) -> str:
     """Return the text in an event's `summary`, which is bounded."""
     return "\n".join(_iter_texts([parse_object(summary)]))
 
 
-def traits_of(kind: str, author: str, branch: str, summary: str) -> list[Trait]:
+def event_traits(kind: str, author: str, branch: str, summary: str) -> list[Trait]:
     """Return the traits of an event."""
     summary_data = parse_object(summary)
     name = SessionTrait.Name
     traits = [(name.KIND, kind), (name.AUTHOR, author), (name.BRANCH, branch)]
     traits += [(name.TOOL, item["name"]) for item in _calls_and_results(summary_data)]
-    errors = errors_of(summary_data)
+    errors = summary_errors(summary_data)
     traits += [(name.KIND, EventKind.ERROR.value)] if errors else []
     traits += [(name.ERROR, error) for error in errors]
     # Summaries are JSON, so their names may have characters that text columns cannot hold.
@@ -90,7 +90,7 @@ def traits_of(kind: str, author: str, branch: str, summary: str) -> list[Trait]:
     )
 
 
-def errors_of(summary_data: Mapping[str, Any]) -> list[str]:
+def summary_errors(summary_data: Mapping[str, Any]) -> list[str]:
     """Return the errors in an event's summary: its own and those of tools."""
     error = summary_data.get("error") or {}
     own = " ".join(filter(None, (error.get("code"), error.get("message"))))

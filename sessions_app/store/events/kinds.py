@@ -14,13 +14,13 @@ from typing import Any, Self
 
 from sessions_app.store.events.content import (
     TRANSCRIPTIONS,
+    content_parts,
     control_signals,
     failed_results,
     function_calls,
     function_responses,
     is_aborted,
     partial_parts,
-    parts_of,
 )
 
 Wire = Mapping[str, Any]
@@ -33,7 +33,7 @@ def _is_own_error(wire: Wire) -> bool:
 
 def _has_content(wire: Wire) -> bool:
     transcribed = any(isinstance(wire.get(name), dict) for name in TRANSCRIPTIONS)
-    return bool(parts_of(wire) or partial_parts(wire) or transcribed)
+    return bool(content_parts(wire) or partial_parts(wire) or transcribed)
 
 
 def _is_user_input(wire: Wire) -> bool:
@@ -141,7 +141,7 @@ RECOGNITION_ORDER = (
 """An event is of the first kind that matches. The last one matches all events."""
 
 
-def kind_of(wire: Wire) -> EventKind:
+def recognize_kind(wire: Wire) -> EventKind:
     """Return the kind of an event in wire form."""
     return next(kind for kind in RECOGNITION_ORDER if kind.properties.matches(wire))
 

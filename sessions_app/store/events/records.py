@@ -16,8 +16,8 @@ from sessions_app.store.events.content import (
     message_text,
     without_internals,
 )
-from sessions_app.store.events.kinds import EventKind, is_error, kind_of
-from sessions_app.store.events.summary import CUT_OFF, summarize, tokens_of
+from sessions_app.store.events.kinds import EventKind, is_error, recognize_kind
+from sessions_app.store.events.summary import CUT_OFF, read_token_counts, summarize
 from sessions_app.store.models import Scope
 from sessions_app.store.redaction import redact, redact_error_texts
 
@@ -136,12 +136,12 @@ def _build_record(
         event_id=wire["id"],
         invocation_id=wire.get("invocationId") or "",
         author=scopes.clean_text(wire.get("author") or ""),
-        kind=kind_of(wire),
+        kind=recognize_kind(wire),
         timestamp=wire["timestamp"],
         branch=scopes.clean_text(wire.get("branch") or ""),
         is_final=is_final_response(wire),
         is_error=is_error(wire),
-        total_tokens=min(tokens_of(wire).get("total", 0), MAX_TOKENS),
+        total_tokens=min(read_token_counts(wire).get("total", 0), MAX_TOKENS),
         text=scopes.clean_text(summary.get("text", "")),
         summary=scopes.dump_storable(summary),
         data=data,

@@ -12,6 +12,7 @@ from pydantic.alias_generators import to_camel
 from sessions_app.store import scopes
 from sessions_app.store.events.content import (
     as_seconds,
+    content_parts,
     control_signals,
     failed_results,
     find_blob,
@@ -22,7 +23,6 @@ from sessions_app.store.events.content import (
     list_media_blocks,
     message_text,
     partial_parts,
-    parts_of,
     read_a2a_data,
     waiting_call_ids,
 )
@@ -80,7 +80,7 @@ def summarize(wire: Mapping[str, Any], asked_model: str = "") -> dict[str, Any]:
     [names]. Events that a person added by hand also have person (a name).
     """
     actions = wire.get("actions") or {}
-    parts = [*parts_of(wire), *partial_parts(wire)]
+    parts = [*content_parts(wire), *partial_parts(wire)]
     text = message_text(wire)
     lists = _list_entries(wire, parts)
     limits = {key: LIMITS.get(key, LIST_LIMIT) for key in lists}
@@ -98,7 +98,7 @@ def summarize(wire: Mapping[str, Any], asked_model: str = "") -> dict[str, Any]:
         "signals": {name: _signal_value(value) for name, value in control_signals(actions)},
         "compaction": _compaction_entry(actions.get("compaction")),
         "error": _error_entry(wire),
-        "tokens": (tokens := tokens_of(wire)),
+        "tokens": (tokens := read_token_counts(wire)),
         "asked_model": shorten(asked_model) if tokens else "",
         "model": shorten(wire.get("modelVersion") or ""),
         "node": shorten((wire.get("nodeInfo") or {}).get("path") or ""),
@@ -141,7 +141,7 @@ def _part_order(parts: list[dict[str, Any]]) -> list[tuple[str, int]]:
     """
     runs: list[tuple[str, int]] = []
     for part in parts:
-        for key, size in _summary_keys_of(part):
+        for key, size in _part_keys(part):
             if runs and runs[-1][0] == key:
                 size += runs.pop()[1]
             runs.append((key, size))
@@ -152,7 +152,7 @@ def _part_order(parts: list[dict[str, Any]]) -> list[tuple[str, int]]:
     return [*runs[:LIST_LIMIT], *((key, size) for key, size in rest.items() if size)]
 
 
-def _summary_keys_of(part: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+def _part_keys(part: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """Yield the summary keys of a part, each with its characters of text or number of entries."""
     if isinstance(part.get("text"), str):
         yield ("thought" if part.get("thought") else "text"), len(part["text"])
@@ -308,10 +308,10 @@ def _transcription_text(speech: object) -> str:
 
 def _distinct_sources(wire: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Yield the distinct sources of the event's text: search results, then the model's citations."""
-    chunks = _list_of_dicts(wire.get("groundingMetadata"), "groundingChunks")
+    chunks = _list_dicts(wire.get("groundingMetadata"), "groundingChunks")
     results = [chunk.get("web") or chunk.get("retrievedContext") or chunk.get("maps") for chunk in chunks]
     seen_sources: set[str] = set()
-    for source in (*results, *_list_of_dicts(wire.get("citationMetadata"), "citations")):
+    for source in (*results, *_list_dicts(wire.get("citationMetadata"), "citations")):
         uri, title = (
             (source.get("uri") or "", source.get("title") or "") if isinstance(source, dict) else ("", "")
         )
@@ -326,7 +326,7 @@ def _search_queries(wire: Mapping[str, Any]) -> list[str]:
     return [shorten(query) for query in queries] if isinstance(queries, list) else []
 
 
-def _list_of_dicts(holder: object, name: str) -> list[dict[str, Any]]:
+def _list_dicts(holder: object, name: str) -> list[dict[str, Any]]:
     items = holder.get(name) if isinstance(holder, dict) else None
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
@@ -349,7 +349,7 @@ def _error_entry(wire: Mapping[str, Any]) -> dict[str, str] | None:
     return {"code": shorten(code or ""), "message": shorten(message or "")}
 
 
-def tokens_of(wire: Mapping[str, Any]) -> dict[str, int]:
+def read_token_counts(wire: Mapping[str, Any]) -> dict[str, int]:
     """Return the token counts of a model call by type, without zeros."""
     usage = wire.get("usageMetadata")
     if not isinstance(usage, Mapping):

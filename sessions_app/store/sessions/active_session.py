@@ -27,7 +27,7 @@ def find_active(
     Raises:
         BadInput: the TTL is invalid.
     """
-    within = expiry.ttl_of(app_name) if ttl_s is None else durations.check_seconds(ttl_s)
+    within = expiry.app_ttl(app_name) if ttl_s is None else durations.check_seconds(ttl_s)
     rows = AgentSession.objects.filter(realm=realm, app_name=app_name, user_id=user_id)
     if within is not None:
         rows = rows.filter(updated_at__gte=(time.time() if now is None else now) - within)

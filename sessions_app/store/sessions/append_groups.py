@@ -199,7 +199,7 @@ class _Owners:
 
     def __init__(self, cursor: PostgresStatements, requests: Sequence[_Append]) -> None:
         write_counts = Counter(owner for request in requests for owner in _written_owners(request))
-        others = {owner for request in requests for owner in _owners_of(request)} - write_counts.keys()
+        others = {owner for request in requests for owner in _shared_owners(request)} - write_counts.keys()
         queries: list[tuple[Scope, str, Sequence[Sequence[Any]]]] = []
         for scope in ledger.SHARED:  # all users, then all apps
             if names_and_versions := sorted(
@@ -222,16 +222,16 @@ class _Owners:
             pk, version = self._versions[owner]
             self._versions[owner] = (pk, version + 1)
         ids, positions = {Scope.SESSION: session_pk}, {Scope.SESSION: seq}
-        for owner in _owners_of(request):
+        for owner in _shared_owners(request):
             if owner in self._versions:
                 ids[owner[0]], positions[owner[0]] = self._versions[owner]
         return OwnerPositions(ids, positions)
 
 
-def _owners_of(request: _Append) -> list[_OwnerName]:
+def _shared_owners(request: _Append) -> list[_OwnerName]:
     return [(scope, tuple(request.key[: len(names)])) for scope, names in ledger.SHARED.items()]
 
 
 def _written_owners(request: _Append) -> list[_OwnerName]:
     scopes_written = {write.scope for write in request.record.writes}
-    return [owner for owner in _owners_of(request) if owner[0] in scopes_written]
+    return [owner for owner in _shared_owners(request) if owner[0] in scopes_written]

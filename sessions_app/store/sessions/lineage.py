@@ -47,7 +47,7 @@ class Ancestor:
     last_seq: int
 
 
-def origin_of(session: AgentSession) -> Origin | None:
+def read_origin(session: AgentSession) -> Origin | None:
     """Return the origin of a fork; None if the session is not a fork."""
     return Origin(**json.loads(session.lineage)) if session.lineage else None
 
@@ -60,7 +60,7 @@ def imported_from(session: AgentSession) -> str:
     return mark.source.location if mark else ""
 
 
-def parent_of(session: AgentSession) -> AgentSession | None:
+def find_parent(session: AgentSession) -> AgentSession | None:
     """Return the session that a fork was made from; None if it is not a fork or the session was deleted."""
     parent = session.forked_from
     return None if parent is None or realms.is_hidden(parent) else parent
@@ -88,7 +88,7 @@ def forks_at(session: AgentSession, events: Sequence[Event]) -> dict[int, list[A
     return forks
 
 
-def forks_of(session: AgentSession) -> list[AgentSession]:
+def list_forks(session: AgentSession) -> list[AgentSession]:
     """Return the forks of a session, oldest first, at most `FORKS_SHOWN`."""
     return list(_visible_forks(session)[:FORKS_SHOWN])
 

@@ -199,7 +199,7 @@ def note_untracked(key: SessionKey, invocation_id: str, keys: Collection[Untrack
 
 
 def _untracked_row(session: AgentSession, invocation_id: str, change: UntrackedChange) -> UntrackedKey:
-    scope, bare = scopes.scope_of(change.name)
+    scope, bare = scopes.split_scope(change.name)
     stored = None if change.stored is None else scopes.canonicalize(json.loads(change.stored), bare).public
     return UntrackedKey(
         session=session,

@@ -258,8 +258,8 @@ def _check_suspects(
             write, row = last.get(suspect.change_pk or 0), stored.get(suspect.row_pk or 0)
             mine, is_known = own[write.pk] if write else (None, True)
             key = write.key if write else row.key if row else suspect.key_id
-            ledger = _NOTHING if write is None or write.removed else _texts_of(write)
-            now, expected = _texts_of(row) if row else _NOTHING, _event_value(mine)
+            ledger = _NOTHING if write is None or write.removed else _value_texts(write)
+            now, expected = _value_texts(row) if row else _NOTHING, _event_value(mine)
             disagrees = False
             if folded is not None:
                 name = scopes.PREFIX[scope] + key
@@ -268,7 +268,7 @@ def _check_suspects(
                 expected, is_known = exact, True
             is_foreign = ledger != now or disagrees
             if is_foreign or not is_known or expected != now:
-                why = DriftCause.FOREIGN if is_foreign else _cause_of(session, write)
+                why = DriftCause.FOREIGN if is_foreign else _find_cause(session, write)
                 drifted.append(Drift(scope, key, now.public, expected.public, is_known, why, write))
     return sorted(drifted, key=lambda entry: entry.key), checked
 
@@ -298,7 +298,7 @@ def _ledger_rows(pks: Sequence[int]) -> dict[int, StateChange]:
     return StateChange.objects.select_related("session").in_bulk(pks) if pks else {}
 
 
-def _texts_of(row: StateRow | StateChange) -> _ValueTexts:
+def _value_texts(row: StateRow | StateChange) -> _ValueTexts:
     return _ValueTexts(row.value, row.private or row.value)
 
 
@@ -306,10 +306,10 @@ def _event_value(own: StateChange | None) -> _ValueTexts:
     """Return the value that the session's last event for a key gives; null for a removal."""
     if own is None:
         return _NOTHING
-    return _ValueTexts("null", "null") if own.removed else _texts_of(own)
+    return _ValueTexts("null", "null") if own.removed else _value_texts(own)
 
 
-def _cause_of(session: AgentSession, last: StateChange | None) -> DriftCause:
+def _find_cause(session: AgentSession, last: StateChange | None) -> DriftCause:
     if last is None:
         return DriftCause.FOREIGN
     is_own = last.session_id == session.pk

@@ -172,7 +172,7 @@ def _rows_with_value(pks: list[int], rows: QuerySet[StateChange]) -> Iterator[St
         yield from rows.filter(pk__in=pks[start : start + CHUNK], removed=False)
 
 
-def history_of_key(scope: Scope, owner_id: int, key: str) -> QuerySet[StateChange]:
+def read_key_writes(scope: Scope, owner_id: int, key: str) -> QuerySet[StateChange]:
     """Return all writes of a key, newest first; for user and app keys those of all sessions."""
     return (
         StateChange.objects.filter(scope=scope, owner_id=owner_id, key_id=scopes.key_id(key))
@@ -189,7 +189,7 @@ def earlier_writes() -> QuerySet[StateChange]:
     )
 
 
-def count_of_writes() -> Func:
+def write_count() -> Func:
     """Return the number of writes of a ledger row's key up to it, at most `WRITES_COUNTED`."""
     same_key = {name: OuterRef(name) for name in ("scope", "owner_id", "key_id")}
     writes = StateChange.objects.filter(**same_key, position__lte=OuterRef("position")).order_by()
@@ -208,7 +208,7 @@ def change_at(session: AgentSession, event: Event | None, scope: Scope, key: str
     owners = owners_at(session, event)
     if scope not in owners.ids:
         return None
-    writes = history_of_key(scope, owners.ids[scope], key)
+    writes = read_key_writes(scope, owners.ids[scope], key)
     return writes.filter(position__lte=owners.positions[scope]).first()
 
 

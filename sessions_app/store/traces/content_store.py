@@ -52,13 +52,13 @@ class Piece(NamedTuple):
         return self.body if isinstance(self.body, str) else self.body()
 
 
-def piece_of(value: Any) -> Piece:
+def make_piece(value: Any) -> Piece:
     """Return the piece of a JSON value, without credentials and overlong texts."""
     body = scopes.dumps(make_storable(value))
-    return Piece(sha_of(body), body)
+    return Piece(piece_sha(body), body)
 
 
-def sha_of(text: str) -> str:
+def piece_sha(text: str) -> str:
     """Return the name of a piece: a hash of its JSON."""
     return blake2b(text.encode(errors="replace"), digest_size=SHA_BYTES).hexdigest()
 
@@ -75,7 +75,7 @@ def _make_chunk(members: Sequence[Piece]) -> Piece:
     names = [member.sha for member in members]
     kind = "runs" if members and _is_chunk(members[0]) else "pieces"
     body = scopes.dumps({kind: names})
-    return Piece(sha_of(body), body, tuple(members))
+    return Piece(piece_sha(body), body, tuple(members))
 
 
 def _is_chunk(piece: Piece) -> bool:
@@ -94,7 +94,7 @@ def _cut_chunks(members: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
         yield members[start:]
 
 
-def members_of(body: str) -> tuple[bool, list[str]] | None:
+def read_members(body: str) -> tuple[bool, list[str]] | None:
     """Return whether a list piece names runs, and the names; None if the piece is no list."""
     if not body.startswith(('{"pieces":[', '{"runs":[')):
         return None

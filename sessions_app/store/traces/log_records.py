@@ -126,7 +126,7 @@ def _insert_rows(rows: Sequence[tuple[Any, ...]]) -> None:
 
 def read_page(session: AgentSession, invocation_id: str, level: int = 0, after_pk: int = 0) -> LogPage:
     """Return a page of an invocation's records of at least a level. One query."""
-    records = records_of(session, invocation_id, level).filter(pk__gt=after_pk)[: PAGE_SIZE + 1]
+    records = read_invocation_records(session, invocation_id, level).filter(pk__gt=after_pk)[: PAGE_SIZE + 1]
     page = list(records[:PAGE_SIZE])
     return LogPage(page, page[-1].pk if len(records) > PAGE_SIZE else None)
 
@@ -144,12 +144,14 @@ def read_page_after_event(session: AgentSession, event: Event) -> LogPage:
     Records before the first event that the recorder saw belong to the user's message.
     """
     ids = [event.event_id, ""] if event.author == USER else [event.event_id]
-    records = records_of(session, event.invocation_id).filter(after_event_id__in=ids)[: EVENT_RECORDS + 1]
+    records = read_invocation_records(session, event.invocation_id).filter(after_event_id__in=ids)[
+        : EVENT_RECORDS + 1
+    ]
     page = list(records[:EVENT_RECORDS])
     return LogPage(page, page[-1].pk if len(records) > EVENT_RECORDS else None)
 
 
-def records_of(session: AgentSession, invocation_id: str, level: int = 0) -> QuerySet[LogRecord]:
+def read_invocation_records(session: AgentSession, invocation_id: str, level: int = 0) -> QuerySet[LogRecord]:
     """Return the records of an invocation of at least a level, in order."""
     rows = LogRecord.objects.filter(session=session, invocation_id=invocation_id, level__gte=level)
     return rows.order_by("pk")

@@ -86,6 +86,6 @@ def _read_names(session: AgentSession) -> dict[str, list[str]]:
     pairs = set(traits.values_list("name", "value")[: len(fields) * MAX_NAMES])
     tail = Event.objects.filter(session=session, seq__gt=session.indexed_seq).order_by("-seq")
     for columns in tail.values_list("kind", "author", "branch", "summary")[:MAX_UNINDEXED]:
-        pairs.update(event_text.traits_of(*columns))
+        pairs.update(event_text.event_traits(*columns))
     values = {name: sorted(value for kind, value in pairs if kind == name)[:MAX_NAMES] for name in fields}
     return {**values, "kind": [kind for kind in EventKind if kind in values["kind"]]}

@@ -45,7 +45,7 @@ def open_source(location: str, source_filter: SourceFilter = SourceFilter(), zon
         NotFound: the file does not exist.
         BadInput: the format is not supported; the message names it.
     """
-    if path := _path_of(location):
+    if path := _local_path(location):
         return _open_path(path, source_filter, zone)
     database = open_url(location)
     try:
@@ -57,7 +57,7 @@ def open_source(location: str, source_filter: SourceFilter = SourceFilter(), zon
 
 def fingerprint(location: str) -> str:
     """Return a text that changes with a source, without opening it; empty for a server."""
-    path = _path_of(location)
+    path = _local_path(location)
     if path is None:
         return ""
     if not path.is_dir():
@@ -72,20 +72,20 @@ def fingerprint(location: str) -> str:
 
 def holds_sessions(location: str) -> bool:
     """Tell whether a folder has a session store. Any other location is assumed to be a store."""
-    path = _path_of(location)
+    path = _local_path(location)
     return path is None or not path.is_dir() or _find_session_file(path) is not None
 
 
 def find_artifacts_folder(location: str) -> Path | None:
     """Return the folder of artifacts in an agent's folder, or in its `.adk`, if there is one."""
-    path = _path_of(location)
+    path = _local_path(location)
     if path is None:
         return None
     places = (path / LOCAL_FOLDER / ARTIFACTS_FOLDER, path / ARTIFACTS_FOLDER)
     return next((place for place in places if (place / "apps").is_dir()), None)
 
 
-def _path_of(location: str) -> Path | None:
+def _local_path(location: str) -> Path | None:
     """Return the path that a location names, or None for a server. SQLite URLs are parsed as SQLAlchemy does."""
     if "://" not in location:
         return Path(location).expanduser()

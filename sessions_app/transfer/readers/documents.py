@@ -64,7 +64,9 @@ class SessionDocument(Source):
     def sessions(self) -> Iterator[StoredSession]:
         """Yield the sessions. A session without a time gets that of its last event."""
         for each in self._sessions:
-            times = [event.wire["timestamp"] for event in _events_of(each) if isinstance(event, StoredEvent)]
+            times = [
+                event.wire["timestamp"] for event in _iter_events(each) if isinstance(event, StoredEvent)
+            ]
             updated = _parse_time(each.get("lastupdatetime"), max(times, default=0.0))
             yield StoredSession(_session_owner(each), min([updated, *times]), updated)
 
@@ -92,12 +94,12 @@ class SessionDocument(Source):
     def events(self) -> Iterator[StoredEvent | UnreadableRow]:
         """Yield what is no session or repeats one, then the events of all sessions merged by time."""
         yield from self._unreadable
-        yield from merge_by_time([list(_events_of(each)) for each in self._sessions])
+        yield from merge_by_time([list(_iter_events(each)) for each in self._sessions])
 
 
 def session_events(session: dict[str, Any]) -> Iterator[StoredEvent | UnreadableRow]:
     """Yield the events of a session in ADK's JSON, in snake case or camel case."""
-    return _events_of({"appname": "", "userid": "", "id": "", **_fold_names(session)})
+    return _iter_events({"appname": "", "userid": "", "id": "", **_fold_names(session)})
 
 
 def merge_by_time(queues: list[list[StoredEvent | UnreadableRow]]) -> Iterator[StoredEvent | UnreadableRow]:
@@ -148,7 +150,7 @@ def _fold_names(session: dict[str, Any]) -> dict[str, Any]:
     return {str(key).replace("_", "").lower(): value for key, value in session.items()}
 
 
-def _events_of(session: dict[str, Any]) -> Iterator[StoredEvent | UnreadableRow]:
+def _iter_events(session: dict[str, Any]) -> Iterator[StoredEvent | UnreadableRow]:
     owner = _session_owner(session)
     time = _parse_time(session.get("createtime"), 0.0)
     for number, raw in enumerate(session.get("events") or [], 1):

@@ -123,7 +123,7 @@ TABLE = {
 
 
 @cache
-def fields_of(model: str) -> dict[str, tuple[str, str]]:
+def wire_fields(model: str) -> dict[str, tuple[str, str]]:
     """Return the fields of a model as (wire name, kind) by their folded name."""
     fields = {}
     for word in TABLE[model].split():
@@ -141,7 +141,7 @@ def snake_case(model: str, value: Any) -> Any:
     """Return a model's wire form with field names in snake case. Data of agents keeps its names."""
     if not isinstance(value, dict):
         return value
-    fields = fields_of(model)
+    fields = wire_fields(model)
     renamed_fields = {}
     for key, item in value.items():
         name, kind = fields.get(fold_name(key), (key, ""))

@@ -14,7 +14,7 @@ from typing import Any
 
 from sessions_app.store.events.records import UNKNOWN_FIELDS
 from sessions_app.store.events.timestamps import parse_timestamp
-from sessions_app.transfer.readers.event_schema import LENIENT, fields_of, fold_name
+from sessions_app.transfer.readers.event_schema import LENIENT, fold_name, wire_fields
 
 REMOVED = "__ADK_SENTINEL_REMOVED__"
 """Value with which ADK for Java marks a removed key."""
@@ -57,7 +57,7 @@ def removed_keys(wire: dict[str, Any]) -> frozenset[str]:
 def _normalize_model(model: str, value: Any, path: str, strange: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise _WrongShape
-    fields = fields_of(model)
+    fields = wire_fields(model)
     out: dict[str, Any] = {}
     for key, item in value.items():
         if item is None:

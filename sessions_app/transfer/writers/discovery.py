@@ -30,7 +30,7 @@ class AgentData:
 
 def find_all_agent_data(folder: AgentsFolder) -> list[AgentData]:
     """Return the data of all agents that have any."""
-    candidates = (find_agent_data(name, folder.folder_of(name)) for name in folder.names())
+    candidates = (find_agent_data(name, folder.app_folder(name)) for name in folder.names())
     return [data for data in candidates if data.stores]
 
 

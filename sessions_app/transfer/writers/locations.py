@@ -55,7 +55,7 @@ def import_location(
         importer.import_data(agent or folder.resolve().name, folder, report)
         if not dry_run:
             _record_sources(importer, folder)
-    if where := storage_location.session_service_of():
+    if where := storage_location.find_session_owner():
         report.remarks.add(
             f"This server's agents keep their sessions in {where}: what was imported can be read and forked,"
             " not run"

@@ -227,7 +227,7 @@ class _Import:
     def _import_batch(self, batch: list[_ParsedEvent]) -> None:
         """Compare the stored events and append the new ones in one transaction."""
         with self._slices.one():
-            planned_events = [(self._plan_of(each.event), each) for each in batch]
+            planned_events = [(self._find_plan(each.event), each) for each in batch]
             sessions = self._lock_sessions([plan for plan, _ in planned_events if plan])
             keys = {plan.pk: plan.key for plan, _ in planned_events if plan and plan.pk}
             duplicates = Duplicates(keys, (each.event.wire["id"] for each in batch))
@@ -242,7 +242,7 @@ class _Import:
             if self._row and arrivals:
                 _append_events(self._row, arrivals)
 
-    def _plan_of(self, event: StoredEvent) -> SessionPlan | None:
+    def _find_plan(self, event: StoredEvent) -> SessionPlan | None:
         plan = self._plans.get(event.owner)
         if plan is None:
             self._report.unread.add(f"event {event.wire['id']}: its session {event.owner} is missing")

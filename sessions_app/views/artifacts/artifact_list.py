@@ -47,7 +47,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "is_filtered": any(query[name] for name in FILTERS),
         "upload": list_url("artifact-upload", query),
         "apps": overview.app_names(),
-        "elsewhere": (where := storage_location.artifact_service_of(query["app"])),
+        "elsewhere": (where := storage_location.find_artifact_owner(query["app"])),
         "there": _external_url(query) if where and not query["realm"] else "",
     }
     return render_partial(request, LIST, context, partial="artifacts")

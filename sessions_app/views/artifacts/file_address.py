@@ -51,7 +51,7 @@ def list_url(route: str, query: Mapping[str, Any]) -> str:
     return reverse(route, query=owner)
 
 
-def key_of(query: Mapping[str, Any]) -> FileKey:
+def make_file_key(query: Mapping[str, Any]) -> FileKey:
     """Return the file that a `FileQuery` names.
 
     Raises:

@@ -27,9 +27,9 @@ from sessions_app.store.models import Artifact
 from sessions_app.views.artifacts.file_address import (
     FileQuery,
     file_url,
-    key_of,
     key_parameters,
     list_url,
+    make_file_key,
 )
 
 FILE = "devui/artifacts/file.html"
@@ -56,7 +56,7 @@ def file(request: HttpRequest) -> HttpResponse:
         ContentMissing: the file that holds the content is gone.
     """
     query = FileQuery(request.GET).read()
-    key = key_of(query)
+    key = make_file_key(query)
     artifact = artifact_versions.require_version(key, query["version"])
     versions = list(
         artifact_versions.list_versions(key)
@@ -92,7 +92,7 @@ def file(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-def of_session(request: HttpRequest, pk: int) -> HttpResponse:
+def open_session_file(request: HttpRequest, pk: int) -> HttpResponse:
     """Redirect to the page of a file by the name that a session's event gives it.
 
     Raises:
@@ -107,7 +107,7 @@ def of_session(request: HttpRequest, pk: int) -> HttpResponse:
     )
     if (
         not session.realm
-        and storage_location.artifact_service_of(session.app_name)
+        and storage_location.find_artifact_owner(session.app_name)
         and artifact_versions.find_version(key) is None
     ):
         owner = {"app": session.app_name, "user": session.user_id, "session": session.session_id}
@@ -123,7 +123,7 @@ def delete(request: HttpRequest) -> HttpResponse:
         NotFound: there is no such file.
         BadInput: the file belongs to an eval attempt.
     """
-    key = key_of(FileQuery(request.POST if request.method == "POST" else request.GET).read())
+    key = make_file_key(FileQuery(request.POST if request.method == "POST" else request.GET).read())
     newest = artifact_versions.require_version(key)
     artifact_versions.refuse_read_only(key.realm)
     if request.method == "POST":

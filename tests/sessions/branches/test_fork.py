@@ -13,7 +13,7 @@ from google.genai import types
 from sessions_app.adk import DjangoArtifactService, DjangoSessionService
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.branches.rewind import rewind
-from sessions_app.state.key_changes import changes_of
+from sessions_app.state.key_changes import read_key_changes
 from sessions_app.state.state_board import read_board
 from sessions_app.store import events
 from sessions_app.store.artifacts import content_files
@@ -76,7 +76,7 @@ def test_last_writer_of_a_key_is_known_in_the_fork():
     entries = {entry.name: entry for entry in read_board(new).entries}
     assert (entries["b"].seq, entries["b"].event_id, entries["b"].elsewhere) == (5, "e5", False)
     assert (entries["seed"].cause, entries["seed"].seq) == (ChangeCause.SEED, 0)
-    past = [row.value for row in history.history_of_key(Scope.SESSION, new.pk, "b")]
+    past = [row.value for row in history.read_key_writes(Scope.SESSION, new.pk, "b")]
     assert past == ["2", "1"]
 
 
@@ -86,7 +86,7 @@ def test_removed_key_stays_removed_with_its_history():
     writes.edit_state(story.key, {}, removed=["n"])
     new = fork(story.pk, NewFork())
     assert current_state(new) == {}
-    assert [row.removed for row in history.history_of_key(Scope.SESSION, new.pk, "n")] == [True, False]
+    assert [row.removed for row in history.read_key_writes(Scope.SESSION, new.pk, "n")] == [True, False]
 
 
 def test_a_fork_reads_the_live_state_of_user_and_app():
@@ -144,8 +144,8 @@ def test_other_sessions_report_only_their_own_writes():
     other.says("x", delta={"user:tier": "other"})
     story.says("more", delta={"user:tier": "mine"})
     fork(story.pk, NewFork(own_realm=True))
-    assert len(changes_of(other.session, [other.event(1)])[1]) == 1
-    assert len(changes_of(story.session, [story.event(9)])[9]) == 1
+    assert len(read_key_changes(other.session, [other.event(1)])[1]) == 1
+    assert len(read_key_changes(story.session, [story.event(9)])[9]) == 1
 
 
 @pytest.mark.parametrize("own_realm", [False, True])
@@ -155,7 +155,7 @@ def test_the_timeline_of_a_fork_shows_the_shared_keys_its_events_wrote(own_realm
     if not own_realm:
         new = fork(new.pk, NewFork())
     event = Event.objects.get(session=new, seq=5)
-    written = {change.name: (change.old, change.new) for change in changes_of(new, [event])[5]}
+    written = {change.name: (change.old, change.new) for change in read_key_changes(new, [event])[5]}
     assert written == {
         "b": ("1", "2"),
         "c": (None, "9"),
@@ -246,7 +246,7 @@ def test_lineage_outlives_the_original():
     assert (new.session_id, new.title, new.forked_from_id, new.forked_seq) == ("mine", "Try", story.pk, 5)
     writes.delete_session(story.key)
     new.refresh_from_db()
-    origin = lineage.origin_of(new)
+    origin = lineage.read_origin(new)
     assert origin is not None
     assert (new.forked_from_id, origin.session, origin.seq, origin.event_id) == (None, "s1", 5, "e5")
     assert current_state(new)["b"] == 2

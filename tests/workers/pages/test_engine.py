@@ -120,9 +120,9 @@ async def test_job_that_was_lost_on_its_way_is_taken_again(monkeypatch):
         )
         engine.take({"weather": CODE}, ["conversations"])
         assert (await units_of_work.read(Run.objects.get, pk=run.pk)).runtime_id == QUEUE_ID
-        await engine.retry_jobs_of_gone_workers()
+        await engine.retry_abandoned_jobs()
         await until_status(run, "running")
-        await engine.retry_jobs_of_gone_workers()
+        await engine.retry_abandoned_jobs()
     assert await units_of_work.read(lifecycle.get_status, run.pk) == "running"
 
 

@@ -9,7 +9,7 @@ from devui.workers import waiting
 from devui.workers.waiting import Capacity
 from devui.workers.worker_facts import WorkerFacts
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs.progress import progress_of
+from evals_app.runs.progress import read_progress
 from sessions_app.runs import job_queue, lifecycle
 from sessions_app.runs.job_queue import QUEUE_ID
 from sessions_app.timeline.run_marks import read_session_runs
@@ -121,7 +121,7 @@ def test_attempts_wait_for_a_worker_with_their_code_and_adk(add_worker, adk_vers
     (group,) = waiting.read_waiting(waiting.read_capacity())
     assert (group.kind, group.count, group.run_id) == ("attempts", 2, run.pk)
     assert (group.reason.code, group.reason.text) == (code, text)
-    assert progress_of(run).waits_for == text
+    assert read_progress(run).waits_for == text
 
 
 @pytest.mark.usefixtures("queue")
