@@ -130,13 +130,13 @@ def changes(run_id: str, cursor: int, *, page_size: int = case_matrix.PAGE) -> d
     if run.revision <= cursor and run.active:
         return None
     changed = case_matrix.changed_since(run, cursor)
-    many = len(changed) > page_size
-    rows = [] if many else case_matrix.read_case_rows(run, changed)
+    is_many = len(changed) > page_size
+    rows = [] if is_many else case_matrix.read_case_rows(run, changed)
     return {
         "type": "run" if run.active else "end",
         "cursor": run.revision,
         "rows": [{"id": row.dom_id, "html": _render_row(run, row)} for row in rows],
-        "many": many,
+        "many": is_many,
         "attempts": list(run.attempts.filter(revision__gt=cursor).values_list("pk", flat=True)),
         "summary": render_to_string("devui/evals/run.html#summary", case_matrix.run_context(run)),
     }

@@ -44,8 +44,8 @@ class FileProblem:
         return ", ".join(filter(None, (case, self.field)))
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
-        return ": ".join(filter(None, (place, self.subject, self.what)))
+        location = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        return ": ".join(filter(None, (location, self.subject, self.what)))
 
 
 class BadFile(BadInput):

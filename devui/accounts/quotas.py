@@ -56,7 +56,7 @@ def find_uses_by_person(quotas: Sequence[Quota]) -> list[tuple[str, list[QuotaUs
             limits.insert(0, QuotaLimits())
         matched = quota_enforcement.match_usage(limits, usages.get(person, {}), active.get(person, []))
         uses.append((person, matched))
-    return sorted(uses, key=lambda each: (*(-amount for amount in reversed(each[1][0].used)), each[0]))
+    return sorted(uses, key=lambda item: (*(-amount for amount in reversed(item[1][0].used)), item[0]))
 
 
 def list_quotas() -> list[Quota]:
@@ -147,8 +147,8 @@ def _combine_limits(quotas: Iterable[Quota]) -> list[QuotaLimits]:
     """Return the limits of a user in each app, from the quotas of every user and the user's own."""
     limits: dict[str, QuotaLimits] = {}
     for quota in sorted(quotas, key=lambda quota: (quota.app, quota.person)):
-        own = {name: value for name in LIMITS if (value := getattr(quota, name)) is not None}
-        limits[quota.app] = replace(limits.get(quota.app, QuotaLimits(quota.app)), **own)
+        limits_set = {name: value for name in LIMITS if (value := getattr(quota, name)) is not None}
+        limits[quota.app] = replace(limits.get(quota.app, QuotaLimits(quota.app)), **limits_set)
     return list(limits.values())
 
 

@@ -58,11 +58,11 @@ class RemoteAddress:
         if parts.query or parts.fragment:
             raise _bad_address(name, "its URL has a query or a fragment")
         port_text = f":{port}" if port is not None else ""
-        place = f"{parts.scheme}://{hosts.in_brackets(host)}{port_text}{parts.path.rstrip('/')}"
+        base_url = f"{parts.scheme}://{hosts.in_brackets(host)}{port_text}{parts.path.rstrip('/')}"
         account = None
         if parts.username is not None:
             account = unquote(parts.username), unquote(parts.password or "")
-        return cls(name, place, account)
+        return cls(name, base_url, account)
 
     @classmethod
     def read_all(cls, value: Iterable[str]) -> list[RemoteAddress]:
@@ -72,10 +72,10 @@ class RemoteAddress:
             BadInput: a value is malformed, or two have the same name.
         """
         addresses: dict[str, RemoteAddress] = {}
-        for each in map(cls.read, value):
-            if each.name in addresses:
-                raise _bad_address(each.name, "the name is used twice")
-            addresses[each.name] = each
+        for address in map(cls.read, value):
+            if address.name in addresses:
+                raise _bad_address(address.name, "the name is used twice")
+            addresses[address.name] = address
         return list(addresses.values())
 
 

@@ -336,7 +336,7 @@ def _error_response(error: DevUIError) -> httpx.Response:
 
 def _failed_run_response(run: Run) -> httpx.Response:
     """Return the response for a failed run: Python's form if the agent raised, else that of the preventing error."""
-    kind = next((each for each in START_ERRORS if each.__name__ == run.error_type), None)
+    kind = next((error_class for error_class in START_ERRORS if error_class.__name__ == run.error_type), None)
     if kind is not None:
         return _error_response(kind(run.error))
     return _json_response({"detail": f"{run.error_type}: {run.error}"}, 500)

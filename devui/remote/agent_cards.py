@@ -97,7 +97,9 @@ class _Tree:
         if model := _text_or_empty(info.get("model")):
             node["model"] = model
         below = info.get("subAgents", info.get("sub_agents"))
-        children = [self.node(each, (*above, name)) for each in below] if isinstance(below, list) else []
+        children = (
+            [self.node(child_json, (*above, name)) for child_json in below] if isinstance(below, list) else []
+        )
         tools = _read_tools(info.get("tools"))
         return {**node, "tools": tools, "sub_agents": [child for child in children if child]}
 
@@ -111,14 +113,18 @@ def _read_tools(listed: Any) -> list[Node]:
         if not isinstance(tool, dict):
             continue
         declared = tool.get("functionDeclarations", tool.get("function_declarations"))
-        for each in declared if isinstance(declared, list) else [tool]:
-            if isinstance(each, dict) and each.get("name"):
-                schema = each.get("parametersJsonSchema") or each.get("parameters") or each.get("schema")
+        for declaration in declared if isinstance(declared, list) else [tool]:
+            if isinstance(declaration, dict) and declaration.get("name"):
+                schema = (
+                    declaration.get("parametersJsonSchema")
+                    or declaration.get("parameters")
+                    or declaration.get("schema")
+                )
                 tools.append(
                     {
-                        "name": _text_or_empty(each["name"]),
-                        "type": _text_or_empty(each.get("type", "")),
-                        "description": _text_or_empty(each.get("description")),
+                        "name": _text_or_empty(declaration["name"]),
+                        "type": _text_or_empty(declaration.get("type", "")),
+                        "description": _text_or_empty(declaration.get("description")),
                         **({"schema": schema} if isinstance(schema, dict) else {}),
                     }
                 )

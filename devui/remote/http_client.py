@@ -186,13 +186,13 @@ class RemoteHttpClient:
         pieces: list[bytes] = []
         size = 0
         async for chunk in response.aiter_bytes():
-            *whole, rest = chunk.split(b"\n")
-            for piece in whole:
+            *complete_lines, incomplete_line = chunk.split(b"\n")
+            for piece in complete_lines:
                 pieces.append(piece)
                 yield b"".join(pieces).rstrip(b"\r").decode(errors="replace")
                 pieces, size = [], 0
-            pieces.append(rest)
-            size += len(rest)
+            pieces.append(incomplete_line)
+            size += len(incomplete_line)
             if size > max_bytes:
                 raise self._too_much(max_bytes)
         if last := b"".join(pieces):

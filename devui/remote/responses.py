@@ -86,16 +86,16 @@ def parse_session(session: Any) -> RemoteSession:
     except ValueError:
         updated_at = 0.0
     return RemoteSession(
-        name, user_id, state, updated_at, [each for each in events if isinstance(each, dict)]
+        name, user_id, state, updated_at, [event for event in events if isinstance(event, dict)]
     )
 
 
 def parse_session_list(answer: Any) -> list[RemoteSession]:
     """Return the sessions of a list response, without events: an array, null, or an object with an array."""
     listed = answer.get("sessions") if isinstance(answer, dict) else answer
-    if not isinstance(listed or [], list) or not all(isinstance(each, dict) for each in listed or []):
+    if not isinstance(listed or [], list) or not all(isinstance(entry, dict) for entry in listed or []):
         raise ValueError("sessions are listed in an array")
-    return [parse_session({**each, "events": []}) for each in listed or []]
+    return [parse_session({**entry, "events": []}) for entry in listed or []]
 
 
 def event_id(raw: Mapping[str, Any], number: int) -> str:
@@ -116,9 +116,9 @@ def parse_failure(value: Any) -> ReportedFailure:
     kind, error = details.get("error_type") or "", value.get("error")
     text = details.get("error_message") or value.get("detail") or value.get("message") or error or value
     if not kind and isinstance(error, str):
-        head, separator, rest = error.partition(": ")
+        head, separator, message = error.partition(": ")
         if separator and head.isidentifier():
-            kind, text = head, rest if text == error else text
+            kind, text = head, message if text == error else text
     return ReportedFailure(str(kind) or "RemoteError", _shorten_value(text))
 
 

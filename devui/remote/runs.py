@@ -136,11 +136,11 @@ class RemoteRuns(RunQueue):
         async for name, data in _sse_frames(self._http.lines(response)):
             await recorder.take(await read_frame(self._copies, name, data))
 
-    async def catch_up(self, key: SessionKey, came: Mapping[str, float], seconds: float) -> None:
+    async def catch_up(self, key: SessionKey, arrival_times: Mapping[str, float], seconds: float) -> None:
         """Update the copy. Errors are only logged, so that they do not hide the run's end; the copy has them, too."""
         try:
             async with asyncio.timeout(seconds):
-                await self._copies.catch_up(key, came)
+                await self._copies.catch_up(key, arrival_times)
         except TimeoutError:
             log.warning("Session %r of %s could not be read in time.", key.session_id, self._http.url)
         except DevUIError as error:

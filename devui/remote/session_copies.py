@@ -191,21 +191,21 @@ class SessionCopies:
         check_ids(key)
 
         def event(number: int, raw: dict[str, Any]) -> RemoteEvent:
-            at = arrival_times.get(responses.event_id(raw, number), session.updated_at)
+            arrived_at = arrival_times.get(responses.event_id(raw, number), session.updated_at)
             try:
-                return self.dialect.parse_event(raw, at, number)
+                return self.dialect.parse_event(raw, arrived_at, number)
             except ValueError as error:
                 raise self.malformed_error(error) from error
 
         numbered = list(enumerate(session.events, 1))
-        first = [event(*each).wire["timestamp"] for each in numbered[:1]]
+        first = [event(*entry).wire["timestamp"] for entry in numbered[:1]]
         truth = SourceSession(
             key, self.server_url, session.state, session.updated_at or max(first, default=time.time())
         )
         events = mirrors.SourceEvents(
             numbered,
-            id_of=lambda each: responses.event_id(each[1], each[0]),
-            arrival_of=lambda each: _to_arrival(event(*each)),
+            id_of=lambda entry: responses.event_id(entry[1], entry[0]),
+            arrival_of=lambda entry: _to_arrival(event(*entry)),
             doubtful=frozenset(arrival_times),
         )
         unexplained = _initial_state(session) if seeds is None else seeds
@@ -243,8 +243,8 @@ def _initial_state(session: RemoteSession) -> dict[str, Any]:
         if isinstance(actions, dict):
             delta = actions.get("stateDelta", actions.get("state_delta"))
             written_keys.update(delta if isinstance(delta, dict) else ())
-    own = scopes.split_delta(session.state).session
-    return {key: value for key, value in own.items() if key not in written_keys}
+    session_state = scopes.split_delta(session.state).session
+    return {key: value for key, value in session_state.items() if key not in written_keys}
 
 
 def is_session_missing(answer: RemoteResponse) -> bool:

@@ -84,8 +84,8 @@ def describe(
     marks an agent inside itself; `problem` is the error of
     an agent that cannot be read.
     """
-    here = Path.cwd()
-    describer = _Describer(locator or CodeLocator(here, here))
+    working_folder = Path.cwd()
+    describer = _Describer(locator or CodeLocator(working_folder, working_folder))
     description = {**describer.node(root), "app": describer.app(app, app_name)}
     plain: dict[str, Any] = json.loads(json.dumps(description, default=repr))
     return plain
@@ -165,17 +165,17 @@ class _Describer:
         return self.locator.locate_agent(node.name, node)
 
     def _llm_agent(self, agent: LlmAgent, inherited: str) -> dict[str, Any]:
-        own = agent.model if isinstance(agent.model, str) else agent.model.model
+        model_name = agent.model if isinstance(agent.model, str) else agent.model.model
         return {
-            "model": own or inherited or _adk.default_model(),
-            "model_from": "" if own else "the agent above" if inherited else "ADK's default",
+            "model": model_name or inherited or _adk.default_model(),
+            "model_from": "" if model_name else "the agent above" if inherited else "ADK's default",
             "model_type": "" if isinstance(agent.model, str) else type(agent.model).__name__,
             "live": call_or(lambda: type(agent.canonical_live_model).connect is not BaseLlm.connect, False),
             "model_config": _config_json(agent.generate_content_config),
             **self._describe_instruction("instruction", agent.instruction),
             **self._describe_instruction("global_instruction", agent.global_instruction),
             "static_instruction": truncate(content_union_text(agent.static_instruction), MAX_TEXT),
-            "tools": [self._describe_tool(tool, own or inherited) for tool in agent.tools],
+            "tools": [self._describe_tool(tool, model_name or inherited) for tool in agent.tools],
             "output_key": agent.output_key or "",
             "mode": agent.mode or "",
         }

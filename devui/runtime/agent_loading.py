@@ -73,18 +73,20 @@ def describe_failure(error: BaseException, root: Path) -> dict[str, Any]:
     if isinstance(error, AgentLoadError) and error.__cause__ is not None:
         error = error.__cause__
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if Path(frame.filename).is_relative_to(root)]
-    file, line = (own[-1].filename, own[-1].lineno) if own else ("", None)
+    agent_frames = [frame for frame in frames if Path(frame.filename).is_relative_to(root)]
+    file, line = (agent_frames[-1].filename, agent_frames[-1].lineno) if agent_frames else ("", None)
     if isinstance(error, SyntaxError) and error.filename:
         file, line = error.filename, error.lineno
-    if isinstance(error, MarkedYAMLError) and error.problem_mark is not None and not own:
+    if isinstance(error, MarkedYAMLError) and error.problem_mark is not None and not agent_frames:
         file, line = error.problem_mark.name, error.problem_mark.line + 1
     return {
         "type": type(error).__name__,
         "message": safe_message(error),
         "file": file,
         "line": line,
-        "traceback": traceback_text(error, skip=frames.index(own[0]) if own else len(frames)),
+        "traceback": traceback_text(
+            error, skip=frames.index(agent_frames[0]) if agent_frames else len(frames)
+        ),
     }
 
 

@@ -81,8 +81,8 @@ class CodeLocator:
 
     def _own_files(self) -> list[Path]:
         loaded = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-        own = [Path(file) for file in loaded if isinstance(file, str) and self._is_own(file)]
-        modules = [file for file in own if file.suffix == ".py"]
+        agent_files = [Path(file) for file in loaded if isinstance(file, str) and self._is_own(file)]
+        modules = [file for file in agent_files if file.suffix == ".py"]
         configs = [file for file in sorted(self.folder.glob("*.yaml")) if not is_skipped(file.name)]
         first = sorted(modules, key=lambda file: not file.is_relative_to(self.folder))
         return list(dict.fromkeys([*configs, *first]))[:MAX_FILES]

@@ -115,25 +115,25 @@ def _find_llm_agent(runner: Runner, name: str) -> LlmAgent:
 
 
 async def _build_context(runner: Runner, agent: LlmAgent, request: PreviewRequest) -> InvocationContext:
-    whole = await runner.session_service.get_session(
+    stored_session = await runner.session_service.get_session(
         app_name=runner.app_name, user_id=request.user_id, session_id=request.session_id
     )
-    if whole is None:
+    if stored_session is None:
         raise NotFound(f"No session {request.session_id!r}.", hint="It may have been deleted.")
-    ids = [event.id for event in whole.events]
+    ids = [event.id for event in stored_session.events]
     if request.event_id and request.event_id not in ids:
         raise NotFound(f"The session has no event {request.event_id!r}.", hint="Open the session again.")
     count = ids.index(request.event_id) + 1 if request.event_id else 0
     session = Session(
-        id=whole.id,
-        app_name=whole.app_name,
-        user_id=whole.user_id,
+        id=stored_session.id,
+        app_name=stored_session.app_name,
+        user_id=stored_session.user_id,
         state=request.state,
-        events=whole.events[:count],
+        events=stored_session.events[:count],
     )
     return InvocationContext(
         session_service=runner.session_service,
-        artifact_service=HistoricalArtifactService(files, whole.events, count)
+        artifact_service=HistoricalArtifactService(files, stored_session.events, count)
         if (files := runner.artifact_service)
         else None,
         memory_service=runner.memory_service,
@@ -153,8 +153,8 @@ async def _iter_instructions(agent: LlmAgent, context: InvocationContext, calls_
         text = content_union_text(agent.static_instruction)
         yield {"kind": "static", "pieces": [{"text": truncate(text, MAX_TEXT)}]}
     if agent.instruction:
-        own = await _preview_instruction("own", agent.instruction, agent, context, calls_code)
-        yield own | {"is_content": bool(agent.static_instruction)}
+        instruction = await _preview_instruction("own", agent.instruction, agent, context, calls_code)
+        yield instruction | {"is_content": bool(agent.static_instruction)}
 
 
 async def _preview_instruction(

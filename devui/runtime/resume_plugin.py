@@ -23,7 +23,7 @@ class PastFailuresPlugin(BasePlugin):
     async def before_run_callback(self, *, invocation_context: InvocationContext) -> None:
         """Remove the errors of this invocation from the session that its agents see."""
         events = invocation_context.session.events
-        events[:] = [each for each in events if not _is_failure(each, invocation_context.invocation_id)]
+        events[:] = [event for event in events if not _is_failure(event, invocation_context.invocation_id)]
 
 
 def _is_failure(event: Event, invocation_id: str) -> bool:

@@ -48,10 +48,10 @@ def schema() -> dict[str, Any]:
 
     ADK describes most fields by a docstring below them, which pydantic leaves out.
     """
-    whole = RunConfig.model_json_schema(schema_generator=_LenientSchema)
-    schema_json: dict[str, Any] = _inline_references(whole, whole.get("$defs", {}), MAX_DEPTH)
+    config_schema = RunConfig.model_json_schema(schema_generator=_LenientSchema)
+    schema_json: dict[str, Any] = _inline_references(config_schema, config_schema.get("$defs", {}), MAX_DEPTH)
     for name, description in _field_docstrings(RunConfig).items():
-        if name in schema_json["properties"] and "description" not in whole["properties"][name]:
+        if name in schema_json["properties"] and "description" not in config_schema["properties"][name]:
             schema_json["properties"][name]["description"] = description
     return schema_json
 
@@ -86,7 +86,7 @@ def find_problems(request: Mapping[str, Any], options: RuntimeOptions) -> dict[s
 
 def _inline_references(schema: Any, definitions: Mapping[str, Any], depth: int) -> Any:
     if isinstance(schema, list):
-        return [_inline_references(each, definitions, depth) for each in schema]
+        return [_inline_references(item, definitions, depth) for item in schema]
     if not isinstance(schema, dict):
         return schema
     longest = MAX_DESCRIPTION if depth == MAX_DEPTH else MAX_NESTED_DESCRIPTION
@@ -98,7 +98,7 @@ def _inline_references(schema: Any, definitions: Mapping[str, Any], depth: int) 
         return _inline_references({**referred, **siblings}, definitions, depth - 1)
     options = schema.get("anyOf")
     if isinstance(options, list) and len(options) == 2 and NULL in options:  # it may be left out, as all may
-        only = next(each for each in options if each != NULL)
+        only = next(item for item in options if item != NULL)
         return _inline_references({**only, **schema, "anyOf": None}, definitions, depth)
     return {
         key: _shorten_text(value, longest)

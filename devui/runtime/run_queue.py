@@ -104,8 +104,8 @@ class RunQueue:
 
     def add_run(self, run: Run, *, author: str = "system", abort: asyncio.Event | None = None) -> ActiveRun:
         """Add a queued run, whose session has been read with it."""
-        place = (run.created_at, run.pk)
-        active = ActiveRun(run.pk, run.session, place, author, run.source, abort or asyncio.Event())
+        position = (run.created_at, run.pk)
+        active = ActiveRun(run.pk, run.session, position, author, run.source, abort or asyncio.Event())
         self.active[run.pk] = active
         active.frames.publish("status", status=Status.QUEUED)
         return active

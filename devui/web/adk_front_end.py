@@ -130,7 +130,7 @@ def _front_end_files() -> dict[str, Path]:
     root = front_end_folder()
     if root is None:
         return {}
-    return {each.relative_to(root).as_posix(): each for each in root.rglob("*") if each.is_file()}
+    return {path.relative_to(root).as_posix(): path for path in root.rglob("*") if path.is_file()}
 
 
 def _content_type(file_path: Path) -> str:

@@ -141,7 +141,9 @@ class Engine:
         run_kinds = set(self._kinds) if not self._is_draining else set()
         codes = self._available_codes() if EVALS in self._kinds else set()
         if self._is_draining:
-            codes &= {(each.run.app_name, each.run.code_version) for each in self._coordinators}
+            codes &= {
+                (coordinator.run.app_name, coordinator.run.code_version) for coordinator in self._coordinators
+            }
         if len(self._coordinators) >= self._concurrency:
             run_kinds &= {CONVERSATIONS}
         of_attempts = [attempt_queue(app_name, code, ADK_VERSION) for app_name, code in sorted(codes)]

@@ -102,7 +102,7 @@ class WorkerListener:
         path = scope["raw_path"].decode("latin-1")
         query = scope["query_string"].decode("latin-1")
         kind = APPS if path.startswith(APPS) else PROCESSES
-        name, _, rest = path.removeprefix(kind).partition("/")
+        name, _, process_path = path.removeprefix(kind).partition("/")
         child: Child | None
         if kind == APPS:
             child = await self._supervisor.child(unquote(name))
@@ -110,7 +110,7 @@ class WorkerListener:
             child = self._supervisor.find_child(name)
         if child is None:
             raise NotFound(f"This worker has no process {name!r}.", hint="It has ended.")
-        return child, f"/{rest}?{query}" if query else f"/{rest}"
+        return child, f"/{process_path}?{query}" if query else f"/{process_path}"
 
 
 def _process_to_end(scope: Scope) -> str:

@@ -86,10 +86,10 @@ class WorkerRuntimes:
         Raises:
             RuntimeUnavailable: no worker has the app.
         """
-        *others, last = [
+        *earlier, last = [
             WorkerEndpoint.find_app_process(worker, app_name) for worker in self._workers_with(app_name)
         ]
-        for endpoint in others:
+        for endpoint in earlier:
             if await endpoint.upstream.accepts_connections():
                 return endpoint
         return last

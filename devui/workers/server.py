@@ -122,7 +122,7 @@ class WorkerServer:
             await self._advertise_worker()
             server_task = asyncio.create_task(server.serve(sockets=[self._listening_socket]))
             engine = asyncio.create_task(self._engine.run())
-            others = [
+            other_tasks = [
                 asyncio.create_task(work)
                 for work in (self._keep_advertised(), self._follow_instructions(), self._watch.follow())
             ]
@@ -132,9 +132,9 @@ class WorkerServer:
             finally:
                 self._supervisor.refuse_work()
                 await self._engine.close()
-                for task in (engine, *others):
+                for task in (engine, *other_tasks):
                     task.cancel()
-                await asyncio.gather(engine, *others, return_exceptions=True)
+                await asyncio.gather(engine, *other_tasks, return_exceptions=True)
                 await self._background_work.stop()
                 await self._watch.close()
                 with contextlib.suppress(StoreFault):  # others notice that its process is gone

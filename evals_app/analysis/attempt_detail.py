@@ -187,12 +187,12 @@ class Detail:
         return sum(not check.matches for check in self.checks)
 
 
-def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
+def detail(attempt: EvalAttempt, *, is_complete: bool = True) -> Detail:
     """Return an attempt of a run (whose version and results are read).
 
     Args:
-        whole: with what lies outside the attempt: its repetitions, the stored history, the state at the divergence,
-            its tries in other runs.
+        is_complete: with what lies outside the attempt: its repetitions, the stored history, the state at the
+            divergence, its tries in other runs.
     """
     run = attempt.run
     case = read_attempt_case(attempt)
@@ -214,7 +214,7 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
     )
     turns = pairing.pair(case.get("conversation") or [], actual)
     table = prices.prices_from_json(json.loads(run.prices))
-    at = attempt.started_at or run.created_at
+    priced_at = attempt.started_at or run.created_at
     return Detail(
         attempt=attempt,
         case=case,
@@ -222,14 +222,14 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
         reported=[verdict for verdict in overall if verdict.result.metric in INFORMATIONAL_METRICS],
         turns=turns,
         session_pk=session_pk,
-        repetitions=repetitions.read_case_repetitions(run, attempt.case_index) if whole else None,
+        repetitions=repetitions.read_case_repetitions(run, attempt.case_index) if is_complete else None,
         checks=[check for verdict in overall for check in _state_checks(verdict)],
-        moment=_first_divergence(turns, actual, session_pk) if whole else None,
-        model_usage=_usage_by_model(attempt.by_model, table, at),
-        judge_usage=_usage_by_model(attempt.judge, table, at),
+        moment=_first_divergence(turns, actual, session_pk) if is_complete else None,
+        model_usage=_usage_by_model(attempt.by_model, table, priced_at),
+        judge_usage=_usage_by_model(attempt.judge, table, priced_at),
         currency=table.currency,
-        replayed=compare_with_recording(attempt) if whole else None,
-        tries=retries.find_tries(attempt) if whole else None,
+        replayed=compare_with_recording(attempt) if is_complete else None,
+        tries=retries.find_tries(attempt) if is_complete else None,
     )
 
 
@@ -244,9 +244,9 @@ def _overall_verdict(verdict: MetricVerdict, results: Sequence[MetricVerdict]) -
     return replace(verdict, of_turns=of_turns)
 
 
-def _usage_by_model(by_model: str, table: prices.Prices, at: float) -> list[AttemptUsage]:
+def _usage_by_model(by_model: str, table: prices.Prices, priced_at: float) -> list[AttemptUsage]:
     return [
-        AttemptUsage(model, tokens, table.cost({model: tokens}, at))
+        AttemptUsage(model, tokens, table.cost({model: tokens}, priced_at))
         for model, tokens in json.loads(by_model).items()
     ]
 
@@ -329,8 +329,10 @@ def read_call_seqs(session_pk: int | None) -> CallSeqs:
         calls[invocation_id] += ((call["id"], seq) for call in json.loads(summary).get("calls", []))
     return {
         (invocation_id, name): seq
-        for invocation_id, own in calls.items()
-        for name, (_, seq) in zip(name_occurrences(call_id for call_id, _ in own), own, strict=True)
+        for invocation_id, invocation_calls in calls.items()
+        for name, (_, seq) in zip(
+            name_occurrences(call_id for call_id, _ in invocation_calls), invocation_calls, strict=True
+        )
     }
 
 

@@ -94,10 +94,10 @@ def adjust_for_many(tables: Sequence[OutcomeTable]) -> list[float]:
     adjusted = [1.0] * len(tables)
     distributions = [_table_distribution(tables[index]).cumulative for index in order]
     largest = 0.0
-    for place, index in enumerate(order):
+    for rank, index in enumerate(order):
         if largest >= _CERTAINLY_CHANCE:
             break
-        largest = max(largest, _smallest_probability(distributions[place:], raw[index]))
+        largest = max(largest, _smallest_probability(distributions[rank:], raw[index]))
         adjusted[index] = largest
     return adjusted
 
@@ -131,8 +131,8 @@ def _smallest_probability(distributions: Sequence[Sequence[float]], limit: float
 
 def _largest_attainable(cumulative: Sequence[float], limit: float) -> float:
     """Return the largest value of a case's test that is at most `limit`; 0 if none is."""
-    place = bisect_right(cumulative, limit * _TIE)
-    return cumulative[place - 1] if place else 0.0
+    count = bisect_right(cumulative, limit * _TIE)
+    return cumulative[count - 1] if count else 0.0
 
 
 def fewer_probability_in_all(tables: Sequence[OutcomeTable]) -> float:
@@ -163,9 +163,9 @@ def expect_passes(tables: Sequence[OutcomeTable]) -> NormalDist:
 
 def _convolve_weights(weights: Sequence[float], others: Sequence[float]) -> list[float]:
     sums = [0.0] * (len(weights) + len(others) - 1)
-    for place, weight in enumerate(weights):
+    for offset, weight in enumerate(weights):
         for step, other in enumerate(others):
-            sums[place + step] += weight * other
+            sums[offset + step] += weight * other
     return sums
 
 

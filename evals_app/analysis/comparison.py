@@ -270,14 +270,14 @@ def compare(
     earlier, dependence = collect_all_earlier({key: side for key, (side, _) in pairs.items()}, history or {})
     judged = {change.key: change for change in judge_cases(pairs, earlier, fresh, level / 2)}
     cases = [incomparable.get(key) or judged[key] for key in keys]
-    order = {verdict: place for place, verdict in enumerate(Verdict)}
+    order = {verdict: rank for rank, verdict in enumerate(Verdict)}
     cases.sort(key=lambda case: order[case.verdict])
     if not pairs:
         refusal = refusal or _explain_no_pairs(cases)
     comparable = [case for case in cases if case.is_comparable]
     counts = [(case.after.counts, case.earlier) for case in comparable if case.after and case.earlier]
-    whole = judge_whole(counts, level, refusal, dependence)
-    return Comparison(cases, whole, list(_compare_amounts(comparable, one_currency)))
+    whole_run = judge_whole(counts, level, refusal, dependence)
+    return Comparison(cases, whole_run, list(_compare_amounts(comparable, one_currency)))
 
 
 def collect_all_earlier(

@@ -144,8 +144,8 @@ def estimate_correlation(segments: Sequence[Series]) -> float:
         return 0.0
     size = max(1.0, squares / outcomes)
     mean_within, mean_between = within / repeated, between / runs
-    whole = mean_between + (size - 1) * mean_within
-    return min(1.0, max(0.0, (mean_between - mean_within) / whole)) if whole > 0 else 0.0
+    total_variance = mean_between + (size - 1) * mean_within
+    return min(1.0, max(0.0, (mean_between - mean_within) / total_variance)) if total_variance > 0 else 0.0
 
 
 def estimate_dependence(all_series: Sequence[Series], runs: int) -> Dependence:

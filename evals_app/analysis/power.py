@@ -226,7 +226,7 @@ class _Simulation:
             sum(outcomes.total for outcomes in earlier) + 1
         )
         self._rates = [(outcomes.passed + overall) / (outcomes.total + 1) for outcomes in earlier]
-        self._can_drop = [place for place, outcomes in enumerate(earlier) if outcomes.passed]
+        self._can_drop = [index for index, outcomes in enumerate(earlier) if outcomes.passed]
 
     def chance(self, repetitions: int, drop: float, dropping: int) -> float:
         """Return the share of runs that are called a regression when the rate of some cases, drawn anew, drops."""
@@ -235,8 +235,8 @@ class _Simulation:
         regressions = 0
         for _ in range(self._draws):
             rates = list(self._rates)
-            for place in random.sample(self._can_drop, dropping):
-                rates[place] = max(0.0, rates[place] - drop)
+            for index in random.sample(self._can_drop, dropping):
+                rates[index] = max(0.0, rates[index] - drop)
             regressions += is_regression(
                 self._draw_outcomes(random, rates, repetitions, not dropping), self._level
             )

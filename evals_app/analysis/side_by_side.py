@@ -179,7 +179,7 @@ def read_case(
 
 
 def _read_side(run: EvalRun, key: CaseKey, outcomes: Outcomes | None, chosen: str) -> Side | None:
-    index = next((place for place, case in enumerate(read_cases(run.version)) if case.key == key), -1)
+    index = next((position for position, case in enumerate(read_cases(run.version)) if case.key == key), -1)
     rows = run.attempts.select_related("session").filter(case_index=index).order_by("repetition")
     attempts = list(rows.defer("traceback", "differences"))
     if not attempts:

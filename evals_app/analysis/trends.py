@@ -166,10 +166,10 @@ def _run_costs(runs: Sequence[EvalRun]) -> dict[str, tuple[float | None, int]]:
 
 def _case_histories(runs: Sequence[EvalRun], stops: Stops) -> Iterator[CaseHistory]:
     by_case: dict[CaseKey, list[Stop | None]] = {}
-    for place, run in enumerate(runs):
+    for column, run in enumerate(runs):
         for index, case in enumerate(read_cases(run.version)):
             if stop := stops.get(run.pk, {}).get(index):
-                by_case.setdefault(case.key, [None] * len(runs))[place] = stop
+                by_case.setdefault(case.key, [None] * len(runs))[column] = stop
     yield from (CaseHistory(key, stops_of_case) for key, stops_of_case in by_case.items())
 
 

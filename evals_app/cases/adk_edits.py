@@ -63,8 +63,8 @@ def replace_case(evalset: EvalSet, case_id: str, sent_case: Json) -> None:
     """
 
     def edit(cases: list[Json]) -> None:
-        place = _case_index(cases, evalset, case_id)
-        original = cases[place]
+        index = _case_index(cases, evalset, case_id)
+        original = cases[index]
         changed = _validate_case(
             _merge_fields(original, _to_snake_case(original, _without_editor_fields(sent_case)))
         )
@@ -73,7 +73,7 @@ def replace_case(evalset: EvalSet, case_id: str, sent_case: Json) -> None:
                 "Eval id in EvalCase should match the eval id in the API route.",
                 hint="Delete the case and add it under its new id.",
             )
-        cases[place] = _without_defaults(original, changed)
+        cases[index] = _without_defaults(original, changed)
 
     edit_file(evalset, edit, "api")
 
@@ -115,16 +115,16 @@ def _validate_case(document: Mapping[str, Any]) -> Json:
 
 def _to_snake_case(original: Json, sent_case: Json) -> Json:
     """Return the sent case in snake case, with the original conversation or scenario if none was sent."""
-    whole = {name: value for name, value in sent_case.items() if value is not None}
-    if "conversation_scenario" in original and not whole.get("conversation"):
-        whole.pop("conversation", None)
-    if not {"conversation", "conversationScenario", "conversation_scenario"} & whole.keys():
-        whole |= {
+    set_fields = {name: value for name, value in sent_case.items() if value is not None}
+    if "conversation_scenario" in original and not set_fields.get("conversation"):
+        set_fields.pop("conversation", None)
+    if not {"conversation", "conversationScenario", "conversation_scenario"} & set_fields.keys():
+        set_fields |= {
             name: original[name] for name in ("conversation", "conversation_scenario") if name in original
         }
-    if not {"evalId", "eval_id"} & whole.keys():
-        whole["eval_id"] = original["eval_id"]
-    return _validate_case(whole)
+    if not {"evalId", "eval_id"} & set_fields.keys():
+        set_fields["eval_id"] = original["eval_id"]
+    return _validate_case(set_fields)
 
 
 def _merge_fields(original: Json, sent_case: Json) -> Json:
@@ -135,8 +135,8 @@ def _merge_fields(original: Json, sent_case: Json) -> Json:
     turns = original.get("conversation") or []
     if "conversation" in sent_case:
         merged["conversation"] = [
-            {**(turns[place] if place < len(turns) else {}), **turn}
-            for place, turn in enumerate(sent_case["conversation"])
+            {**(turns[index] if index < len(turns) else {}), **turn}
+            for index, turn in enumerate(sent_case["conversation"])
         ]
     return merged
 
@@ -153,8 +153,8 @@ def _without_defaults(original: Any, changed: Any) -> Any:
         }
     if isinstance(original, list) and isinstance(changed, list):
         return [
-            _without_defaults(original[place] if place < len(original) else None, item)
-            for place, item in enumerate(changed)
+            _without_defaults(original[index] if index < len(original) else None, item)
+            for index, item in enumerate(changed)
         ]
     return changed
 

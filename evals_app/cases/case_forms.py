@@ -43,8 +43,8 @@ def case_form_data(case: Json) -> Nested:
         "tags": ", ".join(read_tags(case)),
         "kind": "scenario" if case.get("conversation_scenario") else "conversation",
         "turns": [
-            _turn_form(turn, at, turn_states[at] if at < len(turn_states) else None)
-            for at, turn in enumerate(case.get("conversation") or [])
+            _turn_form(turn, index, turn_states[index] if index < len(turn_states) else None)
+            for index, turn in enumerate(case.get("conversation") or [])
         ],
         "starting_prompt": scenario.get("starting_prompt") or "",
         "goal": plan.goal,
@@ -52,7 +52,7 @@ def case_form_data(case: Json) -> Nested:
         "plan": plan.steps,
         "persona": persona if isinstance(persona, str) else OWN_PERSONA if persona else "",
         "persona_json": json_text(persona) if isinstance(persona, dict) else "",
-        "rubrics": [_rubric_form(rubric, at) for at, rubric in enumerate(case.get("rubrics") or [])],
+        "rubrics": [_rubric_form(rubric, index) for index, rubric in enumerate(case.get("rubrics") or [])],
         "app_name": start.get("app_name") or "",
         "user_id": start.get("user_id") or "",
         "session_id": start.get("session_id") or "",
@@ -69,10 +69,10 @@ def json_text(value: Any) -> str:
     return short if len(short) <= SHORT_JSON else json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def _turn_form(turn: Json, at: int, state: Any) -> Nested:
+def _turn_form(turn: Json, index: int, state: Any) -> Nested:
     data = turn.get("intermediate_data")
     return {
-        "origin": str(at),
+        "origin": str(index),
         "user": message_text.message_text(turn.get("user_content")),
         "answer": message_text.message_text(turn.get("final_response")),
         "calls": [
@@ -83,14 +83,14 @@ def _turn_form(turn: Json, at: int, state: Any) -> Nested:
             {"origin": str(text.origin), "author": text.author, "text": text.text}
             for text in expected_steps.expected_texts(data)
         ],
-        "rubrics": [_rubric_form(rubric, place) for place, rubric in enumerate(turn.get("rubrics") or [])],
+        "rubrics": [_rubric_form(rubric, number) for number, rubric in enumerate(turn.get("rubrics") or [])],
         "state": json_text(state),
     }
 
 
-def _rubric_form(rubric: Json, at: int) -> Nested:
+def _rubric_form(rubric: Json, index: int) -> Nested:
     return {
-        "origin": str(at),
+        "origin": str(index),
         "id": rubric.get("rubric_id") or "",
         "property": (rubric.get("rubric_content") or {}).get("text_property") or "",
         "description": rubric.get("description") or "",
@@ -125,8 +125,10 @@ class AppliedForm:
             case.pop("conversation_scenario", None)
             turns = base.get("conversation") or []
             forms = form_rows(self._data, "turns")
-            case["conversation"] = [self._read_turn(at, form, turns) for at, form in enumerate(forms)]
-            states = [self._read_json(form, "state", f"turns.{at}.state") for at, form in enumerate(forms)]
+            case["conversation"] = [self._read_turn(index, form, turns) for index, form in enumerate(forms)]
+            states = [
+                self._read_json(form, "state", f"turns.{index}.state") for index, form in enumerate(forms)
+            ]
         _set_field(case, "session_input", self._read_session_input(base.get("session_input")))
         _set_field(case, "rubrics", self._read_rubrics(self._data, "rubrics", base.get("rubrics")))
         _set_field(case, FINAL_STATE, self._read_state("final_state", base.get(FINAL_STATE)))
@@ -147,28 +149,32 @@ class AppliedForm:
             return old if old == [] else None
         return tags
 
-    def _read_turn(self, at: int, form: Nested, turns: list[Json]) -> Json:
+    def _read_turn(self, index: int, form: Nested, turns: list[Json]) -> Json:
         origin = _origin_index(form, turns)
         base: Json = turns[origin] if origin is not None else {}
         user_content = message_text.with_text(base.get("user_content"), field_text(form, "user"), "user")
         if user_content is None or not (user_content.get("parts") or []):
-            self.errors[f"turns.{at}.user"] = "What does the user say?"
+            self.errors[f"turns.{index}.user"] = "What does the user say?"
         turn = {**base, "user_content": user_content or {"role": "user", "parts": []}}
         answer = message_text.with_text(base.get("final_response"), field_text(form, "answer"), "model")
         _set_field(turn, "final_response", answer)
         old = base.get("intermediate_data")
         data = expected_steps.with_steps(
-            old, self._read_calls(at, form, old), self._read_texts(at, form, old), self._app_name
+            old, self._read_calls(index, form, old), self._read_texts(index, form, old), self._app_name
         )
         _set_field(turn, "intermediate_data", data)
-        _set_field(turn, "rubrics", self._read_rubrics(form, "rubrics", base.get("rubrics"), f"turns.{at}."))
+        _set_field(
+            turn, "rubrics", self._read_rubrics(form, "rubrics", base.get("rubrics"), f"turns.{index}.")
+        )
         return turn
 
-    def _read_calls(self, at: int, form: Nested, base: Json | None) -> list[expected_steps.ExpectedCall]:
+    def _read_calls(
+        self, turn_index: int, form: Nested, base: Json | None
+    ) -> list[expected_steps.ExpectedCall]:
         old = expected_steps.expected_calls(base)
         calls = []
-        for place, row in enumerate(form_rows(form, "calls")):
-            where = f"turns.{at}.calls.{place}"
+        for index, row in enumerate(form_rows(form, "calls")):
+            where = f"turns.{turn_index}.calls.{index}"
             args = self._read_json(row, "args", f"{where}.args")
             origin = _origin_index(row, old)
             name = field_word(row, "name", old[origin].name if origin is not None else "")
@@ -177,22 +183,24 @@ class AppliedForm:
             calls.append(expected_steps.ExpectedCall(name, args or {}, origin))
         return calls
 
-    def _read_texts(self, at: int, form: Nested, base: Json | None) -> list[expected_steps.ExpectedText]:
+    def _read_texts(
+        self, turn_index: int, form: Nested, base: Json | None
+    ) -> list[expected_steps.ExpectedText]:
         listed = expected_steps.expected_texts(base)
         texts = []
-        for place, row in enumerate(form_rows(form, "responses")):
+        for index, row in enumerate(form_rows(form, "responses")):
             origin = _origin_index(row, listed)
             old = listed[origin] if origin is not None else expected_steps.ExpectedText("", "")
             author = field_word(row, "author", old.author)
             if not author:
-                self.errors[f"turns.{at}.responses.{place}.author"] = "Which agent says it?"
+                self.errors[f"turns.{turn_index}.responses.{index}.author"] = "Which agent says it?"
             texts.append(expected_steps.ExpectedText(author, field_text(row, "text", old.text), origin))
         return texts
 
     def _read_rubrics(self, form: Nested, name: str, base: Any, where: str = "") -> list[Json] | None:
         listed = base or []
         rubrics = []
-        for place, row in enumerate(form_rows(form, name)):
+        for index, row in enumerate(form_rows(form, name)):
             origin = _origin_index(row, listed)
             old: Json = listed[origin] if origin is not None else {}
             content = old.get("rubric_content") or {}
@@ -203,7 +211,7 @@ class AppliedForm:
                 _set_field(rubric, field, field_word(row, field, old.get(field)) or None)
             for field, key in (("id", "rubric_id"), ("property", "")):
                 if not (rubric[key] if key else field_text(row, field).strip()):
-                    self.errors[f"{where}{name}.{place}.{field}"] = "This is what a judge looks for."
+                    self.errors[f"{where}{name}.{index}.{field}"] = "This is what a judge looks for."
             rubrics.append(rubric)
         return rubrics or (base if base == [] else None)
 
@@ -219,10 +227,12 @@ class AppliedForm:
             if not content.strip():
                 self.errors[name] = "A simulated user needs it."
         persona = field_text(self._data, "persona")
-        own = self._read_json(self._data, "persona_json", "persona_json") if persona == OWN_PERSONA else None
-        if persona == OWN_PERSONA and own is None and "persona_json" not in self.errors:
+        own_persona = (
+            self._read_json(self._data, "persona_json", "persona_json") if persona == OWN_PERSONA else None
+        )
+        if persona == OWN_PERSONA and own_persona is None and "persona_json" not in self.errors:
             self.errors["persona_json"] = "Describe the persona as JSON, or choose one of ADK's."
-        _set_field(scenario, "user_persona", own or persona or None)
+        _set_field(scenario, "user_persona", own_persona or persona or None)
         return scenario
 
     def _read_session_input(self, base: Any) -> Json | None:
@@ -233,8 +243,8 @@ class AppliedForm:
         }
         state = self._read_json(self._data, "state", "state")
         if not any(names.values()) and not state:
-            rest = set(base or {}) - {*names, "state"}
-            if not rest:
+            other_names = set(base or {}) - {*names, "state"}
+            if not other_names:
                 return None
         session = dict(base or {})
         session["app_name"] = names["app_name"] or self._app_name
@@ -323,7 +333,7 @@ class CaseForm:
 
         return cls(
             {name: field(name, field_text(data, name)) for name in PLAIN},
-            [_turn_fields(field, at, row, base) for at, row in enumerate(form_rows(data, "turns"))],
+            [_turn_fields(field, index, row, base) for index, row in enumerate(form_rows(data, "turns"))],
             _row_fields(field, data, "rubrics", "", RUBRIC),
             "scenario" if field_text(data, "kind") == "scenario" else "conversation",
             field_text(data, "persona"),
@@ -339,8 +349,8 @@ RUBRIC = ("origin", "id", "property", "description", "type")
 MakeField = Callable[[str, str], FormField]
 
 
-def _turn_fields(field: MakeField, at: int, row: Nested, base: Json) -> Fields:
-    where = f"turns.{at}."
+def _turn_fields(field: MakeField, index: int, row: Nested, base: Json) -> Fields:
+    where = f"turns.{index}."
     turns = base.get("conversation") or []
     origin = _origin_index(row, turns)
     old = turns[origin] if origin is not None else {}
@@ -360,6 +370,6 @@ def _row_fields(
     field: MakeField, data: Nested, name: str, where: str, names: tuple[str, ...]
 ) -> list[Fields]:
     return [
-        {column: field(f"{where}{name}.{at}.{column}", field_text(row, column)) for column in names}
-        for at, row in enumerate(form_rows(data, name))
+        {column: field(f"{where}{name}.{index}.{column}", field_text(row, column)) for column in names}
+        for index, row in enumerate(form_rows(data, name))
     ]

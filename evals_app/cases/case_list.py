@@ -63,18 +63,18 @@ class CaseList:
         wanted_tags, needle = _parse_search(text)
         cases = [
             CaseRow(
-                place,
+                index,
                 **{name: summary[name] for name in _SHOWN},
-                tags=read_tags(contents[place]) if place < len(contents) else (),
+                tags=read_tags(contents[index]) if index < len(contents) else (),
             )
-            for place, summary in enumerate(summaries)
+            for index, summary in enumerate(summaries)
         ]
         counts = Counter(tag for case in cases for tag in case.tags or (UNTAGGED,))
         cases = [case for case in cases if wanted_tags <= set(case.tags or (UNTAGGED,))]
         if needle:
             cases = [case for case in cases if _matches_text(case, contents, needle)]
-        places = [case.place for case in cases]
-        number = page or (places.index(opened) // size + 1 if opened in places else 1)
+        indexes = [case.place for case in cases]
+        number = page or (indexes.index(opened) // size + 1 if opened in indexes else 1)
         return cls(
             text.strip(),
             Paginator(cases, max(1, size)).get_page(number),

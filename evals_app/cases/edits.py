@@ -46,22 +46,22 @@ def replace_case(cases: list[Json], index: int, case: Json) -> None:
     cases[index] = case
 
 
-def remove_case(cases: list[Json], case_id: str, place: int | None) -> None:
+def remove_case(cases: list[Json], case_id: str, hint: int | None) -> None:
     """Remove a case.
 
     Raises:
         NotFound: no case has this id.
     """
-    index = find_case_index(cases, case_id, place)
+    index = find_case_index(cases, case_id, hint)
     if index is None:
         raise NotFound(f"There is no case {case_id!r}.", hint="Reload the evalset's page.")
     del cases[index]
 
 
-def find_case_index(cases: Sequence[Json], case_id: Any, place: int | None = None) -> int | None:
-    """Return the index of a case: `place` if the case there has the id, else the first that has; None if none has."""
-    indexes = [at for at, case in enumerate(cases) if case.get("eval_id") == case_id]
-    return place if place in indexes else next(iter(indexes), None)
+def find_case_index(cases: Sequence[Json], case_id: Any, hint: int | None = None) -> int | None:
+    """Return the index of a case: `hint` if the case there has the id, else the first that has; None if none has."""
+    indexes = [index for index, case in enumerate(cases) if case.get("eval_id") == case_id]
+    return hint if hint in indexes else next(iter(indexes), None)
 
 
 def require_free_id(cases: list[Json], case: Json, index: int | None) -> None:
@@ -72,7 +72,7 @@ def require_free_id(cases: list[Json], case: Json, index: int | None) -> None:
     Raises:
         IdTaken: another case has the id.
     """
-    duplicates = [at for at, other in enumerate(cases) if other.get("eval_id") == case["eval_id"]]
+    duplicates = [position for position, other in enumerate(cases) if other.get("eval_id") == case["eval_id"]]
     if duplicates and index not in duplicates:
         raise IdTaken(
             f"The evalset has a case {case['eval_id']!r} already.", hint="Give this case another id."
@@ -84,7 +84,7 @@ def free_id(case_id: str, used_ids: set[str]) -> str:
     if case_id not in used_ids:
         return case_id
     stem, dash, number = case_id.rpartition("-")
-    base, at = (stem, int(number)) if dash and number.isdecimal() and len(number) < 8 else (case_id, 1)
-    while f"{base}-{at + 1}" in used_ids:
-        at += 1
-    return f"{base}-{at + 1}"
+    base, suffix = (stem, int(number)) if dash and number.isdecimal() and len(number) < 8 else (case_id, 1)
+    while f"{base}-{suffix + 1}" in used_ids:
+        suffix += 1
+    return f"{base}-{suffix + 1}"

@@ -38,7 +38,10 @@ def expected_calls(data: Json | None) -> list[ExpectedCall]:
     calls = (data or {}).get("tool_uses") or [
         part["function_call"] for _, part in _iter_parts(data, "function_call")
     ]
-    return [ExpectedCall(call.get("name") or "", call.get("args") or {}, at) for at, call in enumerate(calls)]
+    return [
+        ExpectedCall(call.get("name") or "", call.get("args") or {}, index)
+        for index, call in enumerate(calls)
+    ]
 
 
 def expected_texts(data: Json | None) -> list[ExpectedText]:
@@ -46,7 +49,7 @@ def expected_texts(data: Json | None) -> list[ExpectedText]:
     listed = (data or {}).get("intermediate_responses") or []
     texts = [(author, _parts_text(parts)) for author, parts in listed]
     texts += [(event.get("author") or "", part["text"]) for event, part in _iter_parts(data, "text")]
-    return [ExpectedText(author, text, at) for at, (author, text) in enumerate(texts)]
+    return [ExpectedText(author, text, index) for index, (author, text) in enumerate(texts)]
 
 
 def with_steps(
@@ -94,16 +97,16 @@ def _update_events(
     slots = [part for _, part in _iter_parts(updated, "function_call")]
     old = [copy.deepcopy(part["function_call"]) for part in slots]
     old_calls = [call for call in calls if call.origin is not None and call.origin < len(old)]
-    places = sorted({call.origin for call in old_calls if call.origin is not None})
-    removed_parts = [slot for place, slot in enumerate(slots) if place not in places]
+    indexes = sorted({call.origin for call in old_calls if call.origin is not None})
+    removed_parts = [slot for index, slot in enumerate(slots) if index not in indexes]
     removed_parts += _find_results(updated, removed_parts)
-    for place, call in zip(places, old_calls, strict=False):
-        slots[place]["function_call"] = _merge_call(old[call.origin or 0], call)
+    for index, call in zip(indexes, old_calls, strict=False):
+        slots[index]["function_call"] = _merge_call(old[call.origin or 0], call)
     text_parts = [(event, part) for event, part in _iter_parts(updated, "text")]
     still = {text.origin: text for text in texts if text.origin is not None}
-    for place, (event, part) in enumerate(text_parts):
-        if place in still:
-            part["text"], event["author"] = still[place].text, still[place].author
+    for index, (event, part) in enumerate(text_parts):
+        if index in still:
+            part["text"], event["author"] = still[index].text, still[index].author
         else:
             removed_parts.append(part)
     _remove_parts(updated, removed_parts)
@@ -126,7 +129,7 @@ def _find_results(data: Json, call_parts: Sequence[Json]) -> list[Json]:
         taken = [
             (part, pairing.take(part["function_response"])) for part in parts if part.get("function_response")
         ]
-        results += [part for part, call in taken if any(call is each for each in call_parts)]
+        results += [part for part, call in taken if any(call is call_part for call_part in call_parts)]
         pairing.add_event((part["function_call"], part) for part in parts if part.get("function_call"))
     return results
 
@@ -159,5 +162,5 @@ def _parts_text(parts: Any) -> str:
     return "\n".join(part["text"] for part in parts or [] if part.get("text") and not part.get("thought"))
 
 
-def _item_at(listed: Sequence[Any], place: int | None) -> Any:
-    return listed[place] if place is not None and place < len(listed) else None
+def _item_at(listed: Sequence[Any], index: int | None) -> Any:
+    return listed[index] if index is not None and index < len(listed) else None

@@ -143,35 +143,35 @@ def rearrange_rows(data: Nested, action: str, fresh: Mapping[str, Nested] | None
     """
     verb, _, path = action.partition(":")
     parts = path.split(".")
-    at = int(parts[-1]) if parts[-1].isdecimal() and len(parts[-1]) < 8 else -1
-    moves = {"drop": None, "up": at - 1, "down": at + 1}
+    index = int(parts[-1]) if parts[-1].isdecimal() and len(parts[-1]) < 8 else -1
+    moves = {"drop": None, "up": index - 1, "down": index + 1}
     if verb == "add":
         changed = _with_rows(data, parts, lambda listed: [*listed, dict((fresh or {}).get(parts[-1], {}))])
-    elif verb in moves and at >= 0 and len(parts) > 1:
-        changed = _with_rows(data, parts[:-1], lambda listed: _move_row(listed, at, moves[verb]))
+    elif verb in moves and index >= 0 and len(parts) > 1:
+        changed = _with_rows(data, parts[:-1], lambda listed: _move_row(listed, index, moves[verb]))
     else:
         changed = data
     return changed if isinstance(changed, dict) else data
 
 
-def _move_row(listed: list[Any], at: int, to: int | None) -> list[Any]:
-    if at >= len(listed) or (to is not None and not 0 <= to < len(listed)):
+def _move_row(listed: list[Any], index: int, to: int | None) -> list[Any]:
+    if index >= len(listed) or (to is not None and not 0 <= to < len(listed)):
         return listed
-    rest = [*listed[:at], *listed[at + 1 :]]
-    return rest if to is None else [*rest[:to], listed[at], *rest[to:]]
+    remaining = [*listed[:index], *listed[index + 1 :]]
+    return remaining if to is None else [*remaining[:to], listed[index], *remaining[to:]]
 
 
 def _with_rows(data: Any, parts: Sequence[str], change: Any) -> Any:
-    head, *rest = parts
+    head, *remaining = parts
     if isinstance(data, list):
         return [
-            _with_rows(row, rest, change) if rest and head == str(place) else row
-            for place, row in enumerate(data)
+            _with_rows(row, remaining, change) if remaining and head == str(index) else row
+            for index, row in enumerate(data)
         ]
     if not isinstance(data, dict):
         return data
-    if not rest:
+    if not remaining:
         listed = data.get(head)
         changed = change(listed if isinstance(listed, list) else [])
         return {**data, head: changed} if changed or head in data else data
-    return {**data, head: _with_rows(data.get(head), rest, change)} if head in data else data
+    return {**data, head: _with_rows(data.get(head), remaining, change)} if head in data else data

@@ -27,15 +27,15 @@ def with_text(content: Json | None, text: str, role: str) -> Json | None:
     if browser_text(text) == browser_text(message_text(content)):
         return content
     parts = [*((content or {}).get("parts") or [])]
-    first = next((at for at, part in enumerate(parts) if _is_text(part)), None)
-    rest = [part for part in parts if not _is_text(part) and part]
+    first = next((index for index, part in enumerate(parts) if _is_text(part)), None)
+    other_parts = [part for part in parts if not _is_text(part) and part]
     if text:
         old = parts[first] if first is not None else {}
-        at = sum(1 for part in parts[:first] if not _is_text(part) and part) if first is not None else 0
-        rest.insert(at, {**old, "text": text})
-    if not rest:
+        index = sum(1 for part in parts[:first] if not _is_text(part) and part) if first is not None else 0
+        other_parts.insert(index, {**old, "text": text})
+    if not other_parts:
         return None
-    return {**(content or {"role": role}), "parts": rest}
+    return {**(content or {"role": role}), "parts": other_parts}
 
 
 def _is_text(part: Json) -> bool:

@@ -195,4 +195,4 @@ def diff_texts(before: str, after: str) -> list[value_diff.DiffLine]:
 def _common_length(first: Sequence[str], second: Sequence[str]) -> int:
     """Return the number of lines with which both texts begin."""
     pairs = enumerate(zip_longest(first, second))
-    return next((at for at, (line, other) in pairs if line != other), len(first))
+    return next((index for index, (line, other) in pairs if line != other), len(first))

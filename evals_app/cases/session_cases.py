@@ -130,8 +130,8 @@ async def fetch_conversation(session: AgentSession) -> list[Json]:
         RuntimeUnavailable: the agent cannot be loaded.
     """
     client = await provider().client(session.app_name)
-    whose = {"user_id": session.user_id, "session_id": session.session_id, "realm": session.realm}
-    turns: list[Json] = await client.call("POST", "/devui/evals/conversation", whose)
+    owner = {"user_id": session.user_id, "session_id": session.session_id, "realm": session.realm}
+    turns: list[Json] = await client.call("POST", "/devui/evals/conversation", owner)
     return turns
 
 
@@ -215,8 +215,10 @@ def _written_keys(session: AgentSession, first: int, last: int) -> list[WrittenK
 def _private_rows(pks: Iterable[int]) -> set[int]:
     """Return the ledger rows with private values."""
     private_pks: set[int] = set()
-    every = list(pks)
-    for start in range(0, len(every), history.CHUNK):
-        rows = StateChange.objects.filter(pk__in=every[start : start + history.CHUNK], private__isnull=False)
+    all_pks = list(pks)
+    for start in range(0, len(all_pks), history.CHUNK):
+        rows = StateChange.objects.filter(
+            pk__in=all_pks[start : start + history.CHUNK], private__isnull=False
+        )
         private_pks |= set(rows.values_list("pk", flat=True))
     return private_pks

@@ -49,13 +49,13 @@ def list_versions(evalset: EvalSet, case_id: str = "") -> list[VersionRow]:
     )
     contents = [_version_parts(row) for row in rows]
     version_rows = []
-    for at, row in enumerate(rows[:MAX_LISTED]):
-        before, older = (rows[at + 1], contents[at + 1]) if at + 1 < len(rows) else (None, {})
-        kinds = {name: _change_kind(older, contents[at], name) for name in older | contents[at] if name}
+    for index, row in enumerate(rows[:MAX_LISTED]):
+        before, older = (rows[index + 1], contents[index + 1]) if index + 1 < len(rows) else (None, {})
+        kinds = {name: _change_kind(older, contents[index], name) for name in older | contents[index] if name}
         if case_id and not kinds.get(case_id):
             continue
         counts = [(kind, list(kinds.values()).count(kind)) for kind in ("added", "removed", "changed")]
-        cases, is_current = len(contents[at]) - 1, row.digest == evalset.digest
+        cases, is_current = len(contents[index]) - 1, row.digest == evalset.digest
         tally = [(kind, count) for kind, count in counts if count]
         version_rows.append(VersionRow(row, before, tally, cases, row.run_count, is_current))
     return version_rows

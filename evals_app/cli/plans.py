@@ -81,8 +81,8 @@ def write_plan(planned: NewRun, options: dict[str, Any], out: Output) -> None:
         )
     for shortage in shortages[:SHORTAGES_SHOWN]:
         write(f"    {shorten(as_single_line(shortage.key.label), MAX_NAME_LENGTH)}: {shortage.remedy}")
-    if rest := shortages[SHORTAGES_SHOWN:]:
-        write(f"    and {len(rest)} more")
+    if unshown := shortages[SHORTAGES_SHOWN:]:
+        write(f"    and {len(unshown)} more")
 
 
 def _baseline_text(plan: Plan) -> str:

@@ -105,9 +105,9 @@ class Console:
             ("incomplete", run.incomplete),
             ("cancelled", run.cancelled),
         )
-        rest = "".join(f", {count} {name}" for name, count in counts if count)
+        other_counts = "".join(f", {count} {name}" for name, count in counts if count)
         took = elapsed_seconds(run) or 0.0
-        self._write_line(f"  {run.passed} of {run.total} passed{rest} in {took:.1f} s (run {run.id})")
+        self._write_line(f"  {run.passed} of {run.total} passed{other_counts} in {took:.1f} s (run {run.id})")
         if run.status == EvalRun.Status.STOPPED:
             self._write_line(f"{run.stopped_because} To continue: --resume {run.id}", "stopped", "33")
 

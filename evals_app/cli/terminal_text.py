@@ -87,10 +87,10 @@ def count_columns(text: str) -> int:
 def truncate_to_columns(text: str, columns: int) -> str:
     """Return the beginning of a text that fits into a number of terminal columns."""
     used = 0
-    for place, character in enumerate(text):
+    for index, character in enumerate(text):
         used += _character_columns(character)
         if used > columns:
-            return text[:place]
+            return text[:index]
     return text
 
 

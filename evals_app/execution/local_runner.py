@@ -135,15 +135,15 @@ def continue_after_death(
     Args:
         runs: the runs that were active when the process died.
     """
-    own = processes.own_id()
-    if own is not None:
-        retry.run_sync(processes.mark_alive, own)  # it sent no heartbeat while the runs were another's
-    for runtime_id in {run.runtime_id for run in runs if run.runtime_id} - {own}:
+    process_id = processes.own_id()
+    if process_id is not None:
+        retry.run_sync(processes.mark_alive, process_id)  # it sent no heartbeat while the runs were another's
+    for runtime_id in {run.runtime_id for run in runs if run.runtime_id} - {process_id}:
         retry.run_sync(crashes.continue_without_process, runtime_id, death)
         retry.run_sync(processes.mark_stopped, runtime_id)
     waiting = []
     for run in runs:
-        if run.runtime_id in {None, own}:  # it died before it took one
+        if run.runtime_id in {None, process_id}:  # it died before it took one
             retry.run_sync(crashes.crash_run, run.pk, str(death))
         _report_attempts_at_fault(run, listener)
         after = retry.run_sync(reload_run, run.pk)

@@ -154,8 +154,8 @@ class ProcessAttempts:
         except Exception as error:
             log.exception("Attempt %d could not be carried out.", attempt_pk)
             if tries := self._tries.get(attempt_pk):
-                own = EvalAttempt(pk=attempt_pk, tries=tries)
-                await context.tries.end_interrupted(own, Status.ERROR, failure_from(error))
+                attempt = EvalAttempt(pk=attempt_pk, tries=tries)
+                await context.tries.end_interrupted(attempt, Status.ERROR, failure_from(error))
         finally:
             end.set()
 

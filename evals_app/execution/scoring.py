@@ -85,11 +85,11 @@ async def score_attempt(
     for position, metric in enumerate(metrics):
         if before_metric and _runs_foreign_code(metric):
             await before_metric(metric.metric_name)
-        if own := _own_metric(metric):
+        if own_metric := _own_metric(metric):
             is_only = all(other is metric or other.threshold is None for other in metrics)
             states = states or await read_states()
-            data = _metric_input(metric, own, case, actual, states)
-            result.scores += await _run_own_metric(position, metric, own, data, is_only)
+            data = _metric_input(metric, own_metric, case, actual, states)
+            result.scores += await _run_own_metric(position, metric, own_metric, data, is_only)
             continue
         log = ModelLog(result.retries)
         nested = await read_nested() if _counts_nested(metric) else None
@@ -118,9 +118,9 @@ def _with_nested(actual: Sequence[Invocation], nested: Sequence[NestedCalls]) ->
     turns: list[Invocation] = []
     for invocation, calls_by_parent in zip(actual, nested, strict=True):
         calls: list[FunctionCall] = []
-        own = get_all_tool_calls(invocation.intermediate_data)
-        names = name_occurrences(call.id or "" for call in own)
-        for call, name in zip(own, names, strict=True):
+        direct_calls = get_all_tool_calls(invocation.intermediate_data)
+        names = name_occurrences(call.id or "" for call in direct_calls)
+        for call, name in zip(direct_calls, names, strict=True):
             calls.append(call)
             calls += [
                 FunctionCall(id=inner["id"], name=inner["name"], args=inner["args"])
@@ -132,8 +132,8 @@ def _with_nested(actual: Sequence[Invocation], nested: Sequence[NestedCalls]) ->
 
 def _runs_foreign_code(metric: EvalMetric) -> bool:
     """Tell whether a metric calls a model, or a function that is not DevUI's and may end the process."""
-    if own := _own_metric(metric):
-        return own.is_foreign
+    if own_metric := _own_metric(metric):
+        return own_metric.is_foreign
     adk_metric = ADK_METRICS.get(metric.metric_name)
     if metric.custom_function_path or adk_metric is None:
         return True
@@ -164,7 +164,7 @@ def merge_rubrics(case: EvalCase, actual: Sequence[Invocation]) -> None:
 
 
 async def _run_own_metric(
-    position: int, metric: EvalMetric, own: OwnMetric, data: MetricInput, is_only: bool
+    position: int, metric: EvalMetric, own_metric: OwnMetric, data: MetricInput, is_only: bool
 ) -> list[Score]:
     """Return the scores of one of DevUI's own metrics, or of an installed package's.
 
@@ -172,17 +172,17 @@ async def _run_own_metric(
         is_only: no other metric judges the attempt, so a case that the metric omits needs a reason.
     """
     try:
-        if own.applies is not None and not own.applies(data.case):
-            reason = f"{own.otherwise}, and nothing else is judged."
+        if own_metric.applies is not None and not own_metric.applies(data.case):
+            reason = f"{own_metric.otherwise}, and nothing else is judged."
             return [_not_evaluated(position, metric, reason)] if is_only else []
-        returned = own.score(data)
+        returned = own_metric.score(data)
         if inspect.isawaitable(returned):
             returned = await returned
-        outcome = own.check_outcome(returned, turns=max(len(data.expected), len(data.actual)))
+        outcome = own_metric.check_outcome(returned, turns=max(len(data.expected), len(data.actual)))
     except BadOutcome as error:
-        return [_not_evaluated(position, metric, f"The metric of {own.module} {error}")]
+        return [_not_evaluated(position, metric, f"The metric of {own_metric.module} {error}")]
     except (Exception, SystemExit) as error:
-        problem = f"The metric of {own.module} raised {type(error).__name__}: {error}"
+        problem = f"The metric of {own_metric.module} raised {type(error).__name__}: {error}"
         return [_not_evaluated(position, metric, problem)]
     return [
         _own_score(position, metric, None, outcome),
@@ -203,7 +203,11 @@ def _own_metric(metric: EvalMetric) -> OwnMetric | None:
 
 
 def _metric_input(
-    metric: EvalMetric, own: OwnMetric, case: EvalCase, actual: Sequence[Invocation], states: ReachedStates
+    metric: EvalMetric,
+    own_metric: OwnMetric,
+    case: EvalCase,
+    actual: Sequence[Invocation],
+    states: ReachedStates,
 ) -> MetricInput:
     criterion = metric.criterion.model_dump() if metric.criterion else {}
     return MetricInput(
@@ -211,7 +215,7 @@ def _metric_input(
         expected=[invocation.model_dump(mode="json") for invocation in case.conversation or []],
         actual=[invocation.model_dump(mode="json") for invocation in actual],
         states=states,
-        options={option.name: option_value(criterion, option) for option in own.options},
+        options={option.name: option_value(criterion, option) for option in own_metric.options},
     )
 
 

@@ -85,10 +85,10 @@ class Watchdog:
 
     def _end_process(self, blocked_s: float) -> None:
         frames = traceback.extract_stack(sys._current_frames().get(self._loop_thread))
-        stack, at = "".join(frames.format()), frames[-1]
+        stack, frame = "".join(frames.format()), frames[-1]
         why = (
-            f"The process stood still in {at.name} ({Path(at.filename).name}, line {at.lineno}): code there waits"
-            f" without `await`, or computes for too long.\nIt had stood for {blocked_s:.0f} seconds."
+            f"The process stood still in {frame.name} ({Path(frame.filename).name}, line {frame.lineno}): "
+            f"code there waits without `await`, or computes for too long.\nIt had stood for {blocked_s:.0f} seconds."
         )
         try:
             failure = Failure(BLOCKED_PROCESS, why, stack)

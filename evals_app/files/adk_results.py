@@ -120,8 +120,8 @@ def read_result(path: Path) -> EvalsetResult:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        place = f"{path.name}: {where}" if where else path.name
-        raise BadInput(f"{place}: {first['msg']}.", hint="It is no result that ADK wrote.") from error
+        location = f"{path.name}: {where}" if where else path.name
+        raise BadInput(f"{location}: {first['msg']}.", hint="It is no result that ADK wrote.") from error
     except (OSError, ValueError, RecursionError) as error:
         raise BadInput(
             f"{path.name} cannot be read: {error}.", hint="Restore the file from a copy."

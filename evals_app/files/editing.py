@@ -113,9 +113,9 @@ def _edit_cases(raw: list[Any], before: list[Json], after: list[Json]) -> list[A
     camel_hint = raw[0] if raw else {}
     return [
         spell_fields(case, isinstance(camel_hint, dict) and "evalId" in camel_hint)
-        if place is None
-        else keep_spelling(raw[place], before[place], case)
-        for place, case in zip(pair_items(before, after), after, strict=True)
+        if index is None
+        else keep_spelling(raw[index], before[index], case)
+        for index, case in zip(pair_items(before, after), after, strict=True)
     ]
 
 

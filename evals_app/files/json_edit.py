@@ -86,28 +86,34 @@ class _JsonWriter:
 
     def _write_array(self, node: Node, old: list[Any], new: list[Any], pad: str) -> str:
         shape = self._node_shape(node, pad)
-        places = pair_items(old, new)
-        children = [None if place is None else node.children[place] for place in places]
+        old_indexes = pair_items(old, new)
+        children = [None if index is None else node.children[index] for index in old_indexes]
         texts = [
             self.dump(item, shape.pad)
-            if child is None or place is None
-            else self.value(child.node, old[place], item, shape.pad or "")
-            for item, place, child in zip(new, places, children, strict=True)
+            if child is None or index is None
+            else self.value(child.node, old[index], item, shape.pad or "")
+            for item, index, child in zip(new, old_indexes, children, strict=True)
         ]
         return self._join_entries(node, children, texts, shape)
 
     def _join_entries(self, node: Node, children: list[Child | None], texts: list[str], shape: _Shape) -> str:
         """Return entries in brackets. Each keeps its leading white space; new ones get the usual one."""
-        leads = {child.start: self._leading_space(node, at) for at, child in enumerate(node.children) if at}
+        leads = {
+            child.start: self._leading_space(node, index)
+            for index, child in enumerate(node.children)
+            if index
+        }
         joined = shape.first + texts[0]
         for child, text in zip(children[1:], texts[1:], strict=True):
             joined += "," + (leads.get(child.start, shape.next) if child else shape.next) + text
         return f"{self.text[node.start]}{joined}{shape.last}{self.text[node.end - 1]}"
 
-    def _leading_space(self, node: Node, at: int) -> str:
+    def _leading_space(self, node: Node, index: int) -> str:
         """Return the white space between the comma (or bracket) and an entry."""
-        before = node.children[at - 1].node.end if at else node.start
-        return self.text[before : node.children[at].start].partition("," if at else self.text[node.start])[2]
+        before = node.children[index - 1].node.end if index else node.start
+        return self.text[before : node.children[index].start].partition(
+            "," if index else self.text[node.start]
+        )[2]
 
     def _is_spread(self, node: Node) -> bool:
         """Tell whether a collection has a line for each entry."""

@@ -30,21 +30,22 @@ def pair_items(old: Sequence[Any], new: Sequence[Any]) -> list[int | None]:
     Equal items match first (those with the same index before others), then items with the same id, then the same index.
     """
     matches: list[int | None] = [
-        at if at < len(old) and is_same_json(old[at], each) else None for at, each in enumerate(new)
+        index if index < len(old) and is_same_json(old[index], new_item) else None
+        for index, new_item in enumerate(new)
     ]
-    free = dict.fromkeys(at for at in range(len(old)) if at >= len(new) or matches[at] is None)
+    free = dict.fromkeys(index for index in range(len(old)) if index >= len(new) or matches[index] is None)
     for keys in (_json_key, _id_key):
-        places: defaultdict[str, list[int]] = defaultdict(list)
-        for place in reversed(free):
-            places[keys(old[place])].append(place)
-        for at, item in enumerate(new):
-            if matches[at] is None and (name := keys(item)) and places[name]:
-                matches[at] = place = places[name].pop()
-                del free[place]
-    for at, place in enumerate(matches):
-        if place is None and at in free:
-            matches[at] = at
-            del free[at]
+        free_indexes: defaultdict[str, list[int]] = defaultdict(list)
+        for free_index in reversed(free):
+            free_indexes[keys(old[free_index])].append(free_index)
+        for index, item in enumerate(new):
+            if matches[index] is None and (name := keys(item)) and free_indexes[name]:
+                matches[index] = free_index = free_indexes[name].pop()
+                del free[free_index]
+    for index, free_index in enumerate(matches):
+        if free_index is None and index in free:
+            matches[index] = index
+            del free[index]
     return matches
 
 

@@ -304,8 +304,8 @@ def _describe_kind(document: Any) -> str:
 def _iter_warnings(content: EvalSetContent) -> Iterator[str]:
     if not content.cases:
         yield "The evalset has no cases."
-    blank = [place for place, case in enumerate(content.cases, 1) if not case.eval_id.strip()]
-    yield from (f"Case {place} has an empty id: nobody can choose it by its name." for place in blank)
+    blank = [number for number, case in enumerate(content.cases, 1) if not case.eval_id.strip()]
+    yield from (f"Case {number} has an empty id: nobody can choose it by its name." for number in blank)
     times = Counter(case.eval_id for case in content.cases)
     yield from (f"The case id {name!r} is given {count} times." for name, count in times.items() if count > 1)
     for case in content.cases:

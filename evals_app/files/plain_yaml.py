@@ -62,9 +62,9 @@ def load_yaml(text: str, *, max_nodes: int = MAX_NODES) -> tuple[Any, list[str]]
         document = loader.get_single_data()
     finally:
         loader.dispose()
-    most = 1_000_000 + 20 * len(text)
-    if _expanded_size(document, {}) > most:
-        raise ValueError(f"its aliases stand for more than {most:,} characters: write less with them")
+    node_limit = 1_000_000 + 20 * len(text)
+    if _expanded_size(document, {}) > node_limit:
+        raise ValueError(f"its aliases stand for more than {node_limit:,} characters: write less with them")
     return document, loader.duplicate_keys
 
 

@@ -21,8 +21,8 @@ def from_pydantic(
     details = list(errors)
     if details and details[0]["type"] == "json_invalid":
         return [_unreadable_problem(file, kind, str(details[0]["msg"]))]
-    places = PositionFinder(text, kind)
-    return [_field_problem(file, places, document, error) for error in details]
+    finder = PositionFinder(text, kind)
+    return [_field_problem(file, finder, document, error) for error in details]
 
 
 _JSON_FAULT = re.compile(
@@ -42,9 +42,9 @@ def _unreadable_problem(file: str, kind: str, message: str) -> FileProblem:
     return FileProblem(file, f"cannot be read: {what}", line=line, column=column)
 
 
-def _field_problem(file: str, places: PositionFinder, document: Any, error: ErrorDetails) -> FileProblem:
+def _field_problem(file: str, finder: PositionFinder, document: Any, error: ErrorDetails) -> FileProblem:
     path, missing = _path_in(document, error["loc"])
-    position = places.of(path)
+    position = finder.of(path)
     case, within = _find_case(document, path)
     return FileProblem(
         file=file,

@@ -23,13 +23,15 @@ class ConversationPlan:
     def parse(cls, text: str) -> ConversationPlan:
         """Parse a plan. Text without these lines is all steps."""
         values = {GOAL: "", STYLE: ""}
-        rest = text
+        remaining = text
         for head in (GOAL, STYLE):
-            line, _, behind = rest.partition("\n")
+            line, _, behind = remaining.partition("\n")
             if line.startswith(head):
-                values[head], rest = line.removeprefix(head), behind
-        whole = cls(values[GOAL], values[STYLE], rest.removeprefix("\n") if any(values.values()) else text)
-        return whole if str(whole) == text else cls(steps=text)
+                values[head], remaining = line.removeprefix(head), behind
+        plan = cls(
+            values[GOAL], values[STYLE], remaining.removeprefix("\n") if any(values.values()) else text
+        )
+        return plan if str(plan) == text else cls(steps=text)
 
     def __str__(self) -> str:
         """Return the text of the plan."""

@@ -55,9 +55,9 @@ def _merge_value(raw: Any, before: Any, after: Any, camel: bool) -> Any:
     ):
         return [
             spell_fields(item, camel)
-            if place is None
-            else _merge_value(raw[place], before[place], item, camel)
-            for place, item in zip(pair_items(before, after), after, strict=True)
+            if index is None
+            else _merge_value(raw[index], before[index], item, camel)
+            for index, item in zip(pair_items(before, after), after, strict=True)
         ]
     return spell_fields(after, camel)
 

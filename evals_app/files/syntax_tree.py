@@ -68,36 +68,36 @@ def parse_tree(text: str, kind: str) -> Node:
         raise ValueError(f"no tree of this text: {error}") from error
 
 
-def _skip_space(text: str, at: int) -> int:
-    match = _SPACE.match(text, at)
-    return match.end() if match else at
+def _skip_space(text: str, offset: int) -> int:
+    match = _SPACE.match(text, offset)
+    return match.end() if match else offset
 
 
-def _json_value(text: str, at: int) -> Node:
-    if text[at] not in "{[":
-        match = _SCALAR.match(text, at)
+def _json_value(text: str, offset: int) -> Node:
+    if text[offset] not in "{[":
+        match = _SCALAR.match(text, offset)
         if match is None:
-            raise ValueError(f"no value at {at}")
-        return Node("scalar", at, match.end())
-    node = Node("object" if text[at] == "{" else "array", at, at, "flow")
-    at = _skip_space(text, at + 1)
-    while text[at] not in "}]":
-        child = _json_child(text, at, len(node.children) if node.kind == "array" else None)
+            raise ValueError(f"no value at {offset}")
+        return Node("scalar", offset, match.end())
+    node = Node("object" if text[offset] == "{" else "array", offset, offset, "flow")
+    offset = _skip_space(text, offset + 1)
+    while text[offset] not in "}]":
+        child = _json_child(text, offset, len(node.children) if node.kind == "array" else None)
         node.children.append(child)
-        at = _skip_space(text, child.node.end)
-        if text[at] == ",":
-            at = _skip_space(text, at + 1)
-    node.end = at + 1
+        offset = _skip_space(text, child.node.end)
+        if text[offset] == ",":
+            offset = _skip_space(text, offset + 1)
+    node.end = offset + 1
     return node
 
 
-def _json_child(text: str, at: int, index: int | None) -> Child:
+def _json_child(text: str, offset: int, index: int | None) -> Child:
     if index is not None:
-        return Child(at, index, at, _json_value(text, at))
-    key = _json_value(text, at)
+        return Child(offset, index, offset, _json_value(text, offset))
+    key = _json_value(text, offset)
     colon = _skip_space(text, key.end)
     value = _json_value(text, _skip_space(text, colon + 1))
-    return Child(at, str(json.loads(text[at : key.end], strict=False)), key.end, value)
+    return Child(offset, str(json.loads(text[offset : key.end], strict=False)), key.end, value)
 
 
 def _yaml_tree(text: str) -> Node:
@@ -163,10 +163,10 @@ def _scalar_end(text: str, start: int, end: int, style: str | None) -> int:
     """Return the end of a scalar: of block text without trailing blank lines, unless it keeps them."""
     if style not in ("|", ">"):
         return end
-    whole = text[start:end]
-    if "+" in whole.split("\n", 1)[0].split("#", 1)[0]:
-        return start + max(whole.rfind("\n"), 0)
-    return start + len(whole.rstrip())
+    scalar = text[start:end]
+    if "+" in scalar.split("\n", 1)[0].split("#", 1)[0]:
+        return start + max(scalar.rfind("\n"), 0)
+    return start + len(scalar.rstrip())
 
 
 class Position(NamedTuple):
@@ -176,9 +176,9 @@ class Position(NamedTuple):
     column: int
 
 
-def text_position(text: str, at: int) -> Position:
+def text_position(text: str, offset: int) -> Position:
     """Return the line and column of an offset."""
-    return Position(text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+    return Position(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
 
 
 class PositionFinder:
@@ -198,10 +198,10 @@ class PositionFinder:
         """
         if self._root is None:
             return None
-        node, at = self._root, self._root.start
+        node, offset = self._root, self._root.start
         for key in path:
             child = node.child(key)
             if child is None:
                 break
-            node, at = child.node, child.start
-        return text_position(self._text, at)
+            node, offset = child.node, child.start
+        return text_position(self._text, offset)

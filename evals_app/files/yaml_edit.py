@@ -46,13 +46,13 @@ def rewrite_yaml(text: str, old: Any, new: Any) -> str:
 
 def _apply_splices(text: str, start: int, end: int, splices: list[_Splice]) -> str:
     """Return a part of a text with its splices applied."""
-    pieces, at = [], start
+    pieces, offset = [], start
     for splice in sorted(splices):
-        if splice.start < at:
+        if splice.start < offset:
             raise UneditableYaml("two changes meet in one place")
-        pieces += [text[at : splice.start], splice.text]
-        at = splice.end
-    return "".join([*pieces, text[at:end]])
+        pieces += [text[offset : splice.start], splice.text]
+        offset = splice.end
+    return "".join([*pieces, text[offset:end]])
 
 
 class _YamlWriter:
@@ -96,10 +96,10 @@ class _YamlWriter:
     # --- objects ---
 
     def _edit_mapping(self, node: Node, old: dict[str, Any], new: dict[str, Any]) -> Iterator[_Splice]:
-        for at, child in enumerate(node.children):
+        for index, child in enumerate(node.children):
             name = str(child.key)
             if name not in new:
-                yield self._remove_entry(node, at)
+                yield self._remove_entry(node, index)
             elif not is_same_json(old[name], new[name]):
                 yield from self._edit_member(child, old[name], new[name])
         added = {name: value for name, value in new.items() if name not in old}
@@ -120,43 +120,43 @@ class _YamlWriter:
             child.start, self._line_end(value.end), self._block_text(text, pad, value.end).lstrip(" ")
         )
 
-    def _remove_entry(self, node: Node, at: int) -> _Splice:
+    def _remove_entry(self, node: Node, index: int) -> _Splice:
         """Return the splice that removes an entry with its lines."""
-        child = node.children[at]
+        child = node.children[index]
         begins = self._line_start(child.start)
         if not self.text[begins : child.start].strip(" "):
             return _Splice(begins, self._next_line(child.node.end), "")
         # It shares its line with a list's dash, which the next entry takes over.
-        if at + 1 == len(node.children):
+        if index + 1 == len(node.children):
             raise UneditableYaml("an entry that stands on the line of another cannot be left out")
-        return _Splice(child.start, node.children[at + 1].start, "")
+        return _Splice(child.start, node.children[index + 1].start, "")
 
     # --- lists ---
 
     def _edit_sequence(self, node: Node, old: list[Any], new: list[Any]) -> Iterator[_Splice]:
-        places = pair_items(old, new)
+        old_indexes = pair_items(old, new)
         within = [
-            list(self._edit_item(node.children[place], old[place], item)) if place is not None else []
-            for place, item in zip(places, new, strict=True)
+            list(self._edit_item(node.children[index], old[index], item)) if index is not None else []
+            for index, item in zip(old_indexes, new, strict=True)
         ]
-        if places == list(range(len(old))):
+        if old_indexes == list(range(len(old))):
             yield from (splice for splices in within for splice in splices)
             return
         pieces = self._item_pieces(node)
         column = self._column_at(node.start)
-        sections = self._comment_sections(pieces, set(places))
+        sections = self._comment_sections(pieces, set(old_indexes))
         texts: list[str] = []
-        for place, item, splices in zip(places, new, within, strict=True):
-            if place is None:
+        for index, item, splices in zip(old_indexes, new, within, strict=True):
+            if index is None:
                 texts.append(self._set_in(self._new_item(node, item), column) + "\n")
             else:
-                start, _, end = pieces[place]
-                piece = sections[place] + _apply_splices(self.text, start, end, splices)
+                start, _, end = pieces[index]
+                piece = sections[index] + _apply_splices(self.text, start, end, splices)
                 texts.append(piece if piece.endswith("\n") else piece + "\n")
-        whole = "".join(texts) + sections[len(pieces)]
+        block = "".join(texts) + sections[len(pieces)]
         end = pieces[-1][2]
         ends_line = self.text[:end].endswith("\n")
-        yield _Splice(pieces[0][0], end, whole if ends_line else whole.removesuffix("\n"))
+        yield _Splice(pieces[0][0], end, block if ends_line else block.removesuffix("\n"))
 
     def _edit_item(self, child: Child, old: Any, new: Any) -> Iterator[_Splice]:
         if is_same_json(old, new):
@@ -181,42 +181,44 @@ class _YamlWriter:
     def _item_pieces(self, node: Node) -> list[tuple[int, int, int]]:
         """Return (start, dash, end) of each item's lines, including comments and blank lines above."""
         pieces: list[tuple[int, int, int]] = []
-        at = self._line_start(node.start)
-        if self.text[at : node.start].strip(" "):
+        offset = self._line_start(node.start)
+        if self.text[offset : node.start].strip(" "):
             raise UneditableYaml("a list that begins on the line of another cannot be reordered")
-        at = self._comments_above(at)
+        offset = self._comments_above(offset)
         for child in node.children:
             dash = self._find_dash(pieces[-1][2] if pieces else node.start)
             end = self._next_line(max(child.node.end, dash + 1))
-            pieces.append((at, dash, end))
-            at = end
+            pieces.append((offset, dash, end))
+            offset = end
         return pieces
 
-    def _find_dash(self, at: int) -> int:
-        while at < len(self.text):
-            if self.text[at] == "-":
-                return at
-            at = self._next_line(at) if self.text[at] == "#" else at + 1
+    def _find_dash(self, offset: int) -> int:
+        while offset < len(self.text):
+            if self.text[offset] == "-":
+                return offset
+            offset = self._next_line(offset) if self.text[offset] == "#" else offset + 1
         raise UneditableYaml("an item without a dash")
 
-    def _comments_above(self, at: int) -> int:
+    def _comments_above(self, offset: int) -> int:
         """Return the start of the comment lines directly above a line, except a comment that starts the file."""
-        column = len(self.text[at:]) - len(self.text[at:].lstrip(" "))
-        above = at
+        column = len(self.text[offset:]) - len(self.text[offset:].lstrip(" "))
+        above = offset
         while above:
             start = self._line_start(above - 1)
             line = self.text[start:above]
             if not line.lstrip(" ").startswith("#") or len(line) - len(line.lstrip(" ")) != column:
                 return above
             above = start
-        return at
+        return offset
 
-    def _comment_sections(self, pieces: list[tuple[int, int, int]], places: set[int | None]) -> list[str]:
+    def _comment_sections(
+        self, pieces: list[tuple[int, int, int]], kept_indexes: set[int | None]
+    ) -> list[str]:
         """Return the texts before each piece and after the last: section comments of removed items."""
         sections, carried = [], ""
-        for at, (start, dash, _) in enumerate(pieces):
-            sections.append(carried if at in places else "")
-            carried = "" if at in places else carried + self._kept_comments(start, dash)
+        for index, (start, dash, _) in enumerate(pieces):
+            sections.append(carried if index in kept_indexes else "")
+            carried = "" if index in kept_indexes else carried + self._kept_comments(start, dash)
         return [*sections, carried]
 
     def _kept_comments(self, start: int, dash: int) -> str:
@@ -250,34 +252,34 @@ class _YamlWriter:
 
     def _block_text(self, text: str, column: int, ends: int) -> str:
         """Return lines that replace a value, with its trailing comment."""
-        first, _, rest = text.partition("\n")
+        first, _, remaining_lines = text.partition("\n")
         behind = self.text[ends : self._line_end(ends)].strip()
         if behind.startswith("#"):
             first += f"  {behind}"
-        return self._set_in(f"{first}\n{rest}" if rest else first, column)
+        return self._set_in(f"{first}\n{remaining_lines}" if remaining_lines else first, column)
 
     def _lines_after(self, ends: int, column: int, text: str) -> _Splice:
-        at = self._next_line(ends)
+        offset = self._next_line(ends)
         lines = self._set_in(text, column) + "\n"
-        if not self.text[:at].endswith("\n"):
+        if not self.text[:offset].endswith("\n"):
             lines = "\n" + lines.removesuffix("\n")
-        return _Splice(at, at, lines)
+        return _Splice(offset, offset, lines)
 
     def _set_in(self, text: str, column: int) -> str:
         return "\n".join(" " * column + line if line else line for line in text.split("\n"))
 
-    def _column_at(self, at: int) -> int:
-        return at - self._line_start(at)
+    def _column_at(self, offset: int) -> int:
+        return offset - self._line_start(offset)
 
-    def _line_start(self, at: int) -> int:
-        return self.text.rfind("\n", 0, at) + 1
+    def _line_start(self, offset: int) -> int:
+        return self.text.rfind("\n", 0, offset) + 1
 
-    def _line_end(self, at: int) -> int:
-        newline = self.text.find("\n", at)
+    def _line_end(self, offset: int) -> int:
+        newline = self.text.find("\n", offset)
         return len(self.text) if newline < 0 else newline
 
-    def _next_line(self, at: int) -> int:
-        return min(self._line_end(at) + 1, len(self.text))
+    def _next_line(self, offset: int) -> int:
+        return min(self._line_end(offset) + 1, len(self.text))
 
 
 def dump_text(value: Any, indented: bool) -> str:

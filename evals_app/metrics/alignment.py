@@ -194,11 +194,11 @@ def _pair_in_any_order(expected: Sequence[Call], actual: Sequence[Call]) -> Pair
         for index, call in enumerate(expected):
             if chosen[index] is not None:
                 continue
-            for place, other in enumerate(unpaired):
+            for position, other in enumerate(unpaired):
                 if other.get("name") == call.get("name") and (
                     not same_arguments or other.get("args") == call.get("args")
                 ):
-                    chosen[index] = unpaired.pop(place)
+                    chosen[index] = unpaired.pop(position)
                     break
     return [*zip(expected, chosen, strict=True), *((None, call) for call in unpaired)]
 

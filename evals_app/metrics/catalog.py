@@ -157,8 +157,10 @@ def describe(metric: Metric) -> dict[str, Any]:
 
 def suggest_name(name: str, names: Iterable[str]) -> str:
     """Return the metric most similar to an unknown name, or ""."""
-    own = {former: metric.name for metric in own_metrics().values() for former in metric.former_names}
-    if current := {**own, **FORMER_NAMES}.get(name.lower()):
+    current_names = {
+        former: metric.name for metric in own_metrics().values() for former in metric.former_names
+    }
+    if current := {**current_names, **FORMER_NAMES}.get(name.lower()):
         return current
     near = difflib.get_close_matches(name.lower(), list(names), n=1, cutoff=0.6)
     return near[0] if near else ""

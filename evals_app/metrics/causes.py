@@ -75,8 +75,12 @@ def _why_failed(failed: Sequence[MetricSummary], expected: Expectation, actual: 
         pair := first_divergence(expected, actual, by_metric[TRAJECTORY].details)
     ):
         return describe_divergence(pair)
-    own = own_metrics()
-    causes = (own[name].describe_cause(result.details) for name, result in by_metric.items() if name in own)
+    own_metrics_by_name = own_metrics()
+    causes = (
+        own_metrics_by_name[name].describe_cause(result.details)
+        for name, result in by_metric.items()
+        if name in own_metrics_by_name
+    )
     if cause := next(filter(None, causes), ""):
         return cause
     return f"{metric_label(failed[0].metric)}: below its threshold" if failed else "no metric passed"

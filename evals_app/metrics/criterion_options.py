@@ -171,16 +171,16 @@ def with_value(criterion: Criterion, option: Option, value: Any) -> Criterion:
         return criterion
     updated: Json = dict(criterion) if isinstance(criterion, Mapping) else {"threshold": criterion}
     *path, last = option.name.split(".")
-    place: Json = updated
+    parent: Json = updated
     for name in path:
-        inner = place.pop(name, None)
-        inner = place.pop(to_camel(name), None) if inner is None else inner
-        place[name] = dict(inner) if isinstance(inner, Mapping) else {}
-        place = place[name]
-    place.pop(to_camel(last), None)
-    place.pop(last, None)
+        inner = parent.pop(name, None)
+        inner = parent.pop(to_camel(name), None) if inner is None else inner
+        parent[name] = dict(inner) if isinstance(inner, Mapping) else {}
+        parent = parent[name]
+    parent.pop(to_camel(last), None)
+    parent.pop(last, None)
     if value is not None:
-        place[last] = value
+        parent[last] = value
     return updated
 
 
@@ -190,11 +190,11 @@ def other_fields(options: Sequence[Option], criterion: Criterion | None) -> list
         return []
     own_fields = {option.name.split(".")[0] for option in options}
     spelled = {*own_fields, *(to_camel(part) for part in own_fields), "threshold"}
-    rest = [field for field in criterion if field not in spelled]
+    remaining = [field for field in criterion if field not in spelled]
     judge = criterion.get("judge_model_options", criterion.get("judgeModelOptions"))
     if isinstance(judge, Mapping) and {"judge_model_config", "judgeModelConfig"} & judge.keys():
-        rest.append("judge_model_config")
-    return [field.replace("_", " ") for field in rest]
+        remaining.append("judge_model_config")
+    return [field.replace("_", " ") for field in remaining]
 
 
 def read_input(option: Option, values: Sequence[str], old: Any) -> Any:

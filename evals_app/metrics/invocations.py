@@ -43,11 +43,13 @@ def tool_calls(invocation: Json, nested: NestedCalls | None = None) -> list[dict
     that ran their agent, and have its occurrence.
     """
     calls: list[dict[str, Any]] = []
-    own = list(_iter_calls(invocation))
-    names = name_occurrences(call.get("id") or "" for call in own)
-    for call, name in zip(own, names, strict=True):
+    direct_calls = list(_iter_calls(invocation))
+    names = name_occurrences(call.get("id") or "" for call in direct_calls)
+    for call, name in zip(direct_calls, names, strict=True):
         fields = {"id": call.get("id") or "", "name": call.get("name") or "", "args": call.get("args") or {}}
-        calls += [{**each, "occurrence": name} for each in (fields, *(nested or {}).get(name, ()))]
+        calls += [
+            {**nested_call, "occurrence": name} for nested_call in (fields, *(nested or {}).get(name, ()))
+        ]
     return calls
 
 

@@ -51,8 +51,10 @@ def import_results(app_name: str, agent_folder: Path, report: ImportReport) -> N
 
 def _is_imported(app_name: str, result: EvalsetResult) -> bool:
     """Tell whether the run of a result is stored: by its id from ADK, or by its evalset and time."""
-    own = Q(app_name=app_name, evalset__evalset_id=result.eval_set_id, created_at=result.creation_timestamp)
-    return EvalRun.objects.filter(Q(pk=_run_id(app_name, result)) | own).exists()
+    same_result = Q(
+        app_name=app_name, evalset__evalset_id=result.eval_set_id, created_at=result.creation_timestamp
+    )
+    return EvalRun.objects.filter(Q(pk=_run_id(app_name, result)) | same_result).exists()
 
 
 def _run_id(app_name: str, result: EvalsetResult) -> str:
@@ -67,10 +69,10 @@ def _import_run(app_name: str, result: EvalsetResult, report: ImportReport) -> b
     attempts = []
     for case in result.eval_case_results:
         repetitions[case.eval_id] += 1
-        place, repetition = cases.index(case.eval_id), repetitions[case.eval_id]
-        realm = runs.attempt_realm(run_id, place, case.eval_id, repetition)
+        index, repetition = cases.index(case.eval_id), repetitions[case.eval_id]
+        realm = runs.attempt_realm(run_id, index, case.eval_id, repetition)
         attempt = EvalAttempt(
-            run_id=run_id, case_index=place, case_id=case.eval_id, repetition=repetition, realm=realm
+            run_id=run_id, case_index=index, case_id=case.eval_id, repetition=repetition, realm=realm
         )
         attempts.append((attempt, _attempt_outcome(app_name, case, realm, report)))
     return imported_runs.import_run(
@@ -122,12 +124,14 @@ def _attempt_status(case: CaseResult) -> EvalAttempt.Status:
 
 
 def _iter_scores(case: CaseResult) -> Iterator[Score]:
-    places = {metric.metric_name: place for place, metric in enumerate(case.overall_eval_metric_results)}
-    for place, metric in enumerate(case.overall_eval_metric_results):
-        yield _build_score(place, metric, None)
+    positions = {
+        metric.metric_name: position for position, metric in enumerate(case.overall_eval_metric_results)
+    }
+    for position, metric in enumerate(case.overall_eval_metric_results):
+        yield _build_score(position, metric, None)
     for number, turn in enumerate(case.eval_metric_result_per_invocation):
         for metric in turn.eval_metric_results:
-            yield _build_score(places.get(metric.metric_name, len(places)), metric, number)
+            yield _build_score(positions.get(metric.metric_name, len(positions)), metric, number)
 
 
 def _build_score(position: int, metric: AdkMetricResult, invocation: int | None) -> Score:

@@ -201,13 +201,13 @@ def _group_runs(stored_runs: Iterable[StoredRun]) -> dict[tuple[str, str], list[
 
 def _newest_whole_runs(stored_runs: Sequence[StoredRun], history: int) -> list[StoredRun]:
     """Return the newest whole runs of each evalset, each with the confirmations of its cases behind it."""
-    whole = [stored for stored in stored_runs if not stored.run.shard and not stored.run.active]
-    whole.sort(key=lambda stored: -stored.run.created_at)
+    whole_runs = [stored for stored in stored_runs if not stored.run.shard and not stored.run.active]
+    whole_runs.sort(key=lambda stored: -stored.run.created_at)
     confirmations: dict[str, list[StoredRun]] = defaultdict(list)
-    for stored in whole:
+    for stored in whole_runs:
         if stored.run.source == CONFIRMATION:
             confirmations[stored.run.repeats_id or ""].append(stored)
-    groups = _group_runs(stored for stored in whole if stored.run.source != CONFIRMATION)
+    groups = _group_runs(stored for stored in whole_runs if stored.run.source != CONFIRMATION)
     newest = [stored for runs in groups.values() for stored in runs[:history]]
     return [copy for stored in newest for copy in (stored, *confirmations[stored.run.pk])]
 
@@ -280,7 +280,7 @@ def _check_cases(shards: Sequence[StoredRun], name: str) -> None:
     first = shards[0]
     ids = [case["eval_id"] for case in json.loads(first.version.content)["eval_cases"]]
     chosen_ids = json.loads(first.run.case_ids)
-    chosen = {place for place, case_id in enumerate(ids) if not chosen_ids or case_id in chosen_ids}
+    chosen = {position for position, case_id in enumerate(ids) if not chosen_ids or case_id in chosen_ids}
     indexes = Counter(
         index for stored in shards for index in {attempt.case_index for _, attempt in stored.attempts()}
     )

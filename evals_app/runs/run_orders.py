@@ -111,9 +111,9 @@ def choose_cases(evalset: EvalSet, case_ids: Sequence[str]) -> list[tuple[int, s
     for case_id in case_ids:
         if case_id not in existing_ids:
             listed, more = sorted(existing_ids)[:MAX_LISTED], len(existing_ids) - MAX_LISTED
-            further = f" and {more:,} more" if more > 0 else ""
+            unnamed = f" and {more:,} more" if more > 0 else ""
             raise NotFound(
-                f"{evalset.path} has no case {case_id!r}.", hint=f"Its cases: {', '.join(listed)}{further}."
+                f"{evalset.path} has no case {case_id!r}.", hint=f"Its cases: {', '.join(listed)}{unnamed}."
             )
     return [case for case in cases if not case_ids or case[1] in set(case_ids)]
 
@@ -135,7 +135,7 @@ def split_case_ids(evalset: EvalSet, text: str) -> list[str]:
             for spelling in (joined, joined.strip())
         )
         unknown = (words[0].strip(), 1)
-        known = (each for each in spellings if each[0] in existing_ids)
+        known = (candidate for candidate in spellings if candidate[0] in existing_ids)
         case_id, count = next(known, unknown)
         if case_id:
             ids.append(case_id)

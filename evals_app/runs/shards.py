@@ -46,7 +46,7 @@ class Shard:
 
     def choose(self, cases: Sequence[Case]) -> list[Case]:
         """Return the cases of this part."""
-        return [case for place, case in enumerate(cases, self.dealt) if place % self.count == self.number - 1]
+        return [case for index, case in enumerate(cases, self.dealt) if index % self.count == self.number - 1]
 
     def after(self, cases: Sequence[Case]) -> Shard:
         """Return this part for the evalset that follows these cases."""

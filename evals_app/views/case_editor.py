@@ -110,8 +110,8 @@ def _open_form(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
     as_text = query.get("view") == "json"
     if "id" in query or "copy" in query:
         is_new = "copy" in query
-        place = case_review.case_index(evalset, query["copy" if is_new else "id"], query.get("at", ""))
-        opened = FormBase(evalset.digest, place, is_new)
+        index = case_review.case_index(evalset, query["copy" if is_new else "id"], query.get("at", ""))
+        opened = FormBase(evalset.digest, index, is_new)
         stored_case = case_review.base_case(evalset, opened)
         shown_case = _version_case(evalset, query, stored_case)
     else:
@@ -158,10 +158,10 @@ def _read_posted_form(post: QueryDict, app_name: str, evalset_id: str) -> Page:
 
 
 def _read_opened(post: QueryDict) -> FormBase:
-    place = post.get("place", "")
-    is_place = place.isdecimal() and len(place) < 8
+    index_text = post.get("place", "")
+    is_place = index_text.isdecimal() and len(index_text) < 8
     return FormBase(
-        post.get("digest", ""), int(place) if is_place else None, "is_new" in post or not is_place
+        post.get("digest", ""), int(index_text) if is_place else None, "is_new" in post or not is_place
     )
 
 

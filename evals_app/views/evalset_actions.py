@@ -62,9 +62,9 @@ class FileAction:
         """
         fields = self.fields
         if self.name == "remove":
-            at = fields.get("at", "")
-            place = int(at) if at.isdecimal() and len(at) < 8 else None
-            return partial(edits.remove_case, case_id=fields.get("id", ""), place=place)
+            index_text = fields.get("at", "")
+            index = int(index_text) if index_text.isdecimal() and len(index_text) < 8 else None
+            return partial(edits.remove_case, case_id=fields.get("id", ""), hint=index)
         if "file_text" not in fields:
             return None
         cases = uploads.read_cases(fields.get("file_name", ""), fields["file_text"])

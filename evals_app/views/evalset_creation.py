@@ -218,7 +218,7 @@ def _read_sources(wish: CasesRequest) -> list[Source]:
         )
     used_ids: set[str] = set()
     sources = [
-        _read_source(find_session(pk), wish, place, used_ids) for place, pk in enumerate(wish.sessions)
+        _read_source(find_session(pk), wish, index, used_ids) for index, pk in enumerate(wish.sessions)
     ]
     apps = sorted({source.session.app_name for source in sources})
     if len(apps) > 1:
@@ -229,13 +229,13 @@ def _read_sources(wish: CasesRequest) -> list[Source]:
     return sources
 
 
-def _read_source(session: AgentSession, wish: CasesRequest, place: int, used_ids: set[str]) -> Source:
+def _read_source(session: AgentSession, wish: CasesRequest, index: int, used_ids: set[str]) -> Source:
     realms.refuse_nested(session)
     turns = session_cases.find_turns(session)
     part = turns
     if len(wish.sessions) == 1:
         part = session_cases.select_turns(turns, wish.first, wish.last)
-    requested_id = wish.ids[place].strip() if place < len(wish.ids) else ""
+    requested_id = wish.ids[index].strip() if index < len(wish.ids) else ""
     keys = session_cases.find_written_keys(session, part)
     name = edits.free_id(requested_id or session_cases.suggest_id(session, part), used_ids)
     used_ids.add(name)

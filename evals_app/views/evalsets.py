@@ -157,10 +157,10 @@ def _evalset_page(
         config, problems = configs.default_config(), [*problems, *broken.problems]
     opened = request.GET.get("case", "")
     listed, contents = library.case_summaries(evalset_row), _case_contents(evalset_row)
-    place = number if (number := parse_number(opened)) is not None and number < len(listed) else None
-    case = contents[place] if place is not None and place < len(contents) else {}
+    index = number if (number := parse_number(opened)) is not None and number < len(listed) else None
+    case = contents[index] if index is not None and index < len(contents) else {}
     query = request.GET
-    cases = CaseList.of(listed, contents, query.get("q", ""), query.get("page", ""), opened=place)
+    cases = CaseList.of(listed, contents, query.get("q", ""), query.get("page", ""), opened=index)
     table = run_columns.TABLE.arrange(request)
     runs = progress.annotate_actions(evalset_row.runs.all())
     page = pagination.paginate(runs, table.order, PageQuery(request.GET).read()["before"], size=RUNS_SHOWN)
@@ -170,8 +170,8 @@ def _evalset_page(
         "problems": problems,
         "warnings": library.file_warnings(evalset_row),
         "cases": cases,
-        "opened": place,
-        "opened_id": "" if place is None else listed[place]["id"],
+        "opened": index,
+        "opened_id": "" if index is None else listed[index]["id"],
         "saved": request.GET.getlist("saved"),
         "case": case,
         "expected_turns": attempt_detail.expected_turns(case),

@@ -36,7 +36,7 @@ def session_factory(app_name: str) -> Callable[[str, str, dict[str, Any], float,
         session_id: str, user_id: str, state: dict[str, Any], updated_at: float, revision: int
     ) -> Session:
         session = Session.__new__(Session)
-        own = {
+        session_fields = {
             "id": session_id,
             "user_id": user_id,
             "state": state,
@@ -46,7 +46,7 @@ def session_factory(app_name: str) -> Callable[[str, str, dict[str, Any], float,
         session.__setstate__(
             {
                 **model,
-                "__dict__": {**fields, **own},
+                "__dict__": {**fields, **session_fields},
                 "__pydantic_fields_set__": set(fields),
                 "__pydantic_private__": {**private, "_storage_update_marker": str(revision)},
             }

@@ -97,8 +97,8 @@ class WatchedInvocation:
     def callbacks(self, agent_name: str, hook: str) -> list[str]:
         """Return the names of the callbacks at a hook: the agent's and the other plug-ins'."""
         agent = self.agents.get(agent_name)
-        own = getattr(agent, f"canonical_{hook}s", ())
-        return [*map(callback_name, own), *self._plugins_with(hook)]
+        callbacks = getattr(agent, f"canonical_{hook}s", ())
+        return [*map(callback_name, callbacks), *self._plugins_with(hook)]
 
     def _plugins_with(self, hook: str) -> Iterable[str]:
         """Yield the plug-ins that implement a hook, except ADK's own ones, which write no state."""

@@ -42,7 +42,9 @@ _BY_TYPE = {
 
 def find_error_cause(error: BaseException) -> ErrorCause:
     """Return the first known cause of an exception or of those that it wraps; `OTHER` if all are unknown."""
-    causes = (_own_cause(each) for each, _ in zip(_exceptions_in(error), range(MAX_WRAPPED), strict=False))
+    causes = (
+        _own_cause(exception) for exception, _ in zip(_exceptions_in(error), range(MAX_WRAPPED), strict=False)
+    )
     return next((cause for cause in causes if cause is not ErrorCause.OTHER), ErrorCause.OTHER)
 
 
@@ -60,7 +62,7 @@ def _own_cause(error: BaseException) -> ErrorCause:
     status = _http_status(error)
     if status in _BY_STATUS:
         return _BY_STATUS[status]
-    names = (each.__name__ for each in type(error).__mro__)
+    names = (cls.__name__ for cls in type(error).__mro__)
     return next((_BY_TYPE[name] for name in names if name in _BY_TYPE), ErrorCause.OTHER)
 
 

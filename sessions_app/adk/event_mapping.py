@@ -99,13 +99,13 @@ def _set_misfits_aside(body: dict[str, Any]) -> Event:
     return Event.model_validate(body)
 
 
-def _take_out(body: dict[str, Any], place: tuple[int | str, ...], aside: dict[str, Any]) -> bool:
+def _take_out(body: dict[str, Any], json_path: tuple[int | str, ...], aside: dict[str, Any]) -> bool:
     """Move the deepest value on an error's location from a body to `aside`; return False if there is none."""
     holder: Any = None
     last: int | str = ""
     value: Any = body
     path: list[str] = []
-    for step in place:
+    for step in json_path:
         if not _has_step(value, step):
             break
         holder, last, value = value, step, value[step]

@@ -85,10 +85,14 @@ class InvocationLog:
         self.nested_runs = NestedRuns(key, invocation_id)
         self.run_log = RunLog(key, invocation_id, self._watch.now) if keep_logs else None
 
-    def note_stage(self, name: str, of: str = "", at: float | None = None, *, is_last: bool = False) -> None:
+    def note_stage(
+        self, name: str, of: str = "", reached_at: float | None = None, *, is_last: bool = False
+    ) -> None:
         """Note a stage of an agent or a tool. The last one ends the invocation."""
         if is_last or len(self._stages) < MAX_STAGES:
-            self._stages.append(Stage(name, self._watch.now() if at is None else at, of, is_last))
+            self._stages.append(
+                Stage(name, self._watch.now() if reached_at is None else reached_at, of, is_last)
+            )
             if is_last or len(self._stages) % STAGES_AT_ONCE == 0:
                 self._send_stages()
 
@@ -329,8 +333,8 @@ class InvocationLogs:
 
 def find_session_key(service: BaseSessionService, context: InvocationContext) -> SessionKey | None:
     """Return the session's key in DevUI's store, or None if neither it nor a copy is stored there."""
-    here = service.copy if isinstance(service, MirroredSessionService) else service
-    if not isinstance(here, DjangoSessionService):
+    store_service = service.copy if isinstance(service, MirroredSessionService) else service
+    if not isinstance(store_service, DjangoSessionService):
         return None
     session = context.session
-    return SessionKey(here.realm, session.app_name, session.user_id, session.id)
+    return SessionKey(store_service.realm, session.app_name, session.user_id, session.id)

@@ -34,8 +34,8 @@ def report_lost_toolsets(report: Report) -> None:
             agent, toolset, prefix, error = record.args
             text = str(error) or type(error).__name__
             server = _failed_server(record)
-            place = f" ({server})" if server else ""
-            report(f"{toolset}{prefix}{place} of agent {agent}: {text[:ERROR_MOST]}")
+            server_note = f" ({server})" if server else ""
+            report(f"{toolset}{prefix}{server_note} of agent {agent}: {text[:ERROR_MOST]}")
         return True
 
     logging.getLogger(LOGGER).addFilter(report_record)

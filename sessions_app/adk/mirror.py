@@ -45,10 +45,10 @@ class MirroredSessionService(BaseSessionService):
     """
 
     def __init__(
-        self, truth: BaseSessionService, place: str, copy: DjangoSessionService | None = None
+        self, truth: BaseSessionService, location: str, copy: DjangoSessionService | None = None
     ) -> None:
         self.truth = truth
-        self.place = place
+        self.place = location
         self.copy = copy or DjangoSessionService()
         self._behind: set[SessionKey] = set()
         self._update_task: asyncio.Task[None] | None = None

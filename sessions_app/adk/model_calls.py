@@ -111,7 +111,7 @@ def _call_record(call: OpenCall) -> Unit:
 def request_json(request: LlmRequest) -> dict[str, Any]:
     """Return a request as JSON, in the form in which a recorded one is read back (`traces.calls.whole_request`)."""
     config = request.config or types.GenerateContentConfig()
-    rest = {
+    other_fields = {
         name: _to_json(value)
         for name in type(config).model_fields
         if name not in _CONFIG_APART and (value := getattr(config, name, None)) is not None
@@ -124,7 +124,7 @@ def request_json(request: LlmRequest) -> dict[str, Any]:
             content_store.make_storable(content_store.strip_secrets(tool))
             for tool in _tool_declarations(config.tools or [])
         ],
-        "config": content_store.make_storable(content_store.strip_secrets(rest)),
+        "config": content_store.make_storable(content_store.strip_secrets(other_fields)),
     }
 
 
@@ -159,13 +159,13 @@ def _config_fields(config: types.GenerateContentConfig, pieces: list[Piece]) -> 
         )
         pieces.append(tools)
         fields["tools"] = tools.sha
-    rest = {
+    other_fields = {
         name: getattr(config, name)
         for name in type(config).model_fields
         if name not in _CONFIG_APART and getattr(config, name, None) is not None
     }
     fields["config"] = content_store.make_storable(
-        content_store.strip_secrets({name: _to_json(item) for name, item in rest.items()})
+        content_store.strip_secrets({name: _to_json(item) for name, item in other_fields.items()})
     )
     return fields
 
@@ -176,11 +176,11 @@ def _tool_declarations(tools: Iterable[Any]) -> list[Any]:
     for tool in tools:
         functions = getattr(tool, "function_declarations", None)
         declared += [_to_json(function) for function in functions or ()]
-        rest = _to_json(tool)
-        if isinstance(rest, dict):
-            rest.pop("functionDeclarations", None)
-        if rest:
-            declared.append(rest)
+        other_fields = _to_json(tool)
+        if isinstance(other_fields, dict):
+            other_fields.pop("functionDeclarations", None)
+        if other_fields:
+            declared.append(other_fields)
     return declared
 
 

@@ -64,8 +64,8 @@ def _make_harmless(
     @functools.wraps(hook)
     async def harmless(self: Recorder, /, *args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            if (rest := hook(self, *args, **kwargs)) is not None:
-                await rest
+            if (coroutine := hook(self, *args, **kwargs)) is not None:
+                await coroutine
         except Exception:
             if not self.failed:
                 self.failed = True
@@ -285,7 +285,7 @@ def _left_out(agent: BaseAgent) -> Iterator[str]:
     """
     asker = agent.name
     while parent := agent.parent_agent:
-        names = [each.name for each in parent.sub_agents]
+        names = [sub_agent.name for sub_agent in parent.sub_agents]
         later = names[names.index(agent.name) + 1 :]
         if isinstance(parent, LoopAgent):
             later.append("further rounds")
@@ -297,13 +297,13 @@ def _left_out(agent: BaseAgent) -> Iterator[str]:
 def _find_writers(
     invocation: WatchedInvocation, event: Event, calls: list[WatchedDelta]
 ) -> dict[str, Writer]:
-    own = invocation.delta(event.actions)
+    event_delta = invocation.delta(event.actions)
     output_key = _output_key(invocation, event)
-    if output_key in own.changed_keys():
-        own.credit(output_key, Writer("output_key", event.author, inferred=False))
-    own.credit_changes()
+    if output_key in event_delta.changed_keys():
+        event_delta.credit(output_key, Writer("output_key", event.author, inferred=False))
+    event_delta.credit_changes()
     return {
-        key: _writer_among(calls, key, value) or own.writers[key]
+        key: _writer_among(calls, key, value) or event_delta.writers[key]
         for key, value in event.actions.state_delta.items()
     }
 

@@ -116,17 +116,20 @@ class RunLog:
             if self._is_full():
                 self._dropped += text.count("\n")
                 return
-            *lines, rest = (self._lines.pop(source, "") + text).split("\n")
-            if len(rest) > MAX_MESSAGE + LONGEST_CREDENTIAL:
-                rest = scopes.clean_error(rest[:MAX_CHARS])
-                lines, rest = [*lines, rest[:-LONGEST_CREDENTIAL]], rest[-LONGEST_CREDENTIAL:]
-            if rest:
-                self._lines[source] = rest
+            *lines, incomplete_line = (self._lines.pop(source, "") + text).split("\n")
+            if len(incomplete_line) > MAX_MESSAGE + LONGEST_CREDENTIAL:
+                incomplete_line = scopes.clean_error(incomplete_line[:MAX_CHARS])
+                lines, incomplete_line = (
+                    [*lines, incomplete_line[:-LONGEST_CREDENTIAL]],
+                    incomplete_line[-LONGEST_CREDENTIAL:],
+                )
+            if incomplete_line:
+                self._lines[source] = incomplete_line
         for line in lines:
             level = _line_level(line, source)
-            whole = line if len(line) <= MAX_MESSAGE else scopes.clean_error(line[:MAX_CHARS])
-            for start in range(0, len(whole), MAX_MESSAGE):
-                self.note(level, source, whole[start : start + MAX_MESSAGE])
+            message = line if len(line) <= MAX_MESSAGE else scopes.clean_error(line[:MAX_CHARS])
+            for start in range(0, len(message), MAX_MESSAGE):
+                self.note(level, source, message[start : start + MAX_MESSAGE])
             if len(line) > MAX_CHARS:
                 with self._lock:
                     self._dropped += 1
@@ -269,8 +272,8 @@ def _cut_message(message: str) -> str:
     """Return a message without credentials, cut so that no part of one is left at its end."""
     cleaned = scopes.clean_error(message)
     is_cut = len(message) == MAX_MESSAGE + LONGEST_CREDENTIAL
-    whole = cleaned[: max(0, len(cleaned) - LONGEST_CREDENTIAL)] if is_cut else cleaned
-    return f"{whole[: MAX_MESSAGE - 1]}…" if is_cut or len(whole) > MAX_MESSAGE else whole
+    uncut = cleaned[: max(0, len(cleaned) - LONGEST_CREDENTIAL)] if is_cut else cleaned
+    return f"{uncut[: MAX_MESSAGE - 1]}…" if is_cut or len(uncut) > MAX_MESSAGE else uncut
 
 
 def _line_level(line: str, source: str) -> int:

@@ -124,11 +124,11 @@ def list_sessions(realm: str, app_name: str, user_id: str | None) -> list[Sessio
     """
     if not is_storable(app_name, user_id or ""):
         return []
-    whose, values = ("", ()) if user_id is None else (" AND o.user_id = %s", (user_id,))
+    owner_filter, values = ("", ()) if user_id is None else (" AND o.user_id = %s", (user_id,))
     with connection.cursor() as cursor:
         cursor.execute(_APP_STATE, (realm, app_name))
         of_app = _parse_rows(cursor.fetchall())
-        cursor.execute(_USERS_STATE.format(whose=whose), (realm, app_name, *values))
+        cursor.execute(_USERS_STATE.format(whose=owner_filter), (realm, app_name, *values))
         of_users: defaultdict[str, list[StoredKey]] = defaultdict(list)
         for user, key, value, private in cursor.fetchall():
             of_users[user].append((key, value, private))
@@ -136,13 +136,15 @@ def list_sessions(realm: str, app_name: str, user_id: str | None) -> list[Sessio
         shared = {user: state.merge({}, _parse_rows(rows), of_app) for user, rows in of_users.items()}
         make = _adk.session_factory(app_name)
         sessions = []
-        cursor.execute(_LIST_SESSIONS[connection.vendor].format(whose=whose), (realm, app_name, *values))
+        cursor.execute(
+            _LIST_SESSIONS[connection.vendor].format(whose=owner_filter), (realm, app_name, *values)
+        )
         with pause_collector():
             for session_id, user, keys, updated_at, revision in cursor:
-                own: dict[str, Any] = from_json(f"{{{keys}}}") if keys else {}
-                if others := shared.get(user, of_all):
-                    own |= _copy_shared(others)
-                sessions.append(make(session_id, user, own, updated_at, revision))
+                session_state: dict[str, Any] = from_json(f"{{{keys}}}") if keys else {}
+                if shared_rows := shared.get(user, of_all):
+                    session_state |= _copy_shared(shared_rows)
+                sessions.append(make(session_id, user, session_state, updated_at, revision))
     # Python sorts as ADK does; a database sorts text by its own collation.
     return sorted(sessions, key=attrgetter("last_update_time", "user_id", "id"))
 

@@ -61,9 +61,9 @@ def older_file(path: Path) -> Path:
     return path.with_name(f"{path.name}.1")
 
 
-def time_mark(at: float) -> bytes:
+def time_mark(seconds: float) -> bytes:
     """Return the line with the time before the output that follows."""
-    return f"{NOTE_PREFIX} {datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%S}Z\n".encode()
+    return f"{NOTE_PREFIX} {datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}Z\n".encode()
 
 
 def read_output(app_name: str, start: float, end: float) -> str | None:

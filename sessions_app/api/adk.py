@@ -145,9 +145,9 @@ async def update_session(
                 _rename_copy, app_name, user_id, session_id, title, person_name(request)
             )
         return response
-    rest = {name: value for name, value in delta.items() if name != snapshots.TITLE_KEY}
+    other_keys = {name: value for name, value in delta.items() if name != snapshots.TITLE_KEY}
     if title is not None and await units_of_work.read(
-        snapshots.has_values, app_name, user_id, session_id, rest
+        snapshots.has_values, app_name, user_id, session_id, other_keys
     ):
         await units_of_work.write(_rename_session, app_name, user_id, session_id, title, person_name(request))
         return await _stored_session(app_name, user_id, session_id)

@@ -55,8 +55,8 @@ def find_session(app_name: str, user_id: str, session_id: str, *, attempts: bool
     matching = AgentSession.objects.filter(app_name=app_name, user_id=user_id, session_id=key.session_id)
     row = matching.filter(realm="").first()
     if row is None and attempts:
-        others = realms.exclude_hidden(matching).exclude(realm__startswith=realms.NESTED)
-        row = others.order_by("-pk").first()
+        namesakes = realms.exclude_hidden(matching).exclude(realm__startswith=realms.NESTED)
+        row = namesakes.order_by("-pk").first()
     if row is None:
         raise SessionMissing(
             "Session not found",
@@ -105,10 +105,10 @@ def sessions_json(app_name: str, user_id: str) -> str:
     shared = _shared_keys("", app_name, user_id)
     keys = SessionState.objects.filter(owner__in=sessions).order_by("owner_id", "pk")
     rows = keys.values_list("owner_id", "key", "value")
-    own = {owner: [row[1:] for row in group] for owner, group in groupby(rows, itemgetter(0))}
+    states = {owner: [row[1:] for row in group] for owner, group in groupby(rows, itemgetter(0))}
     ordered = sessions.order_by("updated_at", "session_id")
     texts = (
-        "".join(_around_events(row, _state_text(row, own.get(row.pk, []), shared, {}))) for row in ordered
+        "".join(_around_events(row, _state_text(row, states.get(row.pk, []), shared, {}))) for row in ordered
     )
     return f"[{','.join(texts)}]"
 
@@ -149,10 +149,13 @@ def _around_events(row: AgentSession, state_text: str) -> tuple[str, str]:
 
 
 def _state_text(
-    row: AgentSession, own: Iterable[tuple[str, str]], shared: Iterable[tuple[str, str]], temp: dict[str, Any]
+    row: AgentSession,
+    session_rows: Iterable[tuple[str, str]],
+    shared: Iterable[tuple[str, str]],
+    temp: dict[str, Any],
 ) -> str:
     """Join a session's keys, its shared keys, and its title under the key that ADK's front end reads."""
-    texts = dict([*own, *shared])
+    texts = dict([*session_rows, *shared])
     if row.title:
         texts.setdefault(TITLE_KEY, scopes.dumps({"displayName": row.title}))
     for key, value in temp.items():

@@ -280,9 +280,9 @@ def _read_diff(session_key: int, first: str | None, last: str | None) -> DiffOut
 def _read_owner_state(app: str, user: str | None) -> OwnerState:
     owner_state = history.owner_state(app, user)
     if owner_state is None:
-        whose = f"App {app!r}" if user is None else f"User {user!r} of app {app!r}"
+        owner = f"App {app!r}" if user is None else f"User {user!r} of app {app!r}"
         raise NotFound(
-            f"{whose} has no shared state.", hint="Agents share values under `app:` and `user:` keys."
+            f"{owner} has no shared state.", hint="Agents share values under `app:` and `user:` keys."
         )
     version, rows = owner_state
     values = {row.key: json.loads(row.value or "null") for row in rows}

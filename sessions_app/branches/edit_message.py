@@ -87,8 +87,10 @@ def fork_before(message: UserMessage, title: str) -> AgentSession:
         BadInput: another service owns the app's sessions, or the title is too long.
     """
     if message.before:
-        own = bool(message.session.realm)
-        return fork.fork(message.session.pk, fork.NewFork(seq=message.before, title=title, own_realm=own))
+        has_realm = bool(message.session.realm)
+        return fork.fork(
+            message.session.pk, fork.NewFork(seq=message.before, title=title, own_realm=has_realm)
+        )
     session = message.session
     if not session.realm:
         storage_location.refuse_new(session.app_name)

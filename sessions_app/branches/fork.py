@@ -86,19 +86,19 @@ def fork(session_pk: int, options: NewFork) -> AgentSession:
             app's sessions.
         AlreadyExists: the id is taken by a session, or by artifacts of a deleted session.
     """
-    source, event, place, new = _begin_fork(session_pk, options)
+    source, event, key, new = _begin_fork(session_pk, options)
     try:
         copy = SessionCopy(source, new, event, lineage.ancestors(source))
         copy.session()
         if options.own_realm:
             copy.shared_state()
         # If both sessions share the owners of `user:` and `app:` keys, the events' versions remain valid.
-        shares_owners = (source.realm, source.app_name, source.user_id) == place[:3]
-        copy.events({} if options.own_realm or shares_owners else _current_versions(place))
+        shares_owners = (source.realm, source.app_name, source.user_id) == key[:3]
+        copy.events({} if options.own_realm or shares_owners else _current_versions(key))
         copy.nested_runs()
         copy.artifacts(with_users=options.own_realm)
         _derive_list_fields(new, source, event)
-        _publish_fork(new, source, place)
+        _publish_fork(new, source, key)
     except BaseException:
         with suppress(DatabaseError):
             purge.remove_unfinished(new)
@@ -132,16 +132,16 @@ def _begin_fork(session_pk: int, options: NewFork) -> tuple[AgentSession, Event,
     with transaction.atomic():
         source = find_session(session_pk)
         event = _last_event(source, options)
-        place = _new_key(source, options)
+        key = _new_key(source, options)
         title = fork_title(source, event.seq) if options.title is None else options.title
         if len(title) > TITLE_LIMIT:
             raise BadInput(
                 f"The title is longer than {TITLE_LIMIT} characters.", hint="Choose a shorter one."
             )
-        out_of_sight = place._replace(realm=f"{realms.COPYING}{uuid.uuid4()}")
+        out_of_sight = key._replace(realm=f"{realms.COPYING}{uuid.uuid4()}")
         new = writes.create_session(out_of_sight, origin=ORIGIN, title=scopes.clean_text(title))
-        _require_free_id(place)
-    return source, event, place, new
+        _require_free_id(key)
+    return source, event, key, new
 
 
 def _new_key(source: AgentSession, options: NewFork) -> SessionKey:
@@ -156,26 +156,26 @@ def _new_key(source: AgentSession, options: NewFork) -> SessionKey:
     )
 
 
-def _require_free_id(place: SessionKey) -> None:
-    if AgentSession.objects.filter(**place._asdict()).exists():
-        raise _id_taken(place)
-    if Artifact.objects.filter(**place._asdict()).exists():
+def _require_free_id(key: SessionKey) -> None:
+    if AgentSession.objects.filter(**key._asdict()).exists():
+        raise _id_taken(key)
+    if Artifact.objects.filter(**key._asdict()).exists():
         raise AlreadyExists(
-            f"A deleted session {place.session_id!r} has left artifacts, which would mix with the fork's.",
+            f"A deleted session {key.session_id!r} has left artifacts, which would mix with the fork's.",
             hint="Choose another id, or omit it to generate one.",
         )
 
 
-def _id_taken(place: SessionKey) -> AlreadyExists:
+def _id_taken(key: SessionKey) -> AlreadyExists:
     return AlreadyExists(
-        f"Session already exists: {place.session_id}",
+        f"Session already exists: {key.session_id}",
         hint="Choose another id, or omit it to generate one.",
     )
 
 
-def _current_versions(place: SessionKey) -> dict[str, int]:
+def _current_versions(key: SessionKey) -> dict[str, int]:
     """Return the current versions of the new owners' shared state."""
-    positions = history.owners_at(AgentSession(**place._asdict())).positions
+    positions = history.owners_at(AgentSession(**key._asdict())).positions
     return {"user_version": positions.get(Scope.USER, 0), "app_version": positions.get(Scope.APP, 0)}
 
 
@@ -198,23 +198,23 @@ def _derive_list_fields(new: AgentSession, source: AgentSession, event: Event) -
     new.total_tokens = events.aggregate(total=Sum("total_tokens"))["total"] or 0
 
 
-def _publish_fork(new: AgentSession, source: AgentSession, place: SessionKey) -> None:
+def _publish_fork(new: AgentSession, source: AgentSession, key: SessionKey) -> None:
     """Move a finished copy to its key, if the original session still exists."""
     with transaction.atomic():
         still = AgentSession.objects.select_for_update().filter(pk=source.pk).first()
         if still is None or still.realm.startswith(realms.PURGED):
             raise session_missing(source.pk)
-        _require_free_id(place)
+        _require_free_id(key)
         moved: tuple[Any, ...] = (UserScope, AppScope, Artifact)
         for table in moved:
-            table.objects.filter(realm=new.realm).update(realm=place.realm)
-        new.realm, new.updated_at = place.realm, time.time()
+            table.objects.filter(realm=new.realm).update(realm=key.realm)
+        new.realm, new.updated_at = key.realm, time.time()
         new.indexed_seq = new.problems_seq = NOT_INDEXED
         try:
             with transaction.atomic():
                 new.save(force_update=True)
         except IntegrityError as error:
-            raise _id_taken(place) from error
+            raise _id_taken(key) from error
         change_notification.notify_after_commit()
 
 

@@ -172,11 +172,11 @@ def _is_same(change: StateChange | None, other: StateChange | None) -> bool:
 def _files_since(session: AgentSession, first: Event) -> tuple[list[str], list[FilePlan]]:
     """Return the `user:` files saved since `first`, and the session's files that changed."""
     current = artifact_versions.named_versions(session, first=first.seq, last=session.last_seq)
-    own = sorted(name for name in current if not name.startswith(USER_PREFIX))
-    then = artifact_versions.versions_before(session, first.seq, own)
+    session_files = sorted(name for name in current if not name.startswith(USER_PREFIX))
+    then = artifact_versions.versions_before(session, first.seq, session_files)
     plans = [
         FilePlan(name, current[name], then.get(name), _file_outcome(session, name, then.get(name)))
-        for name in own
+        for name in session_files
         if then.get(name) != current[name]
     ]
     return sorted(name for name in current if name.startswith(USER_PREFIX)), plans

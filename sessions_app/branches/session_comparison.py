@@ -109,10 +109,10 @@ def state_difference(
 ) -> StateDifference:
     """Return the keys whose values differ between two sessions, each at an event or now (None)."""
     ours, theirs = _read_values(left, left_at), _read_values(right, right_at)
-    places = sorted(ours.keys() | theirs.keys(), key=lambda place: (list(Scope).index(place[0]), place[1]))
-    pairs = (KeyPair(*place, ours.get(place), theirs.get(place)) for place in places)
+    scoped_keys = sorted(ours.keys() | theirs.keys(), key=lambda key: (list(Scope).index(key[0]), key[1]))
+    pairs = (KeyPair(*key, ours.get(key), theirs.get(key)) for key in scoped_keys)
     keys = [pair for pair in pairs if pair.differs]
-    return StateDifference(keys, len(places) - len(keys))
+    return StateDifference(keys, len(scoped_keys) - len(keys))
 
 
 def _next_turns(session: AgentSession, after: int) -> tuple[list[InvocationGroup | None], bool]:

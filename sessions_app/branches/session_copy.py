@@ -88,15 +88,15 @@ class SessionCopy:
     def shared_state(self) -> None:
         """Create owners in the new realm with the shared state at the event."""
         start, then = history.owners_at_start(self.source), history.owners_at(self.source, self.event)
-        whose = {"realm": self.new.realm, "app_name": self.new.app_name}
+        new_owner = {"realm": self.new.realm, "app_name": self.new.app_name}
         if Scope.USER in then.ids:
             owner = UserScope.objects.create(
-                **whose, user_id=self.new.user_id, version=then.positions[Scope.USER]
+                **new_owner, user_id=self.new.user_id, version=then.positions[Scope.USER]
             )
             self._copy_shared(Scope.USER, owner.pk, start, then)
             self._settle_state(UserState, Scope.USER, owner.pk, owner.version)
         if Scope.APP in then.ids:
-            app = AppScope.objects.create(**whose, version=then.positions[Scope.APP])
+            app = AppScope.objects.create(**new_owner, version=then.positions[Scope.APP])
             self._copy_shared(Scope.APP, app.pk, start, then)
             self._settle_state(AppState, Scope.APP, app.pk, app.version)
 
@@ -163,14 +163,14 @@ class SessionCopy:
 
     def artifacts(self, *, with_users: bool) -> None:
         """Copy the versions of the session's artifacts; `with_users`: also those of its user."""
-        whose: dict[str, Any] = {
+        owner: dict[str, Any] = {
             "realm": self.new.realm,
             "app_name": self.new.app_name,
             "user_id": self.new.user_id,
         }
-        own = artifact_versions.artifact_pks_at(self.source, self.event)
+        pks = artifact_versions.artifact_pks_at(self.source, self.event)
         self._copy_artifacts(
-            own, {**whose, "session_id": self.new.session_id, "from_session": self.new.session_id}
+            pks, {**owner, "session_id": self.new.session_id, "from_session": self.new.session_id}
         )
         if with_users:
             users = Artifact.objects.filter(
@@ -180,13 +180,13 @@ class SessionCopy:
                 session_id="",
                 created_at__lte=self.event.timestamp,
             )
-            self._copy_artifacts(_sorted_pks(users), whose)
+            self._copy_artifacts(_sorted_pks(users), owner)
 
     def _copy_artifacts(self, pks: Sequence[int], changed: dict[str, Any]) -> None:
-        def copy(some: Sequence[int]) -> None:
+        def copy(pks: Sequence[int]) -> None:
             # The lock keeps the rows, and thus the files they refer to, until the copies refer to them too.
-            list(Artifact.objects.select_for_update().filter(pk__in=some).values_list("pk"))
-            _insert_copies(Artifact, _id_condition(some), some, changed)
+            list(Artifact.objects.select_for_update().filter(pk__in=pks).values_list("pk"))
+            _insert_copies(Artifact, _id_condition(pks), pks, changed)
 
         self._in_batches(pks, copy)
 
@@ -197,8 +197,8 @@ class SessionCopy:
         new_values = {"owner_id": owner_id, "cause": str(ChangeCause.FORK), "session_id": None}
         self._in_batches(
             before,
-            lambda some: _insert_copies(
-                StateChange, f"{_id_condition(some)} AND {NOT_REMOVED}", some, new_values
+            lambda pks: _insert_copies(
+                StateChange, f"{_id_condition(pks)} AND {NOT_REMOVED}", pks, new_values
             ),
         )
         since = StateChange.objects.filter(
@@ -212,9 +212,11 @@ class SessionCopy:
         It is the fork for copied events, else NULL: rows of other sessions stay theirs.
         """
         copied = [Ancestor(self.source.pk, self.event.seq)]
-        copied += [Ancestor(each.pk, min(each.last_seq, self.event.seq)) for each in self.ancestors]
+        copied += [
+            Ancestor(ancestor.pk, min(ancestor.last_seq, self.event.seq)) for ancestor in self.ancestors
+        ]
         cases = " ".join(["WHEN session_id = %s AND seq <= %s THEN %s"] * len(copied))
-        values = [value for each in copied for value in (each.pk, each.last_seq, self.new.pk)]
+        values = [value for ancestor in copied for value in (ancestor.pk, ancestor.last_seq, self.new.pk)]
         return SqlExpression(f"CASE {cases} ELSE NULL END", values)
 
     def _settle_state(self, table: type[Model], scope: Scope, owner_id: int, position: int) -> None:
@@ -239,19 +241,19 @@ class SessionCopy:
         changed: dict[str, Any],
         computed: dict[str, SqlExpression] | None = None,
     ) -> None:
-        def copy(some: Sequence[int]) -> None:
-            _insert_copies(table, _id_condition(some), some, changed, computed)
+        def copy(pks: Sequence[int]) -> None:
+            _insert_copies(table, _id_condition(pks), pks, changed, computed)
 
         self._in_batches(_sorted_pks(rows), copy)
 
     def _in_batches(self, pks: Sequence[int], copy: Callable[[Sequence[int]], None]) -> None:
         start = 0
         while start < len(pks):
-            some = pks[start : start + self._slices.rows]
+            batch = pks[start : start + self._slices.rows]
             with self._slices.one():
                 self._go_on()
-                copy(some)
-            start += len(some)
+                copy(batch)
+            start += len(batch)
 
     def _go_on(self) -> None:
         """Refresh the timestamp of the copy in progress.
@@ -303,6 +305,7 @@ def _insert_copies(
     with connection.cursor() as cursor:
         cursor.execute(
             f"INSERT INTO {name} ({', '.join(columns)})"  # noqa: S608 - our own tables and columns
-            f" SELECT {', '.join(each.sql for each in chosen)} FROM {name} WHERE {which} ORDER BY {order}",
-            [*(value for each in chosen for value in each.values), *values],
+            f" SELECT {', '.join(copied_column.sql for copied_column in chosen)} FROM {name}"
+            f" WHERE {which} ORDER BY {order}",
+            [*(value for copied_column in chosen for value in copied_column.values), *values],
         )

@@ -97,7 +97,7 @@ def read_draft(
             errors[name] = problem
     fields = schema_form.fill_fields(config_fields(app_name), posted)
     chosen, config = schema_form.read_value(fields)
-    errors |= {each.input_name: each.error for each in schema_form.invalid_fields(config)}
+    errors |= {field.input_name: field.error for field in schema_form.invalid_fields(config)}
     values["run_config"] = {**(chosen or {}), **(values["run_config"] or {})}
     return MessageDraft(
         text=texts["message"],
@@ -119,7 +119,7 @@ def config_fields(app_name: str) -> list[FormField]:
     """
     schema = cards.read_description(app_name).get("run_config") or {}
     fields = schema_form.build_fields(schema, CONFIG_PREFIX)
-    return sorted(fields, key=lambda each: (each.is_deprecated, each.kind in {"group", "json"}))
+    return sorted(fields, key=lambda field: (field.is_deprecated, field.kind in {"group", "json"}))
 
 
 def detect_type(content: bytes, claimed: str) -> str:

@@ -76,7 +76,7 @@ class Question:
     @property
     def wants_text(self) -> bool:
         """Tell whether the answer is plain text, even if it looks like JSON."""
-        return [(each.name, each.kind) for each in self.fields] == [("", "text")]
+        return [(field.name, field.kind) for field in self.fields] == [("", "text")]
 
     @property
     def is_confirmation(self) -> bool:
@@ -144,7 +144,9 @@ def find_question(session: AgentSession, call_id: str) -> Question | None:
     ranges = find_superseded_ranges(session, asking[-1].seq if asking else session.last_seq)
     newest = [event for event in asking if not ranges.rewound_by(event)][:1]
     questions = open_questions(session, newest, ranges).get(newest[0].seq, []) if newest else []
-    return next((each for each in questions if each.call_id == call_id and not each.is_answered), None)
+    return next(
+        (question for question in questions if question.call_id == call_id and not question.is_answered), None
+    )
 
 
 def _ids_being_answered(session: AgentSession) -> Counter[str]:
@@ -162,11 +164,11 @@ def answered_call_ids(request: Mapping[str, Any]) -> list[str]:
     return [str(answer["id"]) for answer in answers if answer.get("id")]
 
 
-def _parse_question(call: dict[str, Any], seq: int, place: int, invocation_id: str) -> Question:
+def _parse_question(call: dict[str, Any], seq: int, position: int, invocation_id: str) -> Question:
     args = call.get("args") or {}
     name = call.get("name") or ""
     hint = str(args.get("message") or "")
-    question = Question(call["id"], name, seq, place, invocation_id, name, args, hint=hint)
+    question = Question(call["id"], name, seq, position, invocation_id, name, args, hint=hint)
     if name == CONFIRMATION:
         original = args.get("originalFunctionCall") or {}
         confirmation = args.get("toolConfirmation") or {}

@@ -157,10 +157,10 @@ def _python_literal(value: Any, indent: int = 0) -> str:
     inner, end = "    " * (indent + 1), "    " * indent
     if isinstance(value, dict) and value:
         lines = "".join(
-            f"{inner}{key!r}: {_python_literal(each, indent + 1)},\n" for key, each in value.items()
+            f"{inner}{key!r}: {_python_literal(item, indent + 1)},\n" for key, item in value.items()
         )
         return f"{{\n{lines}{end}}}"
     if isinstance(value, list) and value:
-        lines = "".join(f"{inner}{_python_literal(each, indent + 1)},\n" for each in value)
+        lines = "".join(f"{inner}{_python_literal(item, indent + 1)},\n" for item in value)
         return f"[\n{lines}{end}]"
     return repr(value)

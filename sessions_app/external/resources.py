@@ -136,8 +136,16 @@ async def _read_file(app: str, user: str, session: str, name: str) -> ExternalFi
             versions_json = await _send_request(app, f"{path}/versions")
         except (BadInput, NotFound) as error:
             return ExternalFile(name, problem=error.message)
-    parsed = [_parse_version(each) for each in versions_json] if isinstance(versions_json, list) else []
-    versions = sorted((each for each in parsed if each), key=lambda each: each.number, reverse=True)
+    parsed = (
+        [_parse_version(version_json) for version_json in versions_json]
+        if isinstance(versions_json, list)
+        else []
+    )
+    versions = sorted(
+        (version_json for version_json in parsed if version_json),
+        key=lambda version_json: version_json.number,
+        reverse=True,
+    )
     return ExternalFile(name, tuple(versions[:MOST_VERSIONS]), len(versions))
 
 
@@ -150,11 +158,11 @@ def _parse_version(entry: Any) -> FileVersion | None:
         saved_at = parse_timestamp(entry.get("createTime", entry.get("create_time")))
     except ValueError:
         saved_at = None
-    mime, place = (
+    mime, location = (
         entry.get("mimeType", entry.get("mime_type")),
         entry.get("canonicalUri", entry.get("canonical_uri")),
     )
-    return FileVersion(entry["version"], str(mime or ""), saved_at, str(place or ""))
+    return FileVersion(entry["version"], str(mime or ""), saved_at, str(location or ""))
 
 
 def _parse_memory(entry: Mapping[str, Any]) -> RecalledMemory:

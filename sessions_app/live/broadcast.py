@@ -176,10 +176,10 @@ class Broadcast(Generic[View]):
             self._waiting.pop(waiter, None)
 
     async def _wake_waiting(self) -> None:
-        for place, waiter in enumerate(list(self._waiting), 1):
+        for number, waiter in enumerate(list(self._waiting), 1):
             if not waiter.done():
                 waiter.set_result(None)
-            if place % WAKE_BATCH == 0:
+            if number % WAKE_BATCH == 0:
                 await asyncio.sleep(0)
 
     def _raise_failure(self) -> None:

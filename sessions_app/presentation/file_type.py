@@ -86,7 +86,7 @@ def sniff(content: bytes) -> str:
 def _find_type_by_brand(start: bytes) -> str:
     """Return the type of an ISO media file by its brand, or by the compatible ones if that is any still image's."""
     size = int.from_bytes(start[:4])
-    brands = [start[8:12], *(start[at : at + 4] for at in range(16, min(size, 64), 4))]
+    brands = [start[8:12], *(start[offset : offset + 4] for offset in range(16, min(size, 64), 4))]
     types = [_BRANDS.get(brand, "") for brand in brands]
     if types[0] == "image/heif":
         return next((mime for mime in types if mime in {"image/avif", "image/heic"}), "image/heif")

@@ -135,15 +135,15 @@ class _TreeRenderer:
         """Return a page of an object's or array's entries as list items, and a button that fetches the next."""
         end = offset + PAGE
         items = [
-            self._render_entry(self.value(value, place, _render_label(name)), place)
-            for name, place, value in _iter_entries(branch, pointer, offset, end)
+            self._render_entry(self.value(value, entry_pointer, _render_label(name)), entry_pointer)
+            for name, entry_pointer, value in _iter_entries(branch, pointer, offset, end)
         ]
-        rest = len(branch) - end
-        if rest > 0 and self.url:
-            button = _render_button(self._piece_url(pointer, end), "closest li", f"{rest:,} more")
+        unshown_count = len(branch) - end
+        if unshown_count > 0 and self.url:
+            button = _render_button(self._piece_url(pointer, end), "closest li", f"{unshown_count:,} more")
             items.append(format_html("<li>{}</li>", button))
-        elif rest > 0:
-            items.append(_left_out(f"{rest:,} more, "))
+        elif unshown_count > 0:
+            items.append(_left_out(f"{unshown_count:,} more, "))
         return SafeString("".join(items))
 
     def leaf(self, value: Any) -> SafeString:
@@ -165,23 +165,23 @@ class _TreeRenderer:
     ) -> SafeString:
         """Return a chunk of a long string, with a button that fetches the next."""
         end = offset + TEXT_CHUNK
-        rest = len(text) - end
+        unshown_count = len(text) - end
         piece_html = format_html(
             form,
             "" if offset else quote,
             visible_text.text_html(text[offset:end]),
-            "" if rest > 0 else quote,
+            "" if unshown_count > 0 else quote,
         )
-        if rest <= 0:
+        if unshown_count <= 0:
             return piece_html
         if not self.url:
             return format_html(
-                '{} <span class="json-note">{} characters left out</span>', piece_html, f"{rest:,}"
+                '{} <span class="json-note">{} characters left out</span>', piece_html, f"{unshown_count:,}"
             )
         return format_html(
             "{} {}",
             piece_html,
-            _render_button(self._piece_url(pointer, end), "this", f"{rest:,} more characters"),
+            _render_button(self._piece_url(pointer, end), "this", f"{unshown_count:,} more characters"),
         )
 
     def _render_entry(self, piece_html: SafeString, pointer: str) -> SafeString:

@@ -121,9 +121,9 @@ def _render_unsafe(text: str) -> str:
     }
     parser = _make_parser()
     tokens = parser.parse(text, env)
-    every = list(_iter_tokens(tokens))
-    addresses = sum(len(str(value)) for token in every for value in token.attrs.values())
-    if len(every) > MAX_TOKENS or addresses > MAX_ADDRESS_CHARACTERS:
+    all_tokens = list(_iter_tokens(tokens))
+    addresses = sum(len(str(value)) for token in all_tokens for value in token.attrs.values())
+    if len(all_tokens) > MAX_TOKENS or addresses > MAX_ADDRESS_CHARACTERS:
         raise _TooComplexError
     return str(parser.renderer.render(tokens, parser.options, env))
 
@@ -273,13 +273,13 @@ def _open_beside_wide_characters(state: StateInline) -> None:
     """
     stars = {mark.token: mark for mark in state.delimiters if mark.marker == ord("*")}
     for _, run in groupby(enumerate(stars), key=lambda pair: pair[1] - pair[0]):
-        places = [place for _, place in run]
-        before = state.tokens[places[0] - 1].content[-1:] if places[0] else ""
-        after = "".join(token.content for token in state.tokens[places[-1] + 1 : places[-1] + 2])[:1]
+        positions = [position for _, position in run]
+        before = state.tokens[positions[0] - 1].content[-1:] if positions[0] else ""
+        after = "".join(token.content for token in state.tokens[positions[-1] + 1 : positions[-1] + 2])[:1]
         if any(char and east_asian_width(char) in "WF" for char in (before, after)):
-            for place in places:
-                stars[place].open = stars[place].open or bool(after.strip())
-                stars[place].close = stars[place].close or bool(before.strip())
+            for position in positions:
+                stars[position].open = stars[position].open or bool(after.strip())
+                stars[position].close = stars[position].close or bool(before.strip())
 
 
 _ALTERNATIVES = ["paragraph", "reference", "blockquote", "list"]

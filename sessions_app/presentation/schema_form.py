@@ -132,7 +132,12 @@ def has_input(fields: Sequence[FormField]) -> bool:
 
 def invalid_fields(fields: Sequence[FormField]) -> list[FormField]:
     """Return the fields with errors, including those in groups."""
-    return [each for field in fields for each in (field, *invalid_fields(field.fields)) if each.error]
+    return [
+        nested_field
+        for field in fields
+        for nested_field in (field, *invalid_fields(field.fields))
+        if nested_field.error
+    ]
 
 
 def read_value(fields: Sequence[FormField]) -> tuple[Any, list[FormField]]:
@@ -240,9 +245,11 @@ class _FormBuilder:
     def fields(self, schema: Schema, prefix: str, depth: int) -> Iterator[FormField]:
         """Yield a field for each property of an object."""
         required = set(_list_texts(schema.get("required")))
-        for name, each in schema["properties"].items():
-            if isinstance(each, Mapping):
-                yield self.field(name, each, f"{prefix}{name}", is_required=name in required, depth=depth)
+        for name, property_schema in schema["properties"].items():
+            if isinstance(property_schema, Mapping):
+                yield self.field(
+                    name, property_schema, f"{prefix}{name}", is_required=name in required, depth=depth
+                )
 
     def field(
         self, name: str, written_schema: Schema, input_name: str, *, is_required: bool, depth: int
@@ -288,9 +295,9 @@ def _choose_control(schema: Schema, root: Schema) -> tuple[ControlKind, Choices,
     if simple := _kind_by_type(schema):
         return simple, BOOLEANS if simple == "boolean" else (), "text"
     if isinstance(options, list):  # a union: texts with suggestions, or JSON
-        parts = [_simplify_schema(each, root) for each in options if isinstance(each, Mapping)]
-        if parts and all(each.get("type") == "string" or _text_choices(each) for each in parts):
-            return "text", tuple(choice for each in parts for choice in _text_choices(each)), "text"
+        parts = [_simplify_schema(option, root) for option in options if isinstance(option, Mapping)]
+        if parts and all(option.get("type") == "string" or _text_choices(option) for option in parts):
+            return "text", tuple(choice for option in parts for choice in _text_choices(option)), "text"
     return "json", (), "text"
 
 
@@ -321,15 +328,17 @@ def _simplify_schema(schema: Schema, root: Schema) -> Schema:
             continue
         options = schema.get("anyOf") or schema.get("oneOf") or []
         options = options if isinstance(options, list) else []
-        others = [each for each in options if isinstance(each, Mapping) and each.get("type") != "null"]
-        if len(others) != 1:
-            if others and len(others) < len(options):
-                return {**schema, "anyOf": others}
+        non_null = [
+            option for option in options if isinstance(option, Mapping) and option.get("type") != "null"
+        ]
+        if len(non_null) != 1:
+            if non_null and len(non_null) < len(options):
+                return {**schema, "anyOf": non_null}
             break
-        schema = {**others[0], **_without_keys(schema, "anyOf", "oneOf")}
+        schema = {**non_null[0], **_without_keys(schema, "anyOf", "oneOf")}
     kind = schema.get("type")
     if isinstance(kind, list):  # a list of types, as JSON schema allows
-        type_names = [each for each in kind if each != "null"]
+        type_names = [option for option in kind if option != "null"]
         return {**schema, "type": type_names[0] if len(type_names) == 1 else ""}
     if isinstance(kind, str) and kind.isupper():  # as genai's Schema spells them
         return {**schema, "type": kind.lower()}

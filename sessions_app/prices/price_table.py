@@ -93,12 +93,12 @@ class Prices:
     file: str = ""
     problems: tuple[FileProblem, ...] = field(default=(), compare=False)
 
-    def find_price(self, model: str, at: float) -> Price | None:
+    def find_price(self, model: str, used_at: float) -> Price | None:
         """Return the price of a model at a time (epoch seconds).
 
         A name takes precedence over a pattern, then the longer pattern, then the newest valid price.
         """
-        day = datetime.fromtimestamp(at, UTC).date()
+        day = datetime.fromtimestamp(used_at, UTC).date()
         matching = [
             price
             for price in self.prices
@@ -106,21 +106,21 @@ class Prices:
         ]
         return max(matching, key=_precedence_key, default=None)
 
-    def cost(self, usage: Usage, at: float) -> float | None:
+    def cost(self, usage: Usage, used_at: float) -> float | None:
         """Return the cost of the models' tokens at a time.
 
         None (unknown) if a model has no price, or if no model reported tokens, for example because it raised.
         """
         if not any(tokens.get(kind) for tokens in usage.values() for kind in ("prompt", "output")):
             return None
-        priced = [(self.find_price(model, at), tokens) for model, tokens in usage.items()]
+        priced = [(self.find_price(model, used_at), tokens) for model, tokens in usage.items()]
         if any(price is None for price, _ in priced):
             return None
         return sum(price.of(tokens) for price, tokens in priced if price is not None)
 
-    def find_unpriced(self, models: Iterable[str], at: float | None = None) -> list[str]:
+    def find_unpriced(self, models: Iterable[str], used_at: float | None = None) -> list[str]:
         """Return the models without a price at a time (default: now)."""
-        point = time.time() if at is None else at
+        point = time.time() if used_at is None else used_at
         return [model for model in dict.fromkeys(models) if self.find_price(model, point) is None]
 
     def as_json(self) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def _unindexed_calls(sessions: Iterable[AgentSession]) -> list[tuple[int, CallUs
         return []
     rows = Event.objects.filter(reduce(or_, conditions), total_tokens__gt=0)
     calls = []
-    for pk, summary, at in rows.values_list("session_id", "summary", "timestamp")[:MAX_UNINDEXED_EVENTS]:
-        if call := parse_call_usage(summary, at):
+    for pk, summary, used_at in rows.values_list("session_id", "summary", "timestamp")[:MAX_UNINDEXED_EVENTS]:
+        if call := parse_call_usage(summary, used_at):
             calls.append((pk, call))
     return calls

@@ -27,10 +27,14 @@ def find_refusal(args: Any, schema: Schema, path: str = "", root: Schema | None 
         return ""
     alternatives = next((schema[name] for name in ("anyOf", "any_of", "oneOf") if schema.get(name)), None)
     if isinstance(alternatives, list):
-        refusals = [find_refusal(args, each, path, root) for each in alternatives if isinstance(each, dict)]
+        refusals = [
+            find_refusal(args, alternative, path, root)
+            for alternative in alternatives
+            if isinstance(alternative, dict)
+        ]
         return f"{_path_text(path)} matches none of its alternatives" if refusals and all(refusals) else ""
     types = _declared_types(schema)
-    if types and not any(_has_type(args, each) for each in types):
+    if types and not any(_has_type(args, alternative) for alternative in types):
         return f"{_path_text(path)} is {_json_type(args)}, not {' or '.join(types)}"
     choices = schema.get("enum")
     if isinstance(choices, list) and choices and args not in choices:
@@ -40,7 +44,7 @@ def find_refusal(args: Any, schema: Schema, path: str = "", root: Schema | None 
     items = schema.get("items")
     if isinstance(args, list) and isinstance(items, dict):
         reasons = (
-            find_refusal(item, items, f"{path}[{at}]", root) for at, item in enumerate(args[:MAX_ITEMS])
+            find_refusal(item, items, f"{path}[{index}]", root) for index, item in enumerate(args[:MAX_ITEMS])
         )
         return next(filter(None, reasons), "")
     return ""
@@ -59,17 +63,17 @@ def _object_refusal(args: Mapping[str, Any], schema: Schema, path: str, root: Sc
     if extra and schema.get("additionalProperties") is False:
         return undeclared
     reasons = (
-        find_refusal(args[name], each, f"{path}.{name}".lstrip("."), root)
-        for name, each in properties.items()
-        if name in args and isinstance(each, dict)
+        find_refusal(args[name], property_schema, f"{path}.{name}".lstrip("."), root)
+        for name, property_schema in properties.items()
+        if name in args and isinstance(property_schema, dict)
     )
     return next(filter(None, reasons), "")
 
 
 def _join_names(path: str, names: Sequence[str]) -> str:
     """Return the paths of properties for a sentence."""
-    *others, last = [f"{path}.{name}".lstrip(".") for name in names] or [""]
-    return f"{', '.join(others)} and {last}" if others else last
+    *first_names, last = [f"{path}.{name}".lstrip(".") for name in names] or [""]
+    return f"{', '.join(first_names)} and {last}" if first_names else last
 
 
 def _resolve_reference(schema: Schema, root: Schema) -> Schema:

@@ -99,7 +99,7 @@ class EvidenceBatch:
     @property
     def invocation_ids(self) -> list[str]:
         """The ids of its invocations; empty: the session as a whole."""
-        return [each.invocation_id for each in self.evidence]
+        return [evidence.invocation_id for evidence in self.evidence]
 
 
 def read_batch(session: AgentSession, limit: int) -> EvidenceBatch:
@@ -117,7 +117,7 @@ def read_batch(session: AgentSession, limit: int) -> EvidenceBatch:
         end,
         session.problems_version,
         [
-            *_build_evidence(session, events, [each for each in ids if each]),
+            *_build_evidence(session, events, [invocation_id for invocation_id in ids if invocation_id]),
             _session_evidence(session),
         ],
     )
@@ -152,12 +152,12 @@ def _build_evidence(
     summarized = _read_summarized_calls(session, events[-1].seq) if has_calls else []
     temp = _read_temp_keys(session)
     for invocation_id in ids:
-        own = by_invocation[invocation_id]
-        calls, results = _read_tool_use(own, wires)
+        invocation_events = by_invocation[invocation_id]
+        calls, results = _read_tool_use(invocation_events, wires)
         yield Evidence(
             app_name=session.app_name,
             invocation_id=invocation_id,
-            events=[_event_evidence(event, wires) for event in own],
+            events=[_event_evidence(event, wires) for event in invocation_events],
             calls=calls,
             results=[*results, *nested.get(invocation_id, ())],
             requests=requests.get(invocation_id, ()),
@@ -166,12 +166,14 @@ def _build_evidence(
             stages=[
                 _read_stage(stage) for _, stages in traces[invocation_id] for stage in json.loads(stages)
             ],
-            logged_errors=_logged_errors(own, logged.get(invocation_id, ())),
+            logged_errors=_logged_errors(invocation_events, logged.get(invocation_id, ())),
             trace_pk=next((pk for pk, _ in traces[invocation_id]), 0),
             untracked=list(untracked.get(invocation_id, {}).values()),
             writes=writes.get(invocation_id, ()),
             earlier_temp=[
-                key for key in temp if key.invocation_id != invocation_id and key.seq < own[-1].seq
+                key
+                for key in temp
+                if key.invocation_id != invocation_id and key.seq < invocation_events[-1].seq
             ],
             summarized_calls=summarized,
         )
@@ -208,8 +210,8 @@ def _initial_state_fault(session: AgentSession) -> str:
 
 def _group_rows(rows: Iterable[tuple[Any, ...]]) -> defaultdict[str, list[tuple[Any, ...]]]:
     grouped: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
-    for key, *rest in rows:
-        grouped[key].append(tuple(rest))
+    for key, *columns in rows:
+        grouped[key].append(tuple(columns))
     return grouped
 
 
@@ -266,9 +268,9 @@ def _event_evidence(event: Event, wires: Mapping[int, dict[str, Any]]) -> EventE
 
 
 def _read_calls(event: Event, wires: Mapping[int, dict[str, Any]]) -> Iterator[ToolCall]:
-    whole = function_calls(wires.get(event.seq, {}))
-    for place, call in enumerate(event.decoded_summary["calls"] or ()):
-        args = whole[place].get("args") or {} if place < len(whole) else None
+    full_calls = function_calls(wires.get(event.seq, {}))
+    for index, call in enumerate(event.decoded_summary["calls"] or ()):
+        args = full_calls[index].get("args") or {} if index < len(full_calls) else None
         if args is not None and not isinstance(args, dict):
             args = None
         yield ToolCall(event.seq, event.event_id, event.author, call["id"], call["name"], args)
@@ -329,9 +331,9 @@ def _read_nested_failures(session: AgentSession, ids: Collection[str]) -> dict[s
 def _read_results(
     seq: int, author: str, summary: Mapping[str, Any], wire: Mapping[str, Any]
 ) -> Iterator[ToolResult]:
-    whole = function_responses(wire)
-    for place, result in enumerate(summary["results"] or ()):
-        response = whole[place].get("response") if place < len(whole) else None
+    full_responses = function_responses(wire)
+    for index, result in enumerate(summary["results"] or ()):
+        response = full_responses[index].get("response") if index < len(full_responses) else None
         response = response if isinstance(response, dict) else None
         form = _result_form(response) if result["failed"] else None
         message = _failure_message(response, form) if response and form else ""
@@ -387,9 +389,9 @@ def _read_runs(rows: Any) -> dict[str, list[RunEvidence]]:
     return {
         invocation_id: [
             RunEvidence(pk, status, error_type, error, last_seq or 0)
-            for pk, status, error_type, error, last_seq in reversed(own)
+            for pk, status, error_type, error, last_seq in reversed(invocation_runs)
         ]
-        for invocation_id, own in runs.items()
+        for invocation_id, invocation_runs in runs.items()
     }
 
 
@@ -479,7 +481,7 @@ def _read_requests(session: AgentSession, of_batch: Mapping[str, Any]) -> dict[s
     previous = list(rows.filter(pk__in=list(before[:AGENTS_READ])))
     decoded = {call.pk: json.loads(call.request) for call in [*previous, *calls]}
     contents = _read_contents(_without_cache([*previous, *calls]), decoded)
-    tools = _read_tools(session.pk, [each.get("tools") or "" for each in decoded.values()])
+    tools = _read_tools(session.pk, [request.get("tools") or "" for request in decoded.values()])
     requests: dict[str, list[ModelRequest]] = {
         "": [_read_request(call, decoded[call.pk], tools, contents) for call in previous]
     }
@@ -546,8 +548,13 @@ def _previous_requests(
     requests: Mapping[str, Sequence[ModelRequest]], invocation_id: str
 ) -> dict[str, ModelRequest]:
     """Return the last request of each agent before an invocation."""
-    own = requests.get(invocation_id)
-    earlier = (request for each in requests.values() for request in each if own and request.pk < own[0].pk)
+    invocation_requests = requests.get(invocation_id)
+    earlier = (
+        request
+        for agent_requests in requests.values()
+        for request in agent_requests
+        if invocation_requests and request.pk < invocation_requests[0].pk
+    )
     return {request.agent: request for request in sorted(earlier, key=lambda request: request.pk)}
 
 
@@ -576,9 +583,9 @@ def _tools_in(sha: str, bodies: Mapping[str, str]) -> list[DeclaredTool] | None:
         return [_declared_tool(json.loads(body))]
     tools: list[DeclaredTool] = []
     for name in list_[1]:
-        if (own := _tools_in(name, bodies)) is None:
+        if (listed_tools := _tools_in(name, bodies)) is None:
             return None
-        tools += own
+        tools += listed_tools
     return tools
 
 

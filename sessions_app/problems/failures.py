@@ -125,11 +125,11 @@ def find_failures(evidence: Evidence) -> tuple[Failure, ...]:
     """Return the failures of an invocation. The same error in several rows is one failure with all links."""
     distinct: list[Failure] = []
     for failure in _all_failures(evidence):
-        place = next((place for place, first in enumerate(distinct) if _is_same(first, failure)), None)
-        if place is None:
+        index = next((index for index, first in enumerate(distinct) if _is_same(first, failure)), None)
+        if index is None:
             distinct.append(replace(failure, cause=_find_cause(failure.message, evidence)))
         else:
-            distinct[place] = _merge_failures(distinct[place], failure)
+            distinct[index] = _merge_failures(distinct[index], failure)
     distinct += _answered_exceptions(evidence, distinct)
     return tuple(_link_log(evidence, failure) for failure in distinct)
 

@@ -120,11 +120,11 @@ def problems_by_invocation(
     )
 
 
-def newest_by_invocation(session: AgentSession, most: int) -> dict[str, list[ShownProblem]]:
+def newest_by_invocation(session: AgentSession, limit: int) -> dict[str, list[ShownProblem]]:
     """Return the stored errors and warnings of the newest invocations that have any."""
     rows = SessionProblem.objects.filter(session=session).exclude(invocation_id="")
     by_invocation = {invocation_id: problems for (_, invocation_id), problems in _group_by_run(rows).items()}
-    return _add_traces(session, dict(list(by_invocation.items())[-most:]))
+    return _add_traces(session, dict(list(by_invocation.items())[-limit:]))
 
 
 def _add_traces(
@@ -163,7 +163,7 @@ def problems_by_code(sessions: Sequence[AgentSession]) -> list[dict[str, Any]]:
     counts: defaultdict[str, set[int]] = defaultdict(set)
     for code, session_pk in rows.order_by().values_list("code", "session_id").distinct()[:MAX_ROWS]:
         counts[code].add(session_pk)
-    newest = {session.pk: place for place, session in enumerate(sessions)}
+    newest = {session.pk: rank for rank, session in enumerate(sessions)}
     return [
         {
             "detector": find_detector(code),

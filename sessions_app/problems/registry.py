@@ -146,15 +146,15 @@ _FAILED_DETECTOR = Detector(
 
 def detect(evidence: Evidence) -> Iterator[tuple[Detector, Problem]]:
     """Yield the problems that all detectors find. A detector that raises is logged and reported as a note."""
-    for each in all_detectors().values():
+    for detector in all_detectors().values():
         try:
-            problems = [_require_problem(item) for item in islice(each.check(evidence), MAX_PROBLEMS)]
+            problems = [_require_problem(item) for item in islice(detector.check(evidence), MAX_PROBLEMS)]
         except FAILURES as error:
-            log.exception("The problem detector %r failed.", each.code)
-            text = f"The detector {each.code} raised {type(error).__name__}: {error}"
-            problems, each = [Problem(text)], _FAILED_DETECTOR
+            log.exception("The problem detector %r failed.", detector.code)
+            text = f"The detector {detector.code} raised {type(error).__name__}: {error}"
+            problems, detector = [Problem(text)], _FAILED_DETECTOR
         for problem in problems:
-            yield each, problem
+            yield detector, problem
 
 
 def _require_problem(item: object) -> Problem:

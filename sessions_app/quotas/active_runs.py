@@ -26,14 +26,14 @@ active_run_finders.append(_active_runs)
 
 def find_active_apps(person: str) -> list[str]:
     """Return the app of each active run of a person. One query."""
-    first, *others = (find().filter(person=person) for find in active_run_finders)
-    return [app for _, app in first.union(*others, all=True)]
+    first, *other_runs = (find().filter(person=person) for find in active_run_finders)
+    return [app for _, app in first.union(*other_runs, all=True)]
 
 
 def find_active_apps_by_person() -> dict[str, list[str]]:
     """Return the apps of the active runs of each person. One query."""
-    first, *others = (find().exclude(person="") for find in active_run_finders)
+    first, *other_runs = (find().exclude(person="") for find in active_run_finders)
     apps: dict[str, list[str]] = {}
-    for person, app in first.union(*others, all=True):
+    for person, app in first.union(*other_runs, all=True):
         apps.setdefault(person, []).append(app)
     return apps

@@ -90,8 +90,8 @@ def admit_run(person: str, app_name: str, limits: Sequence[QuotaLimits] | None =
         for use in compare_usage(person, limits, used):
             _require_left(person, use)
     return Remainder(
-        tokens=_smallest_remainder((each.tokens_a_day, used[each.app].tokens) for each in limits),
-        cost=_smallest_remainder((each.cost_a_day, used[each.app].cost) for each in limits),
+        tokens=_smallest_remainder((limit.tokens_a_day, used[limit.app].tokens) for limit in limits),
+        cost=_smallest_remainder((limit.cost_a_day, used[limit.app].cost) for limit in limits),
     )
 
 
@@ -145,7 +145,7 @@ def usage_today_by_person() -> dict[str, dict[str, DayUsage]]:
 
 def compare_usage(person: str, limits: Sequence[QuotaLimits], used: Mapping[str, DayUsage]) -> list[QuotaUse]:
     """Return each limit with what a person has used of it. One query if active runs are limited."""
-    is_limited = any(each.runs_at_once is not None for each in limits)
+    is_limited = any(limit.runs_at_once is not None for limit in limits)
     return match_usage(limits, used, find_active_apps(person) if is_limited else [])
 
 
@@ -155,11 +155,11 @@ def match_usage(
     """Return each limit with what is used of it. `active_apps`: the app of each active run."""
     return [
         QuotaUse(
-            each,
-            used.get(each.app, DayUsage()),
-            active_apps.count(each.app) if each.app else len(active_apps),
+            limit,
+            used.get(limit.app, DayUsage()),
+            active_apps.count(limit.app) if limit.app else len(active_apps),
         )
-        for each in limits
+        for limit in limits
     ]
 
 

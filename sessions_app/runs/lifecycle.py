@@ -131,26 +131,26 @@ def assign(run_id: str, runtime_id: str) -> bool:
 
 
 def claim(
-    run_id: str, runtime_id: str, code_version: str, git_revision: str = "", at: float | None = None
+    run_id: str, runtime_id: str, code_version: str, git_revision: str = "", claimed_at: float | None = None
 ) -> Run | None:
     """Start a queued run if no other run of its session is running or queued before it.
 
     Args:
-        at: start time; None: now. A repeated claim with the same time succeeds again, so that a caller whose first
-            response was lost does not lose the run.
+        claimed_at: start time; None: now. A repeated claim with the same time succeeds again, so that a caller whose
+            first response was lost does not lose the run.
 
     Returns None otherwise, also if the run was assigned to another process: the caller checks the row to decide whether
     to wait or to give up.
     """
-    began = time.time() if at is None else at
+    began = time.time() if claimed_at is None else claimed_at
     earlier = Run.objects.filter(session=OuterRef("session"), status__in=Run.ACTIVE).filter(
         Q(status=Status.RUNNING)
         | Q(created_at__lt=OuterRef("created_at"))
         | Q(created_at=OuterRef("created_at"), pk__lt=OuterRef("pk"))
     )
-    own = Q(runtime_id=runtime_id) | Q(runtime_id__isnull=True)
+    is_claimable = Q(runtime_id=runtime_id) | Q(runtime_id__isnull=True)
     claimed = update_runs(
-        Run.objects.filter(~Exists(earlier), own, pk=run_id, status=Status.QUEUED),
+        Run.objects.filter(~Exists(earlier), is_claimable, pk=run_id, status=Status.QUEUED),
         status=Status.RUNNING,
         runtime_id=runtime_id,
         code_version=code_version,

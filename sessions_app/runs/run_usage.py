@@ -35,10 +35,10 @@ def read_runs_spending(runs: Sequence[Run]) -> dict[str, Spending]:
     )
     calls: dict[int, list[tuple[int, int, Sequence[CallUsage | None]]]] = defaultdict(list)
     events = Event.objects.filter(is_of_runs, total_tokens__gt=0)
-    for pk, seq, tokens, summary, at in events.values_list(
+    for pk, seq, tokens, summary, used_at in events.values_list(
         "session_id", "seq", "total_tokens", "summary", "timestamp"
     ).iterator():
-        calls[pk].append((seq, tokens, [parse_call_usage(summary, at)]))
+        calls[pk].append((seq, tokens, [parse_call_usage(summary, used_at)]))
     nested_runs = list(_nested_runs(ranges.values()))
     usages = read_calls_by_session([nested.child for nested in nested_runs])
     for nested in nested_runs:
@@ -47,9 +47,9 @@ def read_runs_spending(runs: Sequence[Run]) -> dict[str, Spending]:
     prices = current_prices()
     spending = {}
     for run_id, (pk, first, last) in ranges.items():
-        own = [(tokens, made) for seq, tokens, made in calls[pk] if first < seq <= last]
-        cost = usages_cost((call for _, made in own for call in made), prices)
-        spending[run_id] = Spending(sum(tokens for tokens, _ in own), cost)
+        run_calls = [(tokens, made) for seq, tokens, made in calls[pk] if first < seq <= last]
+        cost = usages_cost((call for _, made in run_calls for call in made), prices)
+        spending[run_id] = Spending(sum(tokens for tokens, _ in run_calls), cost)
     return spending
 
 

@@ -54,11 +54,11 @@ class Sender:
         """Return the sender that the headers of a request name."""
         values = {name.lower(): value for name, value in headers.items()}
         limits = json.loads(values.get(LIMITS_HEADER.lower(), "[]"))
-        return cls(unquote(values.get(PERSON_HEADER.lower(), "")), [QuotaLimits(**each) for each in limits])
+        return cls(unquote(values.get(PERSON_HEADER.lower(), "")), [QuotaLimits(**limit) for limit in limits])
 
     def headers(self) -> dict[str, str]:
         """Return the headers that name the sender to a runtime."""
-        limits = json.dumps([asdict(each) for each in self.limits])
+        limits = json.dumps([asdict(limit) for limit in self.limits])
         return {PERSON_HEADER: quote(self.person), LIMITS_HEADER: limits} if self.person else {}
 
 

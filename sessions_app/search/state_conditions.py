@@ -86,12 +86,12 @@ def _equal_condition(value: Any, operand: Any) -> Q:
 def _order_condition(value: Any, op: str, operand: Any) -> Q:
     if _is_number(operand):
         return Q(COMPARE[op](JsonNumber(value), _comparable_number(operand)))
-    whole = scopes.dumps(operand)
+    operand_json = scopes.dumps(operand)
     start = JsonPrefix(value)
-    first = whole[:-1][:PREFIX_LENGTH]
+    first = operand_json[:-1][:PREFIX_LENGTH]
     above = Q(GreaterThanOrEqual(start, first)) & Q(LessThan(start, "#"))
     below = Q(GreaterThanOrEqual(start, '"')) & Q(LessThan(start, first))
-    equal = Q(Exact(value, whole))
+    equal = Q(Exact(value, operand_json))
     return {">": above & ~equal, ">=": above, "<": below, "<=": below | equal}[op]
 
 

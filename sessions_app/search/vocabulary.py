@@ -32,14 +32,14 @@ _TABLES: dict[str, tuple[str, str, dict[str, str]]] = {
 def read_vocabulary(*, most: int = MOST_NAMES, newest: int = NEWEST_SESSIONS) -> Vocabulary:
     """Return the indexed names, at most `most` of a kind, and the users of the `newest` sessions. Nine queries."""
     keys = [
-        key for scope in Scope for key in _prefixed_keys(scope, distinct_values(*_TABLES[scope], most=most))
+        key for scope in Scope for key in _prefixed_keys(scope, distinct_values(*_TABLES[scope], limit=most))
     ]
     return Vocabulary(
         apps=list_apps_with_sessions(),
         users=_newest_users(newest)[:most],
-        tools=distinct_values(*_TABLES["tool"], most=most),
-        authors=distinct_values(*_TABLES["author"], most=most),
-        problems=distinct_values(*_TABLES["problem"], most=most),
+        tools=distinct_values(*_TABLES["tool"], limit=most),
+        authors=distinct_values(*_TABLES["author"], limit=most),
+        problems=distinct_values(*_TABLES["problem"], limit=most),
         tags=list(SessionTag.objects.order_by("name").values_list("name", flat=True).distinct()[:most]),
         keys=keys,
     )

@@ -196,13 +196,13 @@ def list_page(
     rows = _filter_sessions(filters)
     matching = rows if filters.query.is_empty else search.filter_rows(rows)
     pinned = _read_pinned(matching, most_pinned) if order == NEWEST_FIRST else []
-    others = matching.exclude(pk__in=[row.pk for row in pinned]) if pinned else matching
+    unpinned = matching.exclude(pk__in=[row.pk for row in pinned]) if pinned else matching
     pending = None
     if filters.query.is_empty or not search.plan.tests:
-        page_of_others = pagination.paginate(others, order, before, size=size)
+        page_of_others = pagination.paginate(unpinned, order, before, size=size)
     else:
         page_of_others, pending = _scan_page(
-            rows.filter(*search.plan.of), others, before, progress, pinned, size, order
+            rows.filter(*search.plan.of), unpinned, before, progress, pinned, size, order
         )
     above = [] if before else pinned
     rows_shown = [*above, *page_of_others.rows]
@@ -220,8 +220,8 @@ def read_pages(filters: SessionFilter, order: pagination.Order) -> Iterator[Sess
         cursor, is_first = page.pending.place if page.pending else page.others.next, False
 
 
-def _read_pinned(matching: QuerySet[AgentSession], most: int) -> list[AgentSession]:
-    return list(matching.filter(pinned_at__isnull=False).order_by("-pinned_at", "-pk")[:most])
+def _read_pinned(matching: QuerySet[AgentSession], limit: int) -> list[AgentSession]:
+    return list(matching.filter(pinned_at__isnull=False).order_by("-pinned_at", "-pk")[:limit])
 
 
 def _scan_page(
@@ -347,12 +347,12 @@ def with_run_status(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
     return rows.annotate(run_status=Case(asks, default=F("newest_run")))
 
 
-def find_by_names(text: str, most: int) -> list[AgentSession]:
+def find_by_names(text: str, limit: int) -> list[AgentSession]:
     """Return the newest sessions whose names contain every word of `text`, with `run_status`. One query."""
     rows = AgentSession.objects.filter(realm="")
     for word in text.split()[:MOST_WORDS]:
         rows = rows.filter(_contains_text(word, ("title", "first_text", "session_id", "user_id", "app_name")))
-    return list(with_run_status(rows).order_by("-updated_at", "-pk")[:most])
+    return list(with_run_status(rows).order_by("-updated_at", "-pk")[:limit])
 
 
 def _contains_text(text: str, columns: Iterable[str]) -> Q:

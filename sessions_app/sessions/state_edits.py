@@ -132,18 +132,18 @@ def count_readers(session: AgentSession, scope: Scope) -> KeyReaders:
     """Count the other readers of a scope's keys. At most `COUNT_LIMIT` + 1 index entries of each kind are read."""
     if scope == Scope.SESSION:
         return KeyReaders(0)
-    others = AgentSession.objects.filter(realm=session.realm, app_name=session.app_name)
+    other_sessions = AgentSession.objects.filter(realm=session.realm, app_name=session.app_name)
     if scope == Scope.USER:
-        others = others.filter(user_id=session.user_id)
+        other_sessions = other_sessions.filter(user_id=session.user_id)
         users = [session.user_id]
     else:
         users = distinct_values(
             AgentSession._meta.db_table,
             "user_id",
             {"realm": session.realm, "app_name": session.app_name},
-            most=COUNT_LIMIT + 1,
+            limit=COUNT_LIMIT + 1,
         )
-    sessions = others.exclude(pk=session.pk).order_by()[: COUNT_LIMIT + 1].count()
+    sessions = other_sessions.exclude(pk=session.pk).order_by()[: COUNT_LIMIT + 1].count()
     return KeyReaders(sessions, len(users))
 
 

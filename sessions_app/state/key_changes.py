@@ -75,18 +75,18 @@ class KeyChange:
 
 
 def read_key_changes(
-    session: AgentSession, events: list[Event], *, length: int = BRIEF_LENGTH, each: int = 0
+    session: AgentSession, events: list[Event], *, length: int = BRIEF_LENGTH, max_each: int = 0
 ) -> dict[int, list[KeyChange]]:
     """Return the changes of events by `seq`: stored keys first, then `temp:` ghost keys. Two queries.
 
-    Values are truncated to `length` characters, and up to `each` keys are read per event; 0 means no limit. The `user:`
-    and `app:` keys of events copied by a fork are read from the original session: one more query per ancestor.
+    Values are truncated to `length` characters, and up to `max_each` keys are read per event; 0 means no limit. The
+    `user:` and `app:` keys of events copied by a fork are read from the original session: one more query per ancestor.
     """
     changes: dict[int, list[KeyChange]] = defaultdict(list)
     if not events:
         return changes
     seqs = {event.seq for event in events}
-    for row in _ledger_rows(session, min(seqs), max(seqs), length, each):
+    for row in _ledger_rows(session, min(seqs), max(seqs), length, max_each):
         if row["seq"] in seqs:
             changes[row["seq"]].append(_ledger_change(row, length))
     for row in _ghost_rows(session, events, length):
@@ -95,14 +95,14 @@ def read_key_changes(
     return changes
 
 
-def _ledger_rows(session: AgentSession, first: int, last: int, length: int, each: int) -> Any:
+def _ledger_rows(session: AgentSession, first: int, last: int, length: int, max_each: int) -> Any:
     earlier = history.earlier_writes()
     value = _value_start(length)
     rows = StateChange.objects.filter(_written_by(session, first), seq__gte=max(first, 1), seq__lte=last)
-    if each:
-        place = Window(RowNumber(), partition_by=F("seq"), order_by="id")
+    if max_each:
+        row_number = Window(RowNumber(), partition_by=F("seq"), order_by="id")
         rows = StateChange.objects.filter(
-            pk__in=rows.annotate(place=place).filter(place__lte=each).values("pk")
+            pk__in=rows.annotate(place=row_number).filter(place__lte=max_each).values("pk")
         )
     return (
         rows.annotate(shown=value, old=Subquery(earlier.annotate(shown=value).values("shown")[:1]))
@@ -115,8 +115,8 @@ def _written_by(session: AgentSession, first: int) -> Q:
     """Match the rows written by a session's events. Forks in their own realm have copies of all rows."""
     condition = Q(session=session)
     if session.forked_seq and first <= session.forked_seq and not session.realm:
-        for each in ancestors(session):
-            condition |= Q(session=each.pk, seq__lte=each.last_seq, scope__in=(Scope.USER, Scope.APP))
+        for ancestor in ancestors(session):
+            condition |= Q(session=ancestor.pk, seq__lte=ancestor.last_seq, scope__in=(Scope.USER, Scope.APP))
     return condition
 
 

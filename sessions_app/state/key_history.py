@@ -61,14 +61,14 @@ def read_key_history(
         before: cursor from `older`.
         here: primary key of a session; restricts the page to its writes.
     """
-    every = history.read_key_writes(Scope(change.scope), change.owner_id, change.key)
-    writes = every if here is None else every.filter(session__pk=here)
+    key_writes = history.read_key_writes(Scope(change.scope), change.owner_id, change.key)
+    writes = key_writes if here is None else key_writes.filter(session__pk=here)
     page = writes if before is None else writes.filter(position__lt=before)
     text_start = Substr("value", 1, WHOLE_LENGTH + 1, output_field=CharField())
     rows = page.select_related("session").defer("value", "private").annotate(text=text_start)
     writes_and_next = list(rows[: PAGE + 1])
     older = writes_and_next[PAGE - 1].position if len(writes_and_next) > PAGE else None
-    counted = every.annotate(count=history.write_count()).values_list("count", flat=True).first()
+    counted = key_writes.annotate(count=history.write_count()).values_list("count", flat=True).first()
     return KeyHistory(
         [
             _past_write(row, earlier, is_last=older is None, is_whole=here is None)

@@ -246,19 +246,21 @@ class _BoardQuery:
         """Return the pair of points in time: an event and now."""
         return PointPair(self.session, self.now.at(event) if event else self.now, self.now)
 
-    def list_keys(self, at: PointPair, scope: Scope, moment: int) -> _ListedKeys:
+    def list_keys(self, points: PointPair, scope: Scope, moment: int) -> _ListedKeys:
         """Return the keys to show: the first ones, those written by the event, and the watched ones."""
         limit, begin = self.limit and self.limit + 1, self.first_shown_key(scope)
-        first = first_keys(at, scope, limit, self.like, begin)
+        first = first_keys(points, scope, limit, self.like, begin)
         goes_on = bool(limit) and len(first) == limit
         are_all = not (goes_on or begin)
         keys = {key.key_id: key for key in first[: self.limit or None]}
         if not are_all:
-            for key in self._written_keys(at, scope, moment, keys):
+            for key in self._written_keys(points, scope, moment, keys):
                 keys[key.key_id] = key
         watched = {key_id for of, key_id in self.watched if of == scope} - keys.keys()
-        watched_keys = keys_by_id(at, scope, watched) if watched else []
-        answers = {key.key_id for key in keys_by_id(at, scope, watched, self.like)} if self.like else watched
+        watched_keys = keys_by_id(points, scope, watched) if watched else []
+        answers = (
+            {key.key_id for key in keys_by_id(points, scope, watched, self.like)} if self.like else watched
+        )
         keys |= {key.key_id: key for key in watched_keys}
         return _ListedKeys(
             sorted(keys.values(), key=lambda key: key.key_id),
@@ -267,21 +269,21 @@ class _BoardQuery:
             first[-1].key_id if goes_on else "",
         )
 
-    def counts(self, at: PointPair, scope: Scope, listed: _ListedKeys) -> Counts:
+    def counts(self, points: PointPair, scope: Scope, listed: _ListedKeys) -> Counts:
         """Return the total numbers of keys."""
         if not listed.are_all:
-            return counts.count(at, scope, self.like)
+            return counts.count(points, scope, self.like)
         return Counts.of([key for key in listed.keys if key not in listed.aside])
 
     def _written_keys(
-        self, at: PointPair, scope: Scope, moment: int, key_ids: Collection[str]
+        self, points: PointPair, scope: Scope, moment: int, key_ids: Collection[str]
     ) -> list[KeyAt]:
         """Return keys written by the event beyond the first ones."""
         if not moment:
             return []
         changes = StateChange.objects.filter(session=self.session, seq=moment, scope=scope).order_by("pk")
         names = changes.values_list("key_id", flat=True)[: self.limit + MAX_WRITTEN]
-        keys = keys_by_id(at, scope, set(names) - set(key_ids), self.like)
+        keys = keys_by_id(points, scope, set(names) - set(key_ids), self.like)
         return [key for key in keys if is_written_by(key, moment)][:MAX_WRITTEN]
 
 
@@ -289,9 +291,9 @@ def _stored_columns(
     query: _BoardQuery, event: Event | None, moment: int, client_event: Event | None
 ) -> tuple[list[Column], int]:
     """Return the columns of the stored scopes, and the number of keys changed since."""
-    at = query.at(event)
-    listed = {scope: query.list_keys(at, scope, moment) for scope in SCOPES}
-    counts = {scope: query.counts(at, scope, listed[scope]) for scope in SCOPES}
+    points = query.at(event)
+    listed = {scope: query.list_keys(points, scope, moment) for scope in SCOPES}
+    counts = {scope: query.counts(points, scope, listed[scope]) for scope in SCOPES}
     aside = frozenset[KeyAt]().union(*(keys.aside for keys in listed.values()))
     entries = read_entries(query.session, _fresh_keys(query, listed, moment, client_event), moment, aside)
     columns = [
@@ -300,7 +302,7 @@ def _stored_columns(
         )
         for scope in SCOPES
     ]
-    return columns, sum(each.changed for each in counts.values())
+    return columns, sum(count.changed for count in counts.values())
 
 
 def _fresh_keys(
@@ -310,11 +312,11 @@ def _fresh_keys(
     keys = [key for keys in listed.values() for key in keys.keys]
     if client_event is None:
         return keys
-    at = query.at(client_event)
+    points = query.at(client_event)
     had = {
         (scope, key.key_id): key.then
         for scope in SCOPES
-        for key in query.list_keys(at, scope, client_event.seq).keys
+        for key in query.list_keys(points, scope, client_event.seq).keys
     }
     return [
         key

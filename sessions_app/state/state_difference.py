@@ -110,9 +110,11 @@ def state_differences(
     else:
         first, last = selected, other
     nothing = first is None and not is_start
-    place = parse_entry_id(begin)
+    first_entry = parse_entry_id(begin)
     difference = (
-        Diff([], {}, {}) if nothing else differences.diff(session, first, last, limit=limit, begin=place)
+        Diff([], {}, {})
+        if nothing
+        else differences.diff(session, first, last, limit=limit, begin=first_entry)
     )
     return StateDifferences(
         first=session.last_seq if nothing else first.seq if first else START,
@@ -124,7 +126,7 @@ def state_differences(
         following=[
             (str(scope), scope_prefix(scope) + key) for scope, key in difference.following.items() if key
         ],
-        is_begun=place is not None,
+        is_begun=first_entry is not None,
     )
 
 

@@ -64,9 +64,9 @@ def known_ids(owner: MemoryOwner, session_id: str) -> set[str]:
         BadInput: the session's id cannot be stored.
     """
     check_id("session", session_id)
-    own = _owner_entries(owner).filter(session_id=session_id).values_list("entry_id", flat=True)
+    session_entry_ids = _owner_entries(owner).filter(session_id=session_id).values_list("entry_id", flat=True)
     removed = _owner_entries(owner).filter(removed=True).values_list("entry_id", flat=True)
-    return {*own, *removed}
+    return {*session_entry_ids, *removed}
 
 
 def add_entries(owner: MemoryOwner, session_id: str, drafts: Sequence[NewEntry]) -> None:

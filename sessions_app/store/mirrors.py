@@ -189,10 +189,10 @@ def is_in_sync(source: SourceSession, behind: str = "") -> bool:
     )
 
 
-def is_current(key: SessionKey, place: str, updated_at: float) -> bool:
+def is_current(key: SessionKey, location: str, updated_at: float) -> bool:
     """Return whether a copy has the source's time and no recorded difference, without comparing events and state."""
     session = _find_copy(key)
-    return session is not None and _has_mark(session, SourceSession(key, place, {}, updated_at), "")
+    return session is not None and _has_mark(session, SourceSession(key, location, {}, updated_at), "")
 
 
 def update_mirror(source: SourceSession, behind: str, revision: int) -> None:
@@ -230,7 +230,7 @@ def note_difference(key: SessionKey, why: str) -> None:
 
 async def sync_mirror(
     source: SourceSession,
-    here: MirrorState,
+    mirror_state: MirrorState,
     events: SourceEvents[T],
     *,
     seeds: Mapping[str, Any],
@@ -239,37 +239,39 @@ async def sync_mirror(
     """Create or update a copy to match its source session; note a difference that remains.
 
     Args:
-        here: the copy before the source was read: later events of the copy are not differences.
+        mirror_state: the copy before the source was read: later events of the copy are not differences.
         seeds: initial state of the session; used if there is no copy yet.
 
     Raises:
         BadInput: an id cannot be stored.
     """
-    revision, refused = here.revision, list[str]()
+    revision, refused = mirror_state.revision, list[str]()
     if revision is None:
         revision = await units_of_work.write(create_mirror, source, seeds, created_at)
     ids = [events.id_of(event) for event in events.items]
     missing = [
         event
         for name, event in zip(ids, events.items, strict=True)
-        if name not in here.event_ids or name in events.doubtful
+        if name not in mirror_state.event_ids or name in events.doubtful
     ]
     for start in range(0, len(missing), BATCH):
         batch = missing[start : start + BATCH]
-        arrivals = await asyncio.to_thread(lambda some: [events.arrival_of(event) for event in some], batch)
+        arrivals = await asyncio.to_thread(
+            lambda batch_events: [events.arrival_of(event) for event in batch_events], batch
+        )
         grown, left_out = await units_of_work.write(
             append_missing, source.key, arrivals, bool(events.doubtful)
         )
         revision, refused = revision + grown, refused + left_out
-    behind = _describe_difference(source.place, len(here.event_ids.difference(ids)), refused)
+    behind = _describe_difference(source.place, len(mirror_state.event_ids.difference(ids)), refused)
     if not await units_of_work.read(is_in_sync, source, behind):
         await units_of_work.write(update_mirror, source, behind, revision)
 
 
-def _describe_difference(place: str, only_here: int, refused: list[str]) -> str:
+def _describe_difference(location: str, only_here: int, refused: list[str]) -> str:
     sentences = []
     if only_here:
-        sentences.append(f"{only_here} of the events here are not in {place}.")
+        sentences.append(f"{only_here} of the events here are not in {location}.")
     if refused:
         sentences.append(f"{len(refused)} of its events cannot be stored here: {refused[0]}")
     return " ".join(sentences)
@@ -307,23 +309,25 @@ def _state_differences(session: AgentSession, source: SourceSession) -> list[Key
 
     User and app keys that only the copy has are retained: sessions that this store owns may have written them.
     """
-    here = {(scope, key): text for scope, rows in _state_rows(session) for key, text in rows}
-    there = {(scope, key): value for scope, key, value in scopes.split_delta(source.state).canonical_values()}
+    copied = {(scope, key): text for scope, rows in _state_rows(session) for key, text in rows}
+    source_values = {
+        (scope, key): value for scope, key, value in scopes.split_delta(source.state).canonical_values()
+    }
     changed = [
         KeyWrite(scope, key, value)
-        for (scope, key), value in there.items()
-        if not _is_same_value(here.get((scope, key)), value.private or value.public)
+        for (scope, key), value in source_values.items()
+        if not _is_same_value(copied.get((scope, key)), value.private or value.public)
     ]
     removed_keys = [
         KeyWrite(scope, key, scopes.canonicalize(None, key), removed=True)
-        for scope, key in sorted(here.keys() - there.keys())
+        for scope, key in sorted(copied.keys() - source_values.keys())
         if scope is Scope.SESSION
     ]
     return changed + removed_keys
 
 
-def _is_same_value(here: str | None, there: str) -> bool:
-    return here is not None and scopes.is_same_json(here, there)
+def _is_same_value(copied: str | None, source: str) -> bool:
+    return copied is not None and scopes.is_same_json(copied, source)
 
 
 def _state_rows(session: AgentSession) -> Iterable[tuple[Scope, Collection[tuple[str, str]]]]:

@@ -180,7 +180,7 @@ def without_password(url: str) -> str:
     scheme, separator, address = url.partition("://")
     if not separator:
         return url.partition("?")[0].partition("#")[0]
-    account, at, host = address.rpartition("@")  # a password may have signs that end a host: /, ? and #
+    account, at_sign, host = address.rpartition("@")  # a password may have signs that end a host: /, ? and #
     if ":" not in account or address.startswith("/"):
-        account, at, host = "", "", address  # there is no password
-    return f"{scheme}://{account.partition(':')[0]}{at}{host.partition('?')[0].partition('#')[0]}"
+        account, at_sign, host = "", "", address  # there is no password
+    return f"{scheme}://{account.partition(':')[0]}{at_sign}{host.partition('?')[0].partition('#')[0]}"

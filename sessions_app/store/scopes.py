@@ -192,7 +192,7 @@ def canonicalize(value: Any, key: str = "", note: str = "") -> CanonicalValue:
     notes = {note} if note else set()
     data, text = _canonicalize_value(value, notes.add)
     public = redact({key: data})[key]
-    note = ",".join(sorted(notes, key=lambda each: (each not in ALTERED, each)))[:32]
+    note = ",".join(sorted(notes, key=lambda note_name: (note_name not in ALTERED, note_name)))[:32]
     if public == data:
         return CanonicalValue(data, text, None, note)
     return CanonicalValue(data, dumps(public), text, note)

@@ -13,7 +13,7 @@ def truncate(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-def join_names(names: Sequence[str], most: int = MAX_NAMES) -> str:
+def join_names(names: Sequence[str], limit: int = MAX_NAMES) -> str:
     """Return the first names of a list, and how many more there are."""
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
+    more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
+    return f"{', '.join(names[:limit])}{more}"

@@ -324,9 +324,9 @@ def duration(seconds: float | None) -> str:
         return f"{max(0, seconds) * 1000:.0f} ms"
     if seconds < 59.95:
         return f"{_three_digits(seconds)} s"
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, whole_seconds = divmod(round(seconds), 60)
     if minutes < 60:
-        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+        return f"{minutes} min {whole_seconds} s" if whole_seconds else f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
     return f"{hours:,} h {minutes} min" if minutes else f"{hours:,} h"
 
@@ -350,8 +350,8 @@ def code_spans(text: str) -> SafeString:
 @register.filter
 def plural(number: int, words: str) -> str:
     """`{{ n|plural:"event,events" }}`: 1 event, 2 events, 12,345 events."""
-    singular, _, many = words.partition(",")
-    return f"{number:,} {singular if number == 1 else many or singular + 's'}"
+    singular, _, plural_form = words.partition(",")
+    return f"{number:,} {singular if number == 1 else plural_form or singular + 's'}"
 
 
 @register.simple_tag

@@ -152,8 +152,8 @@ def _build_part(body: dict[str, Any], pointer: str) -> Part:
 
 
 def _excerpt_text(text: object, pointer: str) -> TextExcerpt:
-    whole = text if isinstance(text, str) else ""
-    return TextExcerpt(whole[:EXCERPT_LENGTH], max(0, len(whole) - EXCERPT_LENGTH), pointer)
+    full_text = text if isinstance(text, str) else ""
+    return TextExcerpt(full_text[:EXCERPT_LENGTH], max(0, len(full_text) - EXCERPT_LENGTH), pointer)
 
 
 def _read_media(body: Mapping[str, Any], pointer: str) -> Media | None:

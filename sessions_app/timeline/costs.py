@@ -28,10 +28,12 @@ def read_invocation_costs(
         calls[event.invocation_id].append(_call_usage(event))
     if continued:
         window = (events[0].seq, events[-1].seq)
-        others = Event.objects.filter(session=session, invocation_id__in=continued, total_tokens__gt=0)
-        rows = others.filter(seq__range=(low, high)).exclude(seq__range=window)
-        for name, summary, at in rows.values_list("invocation_id", "summary", "timestamp"):
-            calls[name].append(parse_call_usage(summary, at))
+        continued_events = Event.objects.filter(
+            session=session, invocation_id__in=continued, total_tokens__gt=0
+        )
+        rows = continued_events.filter(seq__range=(low, high)).exclude(seq__range=window)
+        for name, summary, used_at in rows.values_list("invocation_id", "summary", "timestamp"):
+            calls[name].append(parse_call_usage(summary, used_at))
     return {name: usages_cost(usages, prices) for name, usages in calls.items()}
 
 

@@ -139,7 +139,7 @@ def _json_fields(body: Mapping[str, Any]) -> list[JsonField]:
 
 def _is_short(value: Any) -> bool:
     if isinstance(value, list):
-        return all(isinstance(each, str) for each in value) and len(_short_text(value)) <= MAX_SHORT
+        return all(isinstance(item, str) for item in value) and len(_short_text(value)) <= MAX_SHORT
     return isinstance(value, str | bool | int | float) and len(str(value)) <= MAX_SHORT
 
 

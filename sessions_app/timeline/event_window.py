@@ -189,10 +189,10 @@ def _read_pauses(
         return pauses
     events = Event.objects.filter(session=session, invocation_id__in=answered, seq__gte=low, seq__lte=high)
     said_at: dict[str, float] = {}
-    for name, author, at in events.order_by("seq").values_list("invocation_id", "author", "timestamp"):
+    for name, author, timestamp in events.order_by("seq").values_list("invocation_id", "author", "timestamp"):
         if author == "user" and name in said_at:
-            pauses[name].append((said_at[name], at))
-        said_at[name] = at
+            pauses[name].append((said_at[name], timestamp))
+        said_at[name] = timestamp
     return pauses
 
 

@@ -105,15 +105,17 @@ def group_items(items: Iterable[TimelineItem], totals: dict[str, InvocationTotal
     groups: list[InvocationGroup] = []
     for item in items:
         name = item.event.invocation_id
-        whole = totals.get(name)
-        speakers = whole.speakers if whole else ()
+        invocation_totals = totals.get(name)
+        speakers = invocation_totals.speakers if invocation_totals else ()
         if not groups or groups[-1].invocation_id != name:
-            continued = whole is not None and whole.first_seq < item.event.seq
-            groups.append(InvocationGroup(name, [], whole, continued, gap=0.0 if continued else item.gap))
+            continued = invocation_totals is not None and invocation_totals.first_seq < item.event.seq
+            groups.append(
+                InvocationGroup(name, [], invocation_totals, continued, gap=0.0 if continued else item.gap)
+            )
             item.gap = item.gap if continued else 0.0
-        if whole and item.elapsed and not item.is_user:
+        if invocation_totals and item.elapsed and not item.is_user:
             now = item.event.timestamp
-            item.elapsed = whole.pauses.work(now - item.elapsed, now)
+            item.elapsed = invocation_totals.pauses.work(now - item.elapsed, now)
         item.lanes = lanes_at(item.event, speakers, item.before, transfers=item.after_transfer)
         rows = groups[-1].rows
         if rows and _answers_row(item, rows[-1]):
@@ -137,10 +139,10 @@ def fold_rows(rows: Sequence[TimelineRow]) -> list[TimelineRow]:
 
 def _with_reasons(rows: Sequence[TimelineRow]) -> Iterator[TimelineRow]:
     """Yield rows with their reason for folding. Pieces of a stream are folded only if their whole event follows."""
-    whole_at = {_speaker_key(row): place for place, row in enumerate(rows) if not row.head.is_chunk}
-    for place, row in enumerate(rows):
+    whole_at = {_speaker_key(row): index for index, row in enumerate(rows) if not row.head.is_chunk}
+    for index, row in enumerate(rows):
         reasons = {item.fold_reason for item in row.items}
-        if row.head.is_chunk and not row.head.fold_reason and whole_at.get(_speaker_key(row), -1) > place:
+        if row.head.is_chunk and not row.head.fold_reason and whole_at.get(_speaker_key(row), -1) > index:
             reasons = {PIECES}
         yield TimelineRow(row.items, reasons.pop() if len(reasons) == 1 else "")
 
@@ -153,6 +155,6 @@ def _answers_row(item: TimelineItem, row: TimelineRow) -> bool:
     """Tell whether an event follows a row directly and only answers its calls."""
     if item.is_user or not item.summary.answer_ids or item.summary.call_ids:
         return False
-    calls = {call_id for each in row.items for call_id in each.summary.call_ids}
+    calls = {call_id for row_item in row.items for call_id in row_item.summary.call_ids}
     is_next = item.event.seq == row.items[-1].event.seq + 1 and item.event.branch == row.head.event.branch
     return is_next and calls.issuperset(item.summary.answer_ids)

@@ -150,15 +150,17 @@ def inspect_event(
     group = shown_group or _read_group(session, event)
     item = next(item for item in group.items if item.event.seq == event.seq)
     action_fields = body.get("actions") or {}
-    most = MAX_CHANGES if more else CHANGES_SHOWN
-    changes = read_key_changes(session, [event], length=VALUE_LIMIT, each=most + 1).get(event.seq, [])
+    max_changes = MAX_CHANGES if more else CHANGES_SHOWN
+    changes = read_key_changes(session, [event], length=VALUE_LIMIT, max_each=max_changes + 1).get(
+        event.seq, []
+    )
     return Inspection(
         item=item,
         body=body,
         parts=[*content_parts.read_parts(body.get("content")), *_partial_answer_parts(body)],
         partners=_find_partners(session, item),
-        changes=[ShownChange(change, _change_lines(change)) for change in changes[:most]],
-        offers_more=not more and len(changes) > most,
+        changes=[ShownChange(change, _change_lines(change)) for change in changes[:max_changes]],
+        offers_more=not more and len(changes) > max_changes,
         details=event_details.read_details(body),
         totals=group.totals,
         compaction=event_actions.read_compaction(action_fields),
@@ -186,7 +188,7 @@ def _change_lines(change: KeyChange) -> list[DiffLine]:
 
 
 def _find_partners(session: AgentSession, item: TimelineItem) -> list[Partner | None]:
-    event, at = item.event, item.event.timestamp
+    event, timestamp = item.event, item.event.timestamp
     if item.summary["calls"]:
         pairs = pair_events([event, *windows.tool_events_near(session, after=event.seq)])
         partners = [answers[0] if answers else None for answers in pairs.answering_events(event)]
@@ -195,7 +197,7 @@ def _find_partners(session: AgentSession, item: TimelineItem) -> list[Partner | 
         partners = [call.event if call else None for call in pairs.calls[event.seq]]
     else:
         return []
-    return [Partner(other.seq, abs(other.timestamp - at)) if other else None for other in partners]
+    return [Partner(other.seq, abs(other.timestamp - timestamp)) if other else None for other in partners]
 
 
 def _first_seq(session: AgentSession, event: Event, invocation_id: str) -> int:

@@ -237,10 +237,10 @@ class TimelineItem:
         return [
             {
                 **call,
-                **_first_args({} if place in shown_places else _shown_args(call), call.get("more", 0)),
-                "nested_runs": self.nested_runs.get(place, ()),
+                **_first_args({} if index in shown_places else _shown_args(call), call.get("more", 0)),
+                "nested_runs": self.nested_runs.get(index, ()),
             }
-            for place, call in enumerate(self.summary.get("calls", [])[: MAX_PARTS["calls"]])
+            for index, call in enumerate(self.summary.get("calls", [])[: MAX_PARTS["calls"]])
         ]
 
     @property
@@ -252,7 +252,7 @@ class TimelineItem:
     def blocks(self) -> list[Block]:
         """The parts that fit into a row, in the model's order."""
         texts = {"thought": self.summary.get("thought", ""), "text": self.text}
-        entries = {key: self.summary.get(key, [])[:most] for key, most in MAX_PARTS.items()}
+        entries = {key: self.summary.get(key, [])[:max_parts] for key, max_parts in MAX_PARTS.items()}
         entries |= {"calls": self.calls, "code": self.summary.get("code", [])}
         order = self.summary["order"] or [(key, events.TEXT_LIMIT) for key in events.PART_ORDER]
         blocks: list[Block] = []
@@ -279,7 +279,7 @@ class TimelineItem:
     @property
     def more_parts(self) -> int:
         """Number of parts that do not fit into a row."""
-        unshown = (len(self.summary.get(key, ())) - most for key, most in MAX_PARTS.items())
+        unshown = (len(self.summary.get(key, ())) - max_parts for key, max_parts in MAX_PARTS.items())
         return sum(max(0, count) for count in unshown) + self.left_out_parts
 
     @property
@@ -408,9 +408,9 @@ def _run_broken_at(event: Event, runs: Sequence[Run]) -> Run | None:
     """Return the run that ended with an error event. An invocation can have several runs."""
     if not is_error(event):
         return None
-    own = [run for run in runs if run.invocation_id == event.invocation_id]
-    during = (run for run in own if run.last_seq is None or event.seq <= run.last_seq)
-    return next(during, own[-1] if own else None)
+    invocation_runs = [run for run in runs if run.invocation_id == event.invocation_id]
+    during = (run for run in invocation_runs if run.last_seq is None or event.seq <= run.last_seq)
+    return next(during, invocation_runs[-1] if invocation_runs else None)
 
 
 def build_items(

@@ -105,14 +105,14 @@ def lanes_at(
         return None
     numbers = {speaker.author: min(n, MAX_LANES) for n, speaker in enumerate(speakers, start=1)}
     number = numbers.get(event.author, 0)
-    alive = [each for each in speakers if each.first_seq < event.seq < each.last_seq]
-    passing = {numbers[each.author] for each in alive} - {number}
+    alive = [candidate for candidate in speakers if candidate.first_seq < event.seq < candidate.last_seq]
+    passing = {numbers[candidate.author] for candidate in alive} - {number}
     lines = [LaneLine(other, _lane_x(other)) for other in sorted(passing)]
-    own = next((each for each in speakers if each.author == event.author), None)
-    if own:
-        lines.append(_own_line(event, own, number, speakers, is_alone=not passing))
+    own_speaker = next((candidate for candidate in speakers if candidate.author == event.author), None)
+    if own_speaker:
+        lines.append(_own_line(event, own_speaker, number, speakers, is_alone=not passing))
     came_from = _previous_lane(event, before, numbers)
-    is_new = own is not None and event.seq == own.first_seq
+    is_new = own_speaker is not None and event.seq == own_speaker.first_seq
     if not came_from or came_from == number or not (is_new or transfers):
         return Lanes(number, min(len(speakers), MAX_LANES), lines)
     link = _curve_path(_lane_x(came_from), _lane_x(number))
@@ -120,12 +120,12 @@ def lanes_at(
 
 
 def _own_line(
-    event: Event, own: Speaker, number: int, speakers: Sequence[Speaker], *, is_alone: bool
+    event: Event, own_speaker: Speaker, number: int, speakers: Sequence[Speaker], *, is_alone: bool
 ) -> LaneLine:
     """Return the author's segment. At the agent's last event it continues if no other lane does."""
-    goes_on = max(each.last_seq for each in speakers) > event.seq
-    is_last = event.seq == own.last_seq and not (goes_on and is_alone)
-    return LaneLine(number, _lane_x(number), from_dot=event.seq == own.first_seq, until_dot=is_last)
+    goes_on = max(speaker.last_seq for speaker in speakers) > event.seq
+    is_last = event.seq == own_speaker.last_seq and not (goes_on and is_alone)
+    return LaneLine(number, _lane_x(number), from_dot=event.seq == own_speaker.first_seq, until_dot=is_last)
 
 
 def _previous_lane(event: Event, before: Event | None, numbers: dict[str, int]) -> int:

@@ -120,12 +120,12 @@ def read_window_runs(session: AgentSession, events: Sequence[Event]) -> list[Run
     """
     first, last = (events[0].seq, events[-1].seq) if events else (0, 0)
     of_events = Q(invocation_id__in={event.invocation_id for event in events} - {""})
-    place = Coalesce("first_seq", "last_seq", Value(0))
+    position = Coalesce("first_seq", "last_seq", Value(0))
     alone = Q(
         invocation_id="", status__in=UNSUCCESSFUL, place__gte=0 if first <= 1 else first, place__lte=last
     )
     request = Case(When(invocation_id="", then=F("request")), default=Value(""), output_field=TextField())
-    runs = Run.objects.filter(session=session).annotate(place=place, request_message=request)
+    runs = Run.objects.filter(session=session).annotate(place=position, request_message=request)
     return list(
         runs.filter(of_events | alone | Q(status=Run.Status.RUNNING))
         .defer("request")

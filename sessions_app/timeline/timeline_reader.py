@@ -84,7 +84,7 @@ def _read_notes(
     events = window.events
     marks = find_superseded_ranges(session, events[0].seq)
     return WindowNotes(
-        changes=read_key_changes(session, events, each=MAX_CHANGES + 1),
+        changes=read_key_changes(session, events, max_each=MAX_CHANGES + 1),
         marks=marks,
         questions=open_questions(session, events, marks),
         totals=totals,
@@ -103,8 +103,8 @@ def _read_notes(
 def _place_runs(groups: list[InvocationGroup], runs: list[Run]) -> list[RunMark]:
     """Add runs to the groups of their invocation or time. Return those without events that ended before all groups."""
     for group in groups:
-        own = [run for run in runs if run.invocation_id and run.invocation_id == group.invocation_id]
-        _add_runs(group, own)
+        group_runs = [run for run in runs if run.invocation_id and run.invocation_id == group.invocation_id]
+        _add_runs(group, group_runs)
     ahead: list[RunMark] = []
     for run in runs:
         if not run.invocation_id and run.status in UNSUCCESSFUL:

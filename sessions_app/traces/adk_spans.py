@@ -77,16 +77,16 @@ def _span_attributes(span: Span, call: ModelCall | None) -> dict[str, Any]:
 
 
 def _request_json(call: ModelCall) -> dict[str, Any]:
-    whole = model_calls.request_json(call)
-    config = dict(whole.get("config") or {})
-    if whole["system_instruction"]:
-        config["system_instruction"] = whole["system_instruction"]
-    if whole["tools"]:
-        config["tools"] = [{"function_declarations": whole["tools"]}]
+    full_request = model_calls.request_json(call)
+    config = dict(full_request.get("config") or {})
+    if full_request["system_instruction"]:
+        config["system_instruction"] = full_request["system_instruction"]
+    if full_request["tools"]:
+        config["tools"] = [{"function_declarations": full_request["tools"]}]
     return {
-        "model": whole["model"],
+        "model": full_request["model"],
         "config": config,
-        "contents": [_content_json(content) for content in whole["contents"]],
+        "contents": [_content_json(content) for content in full_request["contents"]],
     }
 
 

@@ -103,8 +103,8 @@ def _call_in(session: AgentSession, event: Event) -> ModelCall | None:
     rows = ModelCall.objects.filter(session=session)
     if call := rows.filter(event_id=event.event_id).first():
         return call
-    others = rows.filter(invocation_id=event.invocation_id, agent=event.author).exclude(event_ids="[]")
-    pairs = others.values_list("pk", "event_ids").order_by("number")[:CALLS_SHOWN]
+    agent_calls = rows.filter(invocation_id=event.invocation_id, agent=event.author).exclude(event_ids="[]")
+    pairs = agent_calls.values_list("pk", "event_ids").order_by("number")[:CALLS_SHOWN]
     pk = next((pk for pk, ids in pairs if event.event_id in json.loads(ids)), None)
     return rows.filter(pk=pk).first() if pk else None
 
@@ -253,5 +253,5 @@ def _changed_ranges(old: list[str], new: list[str]) -> list[tuple[str, int, list
 
 
 def _common_length(texts: Sequence[str], others: Sequence[str]) -> int:
-    most = min(len(texts), len(others))
-    return next((place for place in range(most) if texts[place] != others[place]), most)
+    shorter = min(len(texts), len(others))
+    return next((index for index in range(shorter) if texts[index] != others[index]), shorter)

@@ -38,11 +38,11 @@ class Content:
     parts: list[ContentPart] | None
 
 
-def describe_content(place: int, value: Any, pointer: str) -> Content:
+def describe_content(number: int, value: Any, pointer: str) -> Content:
     """Return a stored content for display. `pointer` locates it in the JSON of its call."""
     if not isinstance(value, dict):
-        return Content(place, "", None)
-    return Content(place, str(value.get("role") or "no role"), list(_describe_parts(value, pointer)))
+        return Content(number, "", None)
+    return Content(number, str(value.get("role") or "no role"), list(_describe_parts(value, pointer)))
 
 
 def _describe_parts(value: dict[str, Any], pointer: str) -> Iterator[ContentPart]:

@@ -85,10 +85,12 @@ def _set_seen(node: Node, call: ModelCall) -> None:
     ]
     for toolset in toolsets:
         prefix = f"{toolset['prefix']}_" if toolset.get("prefix") else ""
-        own = [tool for tool in tools if prefix and tool["name"].startswith(prefix)]
-        tools = [tool for tool in tools if tool not in own]
+        toolset_tools = [tool for tool in tools if prefix and tool["name"].startswith(prefix)]
+        tools = [tool for tool in tools if tool not in toolset_tools]
         own_failures = [line for line in failures if _names_toolset(toolset, line)]
-        toolset["seen"] = SeenTools(call, own, own_failures) if own or own_failures else None
+        toolset["seen"] = (
+            SeenTools(call, toolset_tools, own_failures) if toolset_tools or own_failures else None
+        )
     unassigned = [toolset for toolset in toolsets if not toolset.get("prefix") and not toolset["seen"]]
     if tools and len(unassigned) == 1:
         unassigned[0]["seen"] = SeenTools(call, tools, [])

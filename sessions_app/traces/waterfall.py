@@ -195,7 +195,9 @@ def waterfall(session: AgentSession, invocation_id: str) -> Waterfall:
 def list_pauses(trace: Trace) -> Pauses:
     """Return the pauses of an invocation: from each of its ends to the next stage."""
     return Pauses(
-        (at, then) for (name, at, _), (_, then, _) in pairwise(trace.decoded_stages) if name in ENDS
+        (ended_at, then)
+        for (name, ended_at, _), (_, then, _) in pairwise(trace.decoded_stages)
+        if name in ENDS
     )
 
 
@@ -208,7 +210,7 @@ def working_seconds(trace: Trace) -> float | None:
 
 def _build_bars(session: AgentSession, spans: Sequence[Span], pauses: Pauses) -> tuple[list[Bar], float]:
     first, last = spans[0].started_ns / 1e9, max(span.ended_ns for span in spans) / 1e9
-    whole = max(1e-9, pauses.work(first, last))
+    total_s = max(1e-9, pauses.work(first, last))
     seqs = _event_seqs(session, [span.event_id for span in spans if span.event_id])
     bars = [
         Bar(
@@ -219,7 +221,7 @@ def _build_bars(session: AgentSession, spans: Sequence[Span], pauses: Pauses) ->
             *_bar_position(
                 pauses.work(first, span.started_ns / 1e9),
                 pauses.work(span.started_ns / 1e9, span.ended_ns / 1e9),
-                whole,
+                total_s,
             ),
             (span.ended_ns - span.started_ns) / 1e9,
             span.failed,
@@ -229,12 +231,12 @@ def _build_bars(session: AgentSession, spans: Sequence[Span], pauses: Pauses) ->
         )
         for depth, span in _in_order(spans)
     ]
-    return bars, whole
+    return bars, total_s
 
 
-def _bar_position(start: float, length: float, whole: float) -> tuple[int, int]:
-    width = max(MIN_WIDTH, round(length / whole * SCALE))
-    return min(round(start / whole * SCALE), SCALE - width), width
+def _bar_position(start: float, length: float, total_s: float) -> tuple[int, int]:
+    width = max(MIN_WIDTH, round(length / total_s * SCALE))
+    return min(round(start / total_s * SCALE), SCALE - width), width
 
 
 def _in_order(spans: Sequence[Span]) -> Iterator[tuple[int, Span]]:
@@ -267,10 +269,17 @@ def _build_stages(session: AgentSession, invocation_id: str, trace: Trace | None
             entries.append(["taken", run.started_at, ""])
     entries.sort(key=lambda stage: stage[1])
     reached = []
-    for place, (name, at, of) in enumerate(entries):
-        before = entries[place - 1][1] if place else at
-        since_start, seconds = pauses.work(entries[0][1], at), pauses.work(before, at)
+    for index, (name, reached_at, of) in enumerate(entries):
+        before = entries[index - 1][1] if index else reached_at
+        since_start, seconds = pauses.work(entries[0][1], reached_at), pauses.work(before, reached_at)
         reached.append(
-            ReachedStage(STAGES.get(name, name), of, at, since_start, seconds, pauses.between(before, at))
+            ReachedStage(
+                STAGES.get(name, name),
+                of,
+                reached_at,
+                since_start,
+                seconds,
+                pauses.between(before, reached_at),
+            )
         )
     return reached

@@ -105,15 +105,17 @@ def find_grouping(measure: TrendMeasure, slug: str, app: str) -> Grouping:
     Raises:
         BadInput: the measure cannot be grouped so.
     """
-    own = NAME_OF_SOURCE.get(Source(measure.source), "")
-    if slug in NAME_OF_SOURCE.values() and slug != own:
+    source_name = NAME_OF_SOURCE.get(Source(measure.source), "")
+    if slug in NAME_OF_SOURCE.values() and slug != source_name:
         possible = [
-            each.label.lower() for each in GROUPINGS.values() if each.slug in GENERAL or each.slug == own
+            grouping.label.lower()
+            for grouping in GROUPINGS.values()
+            if grouping.slug in GENERAL or grouping.slug == source_name
         ]
         raise BadInput(
             f"{measure.label} cannot be grouped by {slug}.", hint=f"Group by {', '.join(possible)}."
         )
-    return GROUPINGS[slug or own or ("agent" if app else "app")]
+    return GROUPINGS[slug or source_name or ("agent" if app else "app")]
 
 
 GENERAL = frozenset(GROUPINGS) - frozenset(NAME_OF_SOURCE.values())

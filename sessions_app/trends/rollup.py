@@ -253,10 +253,10 @@ def add_invocation(batch: Batch, trace: Trace, records: Records) -> None:
         *(_problem_observation(problem, trace) for problem in records.problems.get(invocation, ())),
     ]
     for observation in observations:
-        at = observation.totals.first_at
-        if at <= trace.counted_until:
+        began_at = observation.totals.first_at
+        if began_at <= trace.counted_until:
             continue
-        run = _run_at(runs, at)
+        run = _run_at(runs, began_at)
         observation.totals.label = run.git_revision if run else ""
         for key in _bucket_keys(observation, trace, run.code_version if run else "", sample):
             batch.totals[key].add(observation.totals)
@@ -264,27 +264,27 @@ def add_invocation(batch: Batch, trace: Trace, records: Records) -> None:
 
 def _bucket_keys(observation: Observation, trace: Trace, code: str, sample: int) -> Iterator[BucketKey]:
     """Yield the keys of the buckets that an observation belongs to."""
-    at, session = observation.totals.first_at, trace.session
+    began_at, session = observation.totals.first_at, trace.session
     values = {Dimension.ALL: "", Dimension.AGENT: observation.agent, Dimension.CODE: code}
-    places = [
+    buckets = [
         (dimension, hourly, value, 0) for dimension, value in values.items() for hourly in (True, False)
     ]
-    places.append((Dimension.USER, False, session.user_id, 0))
+    buckets.append((Dimension.USER, False, session.user_id, 0))
     if observation.measure in MEASURES_IN_SAMPLES:
-        places.append((Dimension.SAMPLE, False, code, sample))
-    for dimension, hourly, value, sample_number in places:
-        start = int(at // HOUR * HOUR if hourly else at // DAY * DAY)
-        place = (session.app_name, value[:MAX_NAME], sample_number, observation.name[:MAX_NAME])
-        yield BucketKey(observation.measure, dimension, hourly, start, *place)
+        buckets.append((Dimension.SAMPLE, False, code, sample))
+    for dimension, hourly, value, sample_number in buckets:
+        start = int(began_at // HOUR * HOUR if hourly else began_at // DAY * DAY)
+        bucket = (session.app_name, value[:MAX_NAME], sample_number, observation.name[:MAX_NAME])
+        yield BucketKey(observation.measure, dimension, hourly, start, *bucket)
 
 
 def _active_periods(trace: Trace, runs: list[Run]) -> Iterator[Observation]:
     """Yield the periods in which an invocation ran: a period ends when it waits for an answer."""
     began: float | None = None
-    for name, at, _ in trace.decoded_stages:
-        began = at if began is None else began
+    for name, reached_at, _ in trace.decoded_stages:
+        began = reached_at if began is None else began
         if name in ENDS:
-            yield _active_period(trace, began, at, name, runs)
+            yield _active_period(trace, began, reached_at, name, runs)
             began = None
     if (
         began is not None and trace.finished_at is not None
@@ -322,9 +322,9 @@ def _problem_observation(problem: SessionProblem, trace: Trace) -> Observation:
     Without an event, or if the time of its event is no date, its time is the invocation's start.
     """
     event_at = problem.event_at  # type: ignore[attr-defined]  # annotated by `_read_records`
-    at = event_at if event_at and 0 < event_at < END_OF_TIME_S else trace.started_at
+    problem_at = event_at if event_at and 0 < event_at < END_OF_TIME_S else trace.started_at
     count = 1 + problem.more
-    totals = Totals(at, count, count if problem.severity == Severity.ERROR else 0)
+    totals = Totals(problem_at, count, count if problem.severity == Severity.ERROR else 0)
     return Observation(Measure.PROBLEM, problem.agent, totals, problem.code)
 
 
@@ -333,9 +333,9 @@ def _invocation_totals(began: float, ended: float | None, *, has_failed: bool) -
     return Totals(began, 1, int(has_failed), latency=seconds)
 
 
-def _run_at(runs: list[Run], at: float) -> Run | None:
+def _run_at(runs: list[Run], moment: float) -> Run | None:
     """Return the run of an invocation at a time; None if DevUI did not run it."""
-    started = [run for run in runs if run.created_at <= at]
+    started = [run for run in runs if run.created_at <= moment]
     return started[-1] if started else next(iter(runs), None)
 
 

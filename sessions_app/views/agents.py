@@ -135,11 +135,11 @@ MENU_PLACES = ("sessions", "state", "runs", "traces", "trends", "artifacts", "me
 def menu(request: HttpRequest) -> HttpResponse:
     """Render the app menu: links to the current list filtered by another app."""
     route = request.GET.get("place", "")
-    place = reverse(route) if route in MENU_PLACES else ""
+    url = reverse(route) if route in MENU_PLACES else ""
     context = {
         "current": request.GET.get("app", ""),
-        "all_apps": place or reverse("home"),
-        "place": place,
+        "all_apps": url or reverse("home"),
+        "place": url,
         "apps": [(name, seg_reverse("agent", app_name=name)) for name in overview.app_names()],
     }
     return render(request, "devui/components/app_menu.html", context)

@@ -120,10 +120,10 @@ def compare(request: HttpRequest) -> HttpResponse:
     context |= {"right": right, **_turn_context(left, right, query)}
     if wants_partial(request, "more-turns"):
         return render(request, COMPARE + "#more", context)
-    at = [_find_event_at(left, query["left_at"]), _find_event_at(right, query["right_at"])]
+    compared_events = [_find_event_at(left, query["left_at"]), _find_event_at(right, query["right_at"])]
     context |= {
         "common_event": find_event(left, seq=context["common"]) if context["common"] else None,
-        "difference": comparing.state_difference(left, right, *at),
+        "difference": comparing.state_difference(left, right, *compared_events),
     }
     return render(request, COMPARE, context)
 
@@ -138,7 +138,10 @@ def _comparable_sessions(session: AgentSession) -> list[AgentSession]:
     """Return sessions to compare with: parent and forks first, then the newest of the app."""
     parent = lineage.find_parent(session)
     above = [parent] if parent else []
-    sessions = {each.pk: each for each in (*above, *lineage.list_forks(session), *read_siblings(session))}
+    sessions = {
+        candidate.pk: candidate
+        for candidate in (*above, *lineage.list_forks(session), *read_siblings(session))
+    }
     sessions.pop(session.pk, None)
     return list(sessions.values())
 
@@ -153,14 +156,14 @@ def _changed_shared_keys(session: AgentSession, seq: int | None) -> Context:
 
 
 def _initial_values(session: AgentSession, seq: int | None) -> Context:
-    at = session.last_seq if seq is None else seq
+    seq_read = session.last_seq if seq is None else seq
     if session.last_seq:
-        _find_event_at(session, at)
+        _find_event_at(session, seq_read)
     return {
-        "seq": at,
+        "seq": seq_read,
         "app": session.app_name,
         "user": session.user_id,
-        "title": fork_title(session, at),
+        "title": fork_title(session, seq_read),
         "shared": "own" if storage_location.find_session_owner(session.app_name) else "live",
     }
 

@@ -56,7 +56,9 @@ def _find_point(pk: int, seq: int) -> tuple[AgentSession, PreviewPoint, bool]:
 
 def _preview_context(preview: dict[str, Any]) -> dict[str, Any]:
     first = preview["count"] - len(preview["contents"]) + 1
-    uncalled = [each for each in preview["instructions"] if each.get("provider") and not each["is_called"]]
+    uncalled = [
+        entry for entry in preview["instructions"] if entry.get("provider") and not entry["is_called"]
+    ]
     closed = [tool for tool in preview["tools"] if tool.get("toolset") and not tool["is_called"]]
     keys = []
     for instruction in preview["instructions"]:
@@ -66,14 +68,14 @@ def _preview_context(preview: dict[str, Any]) -> dict[str, Any]:
     return {
         "preview": preview,
         "contents": [
-            describe_content(place, content, "")
-            for place, content in enumerate(preview["contents"], start=first)
+            describe_content(number, content, "")
+            for number, content in enumerate(preview["contents"], start=first)
         ],
         "hidden": first - 1,
         "tools": list(zip(tool_names(preview["tools"]), preview["tools"], strict=True)),
         "can_call_code": bool(uncalled or closed),
         "missing": [
-            each for each in keys if each["missing"] and not each["optional"] and not each["is_doubled"]
+            entry for entry in keys if entry["missing"] and not entry["optional"] and not entry["is_doubled"]
         ],
     }
 

@@ -103,10 +103,10 @@ def _page_context(
     """Return the context of the rows and of the links to further pages."""
     continue_url = continue_query = ""
     if page.pending:
-        place = {"before": page.pending.place, "scanned": str(page.pending.progress.sessions)}
-        continue_url = table.query(**place)
-        here = {"matches": str(page.pending.progress.matches), **({"top": "1"} if is_first else {})}
-        continue_query = table.query(**place, **here)
+        cursor = {"before": page.pending.place, "scanned": str(page.pending.progress.sessions)}
+        continue_url = table.query(**cursor)
+        scan_state = {"matches": str(page.pending.progress.matches), **({"top": "1"} if is_first else {})}
+        continue_query = table.query(**cursor, **scan_state)
     return {
         **table.page_context(page.others, _session_rows(page.others.rows, page.hits)),
         "first_url": "" if is_first else table.query(),

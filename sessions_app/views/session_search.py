@@ -52,10 +52,10 @@ def hit_window(session: AgentSession, page: Mapping[str, Any], selected: Event |
         return hit_windows.before(session, query, page["before"])
     if page["after"] is not None:
         return hit_windows.after(session, query, page["after"])
-    place = selected.seq if selected and page["around"] is None else page["around"]
-    if place is None:
+    around = selected.seq if selected and page["around"] is None else page["around"]
+    if around is None:
         return hit_windows.newest(session, query)
-    return hit_windows.around(session, query, place)
+    return hit_windows.around(session, query, around)
 
 
 def hits_in(session: AgentSession, text: str, window: EventWindow) -> set[int]:

@@ -68,13 +68,13 @@ def key_history(request: HttpRequest, pk: int) -> HttpResponse:
     """Show every write of the key that the ledger row `pk` wrote, newest first."""
     change = _find_change(pk, with_value=False)
     query = HistoryQuery(request.GET).read()
-    here = query["here"]
-    came_from = here if query["session"] is None else query["session"]
+    session_key = query["here"]
+    came_from = session_key if query["session"] is None else query["session"]
     context = {
         "change": change,
         "session": _reading_session(change, came_from),
-        "history": read_key_history(change, before=query["before"], here=here),
-        "here": here,
+        "history": read_key_history(change, before=query["before"], here=session_key),
+        "here": session_key,
         "is_shared": change.scope != Scope.SESSION,
     }
     return render_partial(

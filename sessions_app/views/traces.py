@@ -242,8 +242,8 @@ def _stretch_context(
         "count": stretch.count,
         "hidden": stretch.hidden,
         "contents": [
-            describe_content(place, value, f"/request/contents/{place - 1}")
-            for place, value in enumerate(stretch.contents, start=first_read)
+            describe_content(number, value, f"/request/contents/{number - 1}")
+            for number, value in enumerate(stretch.contents, start=first_read)
         ],
         "call_pk": before.pk if before and stretch.change == "removed" else call.pk,
     }

@@ -332,7 +332,7 @@ async def test_page_lists_rubrics_without_a_verdict(judge):
 
     def read():
         attempt = run.attempts.select_related("run__version").get()
-        [verdict] = attempt_detail.detail(attempt, whole=False).verdicts
+        [verdict] = attempt_detail.detail(attempt, is_complete=False).verdicts
         return [(listed["text"], listed["score"]) for listed in verdict.rubrics]
 
     assert await units_of_work.read(read) == [

@@ -65,7 +65,7 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
 def _list_actions() -> list[str]:
     """Return the actions of all rules and commands."""
     rules = [*RULES.values(), *PUBLIC_RULES.values()]
-    names = {each.action for rule in rules for each in (rule, *rule.variants.values())}
+    names = {variant.action for rule in rules for variant in (rule, *rule.variants.values())}
     return sorted({*names, "purge"} - {""})
 
 

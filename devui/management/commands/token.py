@@ -121,5 +121,5 @@ def _describe_token(token: Token) -> str:
     return f"{token.name}: {token.get_role_display()}, {expiry}, {use}"
 
 
-def _format_date(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).date().isoformat()
+def _format_date(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).date().isoformat()

@@ -108,11 +108,11 @@ class PasswordThrottle:
         """
         self._count_try(client_network(address), MAX_ATTEMPTS, "sign in came from here")
 
-    def _count_try(self, key: str, most: int, what: str) -> None:
+    def _count_try(self, key: str, limit: int, what: str) -> None:
         now = self.clock()
         recent = [moment for moment in self._tries.pop(key, []) if now - moment < WINDOW_S]
         self._tries[key] = recent
-        if len(recent) >= most:
+        if len(recent) >= limit:
             wait = math.ceil(WINDOW_S - (now - recent[0]))
             raise _too_many(f"{len(recent)} attempts to {what} within {WINDOW_S:.0f} s.", wait)
         recent.append(now)

@@ -19,7 +19,7 @@ def comparison_facts(result: GateResult) -> dict[str, Any]:
     `before` is the run that most cases are compared with, `before_runs` names all of them.
     """
     reference, comparison = result.require_comparison()
-    whole = comparison.whole
+    whole_run = comparison.whole
     return {
         "before": reference.run.pk,
         "before_runs": [run.pk for run in reference.runs],
@@ -31,14 +31,16 @@ def comparison_facts(result: GateResult) -> dict[str, Any]:
         "differences": [asdict(difference) for difference in read_differences(reference.run, result.run)],
         "counts": {str(verdict): count for verdict, count in comparison.counts.items()},
         "whole": {
-            **_select_fields(whole, "cases", "worse", "better", "probability", "test"),
-            "refusal": whole.refusal,
-            "variation": whole.variation,
-            "dependence": asdict(whole.dependence),
-            "regressed": whole.is_worse,
-            "fixed": whole.is_better,
-            "effect": whole.effect.mean if whole.effect else None,
-            "interval": [whole.effect.interval.low, whole.effect.interval.high] if whole.effect else None,
+            **_select_fields(whole_run, "cases", "worse", "better", "probability", "test"),
+            "refusal": whole_run.refusal,
+            "variation": whole_run.variation,
+            "dependence": asdict(whole_run.dependence),
+            "regressed": whole_run.is_worse,
+            "fixed": whole_run.is_better,
+            "effect": whole_run.effect.mean if whole_run.effect else None,
+            "interval": [whole_run.effect.interval.low, whole_run.effect.interval.high]
+            if whole_run.effect
+            else None,
         },
         "amounts": {
             amount.name: _select_fields(amount, "before", "after", "cases") for amount in comparison.amounts

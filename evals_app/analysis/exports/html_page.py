@@ -34,7 +34,7 @@ def case_html(attempt: EvalAttempt) -> str:
     rows = (
         run.attempts.filter(case_index=attempt.case_index).prefetch_related("results").order_by("repetition")
     )
-    details = [attempt_detail.detail(_redact_attempt(row, run), whole=False) for row in rows]
+    details = [attempt_detail.detail(_redact_attempt(row, run), is_complete=False) for row in rows]
     context = {"case_id": attempt.case_id, "run": run, "details": details}
     return render_to_string("devui/evals/report_case.html", context)
 
@@ -69,5 +69,7 @@ def _run_section(run: EvalRun) -> dict[str, Any]:
         "currency": read_currency(run),
         "models": json.loads(run.agent_models),
         "warnings": json.loads(run.warnings),
-        "details": [attempt_detail.detail(_redact_attempt(attempt, run), whole=False) for attempt in order],
+        "details": [
+            attempt_detail.detail(_redact_attempt(attempt, run), is_complete=False) for attempt in order
+        ],
     }

@@ -77,8 +77,12 @@ def _keep_fitting_blocks(blocks: Sequence[str]) -> str:
         if length > MAX_LENGTH:
             break
         count += 1
-    rest = len(blocks) - count
-    note = [f"{rest} more sections are left out: they would not fit into a comment."] if rest else []
+    omitted_count = len(blocks) - count
+    note = (
+        [f"{omitted_count} more sections are left out: they would not fit into a comment."]
+        if omitted_count
+        else []
+    )
     return "\n\n".join([*blocks[:count], *note]) + "\n"
 
 
@@ -103,17 +107,17 @@ def _describe_whole(result: GateResult) -> str:
     comparison = result.comparison
     if comparison is None or result.reference is None:
         return "There is no run to compare with."
-    whole = comparison.whole
+    whole_run = comparison.whole
     against = f"against {name_runs(result.reference, 8)}"
-    if whole.refusal:
-        return f"There is no verdict on the whole {against}: {text(whole.refusal)}"
-    if whole.effect is None or not (whole.is_worse or whole.is_better):
-        notes = " ".join(filter(None, (whole.variation, whole.dependence.text)))
-        return f"As a whole no change is shown {against} over {count_cases(whole.cases)}. {text(notes)}"
-    points = abs(100 * whole.effect.mean)
+    if whole_run.refusal:
+        return f"There is no verdict on the whole {against}: {text(whole_run.refusal)}"
+    if whole_run.effect is None or not (whole_run.is_worse or whole_run.is_better):
+        notes = " ".join(filter(None, (whole_run.variation, whole_run.dependence.text)))
+        return f"As a whole no change is shown {against} over {count_cases(whole_run.cases)}. {text(notes)}"
+    points = abs(100 * whole_run.effect.mean)
     return (
-        f"As a whole it is **{'worse' if whole.is_worse else 'better'}** {against}: the pass rate"
-        f" {'fell' if whole.is_worse else 'rose'} by {points:.1f} points over {count_cases(whole.cases)}."
+        f"As a whole it is **{'worse' if whole_run.is_worse else 'better'}** {against}: the pass rate"
+        f" {'fell' if whole_run.is_worse else 'rose'} by {points:.1f} points over {count_cases(whole_run.cases)}."
     )
 
 

@@ -137,8 +137,8 @@ class ReplayPlugin(BasePlugin):
                 f"Agent {agent} calls {call_text(tool.name, tool_args)}, and tools may not be called in this run.",
                 "Let tools be live or recorded to go on.",
             )
-        if (own := await self._tool_callbacks(tool, tool_args, tool_context)) is not None:
-            return own
+        if (callback_result := await self._tool_callbacks(tool, tool_args, tool_context)) is not None:
+            return callback_result
         try:
             result, again = self._results.take(agent, tool.name, tool_args)
         except NotRecorded as error:

@@ -156,11 +156,11 @@ class _StateWrites:
         A sole result also has the keys without a known writer, and of two tools with one call id each has its own.
         """
         call_id, tool = result.get("id") or "", result.get("name")
-        others = {other.get("name") for other in results if (other.get("id") or "") == call_id} - {tool}
+        other_tools = {other.get("name") for other in results if (other.get("id") or "") == call_id} - {tool}
         return {
             key: value
             for writer, name, key, value in self.by_seq.get(event.seq, [])
-            if (writer == call_id and name not in others) or (len(results) == 1 and not writer)
+            if (writer == call_id and name not in other_tools) or (len(results) == 1 and not writer)
         }
 
 

@@ -37,27 +37,29 @@ class RecordedResults:
             NotRecorded: no call has this name and these arguments.
         """
         candidates = [
-            (place, result)
-            for place, result in enumerate(self._recorded)
+            (index, result)
+            for index, result in enumerate(self._recorded)
             if result.tool == tool and json_equal(result.args, dict(args))
         ]
         candidates.sort(key=lambda candidate: candidate[1].agent != agent)
-        for place, result in candidates:
-            if place not in self._given:
-                self._given.add(place)
+        for index, result in candidates:
+            if index not in self._given:
+                self._given.add(index)
                 return result, False
         if candidates:
-            own = [result for _, result in candidates if result.agent == agent]
-            return (own or [result for _, result in candidates])[-1], True
+            agent_results = [result for _, result in candidates if result.agent == agent]
+            return (agent_results or [result for _, result in candidates])[-1], True
         raise self._not_recorded(agent, tool, args)
 
     def _not_recorded(self, agent: str, tool: str, args: Mapping[str, Any]) -> NotRecorded:
-        others = [result for result in self._recorded if result.tool == tool]
-        calls = dict.fromkeys(call_text(result.tool, result.args) for result in others)
+        same_tool = [result for result in self._recorded if result.tool == tool]
+        calls = dict.fromkeys(call_text(result.tool, result.args) for result in same_tool)
         listed = join_names([*calls], MAX_LISTED_CALLS)
         return NotRecorded(
             f"Agent {agent} calls {call_text(tool, args)}, and the recording has no result of that call.",
-            f"Recorded calls of {tool}: {listed}." if others else f"{tool} was not called in the recording.",
+            f"Recorded calls of {tool}: {listed}."
+            if same_tool
+            else f"{tool} was not called in the recording.",
         )
 
 

@@ -45,10 +45,10 @@ class EvalsetArgument:
         """Parse `name[:case1,case2]`. The longest prefix that is a file is the name, else the part before the colon."""
         if os.path.isfile(argument):  # also False for a name that is too long for a file
             return cls(argument)
-        colons = [place for place, sign in enumerate(argument) if sign == ":"]
-        files = [place for place in colons if os.path.isfile(argument[:place])]
-        place = max(files, default=min(colons, default=len(argument)))
-        return cls(argument[:place], argument[place + 1 :])
+        colons = [index for index, sign in enumerate(argument) if sign == ":"]
+        files = [index for index in colons if os.path.isfile(argument[:index])]
+        index = max(files, default=min(colons, default=len(argument)))
+        return cls(argument[:index], argument[index + 1 :])
 
 
 class Command(EvalsCommand):

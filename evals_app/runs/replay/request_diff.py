@@ -58,14 +58,14 @@ def _compare_history(recorded: list[Any], now: list[Any]) -> Json:
             removed += range(old_start, old_end)
             added += range(new_start, new_end)
     changes: list[Json] = []
-    for place in added:
-        before = next((change for change in removed if old[change] == new[place]), None)
+    for index in added:
+        before = next((change for change in removed if old[change] == new[index]), None)
         if before is None:
-            changes.append({"change": "added", "place": place + 1, "content": now[place]})
+            changes.append({"change": "added", "place": index + 1, "content": now[index]})
         else:
             removed.remove(before)
-            changes.append({"change": "moved", "place": place + 1, "content": now[place]})
-    changes += [{"change": "removed", "place": place + 1, "content": recorded[place]} for place in removed]
+            changes.append({"change": "moved", "place": index + 1, "content": now[index]})
+    changes += [{"change": "removed", "place": index + 1, "content": recorded[index]} for index in removed]
     changes.sort(key=lambda change: (change["place"], change["change"] != "removed"))
     left_out = len(changes) - MAX_CONTENTS
     cut = {"history_cut": left_out} if left_out > 0 else {}

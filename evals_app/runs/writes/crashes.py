@@ -76,10 +76,12 @@ def continue_without_process(runtime_id: str, death: ProcessDeath) -> list[str]:
     """
     with transaction.atomic():
         runs = _lock_process_runs(runtime_id)
-        own = [run for run in runs if run.runtime_id == runtime_id]
-        started_attempts = EvalAttempt.objects.filter(run__in=own, started_at__gte=F("run__started_at"))
-        if own and not started_attempts.exists():
-            for run in own:
+        owned_runs = [run for run in runs if run.runtime_id == runtime_id]
+        started_attempts = EvalAttempt.objects.filter(
+            run__in=owned_runs, started_at__gte=F("run__started_at")
+        )
+        if owned_runs and not started_attempts.exists():
+            for run in owned_runs:
                 crash_run(run.pk, str(death))
             return []
         alone = _only_attempt(runtime_id)
@@ -87,7 +89,7 @@ def continue_without_process(runtime_id: str, death: ProcessDeath) -> list[str]:
             _end_as_fault(alone, Failure(ENDED_PROCESS, _describe_death(alone, death)))
         for run in runs:
             _reset_in_flight(run, runtime_id, death)
-        requeued_ids = [run.pk for run in own if _requeue_or_finish(run)]
+        requeued_ids = [run.pk for run in owned_runs if _requeue_or_finish(run)]
         change_notification.notify_after_commit()
     return requeued_ids
 
@@ -160,9 +162,9 @@ def end_blocked(run_id: str, runtime_id: str | None, failure: Failure, now: floa
 def _only_attempt(runtime_id: str) -> EvalAttempt | None:
     """Return the only attempt that a process executes; None if it executes more, or another run."""
     in_flight = EvalAttempt.objects.filter(runtime_id=runtime_id, status=Status.RUNNING)
-    others = Run.objects.filter(runtime_id=runtime_id, status=Run.Status.RUNNING)
+    other_runs = Run.objects.filter(runtime_id=runtime_id, status=Run.Status.RUNNING)
     attempts = list(in_flight[:2])
-    return attempts[0] if len(attempts) == 1 and not others.exists() else None
+    return attempts[0] if len(attempts) == 1 and not other_runs.exists() else None
 
 
 def _end_as_fault(attempt: EvalAttempt, failure: Failure) -> None:

@@ -34,5 +34,5 @@ def _read_expectation(attempt: EvalAttempt, status: str) -> causes.Expectation:
     facts = EvalRun.objects.values_list("config", "version", "version__digest").get(pk=attempt.run_id)
     config, version, digest = facts
     cases = version_contents.read_cases(version, digest)
-    own = cases[attempt.case_index] if attempt.case_index < len(cases) else {}
-    return causes.Expectation(own.get("conversation") or [], json.loads(config).get("criteria") or {})
+    case = cases[attempt.case_index] if attempt.case_index < len(cases) else {}
+    return causes.Expectation(case.get("conversation") or [], json.loads(config).get("criteria") or {})

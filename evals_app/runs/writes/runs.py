@@ -156,17 +156,17 @@ def assign_runs(run_ids: Iterable[str], runtime_id: str) -> None:
         )
 
 
-def claim_run(run_id: str, runtime_id: str | None, at: float | None = None) -> EvalRun | None:
+def claim_run(run_id: str, runtime_id: str | None, claimed_at: float | None = None) -> EvalRun | None:
     """Start a pending run; return None if it is not pending.
 
     A run that was started before starts after its last step, even if the clock was set back: so times of one run are
     ordered.
 
     Args:
-        at: start time; None: now. A call with the same time is the same claim: the first may have been stored though
-        its reply was lost.
+        claimed_at: start time; None: now. A call with the same time is the same claim: the first may have been stored
+            though its reply was lost.
     """
-    now = time.time() if at is None else at
+    now = time.time() if claimed_at is None else claimed_at
     with transaction.atomic():
         rows = EvalRun.objects.select_for_update(of=("self",)).select_related("version", "evalset")
         run = rows.filter(pk=run_id).first()
@@ -389,4 +389,4 @@ def last_step(run_id: str) -> float:
         attempt_start=Max("attempts__started_at"),
         attempt_end=Max("attempts__finished_at"),
     )
-    return max((at for at in times.values() if at), default=0.0)
+    return max((step_time for step_time in times.values() if step_time), default=0.0)

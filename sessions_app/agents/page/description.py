@@ -82,12 +82,12 @@ class SourceLocation:
     editor: str
 
 
-def source_location(at: Node | None, root: str) -> SourceLocation | None:
+def source_location(location: Node | None, root: str) -> SourceLocation | None:
     """Return a source location: relative to `root`, or to the package folder for libraries."""
-    file = (at or {}).get("file") or ""
+    file = (location or {}).get("file") or ""
     if not file:
         return None
-    line = int((at or {}).get("line") or 1)
+    line = int((location or {}).get("line") or 1)
     path = PurePath(file)
     short_path = str(path.relative_to(root)) if root and path.is_relative_to(root) else file
     for packages in ("/site-packages/", "/dist-packages/"):

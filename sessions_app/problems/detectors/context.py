@@ -46,8 +46,10 @@ def _changed_parts(before: ModelRequest, request: ModelRequest) -> list[str]:
     if before.contents is not None and request.contents is not None:
         number = next(
             (
-                place
-                for place, (old, new) in enumerate(zip_longest(before.contents, request.contents), start=1)
+                content_number
+                for content_number, (old, new) in enumerate(
+                    zip_longest(before.contents, request.contents), start=1
+                )
                 if old is not None and old != new
             ),
             0,

@@ -149,8 +149,8 @@ def _has_ended_well(evidence: Evidence) -> bool:
 
 def _has_answered(events: Sequence[EventEvidence], agent: str) -> bool:
     """Tell whether an agent has answered since the last message, call or result: models may end with an empty reply."""
-    own = (event for event in reversed(events) if event.agent in (agent, "user"))
-    before = next((event for event in own if event.turn_part is not TurnPart.EMPTY_REPLY), None)
+    agent_events = (event for event in reversed(events) if event.agent in (agent, "user"))
+    before = next((event for event in agent_events if event.turn_part is not TurnPart.EMPTY_REPLY), None)
     return before is not None and before.turn_part is TurnPart.ANSWER
 
 

@@ -170,4 +170,4 @@ def _missing_keys(evidence: Evidence) -> Iterator[tuple[Failure, str]]:
 def _earlier_write(evidence: Evidence, key: str) -> TempKey | None:
     if not key.startswith(scopes.TEMP_PREFIX):
         return None
-    return next((each for each in evidence.earlier_temp if each.name == key), None)
+    return next((write for write in evidence.earlier_temp if write.name == key), None)

@@ -160,9 +160,9 @@ def summarized_call(evidence: Evidence) -> Iterator[Problem]:
     A call that was repeated before its summary, or whose result has changed, is repeated for another reason.
     """
     earlier: defaultdict[CallContent, list[SummarizedCall]] = defaultdict(list)
-    for each in evidence.summarized_calls:
-        if content := _call_content(each.call):
-            earlier[content].append(each)
+    for candidate in evidence.summarized_calls:
+        if content := _call_content(candidate.call):
+            earlier[content].append(candidate)
     results = {result.call: result for result in evidence.results if result.call}
     for call in evidence.calls:
         content = _call_content(call)

@@ -41,8 +41,8 @@ def find_hits(query: Query, sessions: Sequence[AgentSession], tail: UnindexedTai
     """
     pks = [session.pk for session in sessions]
     log_hits = _log_hits(query, pks)
-    places = {pk: hit.seq for pk, hit in log_hits.items()} or _hit_seqs(query, pks, tail)
-    if not places:
+    seqs = {pk: hit.seq for pk, hit in log_hits.items()} or _hit_seqs(query, pks, tail)
+    if not seqs:
         return {}
     words = [word.text for word in query.words if not word.negated]
     words += [term.value for term in query.fields if term.name in _SHOWN_TERMS and not term.negated]
@@ -58,7 +58,7 @@ def find_hits(query: Query, sessions: Sequence[AgentSession], tail: UnindexedTai
                 words,
             ),
         )
-        for event in _events_at(places)
+        for event in _events_at(seqs)
     }
 
 
@@ -77,10 +77,10 @@ def _log_hits(query: Query, pks: list[int]) -> dict[int, event_terms.LogHit]:
     return event_terms.newest_hits(log_fields[-1], pks) if log_fields else {}
 
 
-def _events_at(places: Mapping[int, int]) -> Iterable[Event]:
+def _events_at(seqs: Mapping[int, int]) -> Iterable[Event]:
     """Return one event of each session, at these seqs. A join with a list of pairs makes every database seek."""
-    pairs = ", ".join(["(%s, %s)"] * len(places))
-    params = [number for place in places.items() for number in place]
+    pairs = ", ".join(["(%s, %s)"] * len(seqs))
+    params = [number for seq in seqs.items() for number in seq]
     return Event.objects.raw(_EVENTS_AT.format(pairs=pairs), params)
 
 
@@ -117,14 +117,14 @@ def _word_hits(phrases: list[tokens.Phrase], pks: list[int], tail: UnindexedTail
     all_of_tail: dict[int, int] = {}
     any_of_tail: dict[int, int] = {}
     for event in reversed(tail.events):
-        matches = [tail.holds(event, each) for each in phrases] if event.session_id in page_pks else []
+        matches = [tail.holds(event, phrase) for phrase in phrases] if event.session_id in page_pks else []
         if any(matches):
             any_of_tail[event.session_id] = event.seq
         if matches and all(matches):
             all_of_tail[event.session_id] = event.seq
-    some = event_index.newest_seqs(pks, phrases, every=False) | any_of_tail
-    every = event_index.newest_seqs(pks, phrases, every=True) if len(phrases) > 1 else {}
-    return some | every | all_of_tail
+    with_any_word = event_index.newest_seqs(pks, phrases, every=False) | any_of_tail
+    with_all_words = event_index.newest_seqs(pks, phrases, every=True) if len(phrases) > 1 else {}
+    return with_any_word | with_all_words | all_of_tail
 
 
 def _id_hits(term: Field, pks: list[int]) -> dict[int, int]:
@@ -135,10 +135,10 @@ def _id_hits(term: Field, pks: list[int]) -> dict[int, int]:
 
 def _trait_hits(term: Field, pks: list[int], tail: UnindexedTail) -> dict[int, int]:
     rows, matches = event_terms.trait_lookup(term)
-    places = dict(rows.filter(session__in=pks).order_by().values_list("session").annotate(Max("seq")))
+    seqs = dict(rows.filter(session__in=pks).order_by().values_list("session").annotate(Max("seq")))
     page_pks = set(pks)
     events = [event for event in tail.events_with_trait(matches) if event.session_id in page_pks]
-    return places | {event.session_id: event.seq for event in reversed(events)}
+    return seqs | {event.session_id: event.seq for event in reversed(events)}
 
 
 def _value_hits(term: StateTerm, pks: list[int]) -> dict[int, int]:
@@ -157,4 +157,7 @@ def _hit_text(event: Event, words: Sequence[str]) -> str:
     if has_match(text, words):
         return text
     nested = nested_content.read_nested_contents(event.session_id, [event]).get(event.seq)
-    return next((each for each in (nested.texts if nested else ()) if has_match(each, words)), text)
+    return next(
+        (nested_text for nested_text in (nested.texts if nested else ()) if has_match(nested_text, words)),
+        text,
+    )

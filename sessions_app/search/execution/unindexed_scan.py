@@ -87,10 +87,10 @@ class UnindexedTail:
         return set(rows.filter(value_condition(term)).values_list("owner_id", flat=True)[:FEW])
 
     def _event_text(self, event: Event) -> str:
-        place = (event.session_id, event.seq)
-        if place not in self._texts:
-            self._texts[place] = tokens.normalize(event_text.data_text(event.data))
-        return self._texts[place]
+        key = (event.session_id, event.seq)
+        if key not in self._texts:
+            self._texts[key] = tokens.normalize(event_text.data_text(event.data))
+        return self._texts[key]
 
 
 def _event_traits(event: Event) -> list[event_text.Trait]:

@@ -40,7 +40,7 @@ def scan(
     of: Rows,
     matching: Rows,
     before: str,
-    most: int,
+    limit: int,
     seconds: float | None = None,
     *,
     order: pagination.Order = NEWEST_FIRST,
@@ -51,7 +51,7 @@ def scan(
         of: the sessions to scan, whose order an index has.
         matching: the matching ones of them.
         before: where an earlier scan ended; empty: at the first.
-        most: maximum number of matches.
+        limit: maximum number of matches.
         seconds: time budget; default: `SCAN_S`.
         order: order of the sessions.
 
@@ -60,17 +60,17 @@ def scan(
     """
     budget = TimeBudget(FIRST_WINDOW, SCAN_S if seconds is None else seconds)
     rows: list[AgentSession] = []
-    place, scanned = before, 0
-    while len(rows) < most and budget.has_time:
-        end = _window_end(pagination.rows_after(of, order, place), order, budget.size)
-        window = pagination.rows_after(matching, order, place)
-        rows += (pagination.rows_up_to(window, order, end) if end else window)[: most - len(rows)]
-        place = end
+    cursor, scanned = before, 0
+    while len(rows) < limit and budget.has_time:
+        end = _window_end(pagination.rows_after(of, order, cursor), order, budget.size)
+        window = pagination.rows_after(matching, order, cursor)
+        rows += (pagination.rows_up_to(window, order, end) if end else window)[: limit - len(rows)]
+        cursor = end
         if not end:
             break
         scanned += budget.size
         budget.step()
-    return ScanResult(rows, order.cursor(rows[-1]) if len(rows) == most else place, scanned)
+    return ScanResult(rows, order.cursor(rows[-1]) if len(rows) == limit else cursor, scanned)
 
 
 def _window_end(rows: Rows, order: pagination.Order, size: int) -> str:

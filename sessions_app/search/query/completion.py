@@ -108,40 +108,56 @@ def complete(
     text: str, caret: int, vocabulary: Vocabulary, names: Collection[str] = DESCRIPTIONS.keys()
 ) -> list[Completion]:
     """Return the completions at the caret, most likely first; terms are limited to `names`."""
-    here = word_at_caret(text, caret)
+    caret_word = word_at_caret(text, caret)
     return list(
         islice(
-            _drop_repeats(_iter_completions(here, vocabulary, names), text[here.start : here.end]),
+            _drop_repeats(
+                _iter_completions(caret_word, vocabulary, names), text[caret_word.start : caret_word.end]
+            ),
             MOST_COMPLETIONS,
         )
     )
 
 
 def _iter_completions(
-    here: CaretWord, vocabulary: Vocabulary, names: Collection[str]
+    caret_word: CaretWord, vocabulary: Vocabulary, names: Collection[str]
 ) -> Iterator[Completion]:
-    if here.name:
-        yield from _value_completions(here, vocabulary)
+    if caret_word.name:
+        yield from _value_completions(caret_word, vocabulary)
         return
-    if here.before and _is_key(here.before, vocabulary):
-        yield from _comparison_completions(here)
-    if not here.typed and here.before and not here.before.strip("=<>!~"):
+    if caret_word.before and _is_key(caret_word.before, vocabulary):
+        yield from _comparison_completions(caret_word)
+    if not caret_word.typed and caret_word.before and not caret_word.before.strip("=<>!~"):
         return
-    yield from _term_completions(here, names)
-    if here.typed:
-        yield from _key_completions(here, vocabulary.keys)
+    yield from _term_completions(caret_word, names)
+    if caret_word.typed:
+        yield from _key_completions(caret_word, vocabulary.keys)
 
 
-def _value_completions(here: CaretWord, vocabulary: Vocabulary) -> Iterator[Completion]:
-    for value in _matching_names(here.typed, vocabulary.of(here.name)):
-        yield Completion(here.start, here.end, str(Field(here.name, value)), value, "value", here.name)
-    if here.name in ("user", "app"):
-        typed = f"{here.name}:{here.typed}"
-        keys = [key for key in vocabulary.keys if key.startswith(f"{here.name}:")]
-        yield from _key_completions(CaretWord(here.start, here.end, "", typed), keys)
-    for value in _EXAMPLES.get(here.name, ()):
-        if value.startswith(here.typed):
-            yield Completion(here.start, here.end, f"{here.name}:{value}", value, "value", here.name)
+def _value_completions(caret_word: CaretWord, vocabulary: Vocabulary) -> Iterator[Completion]:
+    for value in _matching_names(caret_word.typed, vocabulary.of(caret_word.name)):
+        yield Completion(
+            caret_word.start,
+            caret_word.end,
+            str(Field(caret_word.name, value)),
+            value,
+            "value",
+            caret_word.name,
+        )
+    if caret_word.name in ("user", "app"):
+        typed = f"{caret_word.name}:{caret_word.typed}"
+        keys = [key for key in vocabulary.keys if key.startswith(f"{caret_word.name}:")]
+        yield from _key_completions(CaretWord(caret_word.start, caret_word.end, "", typed), keys)
+    for value in _EXAMPLES.get(caret_word.name, ()):
+        if value.startswith(caret_word.typed):
+            yield Completion(
+                caret_word.start,
+                caret_word.end,
+                f"{caret_word.name}:{value}",
+                value,
+                "value",
+                caret_word.name,
+            )
 
 
 _EXAMPLES = {
@@ -152,16 +168,18 @@ _EXAMPLES = {
 """Example values of terms about times."""
 
 
-def _term_completions(here: CaretWord, names: Collection[str]) -> Iterator[Completion]:
-    for name in _matching_names(here.typed.lower(), (name for name in DESCRIPTIONS if name in names)):
+def _term_completions(caret_word: CaretWord, names: Collection[str]) -> Iterator[Completion]:
+    for name in _matching_names(caret_word.typed.lower(), (name for name in DESCRIPTIONS if name in names)):
         mark = ">" if name in MEASURES else ":"
-        yield Completion(here.start, here.end, name + mark, name + mark, "term", DESCRIPTIONS[name])
+        yield Completion(
+            caret_word.start, caret_word.end, name + mark, name + mark, "term", DESCRIPTIONS[name]
+        )
 
 
-def _key_completions(here: CaretWord, keys: Iterable[str]) -> Iterator[Completion]:
-    for key in _matching_names(here.typed, keys):
+def _key_completions(caret_word: CaretWord, keys: Iterable[str]) -> Iterator[Completion]:
+    for key in _matching_names(caret_word.typed, keys):
         spelling = str(StateTerm(*scopes.split_scope(key), when=When.EVER)).removesuffix(" ever")
-        yield Completion(here.start, here.end, spelling, key, "key", "state key")
+        yield Completion(caret_word.start, caret_word.end, spelling, key, "key", "state key")
 
 
 _COMPARISONS = {
@@ -176,10 +194,10 @@ _COMPARISONS = {
 }
 
 
-def _comparison_completions(here: CaretWord) -> Iterator[Completion]:
+def _comparison_completions(caret_word: CaretWord) -> Iterator[Completion]:
     for op, detail in _COMPARISONS.items():
-        if op.startswith(here.typed.lower()):
-            yield Completion(here.start, here.end, op, op, "comparison", detail)
+        if op.startswith(caret_word.typed.lower()):
+            yield Completion(caret_word.start, caret_word.end, op, op, "comparison", detail)
 
 
 def _is_key(word: str, vocabulary: Vocabulary) -> bool:
@@ -202,10 +220,10 @@ def _drop_repeats(completions: Iterable[Completion], current: str) -> Iterator[C
             yield completion
 
 
-def _word_start(text: str, at: int) -> int:
-    """Return the start of the word that ends at `at`; quoted spaces belong to it."""
+def _word_start(text: str, offset: int) -> int:
+    """Return the start of the word that ends at `offset`; quoted spaces belong to it."""
     start, inside, index = 0, False, 0
-    while index < at:
+    while index < offset:
         char = text[index]
         if char == "\\" and inside:
             index += 1
@@ -214,7 +232,7 @@ def _word_start(text: str, at: int) -> int:
         elif char.isspace() and not inside:
             start = index + 1
         index += 1
-    return min(start, at)
+    return min(start, offset)
 
 
 def _remove_quotes(text: str) -> str:

@@ -29,10 +29,10 @@ _WHOLE = re.compile(r"\d{1,12}", re.ASCII)
 
 def field_name(atom: Atom) -> str:
     """Return the known term name that an atom begins with, or an empty string."""
-    at = atom.find(":")
-    if at <= 0 or any(atom.quoted[:at]):
+    colon = atom.find(":")
+    if colon <= 0 or any(atom.quoted[:colon]):
         return ""
-    name = atom.text[:at].lower()
+    name = atom.text[:colon].lower()
     name = ALIASES.get(name, name)
     return name if name in FIELDS else ""
 
@@ -92,23 +92,23 @@ def take_number(scanner: Scanner, atom: Atom, name: str, value: str, *, negated:
         op = scanner.take_operator()
         scanner.skip_space()
         value = scanner.take_atom().text
-    place = (atom.start, scanner.at)
+    span = (atom.start, scanner.at)
     if op == "~" or (op == "=" and name in AGES and not value):
         raise QueryError(
             f"{name} is a number and cannot be compared with ~ or with nothing.",
-            *place,
+            *span,
             hint=_example_hint(name),
         )
     if name in AGES or name == "duration":
-        _check_time(times.parse_duration, value, place)
+        _check_time(times.parse_duration, value, span)
     elif not _WHOLE.fullmatch(value):
         raise QueryError(
-            f"{value[:40]!r} is not a whole number of at most 12 digits.", *place, hint=_example_hint(name)
+            f"{value[:40]!r} is not a whole number of at most 12 digits.", *span, hint=_example_hint(name)
         )
     else:
         value = str(int(value))
     if name in AGES and op not in ORDERS:
-        raise QueryError(f"{name}: is compared with < or >.", *place, hint=_example_hint(name))
+        raise QueryError(f"{name}: is compared with < or >.", *span, hint=_example_hint(name))
     return Field(name, value, op, negated)
 
 
@@ -118,22 +118,22 @@ def refuse_unknown_name(atom: Atom) -> None:
     Raises:
         QueryError: it does.
     """
-    at = atom.find(":")
-    if at <= 0:
+    colon = atom.find(":")
+    if colon <= 0:
         return
-    name, value = atom.text[:at], atom.text[at + 1 :]
-    if any(atom.quoted[:at]) or not looks_like_a_name(name, value):
+    name, value = atom.text[:colon], atom.text[colon + 1 :]
+    if any(atom.quoted[:colon]) or not looks_like_a_name(name, value):
         return
     close = get_close_matches(name.lower(), [*FIELDS, *ALIASES], 1)
     raise QueryError(
         f"There is no term {name[:40]!r}{_did_you_mean(close)}",
         atom.start,
-        atom.start + at + 1,
+        atom.start + colon + 1,
         hint="Put text with a colon in quotation marks. To search for a state key, compare it: retries = 3.",
     )
 
 
-def _check_value(name: str, value: str, place: tuple[int, int]) -> str:
+def _check_value(name: str, value: str, span: tuple[int, int]) -> str:
     """Return the canonical value; for a closed set only its members are accepted."""
     if name not in CLOSED_VALUES:
         return canonical_value(name, value)
@@ -144,16 +144,16 @@ def _check_value(name: str, value: str, place: tuple[int, int]) -> str:
     close = get_close_matches(plain, values, 1)
     raise QueryError(
         f"{value[:40]!r} is not a value of {name}{_did_you_mean(close)}",
-        *place,
+        *span,
         hint=f"Values of {name}: {', '.join(values)}.",
     )
 
 
-def _check_time(read: Callable[[str], object], value: str, place: tuple[int, int]) -> None:
+def _check_time(read: Callable[[str], object], value: str, span: tuple[int, int]) -> None:
     try:
         read(value)
     except BadInput as error:
-        raise QueryError(error.message, *place, hint=error.hint) from error
+        raise QueryError(error.message, *span, hint=error.hint) from error
 
 
 def _did_you_mean(close: list[str]) -> str:

@@ -188,9 +188,9 @@ def _parse_key(scanner: Scanner, atom: Atom) -> tuple[Scope, str, tuple[str | in
     arrow = atom.find(ARROW)
     key = atom.text if arrow < 0 else atom.text[:arrow]
     path = () if arrow < 0 else parse_json_path(scanner, atom.after(arrow + len(ARROW)))
-    prefix, colon, rest = key.partition(":")
+    prefix, colon, bare_key = key.partition(":")
     if colon and prefix.lower() in SHARED and not any(atom.quoted[: len(prefix) + 1]):
-        key = f"{prefix.lower()}:{rest}"
+        key = f"{prefix.lower()}:{bare_key}"
     try:
         return (*scopes.split_scope(key), path)
     except ValueError:

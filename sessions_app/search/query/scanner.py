@@ -47,10 +47,10 @@ class Atom(NamedTuple):
 
     def find(self, mark: str) -> int:
         """Return the index of an unquoted mark in the text, or -1."""
-        at = self.text.find(mark)
-        while at >= 0 and any(self.quoted[at : at + len(mark)]):
-            at = self.text.find(mark, at + 1)
-        return at
+        index = self.text.find(mark)
+        while index >= 0 and any(self.quoted[index : index + len(mark)]):
+            index = self.text.find(mark, index + 1)
+        return index
 
     def after(self, length: int) -> Atom:
         """Return the atom without its first characters."""
@@ -86,8 +86,8 @@ class Scanner:
 
     def operator(self, at: int | None = None) -> str:
         """Return the comparison at the current or another offset, or an empty string."""
-        place = self.at if at is None else at
-        return next((op for op in OPERATORS if self.text.startswith(op, place)), "")
+        offset = self.at if at is None else at
+        return next((op for op in OPERATORS if self.text.startswith(op, offset)), "")
 
     def take_operator(self) -> str:
         """Return the comparison at the current offset and move past it."""
@@ -95,11 +95,11 @@ class Scanner:
         self.at += len(op)
         return op
 
-    def word_end(self, at: int) -> int:
+    def word_end(self, offset: int) -> int:
         """Return the offset of the next space, or of the end."""
-        while at < len(self.text) and not self.text[at].isspace():
-            at += 1
-        return at
+        while offset < len(self.text) and not self.text[offset].isspace():
+            offset += 1
+        return offset
 
     def take_atom(self) -> Atom:
         """Read up to a space or comparison; quoted text is taken literally."""

@@ -255,9 +255,9 @@ def _write_text(text: str, *, of_word: bool = False) -> str:
 
 def _write_key(name: str) -> str:
     bare = _BARE_WORD.fullmatch(name) and name.lower() not in MEASURES and not is_suffix(name)
-    prefix, colon, rest = name.partition(":")
+    prefix, colon, bare_key = name.partition(":")
     is_field = prefix.lower() in FIELDS or prefix.lower() in ALIASES
-    is_taken = colon and is_field and not (prefix in SHARED and rest)
+    is_taken = colon and is_field and not (prefix in SHARED and bare_key)
     return name if bare and not is_taken else quote(name)
 
 

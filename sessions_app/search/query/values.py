@@ -80,8 +80,8 @@ def parse_json_path(scanner: Scanner, atom: Atom) -> tuple[str | int, ...]:
     pairs = zip(atom.text, atom.quoted, strict=True)
     marks = "".join("x" if is_quoted else char for char, is_quoted in pairs)
     steps = [
-        int(marks[at:end]) if marks[at - 1 : at] == "[" else atom.text[at:end]
-        for at, end in map(re.Match.span, _STEP.finditer(marks) if _PATH.fullmatch(marks) else ())
+        int(marks[start:end]) if marks[start - 1 : start] == "[" else atom.text[start:end]
+        for start, end in map(re.Match.span, _STEP.finditer(marks) if _PATH.fullmatch(marks) else ())
     ]
     if not steps or any(isinstance(step, int) and step > MAX_INDEX for step in steps):
         raise QueryError(

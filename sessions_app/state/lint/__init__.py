@@ -68,7 +68,7 @@ def lint(session: AgentSession) -> LintReport:
     """Check the current state that a session reads. The number of queries is constant."""
     owners = history.owners_at(session)
     evidence = read_evidence(session, owners)
-    hints = [hint for each in all_rules() for hint in _rule_hints(each, evidence)]
+    hints = [hint for lint_rule in all_rules() for hint in _rule_hints(lint_rule, evidence)]
     return LintReport(hints, scope_sizes(owners), evidence.unread)
 
 

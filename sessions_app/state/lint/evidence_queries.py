@@ -68,15 +68,15 @@ FAILURES_READ = 20
 def read_evidence(session: AgentSession, owners: history.Owners) -> Evidence:
     """Read the evidence for all rules."""
     keys, unread = _read_keys(session, owners)
-    others = _other_sessions(session)
+    other_sessions = _other_sessions(session)
     invocations = _read_invocations(session)
     return Evidence(
         session_pk=session.pk,
         user_id=session.user_id,
         keys=keys,
         unread=unread,
-        same_values=_same_values(session, others, keys),
-        other_sessions=sum(other.user_id == session.user_id for other in others.values()),
+        same_values=_same_values(session, other_sessions, keys),
+        other_sessions=sum(other.user_id == session.user_id for other in other_sessions.values()),
         ghosts=_read_ghosts(session, invocations),
         invocations=invocations,
         failures=_read_failures(session),
@@ -86,13 +86,13 @@ def read_evidence(session: AgentSession, owners: history.Owners) -> Evidence:
 
 def scope_sizes(owners: history.Owners) -> dict[str, int]:
     """Return the total UTF-8 bytes of the values of each scope that has keys."""
-    whole = [
+    size_queries = [
         rows._default_manager.filter(owner=owners.ids.get(scope))
         .values(name=Value(scope.value))
         .annotate(size=Sum(_Octets("value")))
         for scope, rows in STATE_ROWS.items()
     ]
-    totals = {each["name"]: each["size"] for each in whole[0].union(*whole[1:], all=True)}
+    totals = {row["name"]: row["size"] for row in size_queries[0].union(*size_queries[1:], all=True)}
     return {scope.value: totals[scope] for scope in STATE_ROWS if totals[scope] is not None}
 
 
@@ -107,9 +107,11 @@ class _Octets(Func):
 
 
 def _read_keys(session: AgentSession, owners: history.Owners) -> tuple[list[KeyEvidence], int]:
-    at = PointPair(session, owners, owners)
-    last = {scope: first_keys(at, scope, MOST_KEYS) for scope in Scope}
-    unread = sum(counts.count(at, scope).then - MOST_KEYS for scope in Scope if len(last[scope]) == MOST_KEYS)
+    points = PointPair(session, owners, owners)
+    last = {scope: first_keys(points, scope, MOST_KEYS) for scope in Scope}
+    unread = sum(
+        counts.count(points, scope).then - MOST_KEYS for scope in Scope if len(last[scope]) == MOST_KEYS
+    )
     pks = [key.later for scope in Scope for key in last[scope] if key.later is not None]
     rows = (
         StateChange.objects.filter(pk__in=pks)
@@ -150,22 +152,22 @@ def _other_sessions(session: AgentSession) -> dict[int, AgentSession]:
         pk=session.pk
     )
     newest = others_of_app.order_by("-updated_at", "-pk").only("pk", "session_id", "user_id")
-    own = newest.filter(user_id=session.user_id)[:SESSIONS_READ]
+    user_sessions = newest.filter(user_id=session.user_id)[:SESSIONS_READ]
     others = newest.exclude(user_id=session.user_id)[:SESSIONS_READ]
-    return {each.pk: each for each in [*own, *others]}
+    return {session_row.pk: session_row for session_row in [*user_sessions, *others]}
 
 
 def _same_values(
     session: AgentSession, others: Mapping[int, AgentSession], keys: Sequence[KeyEvidence]
 ) -> list[SameValue]:
     """Return the other sessions with the same value of a key. The database compares whole values."""
-    own = [scopes.key_id(key.key) for key in keys if key.scope == Scope.SESSION]
-    if not own or not others:
+    session_key_ids = [scopes.key_id(key.key) for key in keys if key.scope == Scope.SESSION]
+    if not session_key_ids or not others:
         return []
-    whole = Coalesce("private", "value", output_field=TextField())
-    here = SessionState.objects.filter(owner=session, key_id=OuterRef("key_id")).values(whole=whole)
-    rows = SessionState.objects.filter(owner__in=others, key_id__in=own).annotate(
-        whole=whole, here=Subquery(here)
+    full_value = Coalesce("private", "value", output_field=TextField())
+    own_value = SessionState.objects.filter(owner=session, key_id=OuterRef("key_id")).values(whole=full_value)
+    rows = SessionState.objects.filter(owner__in=others, key_id__in=session_key_ids).annotate(
+        whole=full_value, here=Subquery(own_value)
     )
     same = rows.filter(whole=F("here")).order_by("-owner_id").values_list("key", "owner_id")
     return [SameValue(key, pk, others[pk].session_id, others[pk].user_id) for key, pk in same]
@@ -178,12 +180,12 @@ def _read_invocations(session: AgentSession) -> list[Invocation]:
     for seq, invocation_id, author in events.values_list("seq", "invocation_id", "author"):
         first.setdefault(invocation_id, seq)
         authors.setdefault(invocation_id, set()).add(author)
-    return [Invocation(each, seq, frozenset(authors[each])) for each, seq in first.items() if each]
+    return [Invocation(name, seq, frozenset(authors[name])) for name, seq in first.items() if name]
 
 
 def _read_ghosts(session: AgentSession, invocations: Sequence[Invocation]) -> list[GhostKey]:
     writes = TempWrite.objects.filter(
-        session=session, invocation_id__in=[each.id for each in invocations]
+        session=session, invocation_id__in=[invocation.id for invocation in invocations]
     ).order_by("seq", "id")
     return [GhostKey(*row) for row in writes.values_list("key", "seq", "invocation_id")[:GHOSTS_READ]]
 

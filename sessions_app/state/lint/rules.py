@@ -96,9 +96,9 @@ COMMON_VALUES = frozenset(("null", "true", "false", '""', "[]", "{}", "0", "1"))
 def user_data(evidence: Evidence) -> Iterator[Finding]:
     """Find session keys named like facts about the user, or with the same value in the user's other sessions."""
     holders: dict[str, list[tuple[str, Occurrence]]] = defaultdict(list)
-    for each in evidence.same_values:
-        occurrence = Occurrence("also here", 0, each.session_pk, each.session_id)
-        holders[each.key].append((each.user_id, occurrence))
+    for same_value in evidence.same_values:
+        occurrence = Occurrence("also here", 0, same_value.session_pk, same_value.session_id)
+        holders[same_value.key].append((same_value.user_id, occurrence))
     for key in evidence.of(Scope.SESSION):
         same = holders[key.key]
         own_sessions = [occurrence for user, occurrence in same if user == evidence.user_id]
@@ -240,8 +240,10 @@ def user_lonely(evidence: Evidence) -> Iterator[Finding]:
         turns = {write.invocation_id for write in writes}
         if is_own and len(turns) >= LONELY_WRITES:
             number = evidence.other_sessions
-            others = "another session" if number == 1 else f"{number} other sessions"
-            says = f"has its last {len(writes)} writes from this session alone; the user has {others}."
+            other_sessions = "another session" if number == 1 else f"{number} other sessions"
+            says = (
+                f"has its last {len(writes)} writes from this session alone; the user has {other_sessions}."
+            )
             yield Finding(key.name, says, write_occurrences([writes[-1], writes[0]]))
 
 
@@ -269,7 +271,7 @@ def _similar_names(keys: Sequence[KeyEvidence]) -> Iterator[tuple[str, Finding]]
             alike[("number", _json_type(key.text), *words[:-1], _singular_word(words[-1]))].append(key)
     for group in alike.values():
         for key in group if len({key.key for key in group}) > 1 else []:
-            other = next(each for each in group if each.key != key.key)
+            other = next(key_evidence for key_evidence in group if key_evidence.key != key.key)
             says = f"differs little from `{other.name}`: two keys, or one that is misspelt?"
             yield (
                 key.name,
@@ -279,7 +281,7 @@ def _similar_names(keys: Sequence[KeyEvidence]) -> Iterator[tuple[str, Finding]]
 
 def _odd_styles(keys: Sequence[KeyEvidence]) -> dict[str, Finding]:
     styled = [(key, style) for key in keys if (style := _name_style(key.key))]
-    counts = {style: sum(each == style for _, each in styled) for _, style in styled}
+    counts = {style: sum(key_style == style for _, key_style in styled) for _, style in styled}
     if len(counts) < 2:
         return {}
     usual = max(counts, key=lambda style: counts[style])

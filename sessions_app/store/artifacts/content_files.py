@@ -58,8 +58,8 @@ def folder() -> Path:
     if connection.vendor == "sqlite":
         file = Path(database["NAME"])
         return file.with_name(f"{file.name}-artifacts")
-    place = f"{database['HOST']}:{database['PORT']}:{database['NAME']}"
-    return Path(getattr(settings, "DATA_DIR", ".devui")) / "artifacts" / quote(place, safe=":")
+    store_name = f"{database['HOST']}:{database['PORT']}:{database['NAME']}"
+    return Path(getattr(settings, "DATA_DIR", ".devui")) / "artifacts" / quote(store_name, safe=":")
 
 
 @contextmanager
@@ -93,9 +93,9 @@ def open_content(digest: str) -> IO[bytes]:
         FileNotFoundError: there is no such file.
     """
     try:
-        with _open_subfolder(digest) as place:
-            if _is_file(digest, place):
-                return os.fdopen(os.open(digest, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=place), "rb")
+        with _open_subfolder(digest) as folder_fd:
+            if _is_file(digest, folder_fd):
+                return os.fdopen(os.open(digest, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder_fd), "rb")
     except NotADirectoryError:  # a link
         pass
     raise FileNotFoundError(digest)
@@ -109,8 +109,8 @@ def list_names() -> Iterator[str]:
 
 def remove(name: str) -> None:
     """Remove a file. Call it only inside `lock_exclusively`."""
-    with suppress(FileNotFoundError, NotADirectoryError), _open_subfolder(name) as place:
-        os.unlink(name, dir_fd=place)
+    with suppress(FileNotFoundError, NotADirectoryError), _open_subfolder(name) as folder_fd:
+        os.unlink(name, dir_fd=folder_fd)
 
 
 @contextmanager
@@ -130,9 +130,9 @@ def _open_subfolder(name: str) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _is_file(name: str, place: int) -> bool:
+def _is_file(name: str, folder_fd: int) -> bool:
     try:
-        return stat.S_ISREG(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode)
+        return stat.S_ISREG(os.stat(name, dir_fd=folder_fd, follow_symlinks=False).st_mode)
     except FileNotFoundError:
         return False
 
@@ -140,24 +140,24 @@ def _is_file(name: str, place: int) -> bool:
 def _write_file(name: str, content: bytes) -> None:
     with suppress(FileExistsError):
         (folder() / name[:2]).mkdir(mode=0o700)
-    with _open_subfolder(name) as place:
-        if _is_file(name, place):
+    with _open_subfolder(name) as folder_fd:
+        if _is_file(name, folder_fd):
             return
-        _give_to_owner(place)
+        _give_to_owner(folder_fd)
         draft = f"{name[:2]}{secrets.token_hex(8)}"
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=place)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder_fd)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(descriptor)
                 _give_to_owner(descriptor)
-            os.replace(draft, name, src_dir_fd=place, dst_dir_fd=place)
+            os.replace(draft, name, src_dir_fd=folder_fd, dst_dir_fd=folder_fd)
         except BaseException:
             with suppress(FileNotFoundError):
-                os.unlink(draft, dir_fd=place)
+                os.unlink(draft, dir_fd=folder_fd)
             raise
-        os.fsync(place)  # so that the renamed file survives a power failure
+        os.fsync(folder_fd)  # so that the renamed file survives a power failure
 
 
 def _give_to_owner(descriptor: int) -> None:

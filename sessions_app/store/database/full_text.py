@@ -143,7 +143,7 @@ def find_ranked(
             " GROUP BY id ORDER BY sum(weight * ts_rank(words, query, 1)) DESC, id DESC LIMIT %s"
         )
         match = f"{_owner_word(owner)} & ({tokens.tsquery(phrases, every=every)})"
-        params = [match, [tokens.tsquery([each]) for each in phrases], limit]
+        params = [match, [tokens.tsquery([phrase]) for phrase in phrases], limit]
     with connection.cursor() as cursor:
         cursor.execute(statement, params)
         return [pk for (pk,) in cursor.fetchall()]

@@ -9,10 +9,10 @@ from django.db import connection
 
 
 def distinct_values(
-    table: str, column: str, where: Mapping[str, Any], *, start: str = "", most: int = 2**31
+    table: str, column: str, where: Mapping[str, Any], *, start: str = "", limit: int = 2**31
 ) -> list[str]:
     """Return the distinct texts in a column of the rows that have the values of `where`, sorted, from `start` on."""
-    return [row[0] for row in distinct_rows(table, column, where, start=start, most=most)]
+    return [row[0] for row in distinct_rows(table, column, where, start=start, limit=limit)]
 
 
 def distinct_rows(
@@ -21,7 +21,7 @@ def distinct_rows(
     where: Mapping[str, Any],
     *,
     start: str = "",
-    most: int = 2**31,
+    limit: int = 2**31,
     further_columns: str = "",
 ) -> list[tuple[Any, ...]]:
     """Return `distinct_values`, each with further columns: SQL that refers to the value as `names.name`."""
@@ -36,5 +36,5 @@ def distinct_rows(
         SELECT name{further_columns} FROM names WHERE name IS NOT NULL
     """  # noqa: S608 - our own tables
     with connection.cursor() as cursor:
-        cursor.execute(sql, {**where, "start": start, "most": most})
+        cursor.execute(sql, {**where, "start": start, "most": limit})
         return list(cursor.fetchall())

@@ -115,11 +115,11 @@ def single_tokens(phrases: Iterable[Phrase]) -> list[Phrase]:
     Single characters of scripts without spaces are dropped if there are longer tokens: nearly every text has them.
     """
     single = dict.fromkeys(
-        Phrase((token,), each.prefix and token is each.tokens[-1])
-        for each in phrases
-        for token in each.tokens
+        Phrase((token,), phrase.prefix and token is phrase.tokens[-1])
+        for phrase in phrases
+        for token in phrase.tokens
     )
-    telling = [each for each in single if not _is_lone(each.tokens[0])]
+    telling = [phrase for phrase in single if not _is_lone(phrase.tokens[0])]
     return (telling or list(single))[:MAX_PHRASES]
 
 
@@ -131,7 +131,7 @@ def normalize(text: str) -> str:
 
 def fts5_match(phrases: Iterable[Phrase], *, every: bool = True) -> str:
     """Return SQLite's FTS5 expression for all phrases, or for any of them. Tokens contain no quotes."""
-    terms = (f'"{" ".join(each.tokens)}"{" *" if each.prefix else ""}' for each in phrases)
+    terms = (f'"{" ".join(phrase.tokens)}"{" *" if phrase.prefix else ""}' for phrase in phrases)
     return (" AND " if every else " OR ").join(terms)
 
 
@@ -140,7 +140,7 @@ def tsquery(phrases: Iterable[Phrase], *, every: bool = True, label: str = "") -
 
     Tokens contain no quotes.
     """
-    return (" & " if every else " | ").join(f"({_tsquery_phrase(each, label)})" for each in phrases)
+    return (" & " if every else " | ").join(f"({_tsquery_phrase(phrase, label)})" for phrase in phrases)
 
 
 def tsvector(words: Iterable[str], labelled: Collection[str] = ()) -> str:
@@ -166,7 +166,13 @@ def tsvector(words: Iterable[str], labelled: Collection[str] = ()) -> str:
         is_whole = is_whole and position <= MAX_POSITION
     mark = [] if is_whole else [f"'{LONG_TEXT}'"]
     return " ".join(
-        [*mark, *(_tsvector_word(word, places, word in labelled) for word, places in positions.items())]
+        [
+            *mark,
+            *(
+                _tsvector_word(word, positions_of_word, word in labelled)
+                for word, positions_of_word in positions.items()
+            ),
+        ]
     )
 
 
@@ -191,9 +197,9 @@ def _tsquery_phrase(phrase: Phrase, label: str) -> str:
 
 
 def _is_at(words: Sequence[str], start: int, phrase: Phrase) -> bool:
-    *whole, last = phrase.tokens
-    end = start + len(whole)
-    if list(words[start:end]) != whole:
+    *whole_tokens, last = phrase.tokens
+    end = start + len(whole_tokens)
+    if list(words[start:end]) != whole_tokens:
         return False
     return words[end].startswith(last) if phrase.prefix else words[end] == last
 

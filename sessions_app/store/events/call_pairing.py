@@ -104,7 +104,7 @@ class PairedCalls:
     def answering_events(self, event: Event) -> list[list[Event]]:
         """Return the events with results of each call of an event."""
         return [
-            self.answers[event.seq, place] for place in range(len(event.decoded_summary.get("calls", ())))
+            self.answers[event.seq, index] for index in range(len(event.decoded_summary.get("calls", ())))
         ]
 
 
@@ -127,7 +127,7 @@ def pair_events(events: Iterable[Event]) -> PairedCalls:
 def place_calls(event: Event) -> list[tuple[Json, PlacedCall]]:
     """Return the calls in the summary of an event, each with its place."""
     return [
-        (call, PlacedCall(event, place)) for place, call in enumerate(event.decoded_summary.get("calls", ()))
+        (call, PlacedCall(event, index)) for index, call in enumerate(event.decoded_summary.get("calls", ()))
     ]
 
 

@@ -93,11 +93,11 @@ def event_traits(kind: str, author: str, branch: str, summary: str) -> list[Trai
 def summary_errors(summary_data: Mapping[str, Any]) -> list[str]:
     """Return the errors in an event's summary: its own and those of tools."""
     error = summary_data.get("error") or {}
-    own = " ".join(filter(None, (error.get("code"), error.get("message"))))
+    event_error = " ".join(filter(None, (error.get("code"), error.get("message"))))
     failed = (
         f"{item['name']} {item['result']}" for item in summary_data.get("results") or [] if item.get("failed")
     )
-    return [text for text in (own, *failed) if text]
+    return [text for text in (event_error, *failed) if text]
 
 
 def truncate_value(value: str) -> str:

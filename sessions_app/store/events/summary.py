@@ -115,11 +115,11 @@ def _list_entries(wire: Mapping[str, Any], parts: list[dict[str, Any]]) -> dict[
     failed = {id(response) for response in failed_results(wire)}
     return {
         "calls": [
-            _call_entry(call, waiting, whole=number < LIST_LIMIT)
+            _call_entry(call, waiting, is_whole=number < LIST_LIMIT)
             for number, call in enumerate(function_calls(wire))
         ],
         "results": [
-            _result_entry(result, id(result) in failed, whole=number < LIST_LIMIT)
+            _result_entry(result, id(result) in failed, is_whole=number < LIST_LIMIT)
             for number, result in enumerate(function_responses(wire))
         ],
         "media": list(_all_media(parts)),
@@ -145,11 +145,11 @@ def _part_order(parts: list[dict[str, Any]]) -> list[tuple[str, int]]:
             if runs and runs[-1][0] == key:
                 size += runs.pop()[1]
             runs.append((key, size))
-    places = [PART_ORDER.index(key) for key, _ in runs]
-    if all(before < after for before, after in pairwise(places)):
+    ranks = [PART_ORDER.index(key) for key, _ in runs]
+    if all(before < after for before, after in pairwise(ranks)):
         return []
-    rest = {key: sum(size for other, size in runs[LIST_LIMIT:] if other == key) for key in PART_ORDER}
-    return [*runs[:LIST_LIMIT], *((key, size) for key, size in rest.items() if size)]
+    unlisted = {key: sum(size for other, size in runs[LIST_LIMIT:] if other == key) for key in PART_ORDER}
+    return [*runs[:LIST_LIMIT], *((key, size) for key, size in unlisted.items() if size)]
 
 
 def _part_keys(part: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
@@ -186,9 +186,9 @@ def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else scopes.dumps(value)
 
 
-def _call_entry(call: Mapping[str, Any], waiting: set[str], *, whole: bool) -> dict[str, Any]:
+def _call_entry(call: Mapping[str, Any], waiting: set[str], *, is_whole: bool) -> dict[str, Any]:
     args = call.get("args") or {}
-    kept_args = islice(args.items(), LIST_LIMIT if whole else 0)
+    kept_args = islice(args.items(), LIST_LIMIT if is_whole else 0)
     summary = {
         "id": shorten_id(call.get("id") or ""),
         "name": shorten(call.get("name") or ""),
@@ -198,11 +198,11 @@ def _call_entry(call: Mapping[str, Any], waiting: set[str], *, whole: bool) -> d
     return summary if len(args) <= LIST_LIMIT else {**summary, "more": len(args) - LIST_LIMIT}
 
 
-def _result_entry(response: Mapping[str, Any], failed: bool, *, whole: bool) -> dict[str, Any]:
+def _result_entry(response: Mapping[str, Any], failed: bool, *, is_whole: bool) -> dict[str, Any]:
     return {
         "id": shorten_id(response.get("id") or ""),
         "name": shorten(response.get("name") or ""),
-        "result": shorten(_without_bytes(response.get("response"))) if whole or failed else "",
+        "result": shorten(_without_bytes(response.get("response"))) if is_whole or failed else "",
         "failed": failed,
         **({"interim": True} if is_interim_result(response) else {}),
     }
@@ -230,9 +230,9 @@ def _all_media(parts: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             yield from _media_entries(part, f"/content/parts/{number}")
         response, pointer = part.get("functionResponse") or {}, f"/content/parts/{number}/functionResponse"
         response_parts = response.get("parts")
-        for place, answer in enumerate(response_parts if isinstance(response_parts, list) else []):
+        for index, answer in enumerate(response_parts if isinstance(response_parts, list) else []):
             if isinstance(answer, dict):
-                yield from _media_entries(answer, f"{pointer}/parts/{place}")
+                yield from _media_entries(answer, f"{pointer}/parts/{index}")
         for inner, block in list_media_blocks(response.get("response")):
             yield from _media_entries(block, f"{pointer}/response{inner}")
 

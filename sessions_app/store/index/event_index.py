@@ -104,12 +104,12 @@ def id_phrase(field: str, text: str) -> Phrase:
 def session_words(entries: Iterable[EventEntry]) -> Iterator[tuple[int, set[str]]]:
     """Yield rows (key of the first event, words) that each combine the words of many events of one session."""
     first, words, size = -1, set[str](), 0
-    for each in entries:
-        fresh, fresh_size = _bounded_words(each.fresh.difference(each.names))
-        if first >> SEQ_BITS != each.key >> SEQ_BITS or size + fresh_size > SUM_BYTES:
+    for entry in entries:
+        fresh, fresh_size = _bounded_words(entry.fresh.difference(entry.names))
+        if first >> SEQ_BITS != entry.key >> SEQ_BITS or size + fresh_size > SUM_BYTES:
             if words:
                 yield first, words
-            first, words, size = each.key, set(), 0
+            first, words, size = entry.key, set(), 0
         words |= fresh
         size += fresh_size
     if words:
@@ -132,13 +132,16 @@ def write_entries(entries: Sequence[EventEntry]) -> None:
         if connection.vendor == SQLITE:
             cursor.executemany(
                 "INSERT OR REPLACE INTO event_words (rowid, owner, words) VALUES (%s, %s, %s)",
-                [(each.key, " ".join(each.fresh), " ".join(each.words)) for each in entries],
+                [(entry.key, " ".join(entry.fresh), " ".join(entry.words)) for entry in entries],
             )
         else:
             cursor.executemany(
                 f"INSERT INTO {_TABLE} (id, words) VALUES (%s, %s::tsvector)"
                 " ON CONFLICT (id) DO UPDATE SET words = excluded.words",
-                [(each.key, tokens.tsvector([*each.names, *each.words], each.fresh)) for each in entries],
+                [
+                    (entry.key, tokens.tsvector([*entry.names, *entry.words], entry.fresh))
+                    for entry in entries
+                ],
             )
             cursor.executemany(
                 f"INSERT INTO {_SESSION_TABLE} (id, words) VALUES (%s, %s::tsvector)"
@@ -154,10 +157,10 @@ def delete_entries(session_pk: int, limit: int) -> int:
     tables = [table] if connection.vendor == SQLITE else [table, _SESSION_TABLE]
     removed = 0
     with connection.cursor() as cursor:
-        for each in tables:
+        for index_table in tables:
             cursor.execute(
-                f"DELETE FROM {each} WHERE {key} IN"
-                f" (SELECT {key} FROM {each} WHERE {key} BETWEEN %s AND %s LIMIT %s)",
+                f"DELETE FROM {index_table} WHERE {key} IN"
+                f" (SELECT {key} FROM {index_table} WHERE {key} BETWEEN %s AND %s LIMIT %s)",
                 [*_key_range(session_pk), limit],
             )
             removed = max(removed, cursor.rowcount)
@@ -193,15 +196,15 @@ def _has_session_rows(phrase: Phrase) -> bool:
 
 def _estimate_entries(phrase: Sequence[Phrase]) -> list[int]:
     """Return PostgreSQL's estimate of the number of entries for each phrase."""
-    each = [f"SELECT id FROM {_TABLE} WHERE words @@ %s::tsquery" for _ in phrase]
+    word_query = [f"SELECT id FROM {_TABLE} WHERE words @@ %s::tsquery" for _ in phrase]
     with connection.cursor() as cursor:
         cursor.execute(
-            f"EXPLAIN (FORMAT JSON) {' UNION ALL '.join(each)}",
+            f"EXPLAIN (FORMAT JSON) {' UNION ALL '.join(word_query)}",
             [_match_expression([word]) for word in phrase],
         )
         (answer,) = cursor.fetchone()
     plan = (json.loads(answer) if isinstance(answer, str) else answer)[0]["Plan"]
-    return [each["Plan Rows"] for each in (plan["Plans"] if len(phrase) > 1 else [plan])]
+    return [word_query["Plan Rows"] for word_query in (plan["Plans"] if len(phrase) > 1 else [plan])]
 
 
 def _read_sessions(phrase: Phrase, limit: int) -> set[int] | None:
@@ -216,7 +219,7 @@ def _read_sessions(phrase: Phrase, limit: int) -> set[int] | None:
                 [_fresh_expression(phrase), before, size],
             )
             keys = [row[0] for row in cursor.fetchall()]
-            pks.update(place >> SEQ_BITS for place in keys)
+            pks.update(event_key >> SEQ_BITS for event_key in keys)
             if len(keys) < size:
                 return pks
             before = keys[-1] >> SEQ_BITS << SEQ_BITS
@@ -273,12 +276,12 @@ def newest_seqs(session_pks: Collection[int], phrase: Sequence[Phrase], *, every
         f" AND {in_session} ORDER BY {key} DESC LIMIT {limit}) AS one"
         for is_rare in _are_rare(phrase)
     )
-    places = ", ".join(["%s"] * len(session_pks))
+    placeholders = ", ".join(["%s"] * len(session_pks))
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT s.id, (SELECT max(place) & {MAX_SEQ} FROM ({pks}) AS found)"
-            f" FROM {_SESSIONS} s WHERE s.id IN ({places})",
-            [*(_match_expression([each]) for each in phrase), *session_pks],
+            f" FROM {_SESSIONS} s WHERE s.id IN ({placeholders})",
+            [*(_match_expression([word]) for word in phrase), *session_pks],
         )
         return {pk: seq for pk, seq in cursor.fetchall() if seq is not None}
 

@@ -50,8 +50,8 @@ def find_open_calls(session: AgentSession | int, first_seq: int, ranges: Superse
             if not result.get("interim") and (call := pairing.take(result)):
                 given[call.seq, call.call_id] += 1
         pairing.add_event(
-            (asked, OpenCall(event.seq, event.invocation_id, place, asked["id"]))
-            for place, asked in enumerate(summary.get("calls", ()))
+            (asked, OpenCall(event.seq, event.invocation_id, index, asked["id"]))
+            for index, asked in enumerate(summary.get("calls", ()))
             if asked["waiting"]
         )
     calls = []

@@ -118,11 +118,11 @@ _LOCK_READY = (
 
 def _append_in_one_transaction(requests: Sequence[_Append]) -> list[_Outcome]:
     with transaction.atomic(), statements.open_postgres_statements() as cursor:
-        places = _lock_ready_sessions(cursor, requests)
-        if places:
-            _write_rows(cursor, [(requests[number], place) for number, place in places.items()])
+        positions = _lock_ready_sessions(cursor, requests)
+        if positions:
+            _write_rows(cursor, [(requests[number], position) for number, position in positions.items()])
             change_notification.notify_after_commit()
-    return [places[number].result() if number in places else None for number in range(len(requests))]
+    return [positions[number].result() if number in positions else None for number in range(len(requests))]
 
 
 def _lock_ready_sessions(cursor: PostgresStatements, requests: Sequence[_Append]) -> dict[int, _ReadySession]:
@@ -139,8 +139,8 @@ def _lock_ready_sessions(cursor: PostgresStatements, requests: Sequence[_Append]
         return {}
     [rows] = cursor.all_rows((_LOCK_READY, transpose(expectations)))
     first: dict[int, tuple[int, _ReadySession]] = {}
-    for number, *place in sorted(rows):
-        first.setdefault(place[0], (number, _ReadySession(*place)))
+    for number, *position in sorted(rows):
+        first.setdefault(position[0], (number, _ReadySession(*position)))
     return dict(first.values())
 
 
@@ -149,11 +149,11 @@ def _write_rows(cursor: PostgresStatements, appends: Sequence[tuple[_Append, _Re
     events, sessions, temp = [], [], []
     keys = {scope: _Keys() for scope in Scope}
     changes = []
-    for request, place in appends:
-        seq, record = place.last_seq + 1, request.record
-        positions = owners.take(request, place.pk, seq)
-        provenance = Provenance.of(request.key, place.pk, seq, record, request.cause)
-        sessions.append(advance(place.pk, seq, record))
+    for request, position in appends:
+        seq, record = position.last_seq + 1, request.record
+        positions = owners.take(request, position.pk, seq)
+        provenance = Provenance.of(request.key, position.pk, seq, record, request.cause)
+        sessions.append(advance(position.pk, seq, record))
         events.append(event_row(positions, seq, record))
         temp += ledger.temp_rows(record.temp, provenance)
         for write in record.writes:
@@ -199,7 +199,9 @@ class _Owners:
 
     def __init__(self, cursor: PostgresStatements, requests: Sequence[_Append]) -> None:
         write_counts = Counter(owner for request in requests for owner in _written_owners(request))
-        others = {owner for request in requests for owner in _shared_owners(request)} - write_counts.keys()
+        unread_owners = {
+            owner for request in requests for owner in _shared_owners(request)
+        } - write_counts.keys()
         queries: list[tuple[Scope, str, Sequence[Sequence[Any]]]] = []
         for scope in ledger.SHARED:  # all users, then all apps
             if names_and_versions := sorted(
@@ -207,7 +209,7 @@ class _Owners:
             ):
                 queries.append((scope, ledger.TAKE_OWNERS[scope], names_and_versions))
         for scope in ledger.SHARED:
-            if names_and_versions := [name for kind, name in others if kind is scope]:
+            if names_and_versions := [name for kind, name in unread_owners if kind is scope]:
                 queries.append((scope, ledger.FIND_OWNERS[scope], names_and_versions))
         results = cursor.all_rows(*((sql, transpose(names)) for _, sql, names in queries))
         self._versions: dict[_OwnerName, tuple[int, int]] = {}

@@ -123,6 +123,6 @@ def count_common_events(left: AgentSession, right: AgentSession) -> int:
 
 def _count_shared_by_lineage(left: AgentSession, right: AgentSession) -> int:
     """Return the number of first events that both sessions copied from the same session, or one from the other."""
-    ours = {left.pk: left.last_seq} | {each.pk: each.last_seq for each in ancestors(left)}
-    theirs = {right.pk: right.last_seq} | {each.pk: each.last_seq for each in ancestors(right)}
+    ours = {left.pk: left.last_seq} | {ancestor.pk: ancestor.last_seq for ancestor in ancestors(left)}
+    theirs = {right.pk: right.last_seq} | {ancestor.pk: ancestor.last_seq for ancestor in ancestors(right)}
     return max((min(ours[pk], theirs[pk]) for pk in ours.keys() & theirs.keys()), default=0)

@@ -102,11 +102,11 @@ def _diff_scope(points: PointPair, scope: Scope, limit: int, begin: str) -> tupl
     if not points.has(scope) or points.is_one(scope):
         return [], 0, ""
     stored = points.count_keys(scope)
-    which, most = FROM_KEY if begin else "", "LIMIT %(limit)s" if limit else ""
+    which, limit_clause = FROM_KEY if begin else "", "LIMIT %(limit)s" if limit else ""
     with connection.cursor() as cursor:
         cursor.execute(
             f"{differing_keys_sql(stored)} SELECT keys.key_id, old.id, new.id {writes_at_both()} {_IS_DIFFERENT}"
-            f" {which} ORDER BY keys.key_id {most}",
+            f" {which} ORDER BY keys.key_id {limit_clause}",
             {**points.params(scope), "limit": limit + 1, "begin": begin},
         )
         different = cursor.fetchall()

@@ -251,12 +251,12 @@ def _check_suspects(
             break
         checked += len(batch)
         last = _ledger_rows([suspect.change_pk for suspect in batch if suspect.change_pk])
-        own = _own_writes(session, last)
+        session_writes = _own_writes(session, last)
         rows = [suspect.row_pk for suspect in batch if suspect.row_pk]
         stored: Mapping[int, StateRow] = STATE_ROWS[scope]._default_manager.in_bulk(rows)
         for suspect in batch:
             write, row = last.get(suspect.change_pk or 0), stored.get(suspect.row_pk or 0)
-            mine, is_known = own[write.pk] if write else (None, True)
+            mine, is_known = session_writes[write.pk] if write else (None, True)
             key = write.key if write else row.key if row else suspect.key_id
             ledger = _NOTHING if write is None or write.removed else _value_texts(write)
             now, expected = _value_texts(row) if row else _NOTHING, _event_value(mine)
@@ -277,21 +277,22 @@ def _own_writes(
     session: AgentSession, last: Mapping[int, StateChange]
 ) -> dict[int, tuple[StateChange | None, bool]]:
     """Return this session's last write by an event, and whether it is known, by the last write of each key."""
-    own = {pk: row for pk, row in last.items() if row.session_id == session.pk and row.seq}
-    others = [pk for pk in last if pk not in own]
+    session_writes = {pk: row for pk, row in last.items() if row.session_id == session.pk and row.seq}
+    other_pks = [pk for pk in last if pk not in session_writes]
     rows: list[tuple[int, int | None, int]] = []
     with connection.cursor() as cursor:
-        for batch in (others[start : start + PAGE] for start in range(0, len(others), PAGE)):
-            places = ", ".join(["%s"] * len(batch))
+        for batch in (other_pks[start : start + PAGE] for start in range(0, len(other_pks), PAGE)):
+            placeholders = ", ".join(["%s"] * len(batch))
             cursor.execute(
-                _OWN_WRITES.format(places=places), [WRITES_SEARCHED, session.pk, WRITES_SEARCHED, *batch]
+                _OWN_WRITES.format(places=placeholders),
+                [WRITES_SEARCHED, session.pk, WRITES_SEARCHED, *batch],
             )
             rows += cursor.fetchall()
     earlier = _ledger_rows([mine for _, mine, _ in rows if mine])
     searched = {
         pk: (earlier.get(mine or 0), mine is not None or count < WRITES_SEARCHED) for pk, mine, count in rows
     }
-    return {**{pk: (row, True) for pk, row in own.items()}, **searched}
+    return {**{pk: (row, True) for pk, row in session_writes.items()}, **searched}
 
 
 def _ledger_rows(pks: Sequence[int]) -> dict[int, StateChange]:
@@ -302,11 +303,11 @@ def _value_texts(row: StateRow | StateChange) -> _ValueTexts:
     return _ValueTexts(row.value, row.private or row.value)
 
 
-def _event_value(own: StateChange | None) -> _ValueTexts:
+def _event_value(write: StateChange | None) -> _ValueTexts:
     """Return the value that the session's last event for a key gives; null for a removal."""
-    if own is None:
+    if write is None:
         return _NOTHING
-    return _ValueTexts("null", "null") if own.removed else _value_texts(own)
+    return _ValueTexts("null", "null") if write.removed else _value_texts(write)
 
 
 def _find_cause(session: AgentSession, last: StateChange | None) -> DriftCause:

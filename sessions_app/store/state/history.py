@@ -231,8 +231,8 @@ def owners_before(session: AgentSession, event: Event) -> Owners:
     """Return the owners of a session's scopes at the positions before an event."""
     owners = owners_at(session, event)
     positions = {**owners.positions, Scope.SESSION: event.seq - 1}
-    own = StateChange.objects.filter(session=session, seq=event.seq).exclude(scope=Scope.SESSION)
-    for scope in own.order_by().values_list("scope", flat=True).distinct():
+    shared_writes = StateChange.objects.filter(session=session, seq=event.seq).exclude(scope=Scope.SESSION)
+    for scope in shared_writes.order_by().values_list("scope", flat=True).distinct():
         positions[Scope(scope)] -= 1
     return Owners(owners.ids, positions)
 
@@ -247,19 +247,19 @@ SELECT * FROM (
 """
 
 
-def read_newest_writes(keys: Sequence[tuple[str, int, str]], most: int, characters: int) -> list[Any]:
+def read_newest_writes(keys: Sequence[tuple[str, int, str]], limit: int, characters: int) -> list[Any]:
     """Return the newest writes of keys, newest first: one seek a key.
 
     Args:
         keys: scope, owner and key id of each, at most 250.
-        most: writes of one key.
+        limit: writes of one key.
         characters: of a value's text that are read.
 
     Returns:
         Rows of scope, key id, start of the value, cause, seq, invocation id, session, session and user that it came
         from, and whether the write removed the key.
     """
-    params = [param for key in keys for param in (characters, *key, most)]
+    params = [param for key in keys for param in (characters, *key, limit)]
     with connection.cursor() as cursor:
         cursor.execute(" UNION ALL ".join([_NEWEST_WRITES] * len(keys)), params)
         rows = sorted(cursor.fetchall(), key=lambda row: row[-2:], reverse=True)

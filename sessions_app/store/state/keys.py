@@ -79,9 +79,11 @@ def keys_by_id(points: PointPair, scope: Scope, key_ids: Collection[str], like: 
     keys: list[KeyAt] = []
     ordered = sorted(key_ids)
     for start in range(0, len(ordered), BATCH):
-        key_params = {f"key_{at}": key_id for at, key_id in enumerate(ordered[start : start + BATCH])}
-        places = ", ".join(f"(%({name})s)" for name in key_params)
-        query = f"WITH keys(key_id) AS (VALUES {places}) {_KEYS} {writes_at_both()} {LIKE if like else ''}"
+        key_params = {f"key_{index}": key_id for index, key_id in enumerate(ordered[start : start + BATCH])}
+        placeholders = ", ".join(f"(%({name})s)" for name in key_params)
+        query = (
+            f"WITH keys(key_id) AS (VALUES {placeholders}) {_KEYS} {writes_at_both()} {LIKE if like else ''}"
+        )
         keys += _read_keys(scope, query, {**points.params(scope), **like_params(scope, like), **key_params})
     return keys
 

@@ -85,11 +85,11 @@ def _is_chunk(piece: Piece) -> bool:
 def _cut_chunks(members: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
     """Cut a list into runs at members with matching hashes, so that an insertion moves no other boundary."""
     start = 0
-    for place, member in enumerate(members, start=1):
+    for end, member in enumerate(members, start=1):
         ends = int(member.sha[-4:], 16) % RUN_MEAN == 0
-        if (ends and place - start > 1) or place - start == MAX_RUN:
-            yield members[start:place]
-            start = place
+        if (ends and end - start > 1) or end - start == MAX_RUN:
+            yield members[start:end]
+            start = end
     if start < len(members):
         yield members[start:]
 

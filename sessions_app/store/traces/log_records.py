@@ -216,9 +216,9 @@ def count_invocation(session: AgentSession, invocation_id: str) -> LogCount | No
     if not counts:
         return None
     return LogCount(
-        sum(each.records for each in counts),
-        sum(each.warnings for each in counts),
-        sum(each.errors for each in counts),
+        sum(count.records for count in counts),
+        sum(count.warnings for count in counts),
+        sum(count.errors for count in counts),
     )
 
 

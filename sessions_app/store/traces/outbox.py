@@ -185,17 +185,17 @@ _outboxes: dict[int, Outbox] = {}
 
 def outbox() -> Outbox:
     """Return this process's outbox. A forked process has its own."""
-    own = _outboxes.get(os.getpid())
-    if own is None:
-        own = _outboxes.setdefault(os.getpid(), Outbox())
-    return own
+    process_outbox = _outboxes.get(os.getpid())
+    if process_outbox is None:
+        process_outbox = _outboxes.setdefault(os.getpid(), Outbox())
+    return process_outbox
 
 
 def close() -> None:
     """Write the remaining records and end the thread, at the end of the process and between tests."""
-    if (own := _outboxes.pop(os.getpid(), None)) is not None:
+    if (process_outbox := _outboxes.pop(os.getpid(), None)) is not None:
         with suppress(Exception):
-            own.close()
+            process_outbox.close()
 
 
 atexit.register(close)

@@ -201,9 +201,9 @@ def _hits_between(search: SessionSearch, stretch: tuple[int, int]) -> list[int]:
     return list(search.seqs_between(first, last)) if 0 <= last - first <= MAX_LISTED_RANGE else []
 
 
-def _neighbor_hits(seqs: list[int], place: int, beyond: int) -> tuple[HitsBeside, HitsBeside]:
-    """Return the hits before `place` and after `beyond` out of all hits, wrapping around."""
-    before, behind = bisect_left(seqs, place), bisect_right(seqs, beyond)
+def _neighbor_hits(seqs: list[int], position: int, beyond: int) -> tuple[HitsBeside, HitsBeside]:
+    """Return the hits before `position` and after `beyond` out of all hits, wrapping around."""
+    before, behind = bisect_left(seqs, position), bisect_right(seqs, beyond)
     earlier = [
         *reversed(seqs[max(0, before - MAX_NEIGHBORS) : before]),
         *reversed(seqs[before:][-MAX_NEIGHBORS:]),
@@ -212,23 +212,23 @@ def _neighbor_hits(seqs: list[int], place: int, beyond: int) -> tuple[HitsBeside
     return HitsBeside(earlier[:MAX_NEIGHBORS]), HitsBeside(later[:MAX_NEIGHBORS])
 
 
-def _earlier_hits(search: SessionSearch, last: int, place: int, reached: int) -> HitsBeside:
-    """Return the hits before a place. `reached` is the last scanned seq; after `place` if the scan wrapped around."""
-    if reached <= place:
-        behind = search.seqs_before(reached or place, MAX_NEIGHBORS)
+def _earlier_hits(search: SessionSearch, last: int, position: int, reached: int) -> HitsBeside:
+    """Return the hits before a position. `reached` is the last scanned seq; above it if the scan wrapped around."""
+    if reached <= position:
+        behind = search.seqs_before(reached or position, MAX_NEIGHBORS)
         if behind.rows or not behind.is_whole:
             return HitsBeside(behind.rows, behind.to)
         reached = last + 1
     round_the_end = search.seqs_before(reached, MAX_NEIGHBORS)
-    return HitsBeside(round_the_end.rows, round_the_end.to if round_the_end.to > place else 0)
+    return HitsBeside(round_the_end.rows, round_the_end.to if round_the_end.to > position else 0)
 
 
-def _later_hits(search: SessionSearch, place: int, reached: int) -> HitsBeside:
-    """Return the hits after a place. `reached` is the last scanned seq; before `place` if the scan wrapped around."""
-    if not 0 < reached < place:
-        ahead = search.seqs_after(max(place, reached), MAX_NEIGHBORS)
+def _later_hits(search: SessionSearch, position: int, reached: int) -> HitsBeside:
+    """Return the hits after a position. `reached` is the last scanned seq; below it if the scan wrapped around."""
+    if not 0 < reached < position:
+        ahead = search.seqs_after(max(position, reached), MAX_NEIGHBORS)
         if ahead.rows or not ahead.is_whole:
             return HitsBeside(ahead.rows, ahead.to)
         reached = 0
     round_the_end = search.seqs_after(reached, MAX_NEIGHBORS)
-    return HitsBeside(round_the_end.rows, round_the_end.to if round_the_end.to < place else 0)
+    return HitsBeside(round_the_end.rows, round_the_end.to if round_the_end.to < position else 0)

@@ -56,21 +56,23 @@ class SessionSearch:
         self._low, self._high = _seq_bounds(session, query)
         self._events = event_queries.EventQuery(session, query)
 
-    def after(self, seq: int, most: int) -> ScanResult[Event]:
+    def after(self, seq: int, limit: int) -> ScanResult[Event]:
         """Return the first hits after `seq`, without their bodies."""
-        return self._scan_upwards(seq, most, self._matching_rows)
+        return self._scan_upwards(seq, limit, self._matching_rows)
 
-    def before(self, seq: int, most: int) -> ScanResult[Event]:
+    def before(self, seq: int, limit: int) -> ScanResult[Event]:
         """Return the last hits before `seq`, the latest first."""
-        return self._scan_downwards(seq, most, lambda first, last: self._matching_rows(first, last).reverse())
+        return self._scan_downwards(
+            seq, limit, lambda first, last: self._matching_rows(first, last).reverse()
+        )
 
-    def seqs_after(self, seq: int, most: int) -> ScanResult[int]:
+    def seqs_after(self, seq: int, limit: int) -> ScanResult[int]:
         """Return the seqs of the first hits after `seq`."""
-        return self._scan_upwards(seq, most, self.seqs_between)
+        return self._scan_upwards(seq, limit, self.seqs_between)
 
-    def seqs_before(self, seq: int, most: int) -> ScanResult[int]:
+    def seqs_before(self, seq: int, limit: int) -> ScanResult[int]:
         """Return the seqs of the last hits before `seq`, the latest first."""
-        return self._scan_downwards(seq, most, lambda first, last: self.seqs_between(first, last).reverse())
+        return self._scan_downwards(seq, limit, lambda first, last: self.seqs_between(first, last).reverse())
 
     def seqs_between(self, first: int, last: int) -> QuerySet[Event, int]:
         """Return the seqs of the hits between two seqs, inclusive."""
@@ -80,30 +82,30 @@ class SessionSearch:
         return self._events.matching_events(first, last).defer("data", "private")
 
     def _scan_upwards(
-        self, seq: int, most: int, ask: Callable[[int, int], QuerySet[Event, Row]]
+        self, seq: int, limit: int, ask: Callable[[int, int], QuerySet[Event, Row]]
     ) -> ScanResult[Row]:
-        place, pace = max(seq, self._low - 1), TimeBudget(self._first_batch, self._seconds)
+        cursor, pace = max(seq, self._low - 1), TimeBudget(self._first_batch, self._seconds)
         rows: list[Row] = []
-        while place < self._high and len(rows) < most and pace.has_time:
-            end = min(place + pace.size, self._high)
-            rows += ask(place + 1, end)[: most - len(rows)]
-            place = end
+        while cursor < self._high and len(rows) < limit and pace.has_time:
+            end = min(cursor + pace.size, self._high)
+            rows += ask(cursor + 1, end)[: limit - len(rows)]
+            cursor = end
             pace.step()
-        is_whole = place >= self._high and len(rows) < most
-        return ScanResult(rows, self._last if is_whole else place, is_whole)
+        is_whole = cursor >= self._high and len(rows) < limit
+        return ScanResult(rows, self._last if is_whole else cursor, is_whole)
 
     def _scan_downwards(
-        self, seq: int, most: int, ask: Callable[[int, int], QuerySet[Event, Row]]
+        self, seq: int, limit: int, ask: Callable[[int, int], QuerySet[Event, Row]]
     ) -> ScanResult[Row]:
-        place, pace = min(seq, self._high + 1), TimeBudget(self._first_batch, self._seconds)
+        cursor, pace = min(seq, self._high + 1), TimeBudget(self._first_batch, self._seconds)
         rows: list[Row] = []
-        while place > self._low and len(rows) < most and pace.has_time:
-            start = max(self._low, place - pace.size)
-            rows += ask(start, place - 1)[: most - len(rows)]
-            place = start
+        while cursor > self._low and len(rows) < limit and pace.has_time:
+            start = max(self._low, cursor - pace.size)
+            rows += ask(start, cursor - 1)[: limit - len(rows)]
+            cursor = start
             pace.step()
-        is_whole = place <= self._low and len(rows) < most
-        return ScanResult(rows, 1 if is_whole else place, is_whole)
+        is_whole = cursor <= self._low and len(rows) < limit
+        return ScanResult(rows, 1 if is_whole else cursor, is_whole)
 
 
 def _seq_bounds(session: AgentSession, query: Query) -> tuple[int, int]:

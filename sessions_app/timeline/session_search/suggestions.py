@@ -54,7 +54,7 @@ def chips(session: AgentSession, text: str) -> list[tuple[str, list[Chip]]]:
 
 
 def _make_chip(query: Query, field: str, value: str, labels: dict[str, str]) -> Chip:
-    others = tuple(
+    other_terms = tuple(
         term
         for term in query.terms
         if not (isinstance(term, Field) and term.name == field and not term.negated)
@@ -63,20 +63,26 @@ def _make_chip(query: Query, field: str, value: str, labels: dict[str, str]) -> 
     is_on = term_of_chip in query.terms
     label = labels[value] if field == "kind" else value
     return Chip(
-        field, value, label, str(replace(query, terms=others if is_on else (*others, term_of_chip))), is_on
+        field,
+        value,
+        label,
+        str(replace(query, terms=other_terms if is_on else (*other_terms, term_of_chip))),
+        is_on,
     )
 
 
 def vocabulary(session: AgentSession) -> Vocabulary:
     """Return the names that a query within a session can contain. Five queries."""
     names = _read_names(session)
-    own = [*session.state_rows.order_by("key").values_list("key", flat=True)[:MAX_KEYS]]
+    session_keys = [*session.state_rows.order_by("key").values_list("key", flat=True)[:MAX_KEYS]]
     owner = {"owner__realm": session.realm, "owner__app_name": session.app_name}
     users = UserState.objects.filter(**owner, owner__user_id=session.user_id).order_by("key")
     apps = AppState.objects.filter(**owner).order_by("key")
-    own += [scopes.PREFIX[Scope.USER] + key for key in users.values_list("key", flat=True)[:MAX_KEYS]]
-    own += [scopes.PREFIX[Scope.APP] + key for key in apps.values_list("key", flat=True)[:MAX_KEYS]]
-    return Vocabulary(tools=names["tool"], authors=names["author"], keys=own)
+    session_keys += [
+        scopes.PREFIX[Scope.USER] + key for key in users.values_list("key", flat=True)[:MAX_KEYS]
+    ]
+    session_keys += [scopes.PREFIX[Scope.APP] + key for key in apps.values_list("key", flat=True)[:MAX_KEYS]]
+    return Vocabulary(tools=names["tool"], authors=names["author"], keys=session_keys)
 
 
 def _read_names(session: AgentSession) -> dict[str, list[str]]:

@@ -75,17 +75,17 @@ class ArtifactFolder:
 def artifacts_fingerprint(root: Path) -> str:
     """Return a text that changes when a version is added or removed; empty if there is none."""
     newest, count = 0, 0
-    for place, names, _ in os.walk(root / "apps"):
-        if os.path.basename(place) == VERSIONS:
-            newest = max(newest, os.stat(place).st_mtime_ns)
+    for folder, names, _ in os.walk(root / "apps"):
+        if os.path.basename(folder) == VERSIONS:
+            newest = max(newest, os.stat(folder).st_mtime_ns)
             count += len(names)
             names.clear()
     return f"{newest}:{count}" if count else ""
 
 
-def _list_folders(place: Path) -> list[Path]:
+def _list_folders(folder: Path) -> list[Path]:
     try:
-        folders = [entry for entry in os.scandir(place) if entry.is_dir(follow_symlinks=False)]
+        folders = [entry for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []
     return sorted(Path(entry.path) for entry in folders)
@@ -95,12 +95,14 @@ def _scope_versions(
     app_name: str, user_id: str, session_id: str, root: Path
 ) -> Iterator[StoredArtifact | UnreadableRow]:
     """Yield the versions of a scope's files. Names may contain `/`, so folders of files may be nested."""
-    for place, names, _ in os.walk(root):
+    for folder_path, names, _ in os.walk(root):
         if VERSIONS not in names:
             continue
         names.remove(VERSIONS)
-        folder = Path(place)
-        for version in sorted(_version_folders(folder / VERSIONS), key=lambda each: int(each.name)):
+        folder = Path(folder_path)
+        for version in sorted(
+            _version_folders(folder / VERSIONS), key=lambda version_folder: int(version_folder.name)
+        ):
             read = _read_version(version, folder)
             if isinstance(read, UnreadableRow):
                 yield read
@@ -122,7 +124,11 @@ def _scope_versions(
 
 
 def _version_folders(folder: Path) -> list[Path]:
-    return [each for each in _list_folders(folder) if each.name.isascii() and each.name.isdecimal()]
+    return [
+        subfolder
+        for subfolder in _list_folders(folder)
+        if subfolder.name.isascii() and subfolder.name.isdecimal()
+    ]
 
 
 def _read_version(version: Path, folder: Path) -> tuple[dict[str, Any], Path] | UnreadableRow:

@@ -112,9 +112,9 @@ def read_head(path: Path) -> bytes:
 def file_fingerprint(path: Path) -> str:
     """Return a text that changes with a file or with its write-ahead log."""
     stamps = []
-    for each in (path, path.with_name(path.name + "-wal")):
-        if each.exists():
-            status = each.stat()
+    for file_path in (path, path.with_name(path.name + "-wal")):
+        if file_path.exists():
+            status = file_path.stat()
             stamps.append(f"{status.st_mtime_ns}-{status.st_size}")
     return " ".join(stamps)
 

@@ -81,8 +81,8 @@ def find_artifacts_folder(location: str) -> Path | None:
     path = _local_path(location)
     if path is None:
         return None
-    places = (path / LOCAL_FOLDER / ARTIFACTS_FOLDER, path / ARTIFACTS_FOLDER)
-    return next((place for place in places if (place / "apps").is_dir()), None)
+    candidates = (path / LOCAL_FOLDER / ARTIFACTS_FOLDER, path / ARTIFACTS_FOLDER)
+    return next((candidate for candidate in candidates if (candidate / "apps").is_dir()), None)
 
 
 def _local_path(location: str) -> Path | None:
@@ -108,7 +108,7 @@ def _open_path(path: Path, source_filter: SourceFilter, zone: tzinfo) -> Source:
         ) from error
     if head.startswith(SQLITE_MAGIC):
         return _open_sqlite(path, source_filter, zone)
-    importer, failures = find_importer(lambda each: each.matches_file(path, head))
+    importer, failures = find_importer(lambda candidate: candidate.matches_file(path, head))
     if importer is None:
         raise BadInput(
             f"{str(path)!r} is neither an SQLite database nor JSON.", hint=_supported_formats(failures)
@@ -117,8 +117,8 @@ def _open_path(path: Path, source_filter: SourceFilter, zone: tzinfo) -> Source:
 
 
 def _find_session_file(folder: Path) -> Path | None:
-    places = (folder / SESSION_FILE, folder / LOCAL_FOLDER / SESSION_FILE)
-    return next((place for place in places if place.is_file()), None)
+    candidates = (folder / SESSION_FILE, folder / LOCAL_FOLDER / SESSION_FILE)
+    return next((candidate for candidate in candidates if candidate.is_file()), None)
 
 
 def _session_file(folder: Path) -> Path:
@@ -145,7 +145,7 @@ def _open_sqlite(path: Path, source_filter: SourceFilter, zone: tzinfo) -> Sourc
 
 
 def _open_tables(database: Database, location: str, source_filter: SourceFilter, zone: tzinfo) -> Source:
-    importer, failures = find_importer(lambda each: each.matches_database(database))
+    importer, failures = find_importer(lambda candidate: candidate.matches_database(database))
     if importer is None:
         raise BadInput(
             f"{location!r} is a database, but no store of ADK sessions.", hint=_supported_formats(failures)

@@ -59,32 +59,38 @@ class SessionDocument(Source):
                 owners.add(_session_owner(session))
                 valid.append(session)
         self.is_empty = not valid
-        self._sessions = [each for each in valid if source_filter.matches(each["appname"], each["userid"])]
+        self._sessions = [
+            valid_session
+            for valid_session in valid
+            if source_filter.matches(valid_session["appname"], valid_session["userid"])
+        ]
 
     def sessions(self) -> Iterator[StoredSession]:
         """Yield the sessions. A session without a time gets that of its last event."""
-        for each in self._sessions:
+        for session in self._sessions:
             times = [
-                event.wire["timestamp"] for event in _iter_events(each) if isinstance(event, StoredEvent)
+                event.wire["timestamp"] for event in _iter_events(session) if isinstance(event, StoredEvent)
             ]
-            updated = _parse_time(each.get("lastupdatetime"), max(times, default=0.0))
-            yield StoredSession(_session_owner(each), min([updated, *times]), updated)
+            updated = _parse_time(session.get("lastupdatetime"), max(times, default=0.0))
+            yield StoredSession(_session_owner(session), min([updated, *times]), updated)
 
     def states(self) -> Iterator[StoredState]:
         """Yield the session scope of each merged state."""
-        for each in self._sessions:
-            if isinstance(each.get("state"), dict):
-                scoped = scopes.split_delta(each["state"])
-                yield StoredState(_session_owner(each), scoped.session, changes=scoped.changes)
+        for session in self._sessions:
+            if isinstance(session.get("state"), dict):
+                scoped = scopes.split_delta(session["state"])
+                yield StoredState(_session_owner(session), scoped.session, changes=scoped.changes)
 
     def shared_states(self) -> Iterator[SharedState]:
         """Yield the app and user scopes of the merged states, taken from the newest sessions."""
         apps: dict[str, SharedState] = {}
         users: dict[tuple[str, str], SharedState] = {}
-        for each in sorted(self._sessions, key=lambda each: _parse_time(each.get("lastupdatetime"), 0.0)):
-            app_name, user_id, _ = _session_owner(each)
-            scoped = scopes.split_delta(each.get("state") or {})
-            updated = _parse_time(each.get("lastupdatetime"), 0.0)
+        for session in sorted(
+            self._sessions, key=lambda session: _parse_time(session.get("lastupdatetime"), 0.0)
+        ):
+            app_name, user_id, _ = _session_owner(session)
+            scoped = scopes.split_delta(session.get("state") or {})
+            updated = _parse_time(session.get("lastupdatetime"), 0.0)
             if scoped.app:
                 apps[app_name] = SharedState(app_name, None, scoped.app, updated)
             if scoped.user:
@@ -94,7 +100,7 @@ class SessionDocument(Source):
     def events(self) -> Iterator[StoredEvent | UnreadableRow]:
         """Yield what is no session or repeats one, then the events of all sessions merged by time."""
         yield from self._unreadable
-        yield from merge_by_time([list(_iter_events(each)) for each in self._sessions])
+        yield from merge_by_time([list(_iter_events(session)) for session in self._sessions])
 
 
 def session_events(session: dict[str, Any]) -> Iterator[StoredEvent | UnreadableRow]:
@@ -106,15 +112,17 @@ def merge_by_time(queues: list[list[StoredEvent | UnreadableRow]]) -> Iterator[S
     """Merge the events of several sessions by time. The order within a session does not change."""
 
     def with_times(
-        place: int, queue: list[StoredEvent | UnreadableRow]
+        queue_number: int, queue: list[StoredEvent | UnreadableRow]
     ) -> Iterator[tuple[float, int, StoredEvent | UnreadableRow]]:
         now = float("-inf")
         for item in queue:
             if isinstance(item, StoredEvent):
                 now = max(now, item.wire["timestamp"])
-            yield now, place, item
+            yield now, queue_number, item
 
-    merged = heapq.merge(*(with_times(*each) for each in enumerate(queues)), key=lambda entry: entry[:2])
+    merged = heapq.merge(
+        *(with_times(*numbered_queue) for numbered_queue in enumerate(queues)), key=lambda entry: entry[:2]
+    )
     yield from (item for _, _, item in merged)
 
 

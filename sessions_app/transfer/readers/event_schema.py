@@ -156,7 +156,7 @@ def _snake_field(kind: str, item: Any) -> Any:
     if not kind or kind == "bytes":
         return item
     if kind.startswith("[") and isinstance(item, list):
-        return [snake_case(kind[1:-1], each) for each in item]
+        return [snake_case(kind[1:-1], item_value) for item_value in item]
     if kind.startswith("{") and isinstance(item, dict):
-        return {key: snake_case(kind[1:-1], each) for key, each in item.items()}
+        return {key: snake_case(kind[1:-1], item_value) for key, item_value in item.items()}
     return snake_case(kind, item)

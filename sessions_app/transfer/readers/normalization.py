@@ -85,12 +85,15 @@ def _normalize_value(kind: str, item: Any, path: str, strange: dict[str, Any]) -
     if kind.startswith("["):
         if not isinstance(item, list):
             raise _WrongShape
-        return [_normalize_model(kind[1:-1], each, f"{path}[{n}]", strange) for n, each in enumerate(item)]
+        return [
+            _normalize_model(kind[1:-1], element, f"{path}[{n}]", strange) for n, element in enumerate(item)
+        ]
     if kind.startswith("{"):
         if not isinstance(item, Mapping):
             raise _WrongShape
         return {
-            key: _normalize_model(kind[1:-1], each, f"{path}.{key}", strange) for key, each in item.items()
+            key: _normalize_model(kind[1:-1], element, f"{path}.{key}", strange)
+            for key, element in item.items()
         }
     return _normalize_model(kind, item, path, strange)
 

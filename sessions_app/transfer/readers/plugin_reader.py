@@ -15,6 +15,6 @@ def dump_sessions(importer_name: str, path: str) -> Iterator[str]:
     from sessions_app.store import scopes
     from sessions_app.transfer.readers.formats import all_importers
 
-    importer = next(each for each in all_importers() if each.name == importer_name)
+    importer = next(candidate for candidate in all_importers() if candidate.name == importer_name)
     for session in importer.read_sessions(Path(path)):
         yield json.dumps(scopes.to_jsonable(session))

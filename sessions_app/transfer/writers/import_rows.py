@@ -165,7 +165,7 @@ def store_writes(writes: Sequence[KeyWrite]) -> None:
             of_scope = [write for write in writes if write.owner.scope is scope and not write.is_past]
             newest = {write.place: write for write in of_scope}
             newer_keys = _newer_keys(scope, [write for write in newest.values() if write.owner.is_kept])
-            stored = [write.change for place, write in newest.items() if place not in newer_keys]
+            stored = [write.change for key, write in newest.items() if key not in newer_keys]
             _store_state(cursor, scope, stored)
     index_entries.put_values(write.change for write in writes if write.change.session_id is None)
 
@@ -179,8 +179,8 @@ def _newer_keys(scope: Scope, writes: Iterable[KeyWrite]) -> set[tuple[int, str]
     newer: set[tuple[int, str]] = set()
     for (owner_id, version), key_ids in key_ids_by_owner.items():
         rows = StateChange.objects.filter(scope=scope, owner_id=owner_id, position__gt=version)
-        for some in key_batches(key_ids):
-            newer_ids = rows.filter(key_id__in=some).values_list("key_id", flat=True).distinct()
+        for batch in key_batches(key_ids):
+            newer_ids = rows.filter(key_id__in=batch).values_list("key_id", flat=True).distinct()
             newer.update((owner_id, key_id) for key_id in newer_ids)
     return newer
 
@@ -194,8 +194,8 @@ def _store_state(cursor: CursorWrapper, scope: Scope, changes: Sequence[StateCha
         if change.removed:
             removed.setdefault(change.owner_id, []).append(change.key_id)
     for owner_id, key_ids in removed.items():
-        for some in key_batches(key_ids):
-            STATE_ROWS[scope]._default_manager.filter(owner=owner_id, key_id__in=some).delete()
+        for batch in key_batches(key_ids):
+            STATE_ROWS[scope]._default_manager.filter(owner=owner_id, key_id__in=batch).delete()
 
 
 def key_batches(key_ids: Sequence[str]) -> Iterator[Sequence[str]]:

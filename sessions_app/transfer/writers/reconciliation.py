@@ -71,15 +71,15 @@ def reconcile_state(
 ) -> None:
     """Reconcile all complete sessions, then the state of users and apps."""
     slices = BatchedTransactions()
-    whole = {name: plan for name, plan in plans.items() if plan.is_whole}
+    whole_plans = {name: plan for name, plan in plans.items() if plan.is_whole}
     for stored in states:
-        if plan := whole.get(stored.owner):
+        if plan := whole_plans.get(stored.owner):
             for change in stored.changes:
                 report.changed.add(f"{stored.owner}: {change}")
             _reconcile_session(slices, source_row, plan, stored, report)
     for shared in shared_states:
         _reconcile_shared(slices, source_row, shared, report)
-    _mark_settled(slices, whole.values())
+    _mark_settled(slices, whole_plans.values())
 
 
 def _reconcile_session(
@@ -109,12 +109,12 @@ def _reconcile_session(
 
 def _write_to_session(slices: BatchedTransactions, session: AgentSession, writes: list[KeyWrite]) -> bool:
     """Write keys of a session. Return False if another writer has changed it meanwhile."""
-    for some in _write_batches(slices, writes):
+    for batch in _write_batches(slices, writes):
         with slices.one():
             same = AgentSession.objects.select_for_update().filter(pk=session.pk, revision=session.revision)
             if not same.exists():
                 return False
-            import_rows.store_writes(some)
+            import_rows.store_writes(batch)
             change_notification.notify_after_commit()
     return True
 
@@ -130,45 +130,45 @@ def _reconcile_shared(
     if not is_storable(shared.app_name, user_id):
         return
     key = SessionKey("", shared.app_name, user_id, "")
-    own = partial(import_rows.lock_shared_owner, source, key, scope)
+    lock_owner = partial(import_rows.lock_shared_owner, source, key, scope)
     with slices.one():
-        owner = own(make=bool(shared.values))
+        owner = lock_owner(make=bool(shared.values))
     if owner is None:
         return
     first = 0 if not owner.is_kept else owner.version
     seeder = _Seeder(owner, key, source.location, shared.updated_at)
-    for some in _write_batches(slices, _missing_seeds(seeder, shared.values, shared.seeds, first)):
+    for batch in _write_batches(slices, _missing_seeds(seeder, shared.values, shared.seeds, first)):
         with slices.one():
-            now = own(make=False)
+            now = lock_owner(make=False)
             if now is None or now.is_kept != owner.is_kept:
                 report.conflicts.add(f"state of {_owner_name(shared)}: {CHANGED_MEANWHILE}")
                 return
-            import_rows.store_writes(some)
+            import_rows.store_writes(batch)
             change_notification.notify_after_commit()
     if owner.is_kept:
         _report_kept_keys(owner, shared, report)
         return
     corrections = _corrected_writes(seeder, shared.values, owner.version)
-    for some in _write_batches(slices, corrections) if corrections else [[]]:
+    for batch in _write_batches(slices, corrections) if corrections else [[]]:
         with slices.one():
-            now = own(make=False)
+            now = lock_owner(make=False)
             if now is None or now.is_kept:
                 report.conflicts.add(f"state of {_owner_name(shared)}: {CHANGED_MEANWHILE}")
                 return
-            if some:
+            if batch:
                 now.take_version()
-            for write in some:
+            for write in batch:
                 write.change.position = now.version
-            import_rows.store_writes([replace(write, owner=now) for write in some])
+            import_rows.store_writes([replace(write, owner=now) for write in batch])
             import_rows.save_versions(source, now)
             change_notification.notify_after_commit()
 
 
 def _write_batches(slices: BatchedTransactions, writes: list[KeyWrite]) -> Iterator[list[KeyWrite]]:
     start = 0
-    while some := writes[start : start + slices.rows]:
-        yield some
-        start += len(some)
+    while batch := writes[start : start + slices.rows]:
+        yield batch
+        start += len(batch)
 
 
 def _mark_settled(slices: BatchedTransactions, plans: Iterable[SessionPlan]) -> None:
@@ -200,13 +200,18 @@ def _missing_seeds(
 
 def _corrected_writes(seeder: _Seeder, values: Mapping[str, Any], position: int) -> list[KeyWrite]:
     """Return writes for keys whose value in the source differs from that of its events, or is missing."""
-    here, there = _stored_state(seeder.owner), {scopes.canonicalize_key(key): values[key] for key in values}
+    stored, source_values = (
+        _stored_state(seeder.owner),
+        {scopes.canonicalize_key(key): values[key] for key in values},
+    )
     changed = [
         seeder.write(key, value, position)
-        for key, value in there.items()
-        if key in here and not _is_same(value, key, here[key])
+        for key, value in source_values.items()
+        if key in stored and not _is_same(value, key, stored[key])
     ]
-    removed = [seeder.write(key, None, position, removed=True) for key in here.keys() - there.keys()]
+    removed = [
+        seeder.write(key, None, position, removed=True) for key in stored.keys() - source_values.keys()
+    ]
     return changed + removed
 
 
@@ -220,9 +225,9 @@ def _is_same(value: Any, key: str, row: Any) -> bool:
 
 
 def _report_kept_keys(owner: StateOwner, shared: SharedState, report: ImportReport) -> None:
-    here = _stored_state(owner)
+    stored = _stored_state(owner)
     other = [
-        key for key, value in shared.values.items() if key in here and not _is_same(value, key, here[key])
+        key for key, value in shared.values.items() if key in stored and not _is_same(value, key, stored[key])
     ]
     if other:
         key_names = join_names(sorted(other), KEYS_NAMED)

@@ -78,8 +78,8 @@ class Duplicate:
         body = record.private or record.data
         if self.body == body:
             return True
-        here, there = json.loads(self.body), json.loads(body)
-        return all(here.get(name) == there.get(name) for name in _CORE_FIELDS)
+        stored, sent = json.loads(self.body), json.loads(body)
+        return all(stored.get(name) == sent.get(name) for name in _CORE_FIELDS)
 
 
 class Duplicates:
@@ -141,9 +141,9 @@ class _Import:
             self._row, _ = ImportSource.objects.update_or_create(
                 location=self._source.location, defaults={"format": self._source.format}
             )
-        rest = iter(sessions)
-        while some := list(islice(rest, min(MAX_EVENTS, self._slices.rows))):
-            self._plan_sessions(some)
+        remaining = iter(sessions)
+        while batch := list(islice(remaining, min(MAX_EVENTS, self._slices.rows))):
+            self._plan_sessions(batch)
         has_work = any(not plan.skip_reason for plan in self._plans.values())
         if has_work:
             self._replay_events()
@@ -227,15 +227,15 @@ class _Import:
     def _import_batch(self, batch: list[_ParsedEvent]) -> None:
         """Compare the stored events and append the new ones in one transaction."""
         with self._slices.one():
-            planned_events = [(self._find_plan(each.event), each) for each in batch]
+            planned_events = [(self._find_plan(event.event), event) for event in batch]
             sessions = self._lock_sessions([plan for plan, _ in planned_events if plan])
             keys = {plan.pk: plan.key for plan, _ in planned_events if plan and plan.pk}
-            duplicates = Duplicates(keys, (each.event.wire["id"] for each in batch))
+            duplicates = Duplicates(keys, (event.event.wire["id"] for event in batch))
             arrivals = []
-            for plan, each in planned_events:
+            for plan, event in planned_events:
                 if plan is None or plan.skip_reason:
                     continue
-                record = self._find_new_record(plan, each, duplicates)
+                record = self._find_new_record(plan, event, duplicates)
                 self._report.events += record is not None
                 if record and plan.pk:
                     arrivals.append(PendingEvent(sessions[plan.pk], plan.events_read, record))
@@ -270,25 +270,27 @@ class _Import:
         except BadInput as error:
             self._report.unread.add(f"event {record.event_id[:40]!r} of {event.owner}: {error.message}")
             return None
-        place = plan.events_read + 1
+        position = plan.events_read + 1
         duplicate = duplicates.find(plan, record.event_id)
-        if duplicate and duplicate.seq < place:
+        if duplicate and duplicate.seq < position:
             if duplicate.is_same_event(record):
                 self._report.changed.add(
                     f"event {record.event_id} of {event.owner}: stored twice, imported once"
                 )
                 return None
-            event = _with_new_id(event, place)
+            event = _with_new_id(event, position)
             record, duplicate = _build_record(event), duplicates.find(plan, event.wire["id"])
-        if duplicate and duplicate.seq == place and duplicate.is_same_event(record):
-            plan.events_read = place
+        if duplicate and duplicate.seq == position and duplicate.is_same_event(record):
+            plan.events_read = position
             return None
         if why := (
-            f"its event {place} is stored with other content" if duplicate else plan.why_not_append(place)
+            f"its event {position} is stored with other content"
+            if duplicate
+            else plan.why_not_append(position)
         ):
             self._skip_session(plan, why)
             return None
-        plan.events_read = place
+        plan.events_read = position
         duplicates.add(plan, record)
         self._report_changes(event, record)
         return record
@@ -333,11 +335,11 @@ def _build_record(event: StoredEvent) -> EventRecord:
     return events.mark_removed(record, event.removed) if event.removed else record
 
 
-def _with_new_id(event: StoredEvent, place: int) -> StoredEvent:
+def _with_new_id(event: StoredEvent, position: int) -> StoredEvent:
     """Return the event with a new id, since an earlier event of its session has the same."""
     change = f"id: {event.wire['id']} is that of an earlier event"
     return replace(
         event,
-        wire={**event.wire, "id": f"{event.wire['id']}~{place}"},
+        wire={**event.wire, "id": f"{event.wire['id']}~{position}"},
         changes=(*event.changes, change),
     )

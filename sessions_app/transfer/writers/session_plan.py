@@ -53,10 +53,10 @@ class SessionPlan:
         """Expected last seq of the session, if there is no other writer."""
         return max(self.stored_seq, self.events_read)
 
-    def why_not_append(self, place: int) -> str:
+    def why_not_append(self, position: int) -> str:
         """Return the reason why the source's event must not be appended, or ""."""
-        if place <= self.stored_seq:
-            return f"its event {place} differs from the stored one"
+        if position <= self.stored_seq:
+            return f"its event {position} differs from the stored one"
         if not (self.is_new or self.is_ours):
             return "a session of this name exists here that is not from this source or has events of its own"
         return ""

@@ -35,8 +35,8 @@ class FileQuery(QueryForm):
 
 def file_url(key: FileKey, version: int | None = None) -> str:
     """Return the URL of a file's page; version None is the newest."""
-    at = {} if version is None else {"version": str(version)}
-    return reverse("artifact", query=key_parameters(key) | at)
+    version_query = {} if version is None else {"version": str(version)}
+    return reverse("artifact", query=key_parameters(key) | version_query)
 
 
 def key_parameters(key: FileKey) -> dict[str, str]:

@@ -68,7 +68,7 @@ def file(request: HttpRequest) -> HttpResponse:
     context = {
         "key": key,
         "artifact": artifact,
-        "versions": [(each, file_url(key, each.version)) for each in versions[:VERSIONS_SHOWN]],
+        "versions": [(version, file_url(key, version.version)) for version in versions[:VERSIONS_SHOWN]],
         "has_more": len(versions) > VERSIONS_SHOWN,
         "newest": versions[0].version if versions else artifact.version,
         "session": session,
@@ -77,7 +77,7 @@ def file(request: HttpRequest) -> HttpResponse:
         "metadata": redaction.redact(json.loads(artifact.custom_metadata)),
         "link": json.loads(artifact.part) if artifact.holding == Artifact.Holding.LINK else None,
         "is_hidden": artifact_list.is_rewind_mark(artifact),
-        "others": [each for each in versions if each.version != artifact.version],
+        "others": [version for version in versions if version.version != artifact.version],
         "source": query["view"] == "source",
         "url": file_url(key, artifact.version),
         "key_query": urlencode(key_parameters(key)),

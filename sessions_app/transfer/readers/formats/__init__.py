@@ -29,7 +29,7 @@ def all_importers() -> list[Importer]:
 
 def is_plugin(importer: Importer) -> bool:
     """Tell whether an installed package added an importer."""
-    return not any(importer is own for own in _IMPORTERS.own())
+    return not any(importer is own_importer for own_importer in _IMPORTERS.own())
 
 
 def find_importer(matches: Callable[[Importer], bool]) -> tuple[Importer | None, list[str]]:
