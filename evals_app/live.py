@@ -142,7 +142,7 @@ def changes(run_id: str, cursor: int, *, page_size: int = case_matrix.PAGE) -> d
     }
 
 
-def _render_row(run: EvalRun, row: case_matrix.CaseRow) -> str:
+def _render_row(run: EvalRun, row: case_matrix.MatrixRow) -> str:
     return render_to_string("devui/evals/run_case.html", {"row": row, "run": run})
 
 

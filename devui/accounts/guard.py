@@ -37,7 +37,7 @@ from devui.accounts.roles import (
 )
 from devui.web import error_responses
 from devui.web.body_admission import BodyAdmitted
-from devui.web.error_responses import Problem
+from devui.web.error_responses import ErrorAnswer
 from devui.web.login import guard as login_guard
 from devui.web.login.revocation import answer_while_permitted
 from devui.web.login.sockets import GuardedSockets
@@ -65,7 +65,7 @@ CLIENT_LEFT = 499
 
 UNIDENTIFIED = "The store cannot tell who sends this request."
 
-NO_USERS = Problem(
+NO_USERS = ErrorAnswer(
     503,
     "Nobody can sign in yet: there is no active admin.",
     "no_users",
@@ -338,12 +338,14 @@ def _check_role(
     return error_responses.problem_response(request, _role_problem(person, rule, app))
 
 
-def _role_problem(person: Person, rule: AccessRule | None, app: str) -> Problem:
+def _role_problem(person: Person, rule: AccessRule | None, app: str) -> ErrorAnswer:
     if rule is None:
-        return Problem(403, "No role may send this request.", "role_required", "Check address and method.")
+        return ErrorAnswer(
+            403, "No role may send this request.", "role_required", "Check address and method."
+        )
     needed, role = rule.role.label, person.user_role_in(app)
     if role >= rule.role:
-        return Problem(
+        return ErrorAnswer(
             403,
             f"This needs the role {needed}; the token {person.token!r} is limited to {person.max_role.label}.",
             "role_required",
@@ -355,7 +357,7 @@ def _role_problem(person: Person, rule: AccessRule | None, app: str) -> Problem:
         where, command = f" in the app {app}", f"{command} --app {shlex.quote(app)}"
     elif person.has_app_roles:
         where, effect = " in every app", ", which replaces the roles in single apps"
-    return Problem(
+    return ErrorAnswer(
         403,
         f"This needs the role {needed}{where}; {person.name} has the role {role.label}{where}.",
         "role_required",

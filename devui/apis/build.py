@@ -19,7 +19,7 @@ from ninja.parser import Parser
 from ninja.types import DictStrAny
 
 from devui.apis.urls import ADK, V1
-from devui.web.error_responses import Problem, error_response, problem_response
+from devui.web.error_responses import ErrorAnswer, error_response, problem_response
 from evals_app import api as evals
 from evals_app.api import adk as adk_evals
 from sessions_app.api import request_bodies
@@ -83,10 +83,10 @@ def _error_response(request: HttpRequest, error: Any) -> HttpResponse:
     if isinstance(error, ValidationError):
         hint = "Correct the fields in `detail`; `loc` is their position."
         faults = [{**fault, "loc": _fault_location(fault["loc"])} for fault in error.errors]
-        return problem_response(request, Problem(422, faults, "invalid", hint))
+        return problem_response(request, ErrorAnswer(422, faults, "invalid", hint))
     if isinstance(error, HttpError):
         hint = "Send a JSON body in UTF-8."
-        return problem_response(request, Problem(error.status_code, error.message, "bad_input", hint))
+        return problem_response(request, ErrorAnswer(error.status_code, error.message, "bad_input", hint))
     return error_response(request, error)
 
 

@@ -48,7 +48,7 @@ class RunConfigCheck(BaseModel):
     streaming: bool = False
 
 
-class MemoryQuery(BaseModel):
+class MemorySearch(BaseModel):
     """Body of `POST /devui/memory/search`: an agent's query to a user's memory."""
 
     user_id: str
@@ -157,7 +157,7 @@ def _add_preview_endpoints(router: APIRouter, host: RuntimeHost) -> None:
         return await preview_model(await host.ready_runner(body.realm), body)
 
     @router.post("/memory/search")
-    async def search_memory(body: MemoryQuery) -> dict[str, Any]:
+    async def search_memory(body: MemorySearch) -> dict[str, Any]:
         return {"memories": await host.recall_memory(body.user_id, body.query)}
 
 

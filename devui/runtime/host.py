@@ -31,7 +31,7 @@ from devui.runtime.guarded_reads import call_with_timeout
 from devui.runtime.resume_plugin import PastFailuresPlugin
 from devui.runtime.run_queue import ActiveRun
 from devui.runtime.runner import ManagedRunner
-from devui.runtime.runs import Runs
+from devui.runtime.runs import LocalRuns
 from evals_app.execution import process_facts
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, MirroredSessionService, Recorder
 from sessions_app.adk.spans import SpanKeeper
@@ -69,7 +69,7 @@ class RuntimeHost:
         self.config = config
         self.source = AgentCode(config.agents_dir, config.app_name)
         self.source.load_services()
-        self.runs = Runs(
+        self.runs = LocalRuns(
             config.runtime_id,
             on_left=self._check_drained,
             truth=services.session_service(config.options, self.source.folder.root),

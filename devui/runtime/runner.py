@@ -19,7 +19,7 @@ from typing_extensions import override
 from devui.runtime._adk import StreamingMode
 from devui.runtime.asgi_middleware import NORMAL_CLOSURE, hang_up, held_response, sender
 from devui.runtime.run_queue import ActiveRun
-from devui.runtime.runs import Runs
+from devui.runtime.runs import LocalRuns
 from devui.runtime.sendable_events import to_sendable
 from sessions_app.quotas.quota_limits import QuotaUsedUp
 from sessions_app.runs import background, lifecycle
@@ -40,7 +40,7 @@ class ManagedRunner(Runner):
     console use `run_queued`.
     """
 
-    def __init__(self, *, runs: Runs, **arguments: Any) -> None:
+    def __init__(self, *, runs: LocalRuns, **arguments: Any) -> None:
         super().__init__(**arguments)
         self._runs = runs
 
@@ -163,7 +163,7 @@ class ManagedRunner(Runner):
 
 
 def _create_run(
-    runs: Runs,
+    runs: LocalRuns,
     app_name: str,
     user_id: str,
     session_id: str,

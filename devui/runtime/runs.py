@@ -43,7 +43,7 @@ class AgentRaised(RuntimeError):
     """The agent's code raised a `BaseException` that is no `Exception`; its run failed."""
 
 
-class Runs(RunQueue):
+class LocalRuns(RunQueue):
     """The runs of this process."""
 
     def __init__(
@@ -213,7 +213,7 @@ class NotifyingSessionService(DjangoSessionService):
     ends_waiting_runs = False  # the end of the run does
     waits_for_store = True
 
-    def __init__(self, runs: Runs, realm: str = "") -> None:
+    def __init__(self, runs: LocalRuns, realm: str = "") -> None:
         super().__init__(realm, prefetcher=None if realm else Prefetcher())
         self._runs = runs
 

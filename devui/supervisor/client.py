@@ -15,7 +15,7 @@ from devui.supervisor import http_calls
 from devui.supervisor.deliveries import Deliveries
 from devui.supervisor.frame_feeds import FrameFeeds
 from devui.supervisor.limits import SupervisorLimits
-from devui.supervisor.runtime_process import Child
+from devui.supervisor.runtime_process import RuntimeChild
 from sessions_app.runs import lifecycle
 from sessions_app.runs.runtime_client import Frame, RuntimeSocket
 from sessions_app.store.database import units_of_work
@@ -35,13 +35,13 @@ class SupervisedProcesses(Protocol):
     feeds: FrameFeeds
     limits: SupervisorLimits
 
-    async def child(self, app_name: str) -> Child:
+    async def child(self, app_name: str) -> RuntimeChild:
         """Return the app's process, started if necessary."""
 
-    def find_child(self, runtime_id: str | None) -> Child | None:
+    def find_child(self, runtime_id: str | None) -> RuntimeChild | None:
         """Return the living process with this id, or None."""
 
-    async def end_to_cancel(self, child: Child, run_id: str) -> None:
+    async def end_to_cancel(self, child: RuntimeChild, run_id: str) -> None:
         """End a process that does not react to the cancellation of its run."""
 
 
@@ -103,10 +103,10 @@ class AppClient(PeerClient):
         return self._processes.feeds.follow(run_id, after)
 
     @override
-    async def _find_peer(self) -> Child:
+    async def _find_peer(self) -> RuntimeChild:
         return await self._processes.child(self._app_name)
 
-    async def _ends_by_itself(self, child: Child, run_id: str) -> bool:
+    async def _ends_by_itself(self, child: RuntimeChild, run_id: str) -> bool:
         try:
             async with asyncio.timeout(self._processes.limits.cancel):
                 answer = await http_calls.call(child, "POST", f"/devui/runs/{run_id}/cancel")

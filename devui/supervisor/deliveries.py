@@ -16,7 +16,7 @@ from functools import partial
 from django.db import DatabaseError
 
 from devui.supervisor import http_calls
-from devui.supervisor.runtime_process import Child
+from devui.supervisor.runtime_process import RuntimeChild
 from sessions_app.runs import lifecycle
 from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.errors import DevUIError, RuntimeUnavailable, ServerStopping, StoreFault
@@ -43,8 +43,8 @@ class Deliveries:
     def __init__(
         self,
         server_id: str,
-        child: Callable[[str], Awaitable[Child]],
-        is_current: Callable[[Child], bool],
+        child: Callable[[str], Awaitable[RuntimeChild]],
+        is_current: Callable[[RuntimeChild], bool],
         wait_s: float,
     ) -> None:
         self.server_id = server_id
@@ -66,14 +66,14 @@ class Deliveries:
         if done:
             _raise_failure(delivering)
 
-    def redeliver(self, child: Child, run_ids: list[str]) -> None:
+    def redeliver(self, child: RuntimeChild, run_ids: list[str]) -> None:
         """Deliver the runs that an ended process did not start to the next one, unless a delivery is in progress."""
         for run_id in run_ids:
             if not self._is_being_delivered(run_id):
                 self._ended_processes[run_id] += 1
                 self.start(child.app_name, run_id, child)
 
-    def start(self, app_name: str, run_id: str, last: Child | None = None) -> asyncio.Task[None]:
+    def start(self, app_name: str, run_id: str, last: RuntimeChild | None = None) -> asyncio.Task[None]:
         """Deliver a run in a task of its own. `last`: the process that ended before it had started the run."""
         if not self._is_being_delivered(run_id):
             task = asyncio.create_task(self._deliver_run(app_name, run_id, last))
@@ -100,7 +100,7 @@ class Deliveries:
         if not done.cancelled() and (error := done.exception()):
             log.warning("A run could not be delivered: %s", error)
 
-    async def _deliver_run(self, app_name: str, run_id: str, last: Child | None) -> None:
+    async def _deliver_run(self, app_name: str, run_id: str, last: RuntimeChild | None) -> None:
         try:
             while self._may_try_again(run_id):
                 last = await retry.run(partial(self._send_run, app_name, run_id))
@@ -130,7 +130,7 @@ class Deliveries:
     def _may_try_again(self, run_id: str) -> bool:
         return self._ended_processes[run_id] < MAX_PROCESSES
 
-    async def _send_run(self, app_name: str, run_id: str) -> Child | None:
+    async def _send_run(self, app_name: str, run_id: str) -> RuntimeChild | None:
         """Send a run to the app's process. Return the process if the run is still queued and must go to the next one.
 
         That is the case if the process has ended, cannot be reached, or is replaced because the code has changed.
@@ -162,7 +162,7 @@ class Deliveries:
             raise refusal
         return None if self.is_current(child) else child
 
-    async def _has_current_code(self, child: Child) -> bool:
+    async def _has_current_code(self, child: RuntimeChild) -> bool:
         """Tell whether a process has loaded the current code. True if it dies while loading."""
         if child.settled.is_set():
             return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from devui.supervisor.runtime_process import Child
+from devui.supervisor.runtime_process import RuntimeChild
 from sessions_app.agent_processes import processes
 from sessions_app.agents import cards
 from sessions_app.runs import lifecycle
@@ -41,7 +41,7 @@ def has_active_runs(runtime_id: str) -> bool:
     )
 
 
-async def release_eval_runs(child: Child) -> list[str]:
+async def release_eval_runs(child: RuntimeChild) -> list[str]:
     """Queue the eval runs of a dead process for the next one, and return their ids."""
     from evals_app.runs.writes import crashes
 
@@ -71,7 +71,7 @@ def crash_process_runs(
     return lifecycle.crash_process_runs(runtime_id, why, spared)
 
 
-def write_failed_card(child: Child) -> None:
+def write_failed_card(child: RuntimeChild) -> None:
     """Write the card of a process that died before it wrote one, with its last output.
 
     An unchanged card tells that the process wrote none; times cannot tell, because the clock may have been set.

@@ -44,7 +44,7 @@ RETRY_HINT = "Send it again: a new process will be started. The server's log has
 CONFIG_HINT = "Correct the setting and restart the server."
 
 
-class Child:
+class RuntimeChild:
     """A runtime process: its config, its socket, its output and its end.
 
     Attributes:
@@ -98,7 +98,7 @@ class Child:
         environment: Mapping[str, str],
         user: AgentUser | None,
         output: ProcessOutput,
-    ) -> Child:
+    ) -> RuntimeChild:
         """Start a process for an app. It answers on the listener as soon as it has loaded its agent.
 
         Raises:

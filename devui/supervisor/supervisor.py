@@ -25,7 +25,7 @@ from devui.supervisor.frame_feeds import FrameFeeds
 from devui.supervisor.limits import SupervisorLimits
 from devui.supervisor.listeners import SocketFolder
 from devui.supervisor.output import LineSink, ProcessOutput
-from devui.supervisor.runtime_process import Child
+from devui.supervisor.runtime_process import RuntimeChild
 from sessions_app.agent_processes import processes
 from sessions_app.agents import cards, remotes
 from sessions_app.agents import folder as agents
@@ -90,8 +90,8 @@ class Supervisor:
         self._write_line = write_line or _write_line
         self._output_folder = output_folder
         self._sockets = SocketFolder()
-        self._current: dict[str, Child] = {}
-        self._children: dict[str, Child] = {}
+        self._current: dict[str, RuntimeChild] = {}
+        self._children: dict[str, RuntimeChild] = {}
         self._starting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._supervising = BackgroundTasks()
         self._tasks = BackgroundTasks()
@@ -123,7 +123,7 @@ class Supervisor:
         await self.child(app_name)
         return AppClient(self, app_name)
 
-    async def child(self, app_name: str) -> Child:
+    async def child(self, app_name: str) -> RuntimeChild:
         """Return the process with the app's current code; requests to it wait while it starts.
 
         Raises:
@@ -148,11 +148,11 @@ class Supervisor:
                 child.mixed_before = current.mixed_before + 1
             return child
 
-    def is_current(self, child: Child) -> bool:
+    def is_current(self, child: RuntimeChild) -> bool:
         """Tell whether the app's next runs go to this process."""
         return self._current.get(child.app_name) is child
 
-    def find_child(self, runtime_id: str | None) -> Child | None:
+    def find_child(self, runtime_id: str | None) -> RuntimeChild | None:
         """Return the living process of this server with this id, or None."""
         return self._children.get(runtime_id or "")
 
@@ -164,7 +164,7 @@ class Supervisor:
         await self._end_child(child, why)
         return True
 
-    async def end_to_cancel(self, child: Child, run_id: str) -> None:
+    async def end_to_cancel(self, child: RuntimeChild, run_id: str) -> None:
         """End a process whose agent ignores a cancellation: that run is cancelled, its other active runs crash.
 
         Runs that it has not started go to the next process.
@@ -173,11 +173,11 @@ class Supervisor:
         await units_of_work.write(lifecycle.finish, run_id, lifecycle.Status.CANCELLED)
         await self._end_child(child, why)
 
-    async def _end_child(self, child: Child, why: str) -> None:
+    async def _end_child(self, child: RuntimeChild, why: str) -> None:
         child.kill(why)
         await child.exited.wait()
 
-    async def _end_if_unreachable(self, child: Child) -> None:
+    async def _end_if_unreachable(self, child: RuntimeChild) -> None:
         """End a process that has closed its socket: nothing can reach it any more."""
         child.is_suspect = False
         if not await child.accepts_connections():
@@ -274,10 +274,10 @@ class Supervisor:
         self.folder.app_folder(app_name)
         return self.folder
 
-    async def _start_child(self, app_name: str, folder: agents.AgentsFolder, version: str) -> Child:
+    async def _start_child(self, app_name: str, folder: agents.AgentsFolder, version: str) -> RuntimeChild:
         card_before = await units_of_work.read(cards.last_checked_at, app_name)
         try:
-            child = await Child.spawn(
+            child = await RuntimeChild.spawn(
                 app_name,
                 folder.path,
                 version,
@@ -310,7 +310,7 @@ class Supervisor:
             self.spawn(self._watch_code(folder))
         return child
 
-    async def _supervise_child(self, child: Child) -> None:
+    async def _supervise_child(self, child: RuntimeChild) -> None:
         """Wait for the end of a process, then record the ends of its runs and redeliver queued ones."""
         await child.wait()
         if not child.ready.is_set():
@@ -349,7 +349,7 @@ class Supervisor:
         await child.output.finish()
         await child.close()
 
-    async def _await_start(self, child: Child) -> None:
+    async def _await_start(self, child: RuntimeChild) -> None:
         """Kill a process that does not answer within the limit."""
         try:
             async with asyncio.timeout(self.limits.start):
@@ -364,19 +364,19 @@ class Supervisor:
                 why = error.message if isinstance(error, DevUIError) else f"{type(error).__name__}: {error}"
                 child.kill(f"The process of agent {child.app_name!r} sent an invalid response: {why}")
 
-    def _retire_child(self, child: Child, why: str) -> None:
+    def _retire_child(self, child: RuntimeChild, why: str) -> None:
         """Give a process no more runs, and end it when its active ones have finished, or after the limit."""
         del self._current[child.app_name]
         child.settled.set()
         self.spawn(self._redeliver_queued(child))
         self.spawn(self._end_when_done(child, why))
 
-    async def _redeliver_queued(self, child: Child) -> None:
+    async def _redeliver_queued(self, child: RuntimeChild) -> None:
         """Deliver the queued runs of a process to the one that replaces it."""
         for run_id in await retry.read(lifecycle.list_unstarted_runs, child.id):
             self.deliveries.start(child.app_name, run_id)
 
-    async def _end_when_done(self, child: Child, why: str) -> None:
+    async def _end_when_done(self, child: RuntimeChild, why: str) -> None:
         try:
             async with asyncio.timeout(self.limits.drain):
                 await child.unused.wait()
@@ -426,7 +426,7 @@ class Supervisor:
             except Exception:
                 log.exception("The check for idle processes failed; retrying.")
 
-    async def _check_process(self, child: Child, idle_s: float) -> None:
+    async def _check_process(self, child: RuntimeChild, idle_s: float) -> None:
         """End a process that nobody has used for `idle_s`, or that does not answer the requests in progress."""
         async with self._starting[child.app_name]:
             is_used = not child.unused.is_set()
@@ -444,7 +444,7 @@ class Supervisor:
             if is_idle and child.unused.is_set() and not health["active_runs"]:
                 self._retire_child(child, "nobody used it")
 
-    async def _end_if_silent(self, child: Child) -> None:
+    async def _end_if_silent(self, child: RuntimeChild) -> None:
         """End a process that has not answered for too long, unless it executes a run: its tool may take long."""
         now = time.monotonic()
         child.silent_since = child.silent_since or now
@@ -476,7 +476,7 @@ class Supervisor:
             log.warning("Code changes are detected when the next run starts: %s", first)
 
 
-def _needs_reload(child: Child) -> bool:
+def _needs_reload(child: RuntimeChild) -> bool:
     return child.is_mixed and child.mixed_before < MAX_RELOADS
 
 

@@ -28,11 +28,11 @@ from devui.web.body_limits import (
     PARSED_FACTOR,
     RETRY_S,
     TOO_MANY_BODIES,
+    ByteQuota,
     LimitedBody,
-    Quota,
     Receive,
 )
-from devui.web.error_responses import Problem
+from devui.web.error_responses import ErrorAnswer
 from devui.web.login.guard import is_public
 from devui.web.origins import AsgiScope
 
@@ -80,11 +80,11 @@ class BodyAdmission:
         self.max_form = max_form or settings.DEVUI_MAX_BODY
         self.max_text = max_text or settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         largest = max(self.max_form, self.max_text * PARSED_FACTOR)
-        self.quota = Quota(max(max_total or settings.DEVUI_MAX_BODIES, largest))
+        self.quota = ByteQuota(max(max_total or settings.DEVUI_MAX_BODIES, largest))
         self.drain_s = drain_s
         self.grace_s, self.min_rate = grace_s, min_rate
-        self._visitors = Quota(max_anonymous)
-        self._refused = Quota(max_anonymous)
+        self._visitors = ByteQuota(max_anonymous)
+        self._refused = ByteQuota(max_anonymous)
         self._judge = _build_guard_chain([*settings.DEVUI_GUARDS, *embed.ANSWERS])
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
@@ -175,7 +175,7 @@ def _build_guard_chain(middleware: Sequence[str]) -> GuardChain:
 
 
 async def _admission_view(request: HttpRequest) -> HttpResponse:
-    problem: Problem | None = getattr(request, "devui_problem", None)
+    problem: ErrorAnswer | None = getattr(request, "devui_problem", None)
     if problem is None:
         return BodyAdmitted()
     answer = error_responses.problem_response(request, problem)

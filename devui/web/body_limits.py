@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from devui.web import error_responses
-from devui.web.error_responses import Problem
+from devui.web.error_responses import ErrorAnswer
 from sessions_app.store.text_input import MAX_VALUES, ValueCounter
 
 Message = dict[str, Any]
@@ -32,19 +32,19 @@ MIN_RATE = 32 * 1024
 RETRY_S = 5
 """Seconds after which a refused client may try again."""
 
-TOO_MANY_BODIES = Problem(
+TOO_MANY_BODIES = ErrorAnswer(
     503,
     "Too many request bodies at once",
     "bodies_busy",
     f"Send it again in {RETRY_S} s. DEVUI_MAX_BODIES_MB limits how much is held at once.",
 )
-TOO_MANY_VALUES = Problem(
+TOO_MANY_VALUES = ErrorAnswer(
     413,
     "Request body has too many values",
     "too_many_values",
     f"JSON may have {MAX_VALUES:,} values. Send it in parts, or keep large data as an artifact.",
 )
-TOO_SLOW = Problem(
+TOO_SLOW = ErrorAnswer(
     408,
     "Request body too slow",
     "body_timeout",
@@ -54,7 +54,7 @@ DISCONNECTED: Message = {"type": "http.disconnect"}
 
 
 @dataclass(slots=True)
-class Quota:
+class ByteQuota:
     """A quota that requests share, in bytes or requests.
 
     Attributes:
@@ -95,13 +95,13 @@ class LimitedBody:
     """
 
     source: Receive
-    quota: Quota
+    quota: ByteQuota
     max_bytes: int
     announced: int = 0
     factor: int = 1
     grace_s: float = GRACE_S
     min_rate: int = MIN_RATE
-    problem: Problem | None = None
+    problem: ErrorAnswer | None = None
     is_complete: bool = False
     _received: int = 0
     _values: ValueCounter = field(default_factory=ValueCounter)

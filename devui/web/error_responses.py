@@ -54,7 +54,7 @@ PAGE_TEMPLATE = "devui/error.html"
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ErrorAnswer:
     """An error to send. `detail` is text, or a list of validation errors; a page links to `back`.
 
     `retry_after`: seconds after which the request may succeed; 0: unknown.
@@ -81,8 +81,10 @@ class Problem:
         return {"Retry-After": str(self.retry_after)} if self.retry_after else {}
 
 
-NOT_FOUND = Problem(404, "Not Found", "not_found", "No page has this address: check it for a typing error.")
-FAILED = Problem(
+NOT_FOUND = ErrorAnswer(
+    404, "Not Found", "not_found", "No page has this address: check it for a typing error."
+)
+FAILED = ErrorAnswer(
     500,
     "Internal Server Error",
     "internal_error",
@@ -90,27 +92,27 @@ FAILED = Problem(
 )
 
 
-def find_problem(error: BaseException) -> Problem:
+def find_problem(error: BaseException) -> ErrorAnswer:
     """Return the problem that describes an error."""
     if isinstance(error, DevUIError):
         detail = getattr(error, "errors", None) or error.message
-        return Problem(error.status, detail, error.code, error.hint, error.back, error.retry_after)
+        return ErrorAnswer(error.status, detail, error.code, error.hint, error.back, error.retry_after)
     if fault := db_errors.translate(error):
         return find_problem(fault)
     if isinstance(error, Http404):
         return NOT_FOUND
     if isinstance(error, PermissionDenied):
-        return Problem(403, str(error) or "Forbidden", "forbidden")
+        return ErrorAnswer(403, str(error) or "Forbidden", "forbidden")
     if isinstance(error, RequestDataTooBig):
         return body_too_large()
     if isinstance(error, SuspiciousOperation | BadRequest | MultiPartParserError):
-        return Problem(400, "Bad Request", "bad_request", "The request is malformed.")
+        return ErrorAnswer(400, "Bad Request", "bad_request", "The request is malformed.")
     return FAILED
 
 
-def body_too_large() -> Problem:
+def body_too_large() -> ErrorAnswer:
     """Return the problem of a request body above the limit."""
-    return Problem(
+    return ErrorAnswer(
         413,
         "Request body too large",
         "too_large",
@@ -118,9 +120,9 @@ def body_too_large() -> Problem:
     )
 
 
-def method_not_allowed(methods: str) -> Problem:
+def method_not_allowed(methods: str) -> ErrorAnswer:
     """Return the problem of a method that is not among the allowed `methods`."""
-    return Problem(405, "Method Not Allowed", "method_not_allowed", f"This address accepts {methods}.")
+    return ErrorAnswer(405, "Method Not Allowed", "method_not_allowed", f"This address accepts {methods}.")
 
 
 def error_response(request: HttpRequest, error: BaseException) -> HttpResponse:
@@ -131,7 +133,7 @@ def error_response(request: HttpRequest, error: BaseException) -> HttpResponse:
     return problem_response(request, problem)
 
 
-def problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:
+def problem_response(request: HttpRequest, problem: ErrorAnswer) -> HttpResponse:
     """Return a problem in the form that its caller reads: JSON, a fragment for htmx, or a page."""
     if is_api(request):
         return JsonResponse(problem.body(), status=problem.status, headers=problem.headers())
@@ -155,7 +157,7 @@ def _form_page(request: HttpRequest) -> str:
     return ""
 
 
-def bare_response(request: HttpRequest, problem: Problem) -> HttpResponse:
+def bare_response(request: HttpRequest, problem: ErrorAnswer) -> HttpResponse:
     """Return a problem as JSON or text, for callers who may see no page, not even its frame."""
     if is_api(request) or request.headers.get("HX-Request"):
         return JsonResponse(problem.body(), status=problem.status, headers=problem.headers())

@@ -240,7 +240,7 @@ class LargeBodies(Middleware):
 def _forbid_request(request: HttpRequest, reason: str, code: str, hint: str) -> HttpResponse:
     """Return a 403 in ADK's words, as text: a page would contain links to the refused host."""
     return error_responses.bare_response(
-        request, error_responses.Problem(403, f"Forbidden: {reason}", code, hint)
+        request, error_responses.ErrorAnswer(403, f"Forbidden: {reason}", code, hint)
     )
 
 

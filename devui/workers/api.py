@@ -11,7 +11,7 @@ from pydantic import Field
 
 from devui.workers import worker_control
 from devui.workers.overview import WorkerOverview, WorkerRun, read_overview
-from sessions_app.api.schemas import NULL_IF_EMPTY, ROW_PK, Problem
+from sessions_app.api.schemas import NULL_IF_EMPTY, ROW_PK, ErrorBody
 from sessions_app.store.database import units_of_work
 
 router = Router(tags=["workers"])
@@ -102,7 +102,7 @@ async def list_workers(request: HttpRequest) -> WorkerOverview:
     return await units_of_work.read(read_overview)
 
 
-@router.post("/{worker_id}/drain", response={204: None, 404: Problem})
+@router.post("/{worker_id}/drain", response={204: None, 404: ErrorBody})
 async def drain_worker(request: HttpRequest, worker_id: WorkerId) -> Status[None]:
     """Let a worker finish its runs, take no more, and end, as on SIGTERM. Returns before the worker ends.
 
@@ -113,7 +113,7 @@ async def drain_worker(request: HttpRequest, worker_id: WorkerId) -> Status[None
     return Status(204, None)
 
 
-@router.delete("/{worker_id}", response={204: None, 404: Problem})
+@router.delete("/{worker_id}", response={204: None, 404: ErrorBody})
 async def remove_worker(request: HttpRequest, worker_id: WorkerId) -> Status[None]:
     """Stop listing a worker that is gone, or end a living one at once. Other workers take over its runs.
 

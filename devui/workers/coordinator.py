@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from devui.supervisor import http_calls
-from devui.supervisor.runtime_process import Child
+from devui.supervisor.runtime_process import RuntimeChild
 from devui.workers.queues import ProcrastinateQueue, attempt_queue
 from devui.workers.redelivery import queue_eval_run
 from devui.workers.supervisor import WorkerSupervisor
@@ -77,7 +77,7 @@ class RunCoordinator:
         if crashes.continue_without_coordinator(self.run.pk, self.run.started_at):
             queue_eval_run(self.run.pk)
 
-    async def _prepare_process(self) -> Child | None:
+    async def _prepare_process(self) -> RuntimeChild | None:
         """Return the process that has loaded the agent of the run; None if the run has ended meanwhile."""
         preparing = asyncio.ensure_future(self._load_agent())
         try:
@@ -93,7 +93,7 @@ class RunCoordinator:
         self.run = await retry.read(EvalRun.objects.get, pk=self.run.pk)
         return child
 
-    async def _load_agent(self) -> Child:
+    async def _load_agent(self) -> RuntimeChild:
         """Let a process load the agent and store the facts of the run."""
         body = {"eval_run_id": self.run.pk}
         for _ in range(1, MAX_PROCESSES):
@@ -103,7 +103,7 @@ class RunCoordinator:
                 log.info("Eval run %s is prepared again: %s", self.run.pk, error.message)
         return await retry.run(partial(self._call_process, body))
 
-    async def _call_process(self, body: dict[str, str]) -> Child:
+    async def _call_process(self, body: dict[str, str]) -> RuntimeChild:
         child = await self._supervisor.child(self.run.app_name)
         await http_calls.call(child, "POST", "/devui/evals/plan", body)
         return child

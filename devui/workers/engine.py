@@ -16,7 +16,7 @@ from procrastinate.jobs import DeleteJobCondition, Job, Status
 from procrastinate.worker import Worker as JobWorker
 
 from devui.supervisor import http_calls
-from devui.supervisor.runtime_process import Child
+from devui.supervisor.runtime_process import RuntimeChild
 from devui.workers import imports, redelivery
 from devui.workers.coordinator import RunCoordinator
 from devui.workers.queues import (
@@ -290,7 +290,7 @@ class Engine:
                 offers.fail_offered_attempt, attempt_pk, f"{error.message} {error.hint}".strip()
             )
 
-    async def _execute_attempt(self, child: Child, attempt_pk: int) -> None:
+    async def _execute_attempt(self, child: RuntimeChild, attempt_pk: int) -> None:
         """Execute an attempt in a process, which is ended if its agent does not react to a cancellation.
 
         Raises:

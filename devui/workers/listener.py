@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from devui.runtime.config import TOKEN_HEADER
 from devui.supervisor import Supervisor, http_calls
-from devui.supervisor.runtime_process import Child
+from devui.supervisor.runtime_process import RuntimeChild
 from devui.workers.endpoint import APPS, END, PROCESSES, worker_token
 from sessions_app.api.live import relay_socket
 from sessions_app.runs.runtime_client import RuntimeSocket, Sender
@@ -93,7 +93,7 @@ class WorkerListener:
         tokens = [value for header, value in scope["headers"] if header.lower() == name]
         return len(tokens) == 1 and compare_digest(tokens[0], self._token)
 
-    async def _find_process(self, scope: Scope) -> tuple[Child, str]:
+    async def _find_process(self, scope: Scope) -> tuple[RuntimeChild, str]:
         """Return the process that a request is for, and its path there with the query.
 
         Raises:
@@ -103,7 +103,7 @@ class WorkerListener:
         query = scope["query_string"].decode("latin-1")
         kind = APPS if path.startswith(APPS) else PROCESSES
         name, _, process_path = path.removeprefix(kind).partition("/")
-        child: Child | None
+        child: RuntimeChild | None
         if kind == APPS:
             child = await self._supervisor.child(unquote(name))
         else:
@@ -124,7 +124,7 @@ def _sender_headers(scope: Scope) -> dict[str, str]:
     return Sender.of({name.decode(): value.decode("latin-1") for name, value in scope["headers"]}).headers()
 
 
-async def _forward_request(child: Child, scope: Scope, path: str, body: bytes, send: Send) -> None:
+async def _forward_request(child: RuntimeChild, scope: Scope, path: str, body: bytes, send: Send) -> None:
     """Send a request to a process and stream its response.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing_extensions import override
 
 from devui.supervisor import Supervisor
-from devui.supervisor.runtime_process import Child
+from devui.supervisor.runtime_process import RuntimeChild
 from devui.workers import redelivery
 from sessions_app.store.database import units_of_work
 
@@ -17,7 +17,7 @@ class WorkerSupervisor(Supervisor):
         """Return (app, code version) of the living processes, including those that newer code replaces."""
         return {(child.app_name, child.code_version) for child in self._children.values() if child.is_alive}
 
-    async def child_with_code(self, app_name: str, code_version: str) -> Child | None:
+    async def child_with_code(self, app_name: str, code_version: str) -> RuntimeChild | None:
         """Return a process that has loaded this code, started if necessary; None if the app has other code now.
 
         Raises:

@@ -11,9 +11,9 @@ from typing import Any
 
 from evals_app.files import adk_results
 from evals_app.files.adk_results import (
+    AdkCaseResult,
     AdkEvalStatus,
     AdkMetricResult,
-    CaseResult,
     EvalsetResult,
     MetricDetails,
     TurnResult,
@@ -74,7 +74,7 @@ def case_results_json(run: EvalRun) -> list[Json]:
     return [_dump_model(case_result) for case_result in case_results(run)]
 
 
-def case_results(run: EvalRun, *, sessions: bool = False) -> Iterator[CaseResult]:
+def case_results(run: EvalRun, *, sessions: bool = False) -> Iterator[AdkCaseResult]:
     """Yield the results of the cases, one per repetition.
 
     Args:
@@ -93,11 +93,11 @@ def case_results(run: EvalRun, *, sessions: bool = False) -> Iterator[CaseResult
 
 def _case_result(
     run: EvalRun, attempt: EvalAttempt, expected: Iterable[Json], criteria: Mapping[str, Any]
-) -> CaseResult:
+) -> AdkCaseResult:
     rows = sorted(attempt.results.all(), key=lambda row: row.position)
     session = attempt.session
     overall = [_metric_result(row, criteria) for row in rows if row.invocation is None]
-    return CaseResult(
+    return AdkCaseResult(
         eval_set_file=run.evalset.evalset_id,
         eval_set_id=run.evalset.evalset_id,
         eval_id=attempt.case_id,
@@ -164,7 +164,7 @@ def _without_none(values: Json) -> Json:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _dump_model(model: EvalsetResult | CaseResult) -> Json:
+def _dump_model(model: EvalsetResult | AdkCaseResult) -> Json:
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
@@ -182,7 +182,7 @@ def result_file(run: EvalRun) -> str:
     return json.dumps(result.model_dump(mode="json", exclude_none=True), indent=2, ensure_ascii=False)
 
 
-def _evalset_result(run: EvalRun, result_id: str, cases: Iterable[CaseResult]) -> EvalsetResult:
+def _evalset_result(run: EvalRun, result_id: str, cases: Iterable[AdkCaseResult]) -> EvalsetResult:
     return EvalsetResult(
         eval_set_result_id=result_id,
         eval_set_result_name=result_id,

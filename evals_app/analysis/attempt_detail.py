@@ -119,7 +119,7 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class StateCheck:
+class ShownStateCheck:
     """One expected state key. `turn` counts from 1; None: at the end. A value of None: the key does not exist."""
 
     path: str
@@ -166,7 +166,7 @@ class Detail:
     turns: list[Turn]
     session_pk: int | None
     repetitions: Repetitions | None = None
-    checks: list[StateCheck] = field(default_factory=list)
+    checks: list[ShownStateCheck] = field(default_factory=list)
     moment: Moment | None = None
     model_usage: list[AttemptUsage] = field(default_factory=list)
     judge_usage: list[AttemptUsage] = field(default_factory=list)
@@ -251,9 +251,9 @@ def _usage_by_model(by_model: str, table: prices.Prices, priced_at: float) -> li
     ]
 
 
-def _state_checks(verdict: MetricVerdict) -> list[StateCheck]:
+def _state_checks(verdict: MetricVerdict) -> list[ShownStateCheck]:
     return [
-        StateCheck(
+        ShownStateCheck(
             path=str(check.get("path", "")),
             turn=None if check.get("turn") is None else check["turn"] + 1,
             matches=bool(check.get("matches")),

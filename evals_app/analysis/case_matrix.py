@@ -12,7 +12,7 @@ from django.core.paginator import Page, Paginator
 from django.db.models import Case, Count, IntegerField, Max, Min, Q, Value, When
 
 from evals_app.analysis import retries, statistics
-from evals_app.analysis.run_summary import Column, bar, metric_columns, summary
+from evals_app.analysis.run_summary import MetricColumn, bar, metric_columns, summary
 from evals_app.analysis.statistics import Rate
 from evals_app.cases.case_tags import tags_by_index
 from evals_app.files.tags import sort_tags
@@ -90,7 +90,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class CaseRow:
+class MatrixRow:
     """One case of a run: its repetitions and a cell per metric."""
 
     index: int
@@ -166,13 +166,13 @@ class CaseRow:
 
 
 @dataclass(frozen=True)
-class Group:
+class CauseGroup:
     """The cases of a run that have one outcome for one cause; `rows` are those of the page."""
 
     status: str
     cause: str
     count: int
-    rows: list[CaseRow] = field(default_factory=list)
+    rows: list[MatrixRow] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -206,16 +206,16 @@ class Matrix:
         tags: the tags of the cases of the whole run; [] without any.
     """
 
-    columns: list[Column]
-    groups: list[Group]
+    columns: list[MetricColumn]
+    groups: list[CauseGroup]
     page: Page[CaseSummary]
     statuses: list[tuple[str, int]]
-    causes: list[Group]
+    causes: list[CauseGroup]
     flaky: int
     tags: list[str]
 
     @property
-    def rows(self) -> list[CaseRow]:
+    def rows(self) -> list[MatrixRow]:
         """The cases of the page."""
         return [row for group in self.groups for row in group.rows]
 
@@ -337,15 +337,15 @@ def _cases_failing_metric(run: EvalRun, metric: str) -> set[int]:
 
 
 def _group_rows(
-    window: Sequence[CaseSummary], rows: Mapping[int, CaseRow], sizes: Mapping[tuple[int, str], int] | None
-) -> list[Group]:
+    window: Sequence[CaseSummary], rows: Mapping[int, MatrixRow], sizes: Mapping[tuple[int, str], int] | None
+) -> list[CauseGroup]:
     if sizes is None:
-        return [Group("", "", len(window), [rows[case.index] for case in window])] if window else []
-    groups: dict[tuple[int, str], list[CaseRow]] = defaultdict(list)
+        return [CauseGroup("", "", len(window), [rows[case.index] for case in window])] if window else []
+    groups: dict[tuple[int, str], list[MatrixRow]] = defaultdict(list)
     for case in window:
         groups[case.worst, case.cause].append(rows[case.index])
     return [
-        Group(BY_SEVERITY[worst], cause, sizes[worst, cause], case_rows)
+        CauseGroup(BY_SEVERITY[worst], cause, sizes[worst, cause], case_rows)
         for (worst, cause), case_rows in groups.items()
     ]
 
@@ -355,13 +355,13 @@ def _count_statuses(cases: Iterable[CaseSummary]) -> list[tuple[str, int]]:
     return [(str(name), ranks[rank]) for name, rank in SEVERITY.items() if ranks[rank]]
 
 
-def _group_causes(cases: Iterable[CaseSummary]) -> list[Group]:
+def _group_causes(cases: Iterable[CaseSummary]) -> list[CauseGroup]:
     counted = Counter((case.worst, case.cause) for case in cases if case.cause)
     common = sorted(counted.items(), key=lambda item: (-item[1], -item[0][0], item[0][1]))
-    return [Group(BY_SEVERITY[worst], cause, count) for (worst, cause), count in common[:CAUSES_SHOWN]]
+    return [CauseGroup(BY_SEVERITY[worst], cause, count) for (worst, cause), count in common[:CAUSES_SHOWN]]
 
 
-def read_case_rows(run: EvalRun, indexes: Sequence[int]) -> list[CaseRow]:
+def read_case_rows(run: EvalRun, indexes: Sequence[int]) -> list[MatrixRow]:
     """Return the rows of the matrix for these cases, in this order."""
     attempts: dict[int, list[EvalAttempt]] = defaultdict(list)
     rows = run.attempts.filter(case_index__in=indexes).defer("actual", "traceback", "differences", "earlier")
@@ -386,16 +386,16 @@ def _overall_results(attempts: Iterable[EvalAttempt]) -> Results:
     return {(result.attempt_id, result.metric): result for result in overall.defer("details")}
 
 
-def _build_row(attempts: list[EvalAttempt], columns: list[Column], results: Results) -> CaseRow:
+def _build_row(attempts: list[EvalAttempt], columns: list[MetricColumn], results: Results) -> MatrixRow:
     worst = max(attempts, key=lambda attempt: SEVERITY[Status(attempt.status)])
     cells = [
         _build_cell(column, [results.get((attempt.pk, column.name)) for attempt in attempts])
         for column in columns
     ]
-    return CaseRow(attempts[0].case_index, attempts[0].case_id, worst.status, attempts, cells)
+    return MatrixRow(attempts[0].case_index, attempts[0].case_id, worst.status, attempts, cells)
 
 
-def _build_cell(column: Column, results: Sequence[MetricResult | None]) -> Cell:
+def _build_cell(column: MetricColumn, results: Sequence[MetricResult | None]) -> Cell:
     present = [result for result in results if result is not None]
     if not present:
         return Cell(column.name, "", None, 0, 0)

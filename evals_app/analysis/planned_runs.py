@@ -14,7 +14,7 @@ from evals_app.analysis.dependence import OutcomeCounts
 from evals_app.analysis.outcomes import CaseKey, Outcomes
 from evals_app.analysis.power import Power
 from evals_app.models import EvalRun
-from evals_app.runs.writes.runs import NewRun
+from evals_app.runs.writes.runs import NewEvalRun
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Plan:
         return self.refusal or self.power.advice
 
 
-def plan_run(planned: NewRun, *, baseline_name: str = "", drop: float = power.DEFAULT_DROP) -> Plan:
+def plan_run(planned: NewEvalRun, *, baseline_name: str = "", drop: float = power.DEFAULT_DROP) -> Plan:
     """Return what a run can show that is planned with the code of now and the models of its baseline.
 
     Args:

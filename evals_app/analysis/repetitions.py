@@ -10,7 +10,7 @@ from evals_app.analysis.case_verdicts import CaseChange
 from evals_app.analysis.comparability import read_cases
 from evals_app.analysis.dependence import OutcomeCounts, cut_at_change
 from evals_app.analysis.outcomes import CaseKey, PastRun, Sameness
-from evals_app.analysis.run_summary import Column, metric_columns
+from evals_app.analysis.run_summary import MetricColumn, metric_columns
 from evals_app.analysis.statistics import Rate, Spread
 from evals_app.models import RETRY, EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.attempt_status import has_outcome
@@ -22,7 +22,7 @@ Status = EvalAttempt.Status
 class Scores:
     """Spread of one metric's scores over the repetitions."""
 
-    metric: Column
+    metric: MetricColumn
     spread: Spread
 
 

@@ -24,7 +24,7 @@ REASONS = 5
 
 
 @dataclass(frozen=True)
-class Column:
+class MetricColumn:
     """One metric of a run that can pass or fail."""
 
     name: str
@@ -92,7 +92,7 @@ class Summary:
     run: EvalRun
     seconds: float | None
     usage: ModelUsage
-    means: list[tuple[Column, float | None]] = field(default_factory=list)
+    means: list[tuple[MetricColumn, float | None]] = field(default_factory=list)
     reasons: list[Reason] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
     latency: LatencyPercentiles | None = None
@@ -150,11 +150,11 @@ def find_attempt(pk: int) -> EvalAttempt:
     return attempt
 
 
-def metric_columns(run: EvalRun) -> list[Column]:
+def metric_columns(run: EvalRun) -> list[MetricColumn]:
     """Return the metrics of a run that can pass or fail, in order."""
     criteria = json.loads(run.config).get("criteria") or {}
     return [
-        Column(name, criterion.get("threshold") if isinstance(criterion, dict) else criterion)
+        MetricColumn(name, criterion.get("threshold") if isinstance(criterion, dict) else criterion)
         for name, criterion in criteria.items()
     ]
 
@@ -218,7 +218,7 @@ def _find_losses(run: EvalRun) -> list[Loss]:
     return [Loss(*row) for row in counts.order_by("-times", "error_type")]
 
 
-def _mean_scores(run: EvalRun) -> list[tuple[Column, float | None]]:
+def _mean_scores(run: EvalRun) -> list[tuple[MetricColumn, float | None]]:
     overall = MetricResult.objects.filter(attempt__run=run, invocation=None)
     means = dict(overall.values_list("metric").annotate(mean=Avg("score")))
     return [(column, means.get(column.name)) for column in metric_columns(run)]

@@ -18,7 +18,7 @@ from evals_app.analysis.case_verdicts import CaseChange
 from evals_app.analysis.comparability import read_cases
 from evals_app.analysis.outcomes import CaseKey, Outcomes
 from evals_app.analysis.repetitions import Scores
-from evals_app.analysis.run_summary import Column
+from evals_app.analysis.run_summary import MetricColumn
 from evals_app.cases import version_contents
 from evals_app.metrics import invocations
 from evals_app.metrics.alignment import CallPair, align
@@ -63,7 +63,7 @@ class Side:
 class ScorePair:
     """Scores of one metric over the repetitions of each run. None: the run has none."""
 
-    metric: Column
+    metric: MetricColumn
     before: Scores | None
     after: Scores | None
 
@@ -89,7 +89,7 @@ class TurnSide:
 
 
 @dataclass(frozen=True)
-class TurnPair:
+class CaseTurnPair:
     """A turn of both attempts. None: the attempt did not reach it. `expected` is the expected answer."""
 
     number: int
@@ -147,7 +147,7 @@ class SideBySide:
     before: Side | None
     after: Side | None
     scores: list[ScorePair]
-    turns: list[TurnPair]
+    turns: list[CaseTurnPair]
     state: StateChanges | None
 
 
@@ -234,7 +234,7 @@ class _Actual:
         )
 
 
-def _pair_turns(before: Side | None, after: Side | None, redact: Redact) -> Iterator[TurnPair]:
+def _pair_turns(before: Side | None, after: Side | None, redact: Redact) -> Iterator[CaseTurnPair]:
     old, new = _Actual.of(before, redact), _Actual.of(after, redact)
     current = after or before
     expected = current.expected if current else []
@@ -244,7 +244,7 @@ def _pair_turns(before: Side | None, after: Side | None, redact: Redact) -> Iter
             pieces = ([DiffPiece(texts[0], False)], [DiffPiece(texts[1], False)])
         else:
             pieces = text_diff.compare_texts(*texts)
-        yield TurnPair(
+        yield CaseTurnPair(
             number,
             expected[number - 1].answer if number <= len(expected) else "",
             old.turn(sides[0], pieces[0]),

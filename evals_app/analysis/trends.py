@@ -94,7 +94,7 @@ class CaseHistory:
 
 
 @dataclass(frozen=True)
-class Trend:
+class EvalsetTrend:
     """The newest runs of an evalset, the oldest first, and a page of its cases."""
 
     points: list[Point]
@@ -102,12 +102,12 @@ class Trend:
     baseline: Point | None
 
     @property
-    def drawing(self) -> Drawing:
+    def drawing(self) -> TrendDrawing:
         """The trend as a drawing."""
-        return Drawing(self.points, self.baseline)
+        return TrendDrawing(self.points, self.baseline)
 
 
-def read_evalset_trend(evalset: EvalSet, page: str = "") -> Trend:
+def read_evalset_trend(evalset: EvalSet, page: str = "") -> EvalsetTrend:
     """Return the trend of an evalset over its newest runs that have ended, without those that repeat a part."""
     not_ended = (*EvalRun.ACTIVE, EvalRun.Status.FAILED)
     runs = EvalRun.objects.select_related("version").filter(evalset=evalset).exclude(status__in=not_ended)
@@ -119,7 +119,7 @@ def read_evalset_trend(evalset: EvalSet, page: str = "") -> Trend:
         _case_histories(shown_runs, stops), key=lambda history: (-history.turns, history.rate.value or 0.0)
     )
     baseline = next((point for point in points if point.run.baseline), None)
-    return Trend(points, Paginator(histories, CASES).get_page(page), baseline)
+    return EvalsetTrend(points, Paginator(histories, CASES).get_page(page), baseline)
 
 
 Stops = Mapping[str, Mapping[int, Stop]]
@@ -183,7 +183,7 @@ COST_Y = SECONDS_Y + 12 + BAR_HEIGHT
 
 
 @dataclass(frozen=True)
-class Dot:
+class RunDot:
     """A run in the drawing. `seconds_y`, `cost_y`: the tops of its bars; cost None: unknown, or 0."""
 
     point: Point
@@ -213,7 +213,7 @@ class Lane:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class TrendDrawing:
     """Layout of a trend: the pass rate above, changes, time and cost below."""
 
     points: list[Point]
@@ -233,14 +233,14 @@ class Drawing:
         return PlotArea(max(MIN_COLUMNS, len(self.points)), TOP, HEIGHT)
 
     @cached_property
-    def dots(self) -> list[Dot]:
+    def dots(self) -> list[RunDot]:
         """The runs with a pass rate."""
         slowest = max((point.seconds or 0.0 for point in self.points), default=0.0) or 1.0
         dearest = max((self.known_cost(point) or 0.0 for point in self.points), default=0.0) or 1.0
         seconds = PlotArea(self.rates.columns, SECONDS_Y - BAR_HEIGHT, BAR_HEIGHT, slowest)
         costs = PlotArea(self.rates.columns, COST_Y - BAR_HEIGHT, BAR_HEIGHT, dearest)
         return [
-            Dot(
+            RunDot(
                 point,
                 self.rates.x(column),
                 self.rates.y(point.rate.value or 0.0),

@@ -20,7 +20,7 @@ from evals_app.files import library
 from evals_app.metrics.catalog import all_metrics, describe
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import deletion, dispatch, run_form, run_orders
-from sessions_app.api.schemas import REFUSALS, Problem
+from sessions_app.api.schemas import REFUSALS, ErrorBody
 from sessions_app.http import json_text, note_object, person_name
 from sessions_app.store.database import pagination, units_of_work
 from sessions_app.store.ids import StorableText
@@ -158,7 +158,7 @@ async def get_run(request: HttpRequest, run_id: RunId) -> dict[str, Any]:
     return await read_facts(run_id)
 
 
-@router.delete("/runs/{run_id}", response={204: None, 404: Problem, 409: Problem})
+@router.delete("/runs/{run_id}", response={204: None, 404: ErrorBody, 409: ErrorBody})
 async def delete_run(request: HttpRequest, run_id: RunId) -> Status[None]:
     """Delete a run that has ended, with its attempts' sessions, state, artifacts and memory."""
     await units_of_work.read(

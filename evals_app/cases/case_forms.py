@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evals_app.cases import expected_steps, message_text
-from evals_app.cases.form_fields import FormField, Nested, browser_text, field_text, field_word, form_rows
+from evals_app.cases.form_fields import CaseField, Nested, browser_text, field_text, field_word, form_rows
 from evals_app.files.content import FINAL_STATE, TURN_STATES
 from evals_app.files.scenario_plan import ConversationPlan
 from evals_app.files.schema import DEFAULT_USER
@@ -328,8 +328,8 @@ class CaseForm:
     def of(cls, data: Nested, base: Json, errors: Mapping[str, str]) -> CaseForm:
         """Return the form for some data. `base` is the case on which it was opened."""
 
-        def field(name: str, value: str) -> FormField:
-            return FormField(name, value, errors.get(name, ""))
+        def field(name: str, value: str) -> CaseField:
+            return CaseField(name, value, errors.get(name, ""))
 
         return cls(
             {name: field(name, field_text(data, name)) for name in PLAIN},
@@ -346,7 +346,7 @@ PLAIN = (
     *("app_name", "user_id", "session_id", "state", "final_state"),
 )
 RUBRIC = ("origin", "id", "property", "description", "type")
-MakeField = Callable[[str, str], FormField]
+MakeField = Callable[[str, str], CaseField]
 
 
 def _turn_fields(field: MakeField, index: int, row: Nested, base: Json) -> Fields:

@@ -17,7 +17,7 @@ PAGE_SIZE = 100
 
 
 @dataclass(frozen=True)
-class CaseRow:
+class ListedCase:
     """Row of the list. `place` is the index of the case in the file."""
 
     place: int
@@ -39,7 +39,7 @@ class CaseList:
     """
 
     text: str
-    page: Page[CaseRow]
+    page: Page[ListedCase]
     total: int
     tags: Sequence[tuple[str, str, int]] = ()
 
@@ -62,7 +62,7 @@ class CaseList:
         """
         wanted_tags, needle = _parse_search(text)
         cases = [
-            CaseRow(
+            ListedCase(
                 index,
                 **{name: summary[name] for name in _SHOWN},
                 tags=read_tags(contents[index]) if index < len(contents) else (),
@@ -98,7 +98,7 @@ def _parse_search(text: str) -> tuple[set[str], str]:
     return tags, " ".join(_TAG.sub("", text).split()).casefold() if tags else text.strip().casefold()
 
 
-def _matches_text(case: CaseRow, contents: Sequence[Mapping[str, Any]], needle: str) -> bool:
+def _matches_text(case: ListedCase, contents: Sequence[Mapping[str, Any]], needle: str) -> bool:
     if needle in case.id.casefold():
         return True
     texts = _iter_texts(contents[case.place]) if case.place < len(contents) else iter((case.says,))

@@ -31,7 +31,7 @@ _LABELS = {
 
 
 @dataclass(frozen=True, slots=True)
-class FormField:
+class CaseField:
     """Field of a form for a template."""
 
     name: str

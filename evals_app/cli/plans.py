@@ -10,7 +10,7 @@ from evals_app.cli.results import Add, list_given_options
 from evals_app.cli.terminal import MAX_NAME_LENGTH
 from evals_app.cli.terminal_text import LineWriter, Output, as_single_line, shorten
 from evals_app.metrics.gate_config import GateConfig
-from evals_app.runs.writes.runs import NewRun
+from evals_app.runs.writes.runs import NewEvalRun
 from sessions_app.store.errors import BadInput
 
 HEADS = ("repetitions", "in one case", f"in {power.MANY_CASES} cases", "false alarm")
@@ -50,7 +50,7 @@ def is_requested(options: dict[str, Any]) -> bool:
     return True
 
 
-def write_plan(planned: NewRun, options: dict[str, Any], out: Output) -> None:
+def write_plan(planned: NewEvalRun, options: dict[str, Any], out: Output) -> None:
     """Write what a planned run can show.
 
     Raises:

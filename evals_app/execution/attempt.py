@@ -41,7 +41,7 @@ from evals_app.runs.attempt_status import STORE_LOST
 from evals_app.runs.limits import RETRY_SECONDS
 from evals_app.runs.replay.policy import RECORDED, ReplayPolicy
 from evals_app.runs.writes import attempts, model_usage
-from evals_app.runs.writes.outcomes import Failure, Outcome, Score
+from evals_app.runs.writes.outcomes import Failure, MetricScore, Outcome
 from sessions_app.adk.recorder import Recorder
 from sessions_app.adk.service import DjangoSessionService
 from sessions_app.runs.agent_exit import AgentExited
@@ -49,7 +49,7 @@ from sessions_app.store.database import retry, units_of_work
 from sessions_app.store.errors import BadInput, DevUIError, StoreFault
 from sessions_app.store.models import AgentSession
 from sessions_app.store.scopes import EVALUATION_KEY
-from sessions_app.store.sessions.writes import UntrackedChange
+from sessions_app.store.sessions.writes import UntrackedWrite
 from sessions_app.store.traces.outbox import outbox
 
 SESSION_PREFIX = "adk-eval-session-"
@@ -146,7 +146,7 @@ class AttemptSessions(DjangoSessionService):
             event.custom_metadata = metadata
 
     @override
-    async def note_untracked(self, session: Session, invocation_id: str, keys: list[UntrackedChange]) -> None:
+    async def note_untracked(self, session: Session, invocation_id: str, keys: list[UntrackedWrite]) -> None:
         """Store the keys that an invocation changed without an event."""
         if agents := [key for key in keys if key.name != EVALUATION_KEY]:
             await super().note_untracked(session, invocation_id, agents)
@@ -242,7 +242,7 @@ async def _build_outcome(
     attempt: EvalAttempt,
     trial: Trial,
     status: EvalAttempt.Status,
-    scores: Sequence[Score] = (),
+    scores: Sequence[MetricScore] = (),
     failure: Failure | None = None,
 ) -> Outcome:
     await outbox().wait_written(OUTBOX_WAIT_S)

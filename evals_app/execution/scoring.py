@@ -28,7 +28,7 @@ from evals_app.metrics.invocations import NESTED_CALLS, NestedCalls
 from evals_app.metrics.metric import MetricKind
 from evals_app.metrics.own import BadOutcome, MetricInput, MetricOutcome, OwnMetric, ReachedStates
 from evals_app.models import EvalAttempt, MetricResult
-from evals_app.runs.writes.outcomes import Failure, Score
+from evals_app.runs.writes.outcomes import Failure, MetricScore
 from sessions_app.store.events.call_pairing import name_occurrences
 from sessions_app.store.short_texts import join_names, truncate
 
@@ -57,7 +57,7 @@ class AttemptScores:
 
     retries: Retries | None = None
     unavailable: Failure | None = None
-    scores: list[Score] = field(default_factory=list)
+    scores: list[MetricScore] = field(default_factory=list)
     judges: dict[str, Tokens] = field(default_factory=dict)
 
 
@@ -140,7 +140,7 @@ def _runs_foreign_code(metric: EvalMetric) -> bool:
     return adk_metric.uses_judge or adk_metric.kind is MetricKind.VERTEX
 
 
-def verdict(scores: Iterable[Score]) -> EvalAttempt.Status:
+def verdict(scores: Iterable[MetricScore]) -> EvalAttempt.Status:
     """Return the status of an attempt by its overall scores.
 
     Unlike in ADK (`local_eval_service._generate_final_eval_status`) an attempt with a metric that could not run does
@@ -165,7 +165,7 @@ def merge_rubrics(case: EvalCase, actual: Sequence[Invocation]) -> None:
 
 async def _run_own_metric(
     position: int, metric: EvalMetric, own_metric: OwnMetric, data: MetricInput, is_only: bool
-) -> list[Score]:
+) -> list[MetricScore]:
     """Return the scores of one of DevUI's own metrics, or of an installed package's.
 
     Args:
@@ -190,11 +190,13 @@ async def _run_own_metric(
     ]
 
 
-def _own_score(position: int, metric: EvalMetric, turn: int | None, outcome: MetricOutcome) -> Score:
+def _own_score(position: int, metric: EvalMetric, turn: int | None, outcome: MetricOutcome) -> MetricScore:
     passed = outcome.score >= (metric.threshold or 0.0)
     status = MetricResult.Status.PASSED if passed else MetricResult.Status.FAILED
     reason, details = truncate(outcome.reason, REASON_LENGTH), dict(outcome.details)
-    return Score(position, metric.metric_name, turn, outcome.score, metric.threshold, status, reason, details)
+    return MetricScore(
+        position, metric.metric_name, turn, outcome.score, metric.threshold, status, reason, details
+    )
 
 
 def _own_metric(metric: EvalMetric) -> OwnMetric | None:
@@ -221,7 +223,7 @@ def _metric_input(
 
 async def _run_evaluator(
     position: int, metric: EvalMetric, case: EvalCase, actual: list[Invocation], log: ModelLog
-) -> list[Score]:
+) -> list[MetricScore]:
     with collect_warnings() as warnings:
         try:
             evaluator = build_evaluator(metric)
@@ -254,7 +256,7 @@ def _convert_result(
     actual: Sequence[Invocation],
     warnings: Sequence[str],
     log: ModelLog,
-) -> list[Score]:
+) -> list[MetricScore]:
     texts = _rubric_texts(metric, actual)
     turns = result.per_invocation_results
     aligned = len(turns) == len(actual)
@@ -274,7 +276,7 @@ def _convert_result(
         details["judge_answers"] = log.excerpts
     name = metric.metric_name
     score = _known_score(status, result.overall_eval_status, result.overall_score)
-    overall = Score(position, name, None, score, metric.threshold, status, reason, details)
+    overall = MetricScore(position, name, None, score, metric.threshold, status, reason, details)
     if not aligned:
         return [overall]
     return [overall, *(_turn_score(position, metric, index, turn, texts) for index, turn in enumerate(turns))]
@@ -423,18 +425,18 @@ def _list_parts(content: Content | None) -> Sequence[Part]:
 
 def _turn_score(
     position: int, metric: EvalMetric, index: int, turn: PerInvocationResult, texts: dict[str, str]
-) -> Score:
+) -> MetricScore:
     details = _rubric_details(turn.rubric_scores, texts, turn.token_usage_details, turn.duration_details)
     status: str = MetricResult.Status[turn.eval_status.name]
     if _lacks_verdict(turn):
         status = _final_status(metric, status, [turn])
     score = _known_score(status, turn.eval_status, turn.score)
-    return Score(position, metric.metric_name, index, score, metric.threshold, status, details=details)
+    return MetricScore(position, metric.metric_name, index, score, metric.threshold, status, details=details)
 
 
-def _not_evaluated(position: int, metric: EvalMetric, reason: str) -> Score:
+def _not_evaluated(position: int, metric: EvalMetric, reason: str) -> MetricScore:
     status = MetricResult.Status.NOT_EVALUATED
-    return Score(
+    return MetricScore(
         position, metric.metric_name, None, None, metric.threshold, status, truncate(reason, REASON_LENGTH)
     )
 

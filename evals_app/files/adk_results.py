@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic.alias_generators import to_camel
 
 from evals_app.files.content import Metadata
-from evals_app.files.schema import Invocation
+from evals_app.files.schema import InvocationModel
 from sessions_app.store import text_input
 from sessions_app.store.errors import BadInput
 
@@ -70,12 +70,12 @@ class AdkMetricResult(_BothSpellings):
 class TurnResult(_BothSpellings):
     """Turn with the results of its metrics."""
 
-    actual_invocation: Invocation
-    expected_invocation: Invocation | None = None
+    actual_invocation: InvocationModel
+    expected_invocation: InvocationModel | None = None
     eval_metric_results: list[AdkMetricResult] = Field(default_factory=list)
 
 
-class CaseResult(_BothSpellings):
+class AdkCaseResult(_BothSpellings):
     """Result of one repetition of a case. ADK has no use for `eval_set_file` any more."""
 
     eval_set_file: str | None = None
@@ -96,7 +96,7 @@ class EvalsetResult(_BothSpellings):
     eval_set_result_id: str
     eval_set_result_name: str | None = None
     eval_set_id: str
-    eval_case_results: list[CaseResult] = Field(default_factory=list)
+    eval_case_results: list[AdkCaseResult] = Field(default_factory=list)
     creation_timestamp: float = 0.0
 
 

@@ -1,4 +1,4 @@
-"""Messages in evalset files: google.genai's `Content` and its parts, without importing ADK.
+"""Messages in evalset files: google.genai's `MessageContent` and its parts, without importing ADK.
 
 Field names and strictness follow `google/genai/types.py`; a test compares both. Rare parts are not validated. The
 expected states of a case are read here, too.
@@ -93,7 +93,7 @@ class FileData(GenaiModel):
     mime_type: str | None = None
 
 
-class Part(GenaiModel):
+class MessagePart(GenaiModel):
     """Part of a message."""
 
     media_resolution: JsonObject | None = None
@@ -115,10 +115,10 @@ class Part(GenaiModel):
     speech_metadata: JsonObject | None = None
 
 
-class Content(GenaiModel):
+class MessageContent(GenaiModel):
     """Message with its parts and role."""
 
-    parts: list[Part] | None = None
+    parts: list[MessagePart] | None = None
     role: str | None = None
 
 

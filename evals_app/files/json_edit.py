@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evals_app.files.pairing import is_same_json, pair_items
-from evals_app.files.syntax_tree import Child, Node, parse_tree
+from evals_app.files.syntax_tree import ChildNode, Node, parse_tree
 
 DEFAULT_INDENT = "  "
 
@@ -79,7 +79,7 @@ class _JsonWriter:
         ]
         return self._join_entries(node, [*remaining, *[None] * (len(texts) - len(remaining))], texts, shape)
 
-    def _write_member(self, node: Node, child: Child, old: Any, new: Any, shape: _Shape) -> str:
+    def _write_member(self, node: Node, child: ChildNode, old: Any, new: Any, shape: _Shape) -> str:
         if node.child(child.key) is not child:  # an earlier one of the same name, which no reader sees
             return self.text[child.node.start : child.node.end]
         return self.value(child.node, old[child.key], new[child.key], shape.pad or "")
@@ -96,7 +96,9 @@ class _JsonWriter:
         ]
         return self._join_entries(node, children, texts, shape)
 
-    def _join_entries(self, node: Node, children: list[Child | None], texts: list[str], shape: _Shape) -> str:
+    def _join_entries(
+        self, node: Node, children: list[ChildNode | None], texts: list[str], shape: _Shape
+    ) -> str:
         """Return entries in brackets. Each keeps its leading white space; new ones get the usual one."""
         leads = {
             child.start: self._leading_space(node, index)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from evals_app.files import schema
-from evals_app.files.content import Content, FunctionCall, Part
+from evals_app.files.content import FunctionCall, MessageContent, MessagePart
 
 
 class _Old(BaseModel):
@@ -46,16 +46,16 @@ class OldTurn(_Old):
     expected_tool_use: Annotated[list[OldToolUse], _nothing_is_a_list] = []
     expected_intermediate_agent_responses: Annotated[list[OldResponse], _nothing_is_a_list] = []
 
-    def modern(self) -> schema.Invocation:
+    def modern(self) -> schema.InvocationModel:
         """Return the turn in the present form."""
         uses = [FunctionCall(name=use.tool_name, args=use.tool_input) for use in self.expected_tool_use]
         responses = [
-            (response.author, [Part(text=response.text)])
+            (response.author, [MessagePart(text=response.text)])
             for response in self.expected_intermediate_agent_responses
         ]
-        return schema.Invocation(
-            user_content=Content(role="user", parts=[Part(text=self.query)]),
-            final_response=Content(role="model", parts=[Part(text=self.reference)]),
+        return schema.InvocationModel(
+            user_content=MessageContent(role="user", parts=[MessagePart(text=self.query)]),
+            final_response=MessageContent(role="model", parts=[MessagePart(text=self.reference)]),
             intermediate_data=schema.IntermediateData(tool_uses=uses, intermediate_responses=responses),
         )
 

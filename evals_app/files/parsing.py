@@ -278,7 +278,7 @@ _old_turns = TypeAdapter(list[legacy.OldTurn])
 def _read_content(loaded: LoadedDocument, stem: str) -> EvalSetContent | None:
     document, as_json, kind = loaded.document, loaded.as_json, loaded.kind
     if isinstance(document, dict):
-        evalset = schema.EvalSet.model_validate_json(as_json)
+        evalset = schema.EvalSetModel.model_validate_json(as_json)
         return EvalSetContent(
             evalset.eval_set_id,
             evalset.name or "",
@@ -326,7 +326,7 @@ def _unused_fields(value: Any, path: str = "") -> Iterator[str]:
     if isinstance(value, list):
         for entry in value:
             yield from _unused_fields(entry, path)
-    elif isinstance(value, BaseModel) and not isinstance(value, schema.Invocation):
+    elif isinstance(value, BaseModel) and not isinstance(value, schema.InvocationModel):
         yield from (f"{path}{name}" for name in value.model_extra or ())
         for name, inner in value:
             yield from _unused_fields(inner, f"{path}{name}.")

@@ -13,7 +13,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from evals_app.files.content import BOTH_SPELLINGS, Content, FunctionCall, FunctionResponse, Metadata, Part
+from evals_app.files.content import (
+    BOTH_SPELLINGS,
+    FunctionCall,
+    FunctionResponse,
+    MessageContent,
+    MessagePart,
+    Metadata,
+)
 from evals_app.files.tags import require_distinct_tags, require_tag
 from sessions_app.store import scopes
 
@@ -64,7 +71,7 @@ class IntermediateData(Strict):
 
     tool_uses: list[FunctionCall] = []
     tool_responses: list[FunctionResponse] = []
-    intermediate_responses: list[tuple[str, list[Part]]] = []
+    intermediate_responses: list[tuple[str, list[MessagePart]]] = []
 
 
 class InvocationEvent(Strict):
@@ -73,7 +80,7 @@ class InvocationEvent(Strict):
     model_config = ConfigDict(extra="allow")
 
     author: str
-    content: Content | None = None
+    content: MessageContent | None = None
     grounding_metadata: Metadata | None = None
     usage_metadata: Metadata | None = None
     model_version: str | None = None
@@ -112,12 +119,12 @@ Steps = Annotated[
 ]
 
 
-class Invocation(Strict):
+class InvocationModel(Strict):
     """Turn: the user's message, the expected steps and the expected response."""
 
     invocation_id: str = ""
-    user_content: Content
-    final_response: Content | None = None
+    user_content: MessageContent
+    final_response: MessageContent | None = None
     intermediate_data: Steps | None = None
     creation_timestamp: float = 0.0
     duration: float | None = None
@@ -187,7 +194,7 @@ class EvalCase(Strict):
     model_config = ConfigDict(extra="allow")
 
     eval_id: StorableText
-    conversation: list[Invocation] | None = None
+    conversation: list[InvocationModel] | None = None
     conversation_scenario: ConversationScenario | None = None
     session_input: SessionInput | None = None
     creation_timestamp: float = 0.0
@@ -219,7 +226,7 @@ def _require_distinct_rubrics(ids: Sequence[str], subject: str) -> None:
         raise ValueError(f"{subject} two rubrics of the id {repeated[0]!r}: rename one")
 
 
-class EvalSet(Loose):
+class EvalSetModel(Loose):
     """Content of a file. ADK accepts these names only in snake case."""
 
     eval_set_id: str

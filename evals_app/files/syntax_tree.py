@@ -36,9 +36,9 @@ class Node:
     start: int
     end: int
     style: str = ""
-    children: list[Child] = field(default_factory=list)
+    children: list[ChildNode] = field(default_factory=list)
 
-    def child(self, key: PathKey) -> Child | None:
+    def child(self, key: PathKey) -> ChildNode | None:
         """Return the child with a key: the last one of several, as parsers do."""
         if self.kind == "array":
             return self.children[key] if isinstance(key, int) and key < len(self.children) else None
@@ -46,7 +46,7 @@ class Node:
 
 
 @dataclass(slots=True)
-class Child:
+class ChildNode:
     """Entry of an object, or item of an array. `start` is the offset of the key, or of the item."""
 
     start: int
@@ -91,13 +91,13 @@ def _json_value(text: str, offset: int) -> Node:
     return node
 
 
-def _json_child(text: str, offset: int, index: int | None) -> Child:
+def _json_child(text: str, offset: int, index: int | None) -> ChildNode:
     if index is not None:
-        return Child(offset, index, offset, _json_value(text, offset))
+        return ChildNode(offset, index, offset, _json_value(text, offset))
     key = _json_value(text, offset)
     colon = _skip_space(text, key.end)
     value = _json_value(text, _skip_space(text, colon + 1))
-    return Child(offset, str(json.loads(text[offset : key.end], strict=False)), key.end, value)
+    return ChildNode(offset, str(json.loads(text[offset : key.end], strict=False)), key.end, value)
 
 
 def _yaml_tree(text: str) -> Node:
@@ -151,12 +151,12 @@ class _YamlTreeBuilder:
             node.end = node.children[-1].node.end
         return node
 
-    def _read_child(self, kind: NodeKind, event: Any, index: int) -> Child:
+    def _read_child(self, kind: NodeKind, event: Any, index: int) -> ChildNode:
         start = event.start_mark.index
         if kind == "array":
-            return Child(start, index, start, self.node(event))
+            return ChildNode(start, index, start, self.node(event))
         _, name = self._node_and_text(event)
-        return Child(start, name, event.end_mark.index, self.node(next(self.events)))
+        return ChildNode(start, name, event.end_mark.index, self.node(next(self.events)))
 
 
 def _scalar_end(text: str, start: int, end: int, style: str | None) -> int:

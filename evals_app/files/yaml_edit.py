@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from evals_app.files import json_edit
 from evals_app.files.pairing import is_same_json, pair_items
 from evals_app.files.plain_yaml import dump_yaml
-from evals_app.files.syntax_tree import ALIAS, Child, Node, parse_tree
+from evals_app.files.syntax_tree import ALIAS, ChildNode, Node, parse_tree
 
 
 class UneditableYaml(ValueError):
@@ -108,7 +108,7 @@ class _YamlWriter:
                 node.end, self._column_at(node.children[0].start), dump_text(added, self.indented)
             )
 
-    def _edit_member(self, child: Child, old: Any, new: Any) -> Iterator[_Splice]:
+    def _edit_member(self, child: ChildNode, old: Any, new: Any) -> Iterator[_Splice]:
         value = child.node
         in_place = self._in_place(value, old, new)
         if in_place is not None:
@@ -158,7 +158,7 @@ class _YamlWriter:
         ends_line = self.text[:end].endswith("\n")
         yield _Splice(pieces[0][0], end, block if ends_line else block.removesuffix("\n"))
 
-    def _edit_item(self, child: Child, old: Any, new: Any) -> Iterator[_Splice]:
+    def _edit_item(self, child: ChildNode, old: Any, new: Any) -> Iterator[_Splice]:
         if is_same_json(old, new):
             return
         value = child.node

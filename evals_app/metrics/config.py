@@ -62,7 +62,7 @@ class CodeConfig(BaseModel):
     name: str
 
 
-class Interval(Strict):
+class ValueRange(Strict):
     """The range of a metric's scores."""
 
     min_value: float
@@ -74,7 +74,7 @@ class Interval(Strict):
 class MetricValueInfo(Strict):
     """Value range of a metric."""
 
-    interval: Interval | None = None
+    interval: ValueRange | None = None
 
 
 class MetricInfo(Strict):

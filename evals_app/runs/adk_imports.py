@@ -12,11 +12,11 @@ from django.db import transaction
 from django.db.models import Q
 
 from evals_app.files import adk_results
-from evals_app.files.adk_results import AdkEvalStatus, AdkMetricResult, CaseResult, EvalsetResult
+from evals_app.files.adk_results import AdkCaseResult, AdkEvalStatus, AdkMetricResult, EvalsetResult
 from evals_app.files.schema import DEFAULT_USER
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.writes import imported_runs, runs
-from evals_app.runs.writes.outcomes import Outcome, Score
+from evals_app.runs.writes.outcomes import MetricScore, Outcome
 from sessions_app.store import events as wire
 from sessions_app.store.errors import BadInput
 from sessions_app.store.models import ChangeCause
@@ -101,7 +101,7 @@ def _evalset_json(result: EvalsetResult, cases: Sequence[str]) -> Mapping[str, A
     }
 
 
-def _attempt_outcome(app_name: str, case: CaseResult, realm: str, report: ImportReport) -> Outcome:
+def _attempt_outcome(app_name: str, case: AdkCaseResult, realm: str, report: ImportReport) -> Outcome:
     status = _attempt_status(case)
     if case.final_eval_status == AdkEvalStatus.PASSED and status != EvalAttempt.Status.PASSED:
         report.changed.add(f"case {case.eval_id}: ADK says passed, but no metric did: incomplete")
@@ -113,7 +113,7 @@ def _attempt_outcome(app_name: str, case: CaseResult, realm: str, report: Import
     return Outcome(status, session_pk, tokens, actual, list(_iter_scores(case)))
 
 
-def _attempt_status(case: CaseResult) -> EvalAttempt.Status:
+def _attempt_status(case: AdkCaseResult) -> EvalAttempt.Status:
     """Return the status by DevUI's rule: an attempt that could not be judged has not passed."""
     statuses = {metric.eval_status for metric in case.overall_eval_metric_results}
     if AdkEvalStatus.FAILED in statuses or case.final_eval_status == AdkEvalStatus.FAILED:
@@ -123,7 +123,7 @@ def _attempt_status(case: CaseResult) -> EvalAttempt.Status:
     return EvalAttempt.Status.PASSED
 
 
-def _iter_scores(case: CaseResult) -> Iterator[Score]:
+def _iter_scores(case: AdkCaseResult) -> Iterator[MetricScore]:
     positions = {
         metric.metric_name: position for position, metric in enumerate(case.overall_eval_metric_results)
     }
@@ -134,7 +134,7 @@ def _iter_scores(case: CaseResult) -> Iterator[Score]:
             yield _build_score(positions.get(metric.metric_name, len(positions)), metric, number)
 
 
-def _build_score(position: int, metric: AdkMetricResult, invocation: int | None) -> Score:
+def _build_score(position: int, metric: AdkMetricResult, invocation: int | None) -> MetricScore:
     stored_details = metric.details
     details: dict[str, Any] = {
         **(stored_details.token_usage_details or {}),
@@ -144,7 +144,7 @@ def _build_score(position: int, metric: AdkMetricResult, invocation: int | None)
         details["rubrics"] = stored_details.rubric_scores
     status = MetricResult.Status[metric.eval_status.name]
     unjudged = invocation is None and status == MetricResult.Status.NOT_EVALUATED
-    return Score(
+    return MetricScore(
         position,
         metric.metric_name,
         invocation,
@@ -157,7 +157,7 @@ def _build_score(position: int, metric: AdkMetricResult, invocation: int | None)
 
 
 def _import_session(
-    app_name: str, case: CaseResult, realm: str, report: ImportReport
+    app_name: str, case: AdkCaseResult, realm: str, report: ImportReport
 ) -> tuple[int | None, int]:
     """Store the session of a case; return its key and tokens."""
     details = case.session_details

@@ -96,7 +96,7 @@ def order_from_folder(agents: AgentsFolder, app_name: str, wish: EvalsetRequest)
     return runs.create_run(prepare_from_folder(agents, app_name, wish))
 
 
-def prepare_from_folder(agents: AgentsFolder, app_name: str, wish: EvalsetRequest) -> runs.NewRun:
+def prepare_from_folder(agents: AgentsFolder, app_name: str, wish: EvalsetRequest) -> runs.NewEvalRun:
     """Return the run that a request describes; it raises as `order_from_folder`."""
     evalset = find_evalset(agents, app_name, wish.evalset)
     config = find_config(wish, library.evalset_path(agents, evalset), evalset.path)

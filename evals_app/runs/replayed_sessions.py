@@ -57,7 +57,7 @@ def order_replay(
     case = session_cases.build_case(session, turns, conversation, session.session_id, options)
     case["creation_timestamp"] = time.time()  # each replay has a version of its own
     config = configs.add_automatic_metrics(configs.default_config(), [case])
-    order = runs.NewRun(
+    order = runs.NewEvalRun(
         _get_version(session.app_name, case),
         [(0, case["eval_id"])],
         config=config.data,

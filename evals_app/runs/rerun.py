@@ -122,7 +122,7 @@ def _choose_attempts(run: EvalRun, attempts: Collection[int]) -> QuerySet[EvalAt
     return chosen
 
 
-def _retry_order(first_run: EvalRun, attempts: Sequence[EvalAttempt], person: str) -> runs.NewRun:
+def _retry_order(first_run: EvalRun, attempts: Sequence[EvalAttempt], person: str) -> runs.NewEvalRun:
     """Return the order of a run that tries attempts of a run, or of retries of it, again.
 
     Raises:
@@ -198,7 +198,7 @@ def confirm(
 
 def _confirmation_order(
     run: EvalRun, case_indexes: Collection[int], repetitions: int, person: str
-) -> runs.NewRun:
+) -> runs.NewEvalRun:
     """Return the order of a confirmation of a run.
 
     Raises:
@@ -232,10 +232,10 @@ def check_confirming_repetitions(number: int) -> None:
         )
 
 
-def _order_like(run: EvalRun, source: str, person: str) -> runs.NewRun:
+def _order_like(run: EvalRun, source: str, person: str) -> runs.NewEvalRun:
     """Return an order with the contents of a run."""
     cases = run.attempts.order_by("case_index").values_list("case_index", "case_id").distinct()
-    return runs.NewRun(
+    return runs.NewEvalRun(
         run.version,
         list(cases),
         config=json.loads(run.config),

@@ -55,7 +55,7 @@ def order_run(evalset: EvalSet, order: RunOrder, run_id: str = "") -> EvalRun:
     return runs.create_run(prepare_run(evalset, order), run_id)
 
 
-def prepare_run(evalset: EvalSet, order: RunOrder) -> runs.NewRun:
+def prepare_run(evalset: EvalSet, order: RunOrder) -> runs.NewEvalRun:
     """Return the run that an order describes, checked as a whole.
 
     Raises:
@@ -79,7 +79,7 @@ def prepare_run(evalset: EvalSet, order: RunOrder) -> runs.NewRun:
     contents = json.loads(version.content)["eval_cases"]
     config = configs.add_automatic_metrics(order.config, [contents[index] for index, _ in cases])
     warnings = [*json.loads(evalset.warnings), *configs.check_config(config), *map(str, costs.problems)]
-    return runs.NewRun(
+    return runs.NewEvalRun(
         version,
         cases,
         config=config.data,

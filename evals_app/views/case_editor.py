@@ -23,7 +23,7 @@ from evals_app.cases.case_forms import (
     CaseForm,
     case_form_data,
 )
-from evals_app.cases.form_fields import FormField, Nested, parse_nested, rearrange_rows
+from evals_app.cases.form_fields import CaseField, Nested, parse_nested, rearrange_rows
 from evals_app.cases.review import CaseReview, FormBase
 from evals_app.cases.versions import find_version
 from evals_app.files import BadFile, library
@@ -46,7 +46,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Page:
+class EditorPage:
     """Context of the form's page besides its fields."""
 
     opened: FormBase
@@ -125,7 +125,10 @@ def _open_form(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
     if not shown_case:
         data = {**data, "case_id": edits.free_id("case-1", existing_ids), "turns": [{}]}
     return _render_editor(
-        request, app_name, evalset_id, Page(opened, stored_case, data, _pretty_json(shown_case), as_text)
+        request,
+        app_name,
+        evalset_id,
+        EditorPage(opened, stored_case, data, _pretty_json(shown_case), as_text),
     )
 
 
@@ -137,13 +140,13 @@ def _version_case(evalset: EvalSet, query: QueryDict, stored_case: Json) -> Json
     return next((case for case in cases if case.get("eval_id") == stored_case.get("eval_id")), stored_case)
 
 
-def _read_posted_form(post: QueryDict, app_name: str, evalset_id: str) -> Page:
+def _read_posted_form(post: QueryDict, app_name: str, evalset_id: str) -> EditorPage:
     """Return the result of a submitted form, without writing it."""
     evalset = library.find_evalset(app_name, evalset_id)
     opened = _read_opened(post)
     data = parse_nested((name, post.get(name, "")) for name in post)
     raw, as_text = post.get("raw", "").replace("\r\n", "\n"), post.get("view") == "json"
-    page = Page(opened, {}, data, raw, as_text)
+    page = EditorPage(opened, {}, data, raw, as_text)
     action = post.get("action", "review")
     try:
         page = replace(page, base=case_review.base_case(evalset, opened))
@@ -165,7 +168,7 @@ def _read_opened(post: QueryDict) -> FormBase:
     )
 
 
-def _render_editor(request: HttpRequest, app_name: str, evalset_id: str, page: Page) -> HttpResponse:
+def _render_editor(request: HttpRequest, app_name: str, evalset_id: str, page: EditorPage) -> HttpResponse:
     evalset = library.find_evalset(app_name, evalset_id)
     errors = page.review.errors if page.review else {}
     context = {
@@ -173,10 +176,10 @@ def _render_editor(request: HttpRequest, app_name: str, evalset_id: str, page: P
         "evalset": evalset,
         "page": page,
         "draft": CaseForm.of(page.data, page.base, errors),
-        "raw": FormField("raw", page.raw, errors.get("raw", "")),
+        "raw": CaseField("raw", page.raw, errors.get("raw", "")),
         "opened": page.opened,
         "case_id": page.base.get("eval_id", "") if not page.opened.is_new else "",
-        "faults": [FormField(name, error=error) for name, error in errors.items()],
+        "faults": [CaseField(name, error=error) for name, error in errors.items()],
         "personas": PERSONAS_OFFERED,
         "rubric_types": RUBRIC_TYPES,
         "has_changed": page.has_changed,

@@ -115,7 +115,7 @@ def _render_upload_form(
 
 
 @dataclass(frozen=True)
-class Source:
+class CaseSource:
     """A session that is to become a case."""
 
     session: AgentSession
@@ -210,7 +210,7 @@ def _plan_cases(app_name: str, wish: CasesRequest, cases: list[Json]) -> Evalset
     return file_changes.plan_change(evalset, partial(edits.append_cases, new_cases=cases))
 
 
-def _read_sources(wish: CasesRequest) -> list[Source]:
+def _read_sources(wish: CasesRequest) -> list[CaseSource]:
     if not wish.sessions or len(wish.sessions) > MOST_SESSIONS:
         raise BadInput(
             "No session is named." if not wish.sessions else f"{len(wish.sessions)} sessions are too many.",
@@ -229,7 +229,7 @@ def _read_sources(wish: CasesRequest) -> list[Source]:
     return sources
 
 
-def _read_source(session: AgentSession, wish: CasesRequest, index: int, used_ids: set[str]) -> Source:
+def _read_source(session: AgentSession, wish: CasesRequest, index: int, used_ids: set[str]) -> CaseSource:
     realms.refuse_nested(session)
     turns = session_cases.find_turns(session)
     part = turns
@@ -239,17 +239,17 @@ def _read_source(session: AgentSession, wish: CasesRequest, index: int, used_ids
     keys = session_cases.find_written_keys(session, part)
     name = edits.free_id(requested_id or session_cases.suggest_id(session, part), used_ids)
     used_ids.add(name)
-    return Source(session, turns, part, keys, name)
+    return CaseSource(session, turns, part, keys, name)
 
 
-def _build_case(wish: CasesRequest, source: Source, conversation: list[Json]) -> Json:
+def _build_case(wish: CasesRequest, source: CaseSource, conversation: list[Json]) -> Json:
     return session_cases.build_case(source.session, source.part, conversation, source.case_id, wish.options)
 
 
 def _render_record_form(
     request: HttpRequest,
     wish: CasesRequest,
-    sources: list[Source],
+    sources: list[CaseSource],
     change: EvalsetChange | None = None,
     error: DevUIError | None = None,
 ) -> HttpResponse:

@@ -27,7 +27,7 @@ from sessions_app.adk import spans
 from sessions_app.adk.error_causes import find_error_cause
 from sessions_app.adk.lost_toolsets import report_lost_toolsets
 from sessions_app.adk.mirror import MirroredSessionService
-from sessions_app.adk.model_calls import OpenCall
+from sessions_app.adk.model_calls import OpenModelCall
 from sessions_app.adk.nested_runs import NestedRuns
 from sessions_app.adk.run_log import RunLog
 from sessions_app.adk.service import DjangoSessionService
@@ -36,7 +36,7 @@ from sessions_app.store.events.error_causes import ErrorCause
 from sessions_app.store.models import Trace
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.traces.outbox import Unit, outbox
-from sessions_app.store.traces.records import MAX_STAGES, Stage, save_stages
+from sessions_app.store.traces.records import MAX_STAGES, StageRecord, save_stages
 
 OPEN_S = 0.5
 """Seconds after which a request without response is stored."""
@@ -73,13 +73,13 @@ class InvocationLog:
         self.invocation_id = invocation_id
         self.root_agent = root_agent
         self._is_live = is_live
-        self._live: dict[str, OpenCall] = {}
+        self._live: dict[str, OpenModelCall] = {}
         self.trace_id = ""
         self._watch = Stopwatch()
         self.task: asyncio.Task[Any] | None = None
         self.on_task_end: Callable[[asyncio.Task[Any]], None] | None = None
-        self._stages: deque[Stage] = deque()
-        self._calls: dict[int, tuple[EventActions, OpenCall]] = {}
+        self._stages: deque[StageRecord] = deque()
+        self._calls: dict[int, tuple[EventActions, OpenModelCall]] = {}
         self._lost_toolsets: set[str] = set()
         self._last_error: BaseException | None = None
         self.nested_runs = NestedRuns(key, invocation_id)
@@ -91,7 +91,7 @@ class InvocationLog:
         """Note a stage of an agent or a tool. The last one ends the invocation."""
         if is_last or len(self._stages) < MAX_STAGES:
             self._stages.append(
-                Stage(name, self._watch.now() if reached_at is None else reached_at, of, is_last)
+                StageRecord(name, self._watch.now() if reached_at is None else reached_at, of, is_last)
             )
             if is_last or len(self._stages) % STAGES_AT_ONCE == 0:
                 self._send_stages()
@@ -104,7 +104,7 @@ class InvocationLog:
 
     def note_request(self, context: CallbackContext, request: LlmRequest) -> None:
         """Note a model request. It is stored with the response, after callbacks have changed it."""
-        call = OpenCall(
+        call = OpenModelCall(
             key=self.key,
             ref=uuid.uuid4().hex,
             invocation_id=self.invocation_id,
@@ -232,7 +232,7 @@ class InvocationLog:
         self._live.clear()
         self.note_stage(last_stage, of, ended_at, is_last=True)
 
-    def _store_open_call(self, call: OpenCall) -> None:
+    def _store_open_call(self, call: OpenModelCall) -> None:
         """Store a request that has no response yet: it may never get one."""
         if call.finished_at is None:
             outbox().enqueue(call.snapshot())
@@ -254,7 +254,7 @@ class InvocationLog:
             if not call.event_ids and call.error is None
         }
 
-    def _find_call(self, actions: EventActions) -> OpenCall | None:
+    def _find_call(self, actions: EventActions) -> OpenModelCall | None:
         entry = self._calls.get(id(actions))
         return entry[1] if entry else None
 

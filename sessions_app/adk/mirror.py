@@ -26,7 +26,7 @@ from sessions_app.store.database import units_of_work
 from sessions_app.store.ids import check_ids
 from sessions_app.store.mirrors import MirrorState, SourceEvent, SourceSession
 from sessions_app.store.session_key import SessionKey
-from sessions_app.store.sessions.writes import UntrackedChange
+from sessions_app.store.sessions.writes import UntrackedWrite
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ class MirroredSessionService(BaseSessionService):
         # A cancelled run must not interrupt between the two writes.
         return await asyncio.shield(asyncio.ensure_future(self._append_event(session, event)))
 
-    async def note_untracked(self, session: Session, invocation_id: str, keys: list[UntrackedChange]) -> None:
+    async def note_untracked(self, session: Session, invocation_id: str, keys: list[UntrackedWrite]) -> None:
         """Store the keys that an invocation changed without an event, as the recorder detected. Not part of ADK."""
         await self.copy.note_untracked(session, invocation_id, keys)
 

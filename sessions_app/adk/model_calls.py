@@ -46,7 +46,7 @@ USAGE = {
 
 
 @dataclass(eq=False, slots=True)
-class OpenCall:
+class OpenModelCall:
     """A model call in progress."""
 
     key: SessionKey
@@ -80,7 +80,7 @@ class OpenCall:
         return partial(_call_record, frozen)
 
 
-def _call_record(call: OpenCall) -> Unit:
+def _call_record(call: OpenModelCall) -> Unit:
     pieces: list[Piece] = []
     request = _request_fields(call.request, pieces) | ({"live": True} if call.is_live else {})
     response = [_response_fields(item, pieces) for item in call.responses]

@@ -44,7 +44,7 @@ MAX_VALUE_BYTES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _NestedCall:
     """A tool call in progress."""
 
     invocation_id: str
@@ -52,7 +52,7 @@ class _Call:
     branch: str
 
 
-_current_call: contextvars.ContextVar[_Call | None] = contextvars.ContextVar("devui_call", default=None)
+_current_call: contextvars.ContextVar[_NestedCall | None] = contextvars.ContextVar("devui_call", default=None)
 
 
 @dataclass(slots=True)
@@ -209,7 +209,7 @@ class NestedRuns:
 
 def note_call(invocation_id: str, call_id: str, branch: str) -> None:
     """Note the tool call that the current task executes: a run that starts inside it is nested."""
-    _current_call.set(_Call(invocation_id, _stored_id(call_id), branch) if call_id else None)
+    _current_call.set(_NestedCall(invocation_id, _stored_id(call_id), branch) if call_id else None)
 
 
 def _stored_id(call_id: str) -> str:

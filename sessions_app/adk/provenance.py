@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from sessions_app.adk.untracked_state import StateCopy
 from sessions_app.store.database.bounded_dict import BoundedDict
-from sessions_app.store.events import KeyWrite
+from sessions_app.store.events import StateWrite
 from sessions_app.store.events.attribution import Writer
 
 MAX_PENDING = 1000
@@ -47,7 +47,7 @@ def watch_state(invocation_id: str, copy: StateCopy) -> None:
     _state_copies[invocation_id] = copy
 
 
-def note_stored(invocation_id: str, writes: Sequence[KeyWrite]) -> None:
+def note_stored(invocation_id: str, writes: Sequence[StateWrite]) -> None:
     """Note the writes of an event of an invocation."""
     if writes and (copy := _state_copies.get(invocation_id)):
         copy.note_stored(writes)

@@ -30,7 +30,7 @@ from sessions_app.store.ids import check_event_ids, is_storable
 from sessions_app.store.runs import session_runs
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import active_session, append_groups, writes
-from sessions_app.store.sessions.writes import AppendResult, ExpectedSession, UntrackedChange
+from sessions_app.store.sessions.writes import AppendResult, ExpectedSession, UntrackedWrite
 
 R = TypeVar("R")
 
@@ -201,7 +201,7 @@ class DjangoSessionService(BaseSessionService):
     async def _when_reachable(self, work: Callable[[], Awaitable[R]]) -> R:
         return await retry.run(work, retry.PASSING) if self.waits_for_store else await work()
 
-    async def note_untracked(self, session: Session, invocation_id: str, keys: list[UntrackedChange]) -> None:
+    async def note_untracked(self, session: Session, invocation_id: str, keys: list[UntrackedWrite]) -> None:
         """Store the keys that an invocation changed without an event, as the recorder detected. Not part of ADK."""
         key = self._session_key(session.app_name, session.user_id, session.id)
         await units_of_work.write(writes.note_untracked, key, invocation_id, keys)

@@ -31,7 +31,7 @@ Row = tuple[int, str, str | None, str, str]
 _EVENT = ("seq", "data", "private", "event_id", "invocation_id")
 
 
-class StoredSession(NamedTuple):
+class LoadedSession(NamedTuple):
     """The columns of a session that loading it needs, read with plain SQL twice in each turn."""
 
     pk: int
@@ -62,11 +62,11 @@ class EventPrefix:
     events: list[Event] = field(default_factory=list)
 
     @classmethod
-    def of(cls, row: StoredSession) -> EventPrefix:
+    def of(cls, row: LoadedSession) -> EventPrefix:
         """Return the empty prefix of a session."""
         return cls(row.pk, row.revision - row.last_seq)
 
-    def begins(self, row: StoredSession) -> bool:
+    def begins(self, row: LoadedSession) -> bool:
         """Return whether the session still begins with these events."""
         return (
             self.session_pk == row.pk
@@ -185,7 +185,7 @@ def is_partial(config: GetSessionConfig | None) -> bool:
     return config is not None and bool(config.after_timestamp or config.num_recent_events is not None)
 
 
-def to_session(row: StoredSession, events: list[Event], merged: dict[str, Any]) -> Session:
+def to_session(row: LoadedSession, events: list[Event], merged: dict[str, Any]) -> Session:
     """Return the ADK session of a row, marked with the row's revision, with a new list of events."""
     session = Session(
         id=row.session_id,
@@ -201,7 +201,7 @@ def to_session(row: StoredSession, events: list[Event], merged: dict[str, Any]) 
 
 def new_session(created: store.AgentSession) -> Session:
     """Return the ADK session of a row that was created in this transaction."""
-    row = StoredSession(*(getattr(created, name) for name in StoredSession._fields))
+    row = LoadedSession(*(getattr(created, name) for name in LoadedSession._fields))
     return to_session(row, [], _merged_state(row))
 
 
@@ -210,13 +210,13 @@ def read_state(rows: QuerySet[Any]) -> dict[str, Any]:
     return _parse_rows(rows.order_by("pk").values_list("key", "value", "private"))
 
 
-def _find_row(key: SessionKey) -> StoredSession | None:
+def _find_row(key: SessionKey) -> LoadedSession | None:
     if not is_storable(*key):
         return None
     with connection.cursor() as cursor:
         cursor.execute(_FIND_ROW, key)
         columns = cursor.fetchone()
-    return None if columns is None else StoredSession(*columns)
+    return None if columns is None else LoadedSession(*columns)
 
 
 _FIND_ROW = (
@@ -225,7 +225,7 @@ _FIND_ROW = (
 )
 
 
-def _select_events(row: StoredSession, prefix: EventPrefix, config: GetSessionConfig | None) -> Iterable[Row]:
+def _select_events(row: LoadedSession, prefix: EventPrefix, config: GetSessionConfig | None) -> Iterable[Row]:
     rows = prefix.following(row.last_seq)
     if config is None:
         return rows
@@ -250,7 +250,7 @@ _STATE = """
 """
 
 
-def _merged_state(row: StoredSession) -> dict[str, Any]:
+def _merged_state(row: LoadedSession) -> dict[str, Any]:
     """Return a session's merged state with a single statement, since every turn begins with it."""
     of_app = (row.realm, row.app_name)
     scopes: tuple[list[StoredKey], ...] = ([], [], [])

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sessions_app.store import scopes
-from sessions_app.store.events import KeyWrite
+from sessions_app.store.events import StateWrite
 from sessions_app.store.scopes import CanonicalValue
-from sessions_app.store.sessions.writes import UntrackedChange
+from sessions_app.store.sessions.writes import UntrackedWrite
 
 
 @dataclass(slots=True)
@@ -30,12 +30,12 @@ class StateCopy:
         """Return a deep copy of a session's state."""
         return cls({name: _freeze_value(value, name) for name, value in _iter_tracked(session_state)})
 
-    def note_stored(self, writes: Iterable[KeyWrite]) -> None:
+    def note_stored(self, writes: Iterable[StateWrite]) -> None:
         """Note the writes of an appended event."""
         for write in writes:
             self._stored[write.name] = write.value.private or write.value.public
 
-    def untracked_keys(self, session_state: Mapping[Any, Any]) -> list[UntrackedChange]:
+    def untracked_keys(self, session_state: Mapping[Any, Any]) -> list[UntrackedWrite]:
         """Return the keys whose value differs from the one according to events, sorted."""
         now = dict(_iter_tracked(session_state))
         return [
@@ -44,7 +44,7 @@ class StateCopy:
             if (difference := self._compare_key(name, now)) is not None
         ]
 
-    def _compare_key(self, name: str, now: Mapping[str, Any]) -> UntrackedChange | None:
+    def _compare_key(self, name: str, now: Mapping[str, Any]) -> UntrackedWrite | None:
         stored = self._stored.get(name)
         start = self._start.get(name) if stored is None else None
         if name in now and start is not None and _freeze_value(now[name], name) == start:
@@ -53,7 +53,7 @@ class StateCopy:
         after = scopes.canonicalize(now[name], name) if name in now else None
         if (after and _canonical_text(after)) == before:
             return None
-        return UntrackedChange(name, after, before)
+        return UntrackedWrite(name, after, before)
 
 
 def _iter_tracked(session_state: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:

@@ -9,7 +9,7 @@ from ninja import Router
 from ninja.responses import Status
 
 from sessions_app.api.branch_schemas import ForkBody, Lineage, RewindBody, RewindOut
-from sessions_app.api.schemas import ExtendedRow, Problem, SessionOut
+from sessions_app.api.schemas import ErrorBody, ExtendedRow, SessionOut
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.branches.rewind import plan_rewind, rewind
 from sessions_app.branches.rewind_plan import RewindPlan
@@ -20,8 +20,8 @@ from sessions_app.store.sessions import lineage
 
 router = Router(tags=["branches"])
 
-ERRORS = {400: Problem, 404: Problem, 422: Problem}
-CONFLICTS = {**ERRORS, 409: Problem}
+ERRORS = {400: ErrorBody, 404: ErrorBody, 422: ErrorBody}
+CONFLICTS = {**ERRORS, 409: ErrorBody}
 
 
 @router.post("/sessions/{int:session}/rewind", response={200: RewindOut, **CONFLICTS})

@@ -9,7 +9,7 @@ from ninja import Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field, Strict
 
-from sessions_app.api.schemas import Problem, SessionOut
+from sessions_app.api.schemas import ErrorBody, SessionOut
 from sessions_app.http import note_object
 from sessions_app.sessions import app_settings, overview
 from sessions_app.store import durations, expiry
@@ -58,7 +58,7 @@ class ActiveOut(Schema):
     session: SessionOut
 
 
-@router.get("/apps/{seg:app}/settings", response={200: AppSettingsOut, 404: Problem}, tags=["apps"])
+@router.get("/apps/{seg:app}/settings", response={200: AppSettingsOut, 404: ErrorBody}, tags=["apps"])
 async def get_settings(request: HttpRequest, app: str) -> AppSettingsOut:
     """Return the settings of an app."""
     return await units_of_work.read(_read_settings, app)
@@ -66,7 +66,7 @@ async def get_settings(request: HttpRequest, app: str) -> AppSettingsOut:
 
 @router.put(
     "/apps/{seg:app}/settings",
-    response={200: AppSettingsOut, 400: Problem, 404: Problem, 422: Problem},
+    response={200: AppSettingsOut, 400: ErrorBody, 404: ErrorBody, 422: ErrorBody},
     tags=["apps"],
 )
 async def put_settings(request: HttpRequest, app: str, body: AppSettingsIn) -> AppSettingsOut:
@@ -78,7 +78,7 @@ async def put_settings(request: HttpRequest, app: str, body: AppSettingsIn) -> A
 
 @router.post(
     "/sessions/active",
-    response={200: ActiveOut, 201: ActiveOut, 400: Problem, 422: Problem},
+    response={200: ActiveOut, 201: ActiveOut, 400: ErrorBody, 422: ErrorBody},
     tags=["sessions"],
 )
 async def get_or_create_session(request: HttpRequest, body: ActiveIn) -> Status[ActiveOut]:

@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from ninja import P, QueryEx, Router, Schema
 from pydantic import Field
 
-from sessions_app.api.schemas import COST, CostOut, Older, PageSize, Problem
+from sessions_app.api.schemas import COST, CostOut, ErrorBody, Older, PageSize
 from sessions_app.lookup import find_session
 from sessions_app.prices.costs import Cost
 from sessions_app.sessions import listing
@@ -16,7 +16,7 @@ from sessions_app.store.models import NestedRun
 
 router = Router(tags=["sessions"])
 
-ERRORS = {400: Problem, 404: Problem, 422: Problem}
+ERRORS = {400: ErrorBody, 404: ErrorBody, 422: ErrorBody}
 
 
 class NestedRunOut(Schema):

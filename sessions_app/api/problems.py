@@ -1,4 +1,4 @@
-"""DevUI's API for the problems of sessions. `schemas.Problem` is another thing: the body of error responses."""
+"""DevUI's API for the problems of sessions. `schemas.ErrorBody` is another thing: the body of error responses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from ninja import P, QueryEx, Router, Schema
 from pydantic import Field
 
-from sessions_app.api.schemas import NULL_IF_EMPTY, Problem
+from sessions_app.api.schemas import NULL_IF_EMPTY, ErrorBody
 from sessions_app.lookup import find_session
 from sessions_app.problems import Severity, problem_queries
 from sessions_app.store.database import units_of_work
@@ -65,7 +65,7 @@ class SessionProblemList(Schema):
 
 @router.get(
     "/sessions/{int:session}/problems",
-    response={200: SessionProblemList, 400: Problem, 404: Problem, 422: Problem},
+    response={200: SessionProblemList, 400: ErrorBody, 404: ErrorBody, 422: ErrorBody},
 )
 async def list_problems(
     request: HttpRequest,

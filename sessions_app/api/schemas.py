@@ -25,7 +25,7 @@ PageSize = QueryEx[int, P(ge=1, le=200, description="Maximum number of rows.")]
 Older = QueryEx[str, P(description="`next` of the page before.")]
 
 
-class Problem(Schema):
+class ErrorBody(Schema):
     """Body of an error response."""
 
     detail: Any = Field(description="Error message, or the list of errors in the body.")
@@ -56,7 +56,7 @@ class ExtendedRow:
         return getattr(self._row, name)
 
 
-REFUSALS = {400: Problem, 404: Problem, 409: Problem, 422: Problem}
+REFUSALS = {400: ErrorBody, 404: ErrorBody, 409: ErrorBody, 422: ErrorBody}
 """Error responses of operations that change sessions."""
 
 

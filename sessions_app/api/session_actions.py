@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import P, QueryEx, Router, Schema
 from pydantic import ConfigDict, Field
 
-from sessions_app.api.schemas import REFUSALS, ROW_PK, Problem
+from sessions_app.api.schemas import REFUSALS, ROW_PK, ErrorBody
 from sessions_app.forms.lists import MAX_SESSIONS_PER_ACTION
 from sessions_app.http import download, download_page, note_object
 from sessions_app.lookup import find_session
@@ -65,7 +65,7 @@ class Deletions(Schema):
     deletions: list[DeletionOut]
 
 
-@router.get("/sessions/export", response={200: None, 404: Problem, 422: Problem}, tags=["sessions"])
+@router.get("/sessions/export", response={200: None, 404: ErrorBody, 422: ErrorBody}, tags=["sessions"])
 async def export_sessions(request: HttpRequest, session: Keys) -> StreamingHttpResponse:
     """Return the sessions as `manage.py export_sessions` writes them (JSON Lines), without credentials."""
     note_object(request, ", ".join(map(str, session)))
@@ -74,7 +74,7 @@ async def export_sessions(request: HttpRequest, session: Keys) -> StreamingHttpR
 
 
 @router.get(
-    "/sessions/{int:session}/html", response={200: None, 404: Problem, 422: Problem}, tags=["sessions"]
+    "/sessions/{int:session}/html", response={200: None, 404: ErrorBody, 422: ErrorBody}, tags=["sessions"]
 )
 async def export_session(request: HttpRequest, session: int) -> HttpResponse:
     """Return a session's timeline and state as one HTML file, without credentials."""

@@ -18,7 +18,7 @@ from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
 import sessions_app.paths  # noqa: F401 - registers the `seg` converter
-from sessions_app.api.schemas import Problem
+from sessions_app.api.schemas import ErrorBody
 from sessions_app.api.state_schemas import (
     DiffOut,
     DriftOut,
@@ -45,7 +45,7 @@ from sessions_app.store.state import history as history
 
 router = Router(tags=["state"])
 
-ERRORS = {400: Problem, 404: Problem, 422: Problem}
+ERRORS = {400: ErrorBody, 404: ErrorBody, 422: ErrorBody}
 STATE = "/sessions/{int:session}/state"
 
 Key = QueryEx[str, P(description="The whole key with its prefix, as in `user:tier`.")]
@@ -90,7 +90,7 @@ async def get_key(
     return await units_of_work.read(_read_key, session, key, at, pointer)
 
 
-@router.put(f"{STATE}/key", response={200: EditOut, 201: EditOut, 409: Problem, **ERRORS})
+@router.put(f"{STATE}/key", response={200: EditOut, 201: EditOut, 409: ErrorBody, **ERRORS})
 async def put_key(
     request: HttpRequest,
     session: int,
@@ -107,7 +107,7 @@ async def put_key(
     return Status(200 if edited.had_value else 201, edited)
 
 
-@router.delete(f"{STATE}/key", response={200: EditOut, 409: Problem, **ERRORS})
+@router.delete(f"{STATE}/key", response={200: EditOut, 409: ErrorBody, **ERRORS})
 async def remove_key(
     request: HttpRequest, session: int, key: Key, revision: Revision = None, position: Position = None
 ) -> StateEdit:

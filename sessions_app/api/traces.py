@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from ninja import P, QueryEx, Router, Schema
 from pydantic import Field
 
-from sessions_app.api.schemas import COST, DECODED, ROW_PK, CostOut, Older, PageSize, Problem
+from sessions_app.api.schemas import COST, DECODED, ROW_PK, CostOut, ErrorBody, Older, PageSize
 from sessions_app.lookup import find_event, find_session
 from sessions_app.prices import current_prices
 from sessions_app.prices.costs import Cost, usages_cost
@@ -23,7 +23,7 @@ from sessions_app.traces import model_calls, waterfall
 
 router = Router(tags=["traces"])
 
-ERRORS = {400: Problem, 404: Problem, 422: Problem}
+ERRORS = {400: ErrorBody, 404: ErrorBody, 422: ErrorBody}
 Level = Literal["", "debug", "info", "warning", "error", "critical"]
 CALLS = "/sessions/{int:session}/model-calls"
 TOKEN_KINDS = ("prompt", "output", "thought", "cached", "total")
@@ -197,7 +197,7 @@ async def get_model_call(request: HttpRequest, session: int, call: int) -> Whole
     return await units_of_work.read(_whole_call, session, call)
 
 
-@router.get("/traces", response={200: TracePage, 400: Problem, 404: Problem, 422: Problem})
+@router.get("/traces", response={200: TracePage, 400: ErrorBody, 404: ErrorBody, 422: ErrorBody})
 async def list_traces(
     request: HttpRequest,
     session: QueryEx[int | None, P(description="Key of a session.")] = None,
@@ -209,13 +209,13 @@ async def list_traces(
     return await units_of_work.read(_trace_page, session, app, limit, before)
 
 
-@router.get("/traces/{int:trace}", response={200: WholeTrace, 404: Problem, 422: Problem})
+@router.get("/traces/{int:trace}", response={200: WholeTrace, 404: ErrorBody, 422: ErrorBody})
 async def get_trace(request: HttpRequest, trace: int) -> WholeTrace:
     """Return the trace of an invocation with its stages and spans."""
     return await units_of_work.read(_whole_trace, trace)
 
 
-@router.get("/traces/{int:trace}/log", response={200: LogPage, 404: Problem, 422: Problem})
+@router.get("/traces/{int:trace}/log", response={200: LogPage, 404: ErrorBody, 422: ErrorBody})
 async def list_log_records(
     request: HttpRequest,
     trace: int,

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from ninja import P, QueryEx, Router, Schema
 from pydantic import Field
 
-from sessions_app.api.schemas import Problem
+from sessions_app.api.schemas import ErrorBody
 from sessions_app.store.database import units_of_work
 from sessions_app.store.errors import BadInput
 from sessions_app.trends import code_changes
@@ -142,7 +142,7 @@ class CodeVersions(Schema):
 Days = QueryEx[int, P(description="Length: 2 (by hour), 7, 30 or 90.")]
 
 
-@router.get("/trends", response={200: TrendOut, 400: Problem, 422: Problem})
+@router.get("/trends", response={200: TrendOut, 400: ErrorBody, 422: ErrorBody})
 async def get_trend(
     request: HttpRequest,
     measure: QueryEx[MeasureName, P(description="What is measured.")],
@@ -157,7 +157,7 @@ async def get_trend(
     return await units_of_work.read(read_trend, criteria)
 
 
-@router.get("/trends/code-versions", response={200: CodeVersions, 400: Problem, 422: Problem})
+@router.get("/trends/code-versions", response={200: CodeVersions, 400: ErrorBody, 422: ErrorBody})
 async def list_code_versions(request: HttpRequest, app: str, days: Days = DEFAULT_DAYS) -> dict[str, Any]:
     """Return the code versions of an app, each compared with the one before by a 95 % interval."""
     return {"versions": await units_of_work.read(code_changes.compare_versions, app, _check_days(days))}

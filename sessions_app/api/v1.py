@@ -17,12 +17,12 @@ from pydantic import Field
 
 from sessions_app.api import branches, nested_runs, problems, session_actions, state, traces, trends
 from sessions_app.api.schemas import (
+    ErrorBody,
     EventPage,
     ExtendedRow,
     NewRun,
     Older,
     PageSize,
-    Problem,
     RunOut,
     Runs,
     SessionOut,
@@ -41,7 +41,7 @@ from sessions_app.store.database import pagination, retry, units_of_work
 from sessions_app.store.models import AgentSession, Event, Run
 from sessions_app.traces.lost_toolsets import read_lost_toolsets
 
-ERRORS = {404: Problem, 422: Problem}
+ERRORS = {404: ErrorBody, 422: ErrorBody}
 router = Router()
 router.add_router("", problems.router)
 router.add_router("", state.router)
@@ -68,7 +68,7 @@ class SessionFilters(Schema):
         return {name: value for name, value in ids.items() if value is not None}
 
 
-@router.get("/sessions", response={200: SessionPage, 400: Problem, 422: Problem}, tags=["sessions"])
+@router.get("/sessions", response={200: SessionPage, 400: ErrorBody, 422: ErrorBody}, tags=["sessions"])
 async def list_sessions(
     request: HttpRequest,
     filters: Query[SessionFilters],
@@ -87,7 +87,7 @@ async def get_session(request: HttpRequest, session: int) -> SessionOut:
 
 
 @router.patch(
-    "/sessions/{int:session}", response={200: SessionOut, 400: Problem, **ERRORS}, tags=["sessions"]
+    "/sessions/{int:session}", response={200: SessionOut, 400: ErrorBody, **ERRORS}, tags=["sessions"]
 )
 async def change_session(
     request: HttpRequest, session: int, body: session_actions.SessionChange
@@ -108,7 +108,7 @@ async def list_events(
     return json_text(await units_of_work.read(_event_page, session, after, limit))
 
 
-@router.get("/runs", response={200: Runs, 400: Problem, 422: Problem}, tags=["runs"])
+@router.get("/runs", response={200: Runs, 400: ErrorBody, 422: ErrorBody}, tags=["runs"])
 async def list_runs(
     request: HttpRequest,
     session: QueryEx[int | None, P(description="Key of a session.")] = None,
@@ -127,12 +127,12 @@ async def list_runs(
     "/runs",
     response={
         202: RunOut,
-        400: Problem,
-        404: Problem,
-        409: Problem,
-        422: Problem,
-        502: Problem,
-        503: Problem,
+        400: ErrorBody,
+        404: ErrorBody,
+        409: ErrorBody,
+        422: ErrorBody,
+        502: ErrorBody,
+        503: ErrorBody,
     },
     tags=["runs"],
 )
@@ -144,14 +144,16 @@ async def create_run(request: HttpRequest, body: NewRun) -> Status[RunOut]:
     return Status(202, await retry.read(_read_run, run.id))
 
 
-@router.get("/runs/{run_id}", response={200: RunOut, 404: Problem}, tags=["runs"])
+@router.get("/runs/{run_id}", response={200: RunOut, 404: ErrorBody}, tags=["runs"])
 async def get_run(request: HttpRequest, run_id: str) -> RunOut:
     """Return one run."""
     return await units_of_work.read(_read_run, run_id)
 
 
 @router.post(
-    "/runs/{run_id}/cancel", response={200: RunOut, 404: Problem, 502: Problem, 503: Problem}, tags=["runs"]
+    "/runs/{run_id}/cancel",
+    response={200: RunOut, 404: ErrorBody, 502: ErrorBody, 503: ErrorBody},
+    tags=["runs"],
 )
 async def cancel_run(request: HttpRequest, run_id: str) -> RunOut:
     """Cancel a run and return it. An ended run stays as it is."""

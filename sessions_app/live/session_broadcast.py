@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sessions_app.live import snapshot as snapshots
 from sessions_app.live.broadcast import Broadcast
 from sessions_app.live.run_streams import RunStreams
-from sessions_app.live.snapshot import EventBatch, Snapshot
+from sessions_app.live.snapshot import EventBatch, SessionSnapshot
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import Event
 from sessions_app.timeline import event_window as windows
@@ -25,7 +25,7 @@ STREAM_REST = 3
 class SessionView:
     """Snapshot of a session (None if it is gone) and the HTML of its streaming text."""
 
-    snapshot: Snapshot | None = field(compare=False)
+    snapshot: SessionSnapshot | None = field(compare=False)
     pending: str
     mark: tuple[object, ...]
     """Changes with everything that is shown of the snapshot."""
@@ -67,7 +67,7 @@ class SessionBroadcast(Broadcast[SessionView]):
         key = ("events", cursor, limit)
         return await self.read_once(key, snapshots.read_events_after, self.session_pk, cursor, limit)
 
-    async def runs(self, snapshot: Snapshot) -> str:
+    async def runs(self, snapshot: SessionSnapshot) -> str:
         """Return the HTML of the console's runs."""
         return await self.read_once(
             ("runs", snapshot.runs.mark), snapshots.runs_html, self.session_pk, snapshot.runs
@@ -78,17 +78,17 @@ class SessionBroadcast(Broadcast[SessionView]):
         key = ("marks", cursor, *((mark.run.pk, mark.run.status, mark.run.invocation_id) for mark in marks))
         return await self.read_once(key, snapshots.marks_html, self.session_pk, marks, cursor)
 
-    async def nested_runs(self, snapshot: Snapshot, changed_at: float) -> str:
+    async def nested_runs(self, snapshot: SessionSnapshot, changed_at: float) -> str:
         """Return the HTML of the nested runs that changed after a time."""
         key = ("nested", snapshot.nested_changed_at, changed_at)
         return await self.read_once(key, snapshots.nested_html, self.session_pk, changed_at)
 
-    async def log(self, snapshot: Snapshot, after_pk: int) -> str:
+    async def log(self, snapshot: SessionSnapshot, after_pk: int) -> str:
         """Return the HTML of the numbers of log records that changed after a record."""
         key = ("log", snapshot.last_record, after_pk)
         return await self.read_once(key, snapshots.log_html, self.session_pk, after_pk)
 
-    async def _prepare_view(self, snapshot: Snapshot) -> list[Event]:
+    async def _prepare_view(self, snapshot: SessionSnapshot) -> list[Event]:
         """Follow the session's run and read ahead; return the new events if text is streaming.
 
         The run is followed first: reading ahead takes longer than an agent needs for its first words.
@@ -105,7 +105,7 @@ class SessionBroadcast(Broadcast[SessionView]):
             snapshots.speakers_after, self.session_pk, self._last_seq, snapshot.last_seq
         )
 
-    async def _build_view(self, snapshot: Snapshot | None, new_events: list[Event]) -> SessionView:
+    async def _build_view(self, snapshot: SessionSnapshot | None, new_events: list[Event]) -> SessionView:
         if snapshot is None or self._streams is None:
             return SessionView(None, "", ())
         self._streams.mark_shown(new_events)
@@ -115,7 +115,7 @@ class SessionBroadcast(Broadcast[SessionView]):
         )
         return SessionView(snapshot, await self._render_streaming_text(self._streams), snapshot.mark)
 
-    async def _read_ahead(self, snapshot: Snapshot) -> None:
+    async def _read_ahead(self, snapshot: SessionSnapshot) -> None:
         """Read in advance what up-to-date listeners will request."""
         marks, self._known_runs = changed_marks(snapshot.runs.newest, self._known_runs)
         if not self.number:

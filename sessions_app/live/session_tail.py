@@ -24,7 +24,7 @@ from typing import Any
 
 from sessions_app.live.page_socket import to_json
 from sessions_app.live.session_broadcast import SessionBroadcast, SessionView
-from sessions_app.live.snapshot import EventBatch, Snapshot
+from sessions_app.live.snapshot import EventBatch, SessionSnapshot
 from sessions_app.timeline.run_marks import changed_marks
 
 Message = dict[str, Any]
@@ -82,7 +82,9 @@ class SessionTail:
                 snapshot = broadcast.view.snapshot
             await self._send_message(to_json({"type": "gone"}))
 
-    async def _send_view(self, broadcast: SessionBroadcast, view: SessionView, snapshot: Snapshot) -> None:
+    async def _send_view(
+        self, broadcast: SessionBroadcast, view: SessionView, snapshot: SessionSnapshot
+    ) -> None:
         if self.cursor > snapshot.last_seq:
             self.cursor = snapshot.last_seq
             await self._send_message(to_json({"type": "reset"}))
@@ -100,7 +102,9 @@ class SessionTail:
         self._last_sent = time.monotonic()
         await self._send_text(text)
 
-    async def _send_events(self, broadcast: SessionBroadcast, view: SessionView, snapshot: Snapshot) -> None:
+    async def _send_events(
+        self, broadcast: SessionBroadcast, view: SessionView, snapshot: SessionSnapshot
+    ) -> None:
         """Send the events up to the snapshot's last one, in batches."""
         if not self.rows and self.cursor < snapshot.last_seq:
             count, self.cursor = snapshot.last_seq - self.cursor, snapshot.last_seq
@@ -116,7 +120,7 @@ class SessionTail:
             self._sent_marks["pending"] = view.pending
             await self._send_message(text)
 
-    async def _send_marks(self, broadcast: SessionBroadcast, snapshot: Snapshot) -> None:
+    async def _send_marks(self, broadcast: SessionBroadcast, snapshot: SessionSnapshot) -> None:
         await self._send_if_changed(broadcast, "board", snapshot.state_mark, {"mark": snapshot.state_mark})
         await self._send_if_changed(broadcast, "sessions", snapshot.list_mark, {"mark": snapshot.list_mark})
         await self._send_if_changed(
@@ -135,7 +139,7 @@ class SessionTail:
         await self._send_nested(broadcast, snapshot)
         await self._send_log(broadcast, snapshot)
 
-    async def _send_log(self, broadcast: SessionBroadcast, snapshot: Snapshot) -> None:
+    async def _send_log(self, broadcast: SessionBroadcast, snapshot: SessionSnapshot) -> None:
         """Send the logs below events whose numbers of records changed."""
         if not self.rows or snapshot.last_record == self._last_record:
             return
@@ -144,7 +148,7 @@ class SessionTail:
         if html := await broadcast.log(snapshot, since):
             await self._send_message(to_json({"type": "log", "html": html}))
 
-    async def _send_nested(self, broadcast: SessionBroadcast, snapshot: Snapshot) -> None:
+    async def _send_nested(self, broadcast: SessionBroadcast, snapshot: SessionSnapshot) -> None:
         changed_at = snapshot.nested_changed_at
         if not self.rows or changed_at == self._nested_changed_at:
             return

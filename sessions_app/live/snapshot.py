@@ -46,7 +46,7 @@ MAX_ERRORS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class SessionSnapshot:
     """Current values of a session. A mark is a text that changes with what it stands for."""
 
     app_name: str
@@ -84,14 +84,14 @@ class EventBatch:
     html: str
 
 
-def read_snapshot(session_pk: int) -> Snapshot | None:
+def read_snapshot(session_pk: int) -> SessionSnapshot | None:
     """Return the snapshot of a session; None if it does not exist. Four queries."""
     rows = _SESSION.rows(session_pk)
     if not rows:
         return None
     row = dict(zip(COLUMNS, rows[0], strict=True))
     runs = read_session_runs(session_pk)
-    return Snapshot(
+    return SessionSnapshot(
         app_name=row["app_name"],
         name=visible_text.escape_text(row["title"] or row["first_text"] or row["session_id"]),
         last_seq=row["last_seq"],

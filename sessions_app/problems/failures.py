@@ -15,7 +15,7 @@ from sessions_app.store.events.error_causes import ErrorCause
 from sessions_app.store.models import Trace
 
 
-class Source(StrEnum):
+class FailureSource(StrEnum):
     """Kind of component that failed."""
 
     TOOL = "tool"
@@ -24,10 +24,10 @@ class Source(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ObservedFailure:
     """An error of a tool, model or run. `name` is the tool or model, `form` the form of a tool's result."""
 
-    source: Source
+    source: FailureSource
     seq: int
     agent: str
     name: str
@@ -121,9 +121,9 @@ def match_cause(message: str) -> ErrorCause:
 
 
 @lru_cache(maxsize=4)
-def find_failures(evidence: Evidence) -> tuple[Failure, ...]:
+def find_failures(evidence: Evidence) -> tuple[ObservedFailure, ...]:
     """Return the failures of an invocation. The same error in several rows is one failure with all links."""
-    distinct: list[Failure] = []
+    distinct: list[ObservedFailure] = []
     for failure in _all_failures(evidence):
         index = next((index for index, first in enumerate(distinct) if _is_same(first, failure)), None)
         if index is None:
@@ -134,13 +134,13 @@ def find_failures(evidence: Evidence) -> tuple[Failure, ...]:
     return tuple(_link_log(evidence, failure) for failure in distinct)
 
 
-def _answered_exceptions(evidence: Evidence, others: Sequence[Failure]) -> Iterator[Failure]:
+def _answered_exceptions(evidence: Evidence, others: Sequence[ObservedFailure]) -> Iterator[ObservedFailure]:
     """Yield the exceptions of tools that no other failure shows: a callback answered in their place."""
     for record in evidence.logged_errors:
         if record.raised_by and not any(is_same_error(other.message, record) for other in others):
             message = record.message.partition("\n")[0].partition(" raised ")[2]
-            yield Failure(
-                Source.TOOL,
+            yield ObservedFailure(
+                FailureSource.TOOL,
                 record.seq,
                 record.agent,
                 record.raised_by,
@@ -157,7 +157,7 @@ def is_same_error(message: str, record: LoggedError) -> bool:
     return len(bare) > 2 and bare in record.message
 
 
-def _link_log(evidence: Evidence, failure: Failure) -> Failure:
+def _link_log(evidence: Evidence, failure: ObservedFailure) -> ObservedFailure:
     """Return a failure with a link to its log record, preferably that of the tool's exception."""
     records = [record for record in evidence.logged_errors if is_same_error(failure.message, record)]
     if not records:
@@ -166,20 +166,22 @@ def _link_log(evidence: Evidence, failure: Failure) -> Failure:
     return replace(failure, links=(*failure.links, Link("log", record.pk)))
 
 
-def _merge_failures(first: Failure, other: Failure) -> Failure:
+def _merge_failures(first: ObservedFailure, other: ObservedFailure) -> ObservedFailure:
     """Return one failure for two of the same error. A tool or model is more specific than a run."""
     return replace(
         first,
-        source=other.source if first.source is Source.RUN else first.source,
+        source=other.source if first.source is FailureSource.RUN else first.source,
         name=first.name or other.name,
         agent=first.agent or other.agent,
         links=tuple(dict.fromkeys((*first.links, *other.links))),
     )
 
 
-def _is_same(failure: Failure, other: Failure) -> bool:
+def _is_same(failure: ObservedFailure, other: ObservedFailure) -> bool:
     """Return whether two failures are the same error: one text contains the other. Two events or tools differ."""
-    if failure.source is other.source and (failure.source is Source.TOOL or (failure.seq and other.seq)):
+    if failure.source is other.source and (
+        failure.source is FailureSource.TOOL or (failure.seq and other.seq)
+    ):
         return False
     return _is_same_text(failure.message, other.message)
 
@@ -197,40 +199,46 @@ def _bare_message(message: str) -> str:
     return re.sub(r"^\w+: ", "", message).strip("'\". ")[:300]
 
 
-def _all_failures(evidence: Evidence) -> Iterator[Failure]:
+def _all_failures(evidence: Evidence) -> Iterator[ObservedFailure]:
     for result in evidence.results:
         if result.form:
             label = f"inside agent {result.agent}" if result.is_nested else "result"
             link = Link("nested" if result.is_nested else "event", result.seq, label)
             tool, message, form = result.name, result.message, result.form
-            yield Failure(Source.TOOL, result.seq, result.agent, tool, message, form=form, links=(link,))
+            yield ObservedFailure(
+                FailureSource.TOOL, result.seq, result.agent, tool, message, form=form, links=(link,)
+            )
     for event in evidence.events:
         code = event.error_code
         if (code or event.error_message) and code not in FINISH_REASONS and code != ABORTED:
             message = ": ".join(filter(None, (code, event.error_message)))
             is_of_model = evidence.find_request(event.event_id) is not None
-            source = Source.MODEL if is_of_model else Source.RUN
-            yield Failure(source, event.seq, event.agent, "", message, links=(Link("event", event.seq),))
+            source = FailureSource.MODEL if is_of_model else FailureSource.RUN
+            yield ObservedFailure(
+                source, event.seq, event.agent, "", message, links=(Link("event", event.seq),)
+            )
     for request in evidence.requests:
         if request.error_type or request.error:
             message = ": ".join(filter(None, (request.error_type, request.error)))
             link = Link("request", request.pk, f"model request {request.number}")
-            yield Failure(Source.MODEL, 0, request.agent, request.model, message, links=(link,))
+            yield ObservedFailure(
+                FailureSource.MODEL, 0, request.agent, request.model, message, links=(link,)
+            )
     yield from _run_failures(evidence)
 
 
-def _run_failures(evidence: Evidence) -> Iterator[Failure]:
+def _run_failures(evidence: Evidence) -> Iterator[ObservedFailure]:
     """Yield the errors that ended runs. If a tool raised just before, the error counts as the tool's."""
     stage_error = next((stage.of for stage in evidence.stages if stage.name == FAILED), "")
     tool = _raised_tool(evidence) if stage_error else ""
-    source = Source.TOOL if tool else Source.RUN
+    source = FailureSource.TOOL if tool else FailureSource.RUN
     runs = [run for run in evidence.runs if run.status == FAILED]
     for run in runs:
         message = ": ".join(filter(None, (run.error_type, run.error)))
-        yield Failure(source, 0, "", tool, message, links=(Link("run", run.pk),))
+        yield ObservedFailure(source, 0, "", tool, message, links=(Link("run", run.pk),))
     if stage_error and not runs:
         link = Link("trace", evidence.trace_pk)
-        yield Failure(source, 0, "", tool, stage_error, links=(link,))
+        yield ObservedFailure(source, 0, "", tool, stage_error, links=(link,))
 
 
 def _raised_tool(evidence: Evidence) -> str:

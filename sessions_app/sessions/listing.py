@@ -140,7 +140,7 @@ class PendingScan:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionPage:
+class SessionListPage:
     """A page of sessions with their tags. Pinned sessions come first, on the first page only.
 
     `hits` has the matching event of each session, if the query is about events.
@@ -156,7 +156,7 @@ class SessionPage:
         """All sessions of the page, in order."""
         return [*self.pinned, *self.others.rows]
 
-    def without(self, shown: Container[int]) -> SessionPage:
+    def without(self, shown: Container[int]) -> SessionListPage:
         """Return the page without sessions that are shown already: a change may move one ahead of a scan."""
         rows = [row for row in self.others.rows if row.pk not in shown]
         repeated = len(self.others.rows) - len(rows)
@@ -177,7 +177,7 @@ def list_page(
     size: int = pagination.PAGE_SIZE,
     most_pinned: int = MOST_PINNED,
     order: pagination.Order = NEWEST_FIRST,
-) -> SessionPage:
+) -> SessionListPage:
     """Return a page of the matching sessions. In the default order pinned ones come first.
 
     Three queries, plus those of the search. What no index answers is scanned for a short time: two queries a window.
@@ -208,10 +208,10 @@ def list_page(
     rows_shown = [*above, *page_of_others.rows]
     read_tags(rows_shown)
     read_costs(rows_shown)
-    return SessionPage(above, page_of_others, search.hits(rows_shown), pending)
+    return SessionListPage(above, page_of_others, search.hits(rows_shown), pending)
 
 
-def read_pages(filters: SessionFilter, order: pagination.Order) -> Iterator[SessionPage]:
+def read_pages(filters: SessionFilter, order: pagination.Order) -> Iterator[SessionListPage]:
     """Yield all matching sessions in pages, without pinned ones first, as far as they are asked for."""
     cursor, is_first = "", True
     while cursor or is_first:

@@ -37,7 +37,7 @@ class ClientBoard:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ScopeColumn:
     """A scope at a point in time.
 
     Attributes:
@@ -82,7 +82,7 @@ class Board:
     """
 
     seq: int | None
-    columns: list[Column]
+    columns: list[ScopeColumn]
     mark: str
     changed_since: int = 0
     untracked: list[UntrackedEntry] = field(default_factory=list)
@@ -146,7 +146,7 @@ def read_board(
     temp = read_ghosts(session, _invocation_at(event, running), moment, like)
     return Board(
         event.seq if event else None,
-        [*columns, Column(TEMP, temp.entries, temp.count, temp.count - len(temp.entries))],
+        [*columns, ScopeColumn(TEMP, temp.entries, temp.count, temp.count - len(temp.entries))],
         mark,
         changed,
         read_untracked(session, event),
@@ -289,7 +289,7 @@ class _BoardQuery:
 
 def _stored_columns(
     query: _BoardQuery, event: Event | None, moment: int, client_event: Event | None
-) -> tuple[list[Column], int]:
+) -> tuple[list[ScopeColumn], int]:
     """Return the columns of the stored scopes, and the number of keys changed since."""
     points = query.at(event)
     listed = {scope: query.list_keys(points, scope, moment) for scope in SCOPES}
@@ -330,8 +330,8 @@ def _fresh_keys(
 
 def _build_column(
     scope: Scope, listed: _ListedKeys, counts: Counts, entries: Mapping[KeyAt, BoardEntry], *, is_begun: bool
-) -> Column:
-    return Column(
+) -> ScopeColumn:
+    return ScopeColumn(
         str(scope),
         [entries.get(key) or unchanged_entry(key) for key in listed.keys],
         counts.then,

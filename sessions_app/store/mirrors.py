@@ -19,7 +19,7 @@ from django.db.models import F
 from sessions_app.store import scopes
 from sessions_app.store.database import change_notification, statements, units_of_work
 from sessions_app.store.errors import AlreadyExists, BadInput, DuplicateEvent
-from sessions_app.store.events import EventRecord, KeyWrite, event_text, is_error
+from sessions_app.store.events import EventRecord, StateWrite, event_text, is_error
 from sessions_app.store.index import index_entries
 from sessions_app.store.models import (
     AgentSession,
@@ -304,7 +304,7 @@ def _write_differences(session: AgentSession, source: SourceSession) -> None:
         )
 
 
-def _state_differences(session: AgentSession, source: SourceSession) -> list[KeyWrite]:
+def _state_differences(session: AgentSession, source: SourceSession) -> list[StateWrite]:
     """Return the keys whose value differs from the source, and the session's own keys that the source lacks.
 
     User and app keys that only the copy has are retained: sessions that this store owns may have written them.
@@ -314,12 +314,12 @@ def _state_differences(session: AgentSession, source: SourceSession) -> list[Key
         (scope, key): value for scope, key, value in scopes.split_delta(source.state).canonical_values()
     }
     changed = [
-        KeyWrite(scope, key, value)
+        StateWrite(scope, key, value)
         for (scope, key), value in source_values.items()
         if not _is_same_value(copied.get((scope, key)), value.private or value.public)
     ]
     removed_keys = [
-        KeyWrite(scope, key, scopes.canonicalize(None, key), removed=True)
+        StateWrite(scope, key, scopes.canonicalize(None, key), removed=True)
         for scope, key in sorted(copied.keys() - source_values.keys())
         if scope is Scope.SESSION
     ]

@@ -30,7 +30,7 @@ class ContentPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class RequestContent:
     """A content: its position in the request, from 1, and its parts; None if it is not stored any more."""
 
     place: int
@@ -38,11 +38,11 @@ class Content:
     parts: list[ContentPart] | None
 
 
-def describe_content(number: int, value: Any, pointer: str) -> Content:
+def describe_content(number: int, value: Any, pointer: str) -> RequestContent:
     """Return a stored content for display. `pointer` locates it in the JSON of its call."""
     if not isinstance(value, dict):
-        return Content(number, "", None)
-    return Content(number, str(value.get("role") or "no role"), list(_describe_parts(value, pointer)))
+        return RequestContent(number, "", None)
+    return RequestContent(number, str(value.get("role") or "no role"), list(_describe_parts(value, pointer)))
 
 
 def _describe_parts(value: dict[str, Any], pointer: str) -> Iterator[ContentPart]:

@@ -34,7 +34,7 @@ MEASURES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class MeasureComparison:
     """Value of a version. `change`: difference from the version before; None: too few invocations, or unknown."""
 
     title: str
@@ -57,7 +57,7 @@ class CodeVersion:
     label: str
     first_at: float
     invocations: int
-    comparisons: list[Comparison]
+    comparisons: list[MeasureComparison]
 
 
 @dataclass(slots=True)
@@ -149,14 +149,14 @@ def _read_totals(app: str, since: int) -> dict[str, _VersionTotals]:
 
 def _compare_measures(
     before: _VersionTotals | None, after: _VersionTotals, prices: Prices
-) -> Iterator[Comparison]:
+) -> Iterator[MeasureComparison]:
     for title, unit, name in MEASURES:
         change = None
         if before is not None:
             estimates = before.estimate(name, prices), after.estimate(name, prices)
             change = _estimate_difference(*estimates)
         unit = f"money {prices.currency}" if unit == "money" else unit
-        yield Comparison(title, unit, name, after.value(name, prices), change)
+        yield MeasureComparison(title, unit, name, after.value(name, prices), change)
 
 
 def _estimate_difference(before: Estimate | None, after: Estimate | None) -> Estimate | None:

@@ -98,7 +98,7 @@ def _report_deletion(request: HttpRequest, context: dict[str, Any]) -> HttpRespo
 
 
 def _page_context(
-    table: SessionTable, page: listing.SessionPage, progress: listing.ScanProgress, *, is_first: bool
+    table: SessionTable, page: listing.SessionListPage, progress: listing.ScanProgress, *, is_first: bool
 ) -> dict[str, Any]:
     """Return the context of the rows and of the links to further pages."""
     continue_url = continue_query = ""
@@ -131,7 +131,7 @@ def _continue_search(
     request: HttpRequest,
     form: SessionListQuery,
     filters: listing.SessionFilter,
-    page: listing.SessionPage,
+    page: listing.SessionListPage,
     context: dict[str, Any],
 ) -> HttpResponse:
     """Return further rows for a list on screen whose search continues, and the search's progress."""

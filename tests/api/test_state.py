@@ -331,7 +331,7 @@ async def test_drift_lists_keys_with_cause_and_untracked_changes(web):
     await web.delete(of(session), params={"key": "gone"})
     key = SessionKey("", "weather", "ann", "s1")
     await units_of_work.write(
-        writes.note_untracked, key, "i1", [writes.UntrackedChange("lost", scopes.canonicalize([1]), None)]
+        writes.note_untracked, key, "i1", [writes.UntrackedWrite("lost", scopes.canonicalize([1]), None)]
     )
     for fold in ("ledger", "events"):
         report = (await web.get(of(session, "drift"), params={"fold": fold})).json()

@@ -279,7 +279,7 @@ async def test_openapi_describes_every_operation_and_the_shape_of_errors(web):
         assert operation["description"], (path, method)
         if "{" in path or "requestBody" in operation:
             assert operation["responses"].keys() & {"400", "404", "422"}, (path, method)
-    assert schema["components"]["schemas"]["Problem"]["required"] == ["detail", "code", "hint"]
+    assert schema["components"]["schemas"]["ErrorBody"]["required"] == ["detail", "code", "hint"]
     assert "/api/v1/sessions/{session}/state" in schema["paths"]
 
 

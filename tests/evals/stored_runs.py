@@ -9,7 +9,7 @@ from typing import Any
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSet, EvalSetVersion
 from evals_app.runs.writes import attempts, runs
-from evals_app.runs.writes.outcomes import Failure, Outcome, RunFacts, Score
+from evals_app.runs.writes.outcomes import Failure, MetricScore, Outcome, RunFacts
 from tests.evals import builders
 
 Status = EvalAttempt.Status
@@ -59,7 +59,7 @@ def outcome(
     """Return an attempt with a score of each metric of `CRITERIA`."""
     turn = builders.turn("Paris", "It is sunny in Paris.", list(calls))
     rows = [
-        Score(place, name, None, score, limit, "passed" if score >= limit else "failed")
+        MetricScore(place, name, None, score, limit, "passed" if score >= limit else "failed")
         for place, ((name, limit), score) in enumerate(zip(CRITERIA.items(), scores, strict=True))
     ]
     return Outcome(status, actual=[turn], scores=rows, **more)
@@ -75,7 +75,7 @@ def run(
 ) -> EvalRun:
     """Return a run that has ended: case → what its repetitions came to. Cases that are not named did not run."""
     names = [case["eval_id"] for case in json.loads(of.content)["eval_cases"]]
-    order = runs.NewRun(
+    order = runs.NewEvalRun(
         of,
         [(index, name) for index, name in enumerate(names) if name in outcomes],
         config=config or {"criteria": CRITERIA},

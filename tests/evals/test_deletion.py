@@ -20,7 +20,7 @@ def create_run(status: str = "done") -> EvalRun:
     version, _ = EvalSetVersion.objects.get_or_create(
         evalset=evalset, digest="d", defaults={"content": "{}", "created_at": time.time()}
     )
-    run = runs.create_run(runs.NewRun(version, [(0, "a"), (1, "b")], {}))
+    run = runs.create_run(runs.NewEvalRun(version, [(0, "a"), (1, "b")], {}))
     for attempt in EvalAttempt.objects.filter(run=run):
         session = sessions.create_session(
             SessionKey(attempt.realm, "counter", "u", "s"), {"n": 1, "user:n": 2, "app:n": 3}

@@ -13,7 +13,7 @@ from evals_app.analysis.dependence import OutcomeCounts
 from evals_app.analysis.outcomes import CaseKey, Outcomes, Sameness
 from evals_app.analysis.power import is_regression, plan_power
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs.writes.runs import NewRun
+from evals_app.runs.writes.runs import NewEvalRun
 from sessions_app.store.errors import BadInput
 from tests.evals import stored_runs
 from tests.evals.run_evals_command import EXAMPLE_AGENTS, run_evals, usage_error
@@ -136,7 +136,7 @@ def store_run(passes, repetitions, names=NAMES, **options):
 
 
 def planned_run(run, num_runs=3, names=NAMES, config=None):
-    return NewRun(
+    return NewEvalRun(
         run.version,
         [(place, name) for place, name in enumerate(NAMES) if name in names],
         config=config or {"criteria": stored_runs.CRITERIA},
@@ -169,7 +169,7 @@ def test_plan_is_about_the_chosen_cases_under_the_same_criteria(store):
     grown = store_run(5, 5)
     EvalRun.objects.filter(pk=grown.pk).delete()
     plan = planned_runs.plan_run(
-        NewRun(
+        NewEvalRun(
             grown.version, [(1, "two"), (2, "three")], config={"criteria": stored_runs.CRITERIA}, num_runs=5
         )
     )
@@ -193,7 +193,7 @@ def test_plan_says_that_a_run_without_outcomes_is_no_baseline(store):
 def test_number_of_queries_does_not_grow_with_cases(store, cases, django_assert_num_queries):
     names = [f"case {number}" for number in range(cases)]
     run = store_run(2, 2, names=names)
-    planned = NewRun(run.version, list(enumerate(names)), config={"criteria": stored_runs.CRITERIA})
+    planned = NewEvalRun(run.version, list(enumerate(names)), config={"criteria": stored_runs.CRITERIA})
     planned_runs.plan_run(planned)
     with django_assert_num_queries(4):
         planned_runs.plan_run(planned)

@@ -12,7 +12,7 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
 
-from evals_app.execution.replay.recording import ToolResult
+from evals_app.execution.replay.recording import RecordedResult
 from evals_app.execution.replay.tool_results import NotRecorded, RecordedResults
 from evals_app.metrics.invocations import tool_calls
 from evals_app.models import EvalAttempt
@@ -47,7 +47,7 @@ DOCUMENT = evalset(case("a", turn("weather in Rome", "It is sunny."), turn("and 
 
 
 def result(tool="f", agent="a", **args):
-    return ToolResult(agent, tool, args, 0, 1, {"n": len(args)})
+    return RecordedResult(agent, tool, args, 0, 1, {"n": len(args)})
 
 
 def again(run, models="live", tools="live"):

@@ -16,7 +16,7 @@ from evals_app.files import adk_results, library
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from evals_app.runs import adk_imports
 from evals_app.runs.deletion import delete_run
-from evals_app.runs.writes.outcomes import Score
+from evals_app.runs.writes.outcomes import MetricScore
 from sessions_app.transfer.writers import ImportReport
 from tests.evals import stored_runs
 from tests.evals.builders import case, turn
@@ -117,7 +117,7 @@ def test_different_state_is_shown_beside_expected_state(web):
         {"path": "user:k", "expected": "x", "turn": 0, "matches": False},
         {"path": "fine", "expected": [1], "actual": [1], "turn": None, "matches": True},
     ]
-    score = Score(0, "devui_state_match", None, 1 / 3, 1.0, "failed", details={"state": checks})
+    score = MetricScore(0, "devui_state_match", None, 1 / 3, 1.0, "failed", details={"state": checks})
     config = {"criteria": {"devui_state_match": 1.0}}
     run = stored_runs.run(
         stored_runs.version(cases("a")), {"a": [stored_runs.Outcome("failed", scores=[score])]}, config=config
@@ -283,7 +283,7 @@ def test_rubric_shows_the_reasons_of_its_turns(web):
 
     def rubric_score(turn_of, score, why):
         rubric = {"rubric_id": "r", "text": "It greets.", "score": score, "rationale": why}
-        return Score(0, metric, turn_of, score, 1.0, "failed", details={"rubrics": [rubric]})
+        return MetricScore(0, metric, turn_of, score, 1.0, "failed", details={"rubrics": [rubric]})
 
     scores = [
         rubric_score(None, 0.5, "an aggregated score"),
@@ -302,8 +302,8 @@ def test_rubric_shows_the_reasons_of_its_turns(web):
 
 
 def test_run_is_exported_as_a_file_that_adk_reads(web, folder):
-    score = Score(0, "response_match_score", None, 0.75, 0.5, "passed")
-    rubric = Score(
+    score = MetricScore(0, "response_match_score", None, 0.75, 0.5, "passed")
+    rubric = MetricScore(
         1, "rubric_based_final_response_quality_v1", None, 1.0, 0.5, "passed",
         details={"rubrics": [{"rubric_id": "r", "rationale": "it greets", "score": 1.0}]},
     )  # fmt: skip

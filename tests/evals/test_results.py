@@ -364,7 +364,7 @@ def test_a_baseline_that_is_not_there_is_refused(name):
 
 def test_active_run_is_no_baseline_and_note_length_is_limited():
     of = stored_runs.version(cases("a"))
-    waiting = runs.create_run(runs.NewRun(of, [(0, "a")], {"criteria": {}}))
+    waiting = runs.create_run(runs.NewEvalRun(of, [(0, "a")], {"criteria": {}}))
     with pytest.raises(BadInput, match="has not ended"):
         notes.mark_baseline(waiting.pk)
     with pytest.raises(NotFound):

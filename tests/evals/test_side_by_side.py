@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from evals_app.analysis import agent_changes, baselines, side_by_side
 from evals_app.analysis.side_by_side import MAX_KEYS
 from evals_app.models import EvalRun
-from evals_app.runs.writes.outcomes import Score
+from evals_app.runs.writes.outcomes import MetricScore
 from sessions_app.adk import DjangoSessionService
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentSession
@@ -35,7 +35,7 @@ def pages(settings, folder):
 def attempt(answer, score, calls=(), **more):
     """Return an attempt with this answer and the score of one metric."""
     status = "passed" if score >= 0.5 else "failed"
-    scores = [Score(0, "response_match_score", None, score, 0.5, status)]
+    scores = [MetricScore(0, "response_match_score", None, score, 0.5, status)]
     return Outcome(status, actual=[turn("Paris", answer, list(calls))], scores=scores, **more)
 
 

@@ -12,7 +12,7 @@ from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs import run_orders
 from evals_app.runs.run_orders import RunOrder
 from evals_app.runs.writes import attempts, crashes, runs
-from evals_app.runs.writes.outcomes import Outcome, Score
+from evals_app.runs.writes.outcomes import MetricScore, Outcome
 from sessions_app.adk import DjangoSessionService
 from sessions_app.agent_processes import processes
 from tests.evals.builders import case, evalset, turn, write
@@ -49,7 +49,7 @@ def test_every_change_takes_the_next_revision(run):
     assert attempts.start_attempt(attempt.pk)
     attempt.refresh_from_db()
     assert attempt.revision == fresh(run).revision == 2
-    score = Score(0, "m", None, 1.0, 0.5, MetricResult.Status.PASSED)
+    score = MetricScore(0, "m", None, 1.0, 0.5, MetricResult.Status.PASSED)
     assert attempts.finish_attempt(attempt.pk, Outcome(Status.PASSED, scores=[score]))
     attempt.refresh_from_db()
     assert attempt.revision == fresh(run).revision == 3

@@ -145,7 +145,7 @@ def test_two_points_in_time_are_compared_and_in_the_address(open_page, story):
 def test_a_key_changed_without_an_event_appears_by_itself(open_page, story):
     story.says("hi", delta={"n": 1})
     page = open_page(story)
-    writes.note_untracked(story.key, "i1", [writes.UntrackedChange("n", scopes.canonicalize(2), "1")])
+    writes.note_untracked(story.key, "i1", [writes.UntrackedWrite("n", scopes.canonicalize(2), "1")])
     marked = page.locator(".entry[data-untracked]")
     expect(marked).to_contain_text("untracked: lost after this invocation")
     expect(marked).to_contain_text("1 → 2")

@@ -57,8 +57,8 @@ def test_untracked_changes_are_listed_and_removed_key_has_no_value(get: Get):
     story = Story()
     story.says("a", delta={"n": 1})
     changes = [
-        writes.UntrackedChange("n", None, "1"),
-        writes.UntrackedChange("new", scopes.canonicalize({"a": 1}), None),
+        writes.UntrackedWrite("n", None, "1"),
+        writes.UntrackedWrite("new", scopes.canonicalize({"a": 1}), None),
     ]
     writes.note_untracked(story.key, "i1", changes)
     page = get(f"/sessions/id/{story.pk}/state/drift/")

@@ -14,7 +14,7 @@ from django.test import Client
 
 from devui.supervisor import supervisor
 from devui.supervisor.deliveries import Deliveries
-from devui.supervisor.runtime_process import Child
+from devui.supervisor.runtime_process import RuntimeChild
 from sessions_app.agents.folder import open_folder
 from sessions_app.store.database import units_of_work
 from sessions_app.store.models import AgentCard, AgentSession, Run
@@ -123,9 +123,9 @@ async def test_run_survives_the_replaced_process_that_ends_before_the_next_deliv
         f"import os, time\nopen({str(pid)!r}, 'w').write(str(os.getpid()))\nwhile True: time.sleep(0.01)\n"
     )
     send = Deliveries._send_run
-    replaced: list[Child] = []
+    replaced: list[RuntimeChild] = []
 
-    async def send_after_the_end(self: Deliveries, app_name: str, run_id: str) -> Child | None:
+    async def send_after_the_end(self: Deliveries, app_name: str, run_id: str) -> RuntimeChild | None:
         for child in replaced:
             await child.exited.wait()
         if (child := await send(self, app_name, run_id)) is not None:

@@ -48,7 +48,7 @@ def make(count: int, random: Random) -> None:
     indexing.index_all()
 
 
-def walk_pages(wanted: listing.SessionFilter) -> tuple[list[list[int]], list[listing.SessionPage]]:
+def walk_pages(wanted: listing.SessionFilter) -> tuple[list[list[int]], list[listing.SessionListPage]]:
     """Return the rows of each page, as looks bring them, and every answer."""
     pages: list[list[int]] = [[]]
     answers_given = []

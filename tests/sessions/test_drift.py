@@ -188,7 +188,7 @@ def test_keys_changed_without_event_are_listed_newest_first():
     from sessions_app.store import scopes
 
     for number in (1, 2):
-        untracked_change = writes.UntrackedChange("n", scopes.canonicalize(number), "1")
+        untracked_change = writes.UntrackedWrite("n", scopes.canonicalize(number), "1")
         writes.note_untracked(story.key, f"i{number}", [untracked_change])
     assert [(row.value, row.stored, row.seq) for row in drift.find_drift(story.session).untracked] == [
         ("2", "1", 1),

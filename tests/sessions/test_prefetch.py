@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from devui.runtime.runs import Runs
+from devui.runtime.runs import LocalRuns
 from sessions_app.adk import DjangoSessionService, event_mapping
 from sessions_app.adk.prefetch import EVENT_BYTES, Prefetcher
 from sessions_app.store.database import units_of_work
@@ -255,7 +255,7 @@ async def test_failing_prefetch_is_logged_and_harmless(
 
 
 def test_only_runtimes_prefetch_by_default():
-    assert Runs("r1", lambda: None).service.prefetcher is not None
+    assert LocalRuns("r1", lambda: None).service.prefetcher is not None
     assert DjangoSessionService().prefetcher is None
 
 

@@ -178,7 +178,7 @@ async def test_credentials_are_left_out(ours):
 async def test_a_session_deleted_meanwhile_is_no_failure(ours):
     session = await create(ours)
     await ours.delete_session(app_name=APP, user_id=USER, session_id="s1")
-    await ours.note_untracked(session, "i1", [writes.UntrackedChange("n", None, None)])
+    await ours.note_untracked(session, "i1", [writes.UntrackedWrite("n", None, None)])
     assert await untracked_keys() == {}
 
 

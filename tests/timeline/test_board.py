@@ -213,7 +213,7 @@ def test_the_board_costs_the_same_number_of_queries_at_any_length(
 
 
 def untrack(story: Story, invocation: str, *names: str) -> None:
-    keys = [writes.UntrackedChange(name, scopes.canonicalize("own"), '"stored"') for name in names]
+    keys = [writes.UntrackedWrite(name, scopes.canonicalize("own"), '"stored"') for name in names]
     writes.note_untracked(story.key, invocation, keys)
 
 

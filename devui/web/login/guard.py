@@ -46,14 +46,14 @@ PROBES = frozenset({"/health", "/ready"})
 
 FORM = "devui/login.html"
 
-LOGIN_REQUIRED = error_responses.Problem(
+LOGIN_REQUIRED = error_responses.ErrorAnswer(
     401,
     "Login required",
     "login_required",
     "In a browser, load the page again and sign in. Programs send `Authorization: Bearer TOKEN`:"
     " `python manage.py login --token` makes one.",
 )
-NO_LOGIN = error_responses.Problem(
+NO_LOGIN = error_responses.ErrorAnswer(
     503,
     "This server listens on the network, and its login was removed.",
     "login_missing",
@@ -162,7 +162,7 @@ def is_public(request: HttpRequest) -> bool:
 
 
 def login_required_response(
-    request: HttpRequest, problem: error_responses.Problem = LOGIN_REQUIRED
+    request: HttpRequest, problem: error_responses.ErrorAnswer = LOGIN_REQUIRED
 ) -> HttpResponse:
     """Redirect browsers to the sign-in page; answer 401 to programs and htmx requests."""
     if _is_navigation(request):

@@ -10,7 +10,7 @@ from evals_app.analysis.ci_gate import GateResult
 from evals_app.analysis.outcomes import Outcomes
 from evals_app.analysis.run_differences import read_differences
 from evals_app.analysis.slices import read_slices
-from evals_app.analysis.trends import Trend
+from evals_app.analysis.trends import EvalsetTrend
 
 
 def comparison_facts(result: GateResult) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def _select_fields(values: object, *names: str) -> dict[str, Any]:
     return {name: getattr(values, name) for name in names}
 
 
-def trend_facts(trend: Trend) -> list[dict[str, Any]]:
+def trend_facts(trend: EvalsetTrend) -> list[dict[str, Any]]:
     """Return the runs of a trend as JSON values, the oldest first."""
     return [
         {

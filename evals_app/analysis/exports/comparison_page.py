@@ -12,7 +12,7 @@ from evals_app.analysis.baselines import Reference
 from evals_app.analysis.case_verdicts import CaseChange, Verdict
 from evals_app.analysis.ci_gate import GateResult
 from evals_app.analysis.run_differences import read_currency, read_differences
-from evals_app.analysis.side_by_side import TurnPair, TurnSide
+from evals_app.analysis.side_by_side import CaseTurnPair, TurnSide
 from evals_app.analysis.slices import read_slices
 from evals_app.models import EvalRun
 from sessions_app.presentation.text_diff import DiffPiece
@@ -68,7 +68,7 @@ def _open_case(reference: Reference, run: EvalRun, case: CaseChange) -> dict[str
     }
 
 
-def _turn_context(pair: TurnPair) -> dict[str, Any]:
+def _turn_context(pair: CaseTurnPair) -> dict[str, Any]:
     return {
         "pair": pair,
         "calls": pair.calls[:MAX_CALLS],

@@ -24,7 +24,7 @@ from google.genai import types
 from evals_app.execution import _adk
 from evals_app.execution.model_retry import join_responses
 from evals_app.execution.replay import recording
-from evals_app.execution.replay.recording import RecordedCall, Recording, ToolResult
+from evals_app.execution.replay.recording import RecordedCall, RecordedResult, Recording
 from evals_app.execution.replay.tool_results import NotRecorded, RecordedResults, call_text
 from evals_app.models import EvalAttempt
 from evals_app.runs.replay.policy import FAIL, LIVE, RECORDED, ReplayPolicy
@@ -248,7 +248,7 @@ async def _first_result(context: CallbackContext, callbacks: str, arguments: Map
     return None
 
 
-def _restore_effects(result: ToolResult, context: ToolContext) -> None:
+def _restore_effects(result: RecordedResult, context: ToolContext) -> None:
     """Write the state keys and set the actions of a recorded tool call."""
     for key, value in result.delta.items():
         context.state[key] = value

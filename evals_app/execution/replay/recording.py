@@ -26,7 +26,7 @@ REWIND = "rewindBeforeInvocationId"
 
 
 @dataclass(frozen=True)
-class ToolResult:
+class RecordedResult:
     """A recorded tool call. `turn` counts from 0.
 
     Attributes:
@@ -62,7 +62,7 @@ class Recording:
     """The parts of a session that can be replayed."""
 
     session_pk: int
-    tools: list[ToolResult]
+    tools: list[RecordedResult]
     calls: dict[tuple[str, int, int], RecordedCall]
     """Model calls by agent, turn and number."""
 
@@ -108,7 +108,7 @@ def _has_user_content(data: Json) -> bool:
 
 def _tool_results(
     session: AgentSession, events: list[tuple[Event, Json]], turns: Mapping[str, int]
-) -> Iterator[ToolResult]:
+) -> Iterator[RecordedResult]:
     pairing = CallPairing[tuple[str, Json]]()
     state_writes = _StateWrites.of(session)
     for event, data in events:
@@ -118,7 +118,7 @@ def _tool_results(
         for result in results:
             agent, call = pairing.take(result, event.branch) or (event.author, {})
             actions = (data.get("actions") or {}) if len(results) == 1 else {}
-            yield ToolResult(
+            yield RecordedResult(
                 agent=agent,
                 tool=result.get("name") or call.get("name") or "",
                 args=call.get("args") or {},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evals_app.execution.replay.recording import ToolResult
+from evals_app.execution.replay.recording import RecordedResult
 from evals_app.metrics.expected_state import json_equal
 from sessions_app.store.short_texts import join_names
 
@@ -24,11 +24,11 @@ class NotRecorded(Exception):
 class RecordedResults:
     """Tool results of a recording, each returned once, in order; the last one of equal calls is repeated."""
 
-    def __init__(self, recorded: Sequence[ToolResult]) -> None:
+    def __init__(self, recorded: Sequence[RecordedResult]) -> None:
         self._recorded = recorded
         self._given: set[int] = set()
 
-    def take(self, agent: str, tool: str, args: Mapping[str, Any]) -> tuple[ToolResult, bool]:
+    def take(self, agent: str, tool: str, args: Mapping[str, Any]) -> tuple[RecordedResult, bool]:
         """Return the result of a call, and whether it was returned before: there are more calls than recorded.
 
         Calls of the same agent come first, then those of other agents.

@@ -14,7 +14,7 @@ from sessions_app.presentation import value_diff
 from sessions_app.presentation.value_diff import DiffLine
 from sessions_app.store.models import AgentSession
 from sessions_app.traces import request_contents
-from sessions_app.traces.request_contents import Content
+from sessions_app.traces.request_contents import RequestContent
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class RequestDifference:
     agent: str
     call: int
     instruction: list[DiffLine]
-    history: list[tuple[str, Content]]
+    history: list[tuple[str, RequestContent]]
     history_cut: int
     tools: Mapping[str, list[str]]
     declarations: list[tuple[str, list[DiffLine]]]

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.writes.failure_causes import find_failure_cause
-from evals_app.runs.writes.outcomes import Failure, Outcome, Score
+from evals_app.runs.writes.outcomes import Failure, MetricScore, Outcome
 from evals_app.runs.writes.revisions import count_attempt_end, next_attempt_revision
 from sessions_app.quotas import quota_enforcement
 from sessions_app.runs.job_queue import QUEUE_ID
@@ -207,7 +207,7 @@ def _lock_attempt(attempt_pk: int) -> EvalAttempt:
     return attempt
 
 
-def result_row(attempt_pk: int, score: Score) -> MetricResult:
+def result_row(attempt_pk: int, score: MetricScore) -> MetricResult:
     """Return the row of a score, not saved."""
     return MetricResult(
         attempt_id=attempt_pk,

@@ -18,7 +18,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Score:
+class MetricScore:
     """Score of a metric for one turn, or for the whole attempt (invocation None)."""
 
     position: int
@@ -47,7 +47,7 @@ class Outcome:
     session_pk: int | None = None
     total_tokens: int = 0
     actual: Sequence[Mapping[str, Any]] = ()
-    scores: Sequence[Score] = ()
+    scores: Sequence[MetricScore] = ()
     failure: Failure | None = None
     prompt_tokens: int = 0
     output_tokens: int = 0

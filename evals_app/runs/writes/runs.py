@@ -30,7 +30,7 @@ MIN_PAUSE_S = 0.001
 
 
 @dataclass(frozen=True)
-class NewRun:
+class NewEvalRun:
     """A run to create.
 
     Attributes:
@@ -73,7 +73,7 @@ class NewRun:
         ]
 
 
-def create_run(order: NewRun, run_id: str = "") -> EvalRun:
+def create_run(order: NewEvalRun, run_id: str = "") -> EvalRun:
     """Create a pending run with its pending attempts: one per case and repetition. An empty `run_id` is generated.
 
     This process owns the run until it is delivered, if it has a row of its own (`processes.own_id`).

@@ -11,7 +11,7 @@ from sessions_app.problems.failures import (
     ENDED,
     LENGTH_LIMIT,
     OTHER_REASONS,
-    Source,
+    FailureSource,
     find_failures,
 )
 from sessions_app.problems.registry import Link, Problem, Severity, detector, quote
@@ -67,7 +67,7 @@ def timeout(evidence: Evidence) -> Iterator[Problem]:
 def model_error(evidence: Evidence) -> Iterator[Problem]:
     """Find errors of models with another cause."""
     for failure in find_failures(evidence):
-        if failure.source is Source.MODEL and failure.cause is ErrorCause.OTHER:
+        if failure.source is FailureSource.MODEL and failure.cause is ErrorCause.OTHER:
             yield failure.problem(quote(failure.message, 360))
 
 

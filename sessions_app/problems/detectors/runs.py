@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sessions_app.problems.evidence import Evidence
-from sessions_app.problems.failures import Source, find_failures
+from sessions_app.problems.failures import FailureSource, find_failures
 from sessions_app.problems.registry import Link, Problem, Severity, detector, quote
 from sessions_app.store.events.error_causes import ErrorCause
 from sessions_app.store.models import Run, Trace
@@ -36,7 +36,7 @@ def call_limit(evidence: Evidence) -> Iterator[Problem]:
 def run_failed(evidence: Evidence) -> Iterator[Problem]:
     """Find errors that ended a run and belong neither to a tool nor to a model."""
     for failure in find_failures(evidence):
-        if failure.source is Source.RUN and failure.cause is ErrorCause.OTHER:
+        if failure.source is FailureSource.RUN and failure.cause is ErrorCause.OTHER:
             yield failure.problem(quote(failure.message, 360))
 
 

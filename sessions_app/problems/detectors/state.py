@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from sessions_app.problems.evidence import Evidence, KeyWrite, TempKey
-from sessions_app.problems.failures import Failure, find_failures
+from sessions_app.problems.failures import ObservedFailure, find_failures
 from sessions_app.problems.registry import Link, Problem, Severity, detector, quote
 from sessions_app.store import scopes
 from sessions_app.store.events.error_causes import ErrorCause
@@ -161,7 +161,7 @@ def missing_key(evidence: Evidence) -> Iterator[Problem]:
 _KEY = re.compile(r"Context variable not found: `([^`]+)`|KeyError: ['\"]+((?:temp|user|app):[^'\"]+)")
 
 
-def _missing_keys(evidence: Evidence) -> Iterator[tuple[Failure, str]]:
+def _missing_keys(evidence: Evidence) -> Iterator[tuple[ObservedFailure, str]]:
     for failure in find_failures(evidence):
         if failure.cause is ErrorCause.MISSING_KEY and (match := _KEY.search(failure.message)):
             yield failure, match[1] or match[2]

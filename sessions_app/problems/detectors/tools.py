@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from sessions_app.problems.argument_schema import find_refusal
 from sessions_app.problems.evidence import Evidence, ResultForm, SummarizedCall, ToolCall, ToolResult
-from sessions_app.problems.failures import Source, find_failures
+from sessions_app.problems.failures import FailureSource, find_failures
 from sessions_app.problems.registry import CALL_LABEL, Link, Problem, Severity, detector, quote
 from sessions_app.store import scopes
 from sessions_app.store.events.error_causes import ErrorCause
@@ -109,7 +109,7 @@ def refused_arguments(evidence: Evidence) -> Iterator[Problem]:
 def tool_error(evidence: Evidence) -> Iterator[Problem]:
     """Find results that report a failure, and exceptions of tools."""
     for failure in find_failures(evidence):
-        is_of_tool = failure.source is Source.TOOL and failure.form not in CAUGHT
+        is_of_tool = failure.source is FailureSource.TOOL and failure.form not in CAUGHT
         if is_of_tool and failure.cause is ErrorCause.OTHER:
             action = f"answered with {failure.form}" if failure.form else "raised an exception"
             yield failure.problem(f"{quote(failure.name)} {action}: {quote(failure.message, 300)}")

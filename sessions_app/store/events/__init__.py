@@ -20,8 +20,8 @@ from sessions_app.store.events.content import (
 from sessions_app.store.events.kinds import EventKind, is_error, recognize_kind
 from sessions_app.store.events.records import (
     EventRecord,
-    KeyWrite,
-    TempKey,
+    StateWrite,
+    TempKeyWrite,
     build_record,
     mark_removed,
 )
@@ -44,8 +44,8 @@ __all__ = [
     "TEXT_LIMIT",
     "EventKind",
     "EventRecord",
-    "KeyWrite",
-    "TempKey",
+    "StateWrite",
+    "TempKeyWrite",
     "as_seconds",
     "build_record",
     "content_parts",

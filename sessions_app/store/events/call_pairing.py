@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True, eq=False)
-class _Call(Generic[T]):
+class _PairedCall(Generic[T]):
     name: str
     value: T
     responses: int = 0
@@ -30,14 +30,14 @@ class CallPairing(Generic[T]):
     """Calls so far, each with a value of the caller, by id and branch."""
 
     def __init__(self) -> None:
-        self._calls: dict[str, dict[str, list[_Call[T]]]] = defaultdict(dict)
-        self._replaced: dict[tuple[str, str], _Call[T]] = {}
+        self._calls: dict[str, dict[str, list[_PairedCall[T]]]] = defaultdict(dict)
+        self._replaced: dict[tuple[str, str], _PairedCall[T]] = {}
 
     def add_event(self, calls: Iterable[tuple[Json, T]], branch: str = "") -> None:
         """Add the calls of an event, each {id, name}. Earlier calls of their ids and names get no more responses."""
-        by_id: dict[str, list[_Call[T]]] = defaultdict(list)
+        by_id: dict[str, list[_PairedCall[T]]] = defaultdict(list)
         for call, value in calls:
-            by_id[_call_key(call)].append(_Call(call.get("name") or "", value))
+            by_id[_call_key(call)].append(_PairedCall(call.get("name") or "", value))
         for key, group in by_id.items():
             replaced = self._calls[key].pop(branch, ())  # so that the newest event is the last
             self._replaced |= {(key, call.name): call for call in replaced}
@@ -45,7 +45,7 @@ class CallPairing(Generic[T]):
 
     def add_call(self, call: Json, value: T, branch: str = "") -> None:
         """Add a call whose event is unknown: earlier calls of its id that have no response yet come first."""
-        self._calls[_call_key(call)].setdefault(branch, []).append(_Call(call.get("name") or "", value))
+        self._calls[_call_key(call)].setdefault(branch, []).append(_PairedCall(call.get("name") or "", value))
 
     def take(self, response: Json, branch: str = "") -> T | None:
         """Return the value of the call to which the next response {id, name} belongs; None if there is none."""

@@ -29,7 +29,7 @@ MAX_TOKENS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class KeyWrite:
+class StateWrite:
     """One key of a state delta, ready to be stored. With `removed` it is a tombstone."""
 
     scope: Scope
@@ -45,7 +45,7 @@ class KeyWrite:
 
 
 @dataclass(frozen=True, slots=True)
-class TempKey:
+class TempKeyWrite:
     """One `temp:` key of an event, as the recorder observed it."""
 
     key: str
@@ -70,8 +70,8 @@ class EventRecord:
     summary: str
     data: str
     private: str | None
-    writes: list[KeyWrite] = field(default_factory=list)
-    temp: list[TempKey] = field(default_factory=list)
+    writes: list[StateWrite] = field(default_factory=list)
+    temp: list[TempKeyWrite] = field(default_factory=list)
 
 
 def build_record(
@@ -119,12 +119,14 @@ def _build_record(
     all_writers = {**_infer_writers(wire, delta), **writers}
     writer_by_key = {scopes.canonicalize_key(key): writer for key, writer in all_writers.items()}
     writes = [
-        KeyWrite(scope, key, value, writer_by_key.get(scopes.PREFIX[scope] + key, UNKNOWN))
+        StateWrite(scope, key, value, writer_by_key.get(scopes.PREFIX[scope] + key, UNKNOWN))
         for scope, key, value in scoped.canonical_values()
     ]
     wire = {**wire, "actions": {**(wire.get("actions") or {}), "stateDelta": _stored_delta(delta, writes)}}
     temp = [
-        TempKey(key, scopes.canonicalize(value, key), writer_by_key.get(scopes.TEMP_PREFIX + key, UNKNOWN))
+        TempKeyWrite(
+            key, scopes.canonicalize(value, key), writer_by_key.get(scopes.TEMP_PREFIX + key, UNKNOWN)
+        )
         for key, value in scoped.temp.items()
     ]
     public = _without_credentials(wire)
@@ -168,7 +170,7 @@ def mark_removed(record: EventRecord, keys: Collection[str]) -> EventRecord:
     return replace(record, writes=writes)
 
 
-def _stored_delta(delta: Mapping[str, Any], writes: list[KeyWrite]) -> dict[str, Any]:
+def _stored_delta(delta: Mapping[str, Any], writes: list[StateWrite]) -> dict[str, Any]:
     """Return the canonical delta in its original order."""
     stored = {write.name: write.value.data for write in writes}
     return {key: stored[key] for key in map(scopes.canonicalize_key, delta) if key in stored}

@@ -15,7 +15,7 @@ from sessions_app.store.database.statements import (
     insert_sql,
     unnest_sql,
 )
-from sessions_app.store.events import EventRecord, KeyWrite, TempKey
+from sessions_app.store.events import EventRecord, StateWrite, TempKeyWrite
 from sessions_app.store.models import STATE_ROWS, ChangeCause, Scope, StateChange, TempWrite
 from sessions_app.store.session_key import SessionKey
 
@@ -82,7 +82,7 @@ FIND_OWNERS = {
 
 
 def take_owners(
-    cursor: Statements, key: SessionKey, session_pk: int, writes: Sequence[KeyWrite], position: int
+    cursor: Statements, key: SessionKey, session_pk: int, writes: Sequence[StateWrite], position: int
 ) -> OwnerPositions:
     """Increment the version of each written shared scope (under its row lock), and read that of the others."""
     written_scopes = {write.scope for write in writes}
@@ -128,7 +128,7 @@ _INSERT_TEMP, INSERT_TEMPS = insert_sql(TempWrite), bulk_insert_sql(TempWrite)
 
 
 def write_keys(
-    cursor: Statements, owners: OwnerPositions, writes: Iterable[KeyWrite], provenance: Provenance
+    cursor: Statements, owners: OwnerPositions, writes: Iterable[StateWrite], provenance: Provenance
 ) -> None:
     """Write each key to the state of its scope and to the ledger."""
     changes = []
@@ -155,14 +155,16 @@ class KeyRow(NamedTuple):
     owner_id: int
 
 
-def state_row(write: KeyWrite, owners: OwnerPositions) -> KeyRow:
+def state_row(write: StateWrite, owners: OwnerPositions) -> KeyRow:
     """Return the state row of a key."""
     value, key_id = write.value, scopes.key_id(write.key)
     position, owner_id = owners.positions[write.scope], owners.ids[write.scope]
     return KeyRow(write.key, key_id, value.public, value.private, value.note, position, owner_id)
 
 
-def change_row(write: KeyWrite, row: KeyRow, provenance: Provenance) -> tuple[str | int | float | None, ...]:
+def change_row(
+    write: StateWrite, row: KeyRow, provenance: Provenance
+) -> tuple[str | int | float | None, ...]:
     """Return the ledger row of a key: the columns of `StateChange`."""
     writer = write.writer
     return (
@@ -191,14 +193,14 @@ def change_row(write: KeyWrite, row: KeyRow, provenance: Provenance) -> tuple[st
     )
 
 
-def insert_temp(cursor: Statements, temp: Iterable[TempKey], provenance: Provenance) -> None:
+def insert_temp(cursor: Statements, temp: Iterable[TempKeyWrite], provenance: Provenance) -> None:
     """Store the `temp:` keys of an event as ghost keys: they are part of no state and no ledger."""
     rows = temp_rows(temp, provenance)
     if rows:
         cursor.executemany(_INSERT_TEMP, rows)
 
 
-def temp_rows(temp: Iterable[TempKey], provenance: Provenance) -> list[tuple[str | int | None, ...]]:
+def temp_rows(temp: Iterable[TempKeyWrite], provenance: Provenance) -> list[tuple[str | int | None, ...]]:
     """Return the rows of an event's `temp:` keys: the columns of `TempWrite`."""
     return [
         (

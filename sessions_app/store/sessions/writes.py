@@ -19,7 +19,7 @@ from sessions_app.store import events, scopes
 from sessions_app.store.database import change_notification, statements
 from sessions_app.store.database.statements import Statements
 from sessions_app.store.errors import AlreadyExists, DuplicateEvent, SessionMissing, StaleSession
-from sessions_app.store.events import EventRecord, KeyWrite
+from sessions_app.store.events import EventRecord, StateWrite
 from sessions_app.store.events.attribution import Writer
 from sessions_app.store.ids import check_event_ids, check_ids, is_storable
 from sessions_app.store.index import index_entries
@@ -59,7 +59,7 @@ class ExpectedSession:
 
 
 @dataclass(frozen=True, slots=True)
-class UntrackedChange:
+class UntrackedWrite:
     """A prefixed key that an agent changed without an event.
 
     `value` is None if the key was removed; `stored` is the JSON text that events had stored, None if there was none.
@@ -92,7 +92,7 @@ def create_session(
     check_ids(key)
     created_at = time.time() if now is None else now
     writes = [
-        KeyWrite(scope, name, value, Writer("seed", inferred=False))
+        StateWrite(scope, name, value, Writer("seed", inferred=False))
         for scope, name, value in scopes.split_delta(initial or {}).canonical_values()
     ]
     with transaction.atomic():
@@ -185,7 +185,7 @@ def edit_state(
     return append_event(session, edited, cause=ChangeCause.EDIT), edited
 
 
-def note_untracked(key: SessionKey, invocation_id: str, keys: Collection[UntrackedChange]) -> None:
+def note_untracked(key: SessionKey, invocation_id: str, keys: Collection[UntrackedWrite]) -> None:
     """Record the keys that an invocation changed without an event. State, events and revision do not change.
 
     Nothing is recorded for a session that was deleted meanwhile.
@@ -198,7 +198,7 @@ def note_untracked(key: SessionKey, invocation_id: str, keys: Collection[Untrack
         change_notification.notify_after_commit()
 
 
-def _untracked_row(session: AgentSession, invocation_id: str, change: UntrackedChange) -> UntrackedKey:
+def _untracked_row(session: AgentSession, invocation_id: str, change: UntrackedWrite) -> UntrackedKey:
     scope, bare = scopes.split_scope(change.name)
     stored = None if change.stored is None else scopes.canonicalize(json.loads(change.stored), bare).public
     return UntrackedKey(

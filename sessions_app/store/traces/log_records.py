@@ -81,7 +81,7 @@ class LogCount:
 
 
 @dataclass(frozen=True, slots=True)
-class LogPage:
+class LogRecordPage:
     """A page of records in order. `next_pk` is the cursor of the next page; None on the last page."""
 
     records: list[LogRecord]
@@ -124,11 +124,11 @@ def _insert_rows(rows: Sequence[tuple[Any, ...]]) -> None:
                     copy.write_row(row)
 
 
-def read_page(session: AgentSession, invocation_id: str, level: int = 0, after_pk: int = 0) -> LogPage:
+def read_page(session: AgentSession, invocation_id: str, level: int = 0, after_pk: int = 0) -> LogRecordPage:
     """Return a page of an invocation's records of at least a level. One query."""
     records = read_invocation_records(session, invocation_id, level).filter(pk__gt=after_pk)[: PAGE_SIZE + 1]
     page = list(records[:PAGE_SIZE])
-    return LogPage(page, page[-1].pk if len(records) > PAGE_SIZE else None)
+    return LogRecordPage(page, page[-1].pk if len(records) > PAGE_SIZE else None)
 
 
 def cursor_before(session: AgentSession, invocation_id: str, pk: int) -> int:
@@ -138,7 +138,7 @@ def cursor_before(session: AgentSession, invocation_id: str, pk: int) -> int:
     return pks[-1] if len(pks) > NEAR_RECORDS else 0
 
 
-def read_page_after_event(session: AgentSession, event: Event) -> LogPage:
+def read_page_after_event(session: AgentSession, event: Event) -> LogRecordPage:
     """Return the first records that follow an event. One query.
 
     Records before the first event that the recorder saw belong to the user's message.
@@ -148,7 +148,7 @@ def read_page_after_event(session: AgentSession, event: Event) -> LogPage:
         : EVENT_RECORDS + 1
     ]
     page = list(records[:EVENT_RECORDS])
-    return LogPage(page, page[-1].pk if len(records) > EVENT_RECORDS else None)
+    return LogRecordPage(page, page[-1].pk if len(records) > EVENT_RECORDS else None)
 
 
 def read_invocation_records(session: AgentSession, invocation_id: str, level: int = 0) -> QuerySet[LogRecord]:

@@ -37,7 +37,7 @@ MAX_PIECES = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class StageRecord:
     """A stage that an invocation reached: name, time, and agent or tool. The last one ends the invocation."""
 
     name: str
@@ -96,7 +96,7 @@ def save_call(key: SessionKey, call: ModelCall, pieces: Sequence[Piece]) -> bool
 
 
 def save_stages(
-    key: SessionKey, invocation_id: str, stages: Sequence[Stage], trace_id: str, root_agent: str
+    key: SessionKey, invocation_id: str, stages: Sequence[StageRecord], trace_id: str, root_agent: str
 ) -> bool:
     """Append stages to the trace of an invocation."""
     if not stages:

@@ -11,7 +11,7 @@ from sessions_app.search.execution import event_queries
 from sessions_app.search.query.terms import Query
 from sessions_app.store import scopes
 from sessions_app.store.models import AgentSession
-from sessions_app.timeline.session_search.scan import LONG_SCAN_S, ScanResult, SessionSearch
+from sessions_app.timeline.session_search.scan import LONG_SCAN_S, EventScan, SessionSearch
 
 MAX_COUNTED = 10_000
 """Maximum number of hits that are counted."""
@@ -154,7 +154,7 @@ def find_hits(session: AgentSession, query: Query, request: HitsRequest = EVERYT
     """Return the requested part of a query's hits in a session."""
     search = SessionSearch(session, query, LONG_SCAN_S if request.part else None)
     count_progress, earlier, later = request.count_progress, HitsBeside(), HitsBeside()
-    hits: ScanResult[int] = ScanResult([], count_progress.to, is_whole=False)
+    hits: EventScan[int] = EventScan([], count_progress.to, is_whole=False)
     if request.wants(RequestedPart.COUNT):
         hits = search.seqs_after(count_progress.to, MAX_COUNTED + 1 - count_progress.hits)
     if hits.is_whole and not count_progress.to:

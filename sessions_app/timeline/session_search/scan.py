@@ -27,7 +27,7 @@ Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True)
-class ScanResult(Generic[Row]):
+class EventScan(Generic[Row]):
     """Hits up or down to the seq `to`, limited in number; `is_whole`: the scan reached the end."""
 
     rows: list[Row]
@@ -56,21 +56,21 @@ class SessionSearch:
         self._low, self._high = _seq_bounds(session, query)
         self._events = event_queries.EventQuery(session, query)
 
-    def after(self, seq: int, limit: int) -> ScanResult[Event]:
+    def after(self, seq: int, limit: int) -> EventScan[Event]:
         """Return the first hits after `seq`, without their bodies."""
         return self._scan_upwards(seq, limit, self._matching_rows)
 
-    def before(self, seq: int, limit: int) -> ScanResult[Event]:
+    def before(self, seq: int, limit: int) -> EventScan[Event]:
         """Return the last hits before `seq`, the latest first."""
         return self._scan_downwards(
             seq, limit, lambda first, last: self._matching_rows(first, last).reverse()
         )
 
-    def seqs_after(self, seq: int, limit: int) -> ScanResult[int]:
+    def seqs_after(self, seq: int, limit: int) -> EventScan[int]:
         """Return the seqs of the first hits after `seq`."""
         return self._scan_upwards(seq, limit, self.seqs_between)
 
-    def seqs_before(self, seq: int, limit: int) -> ScanResult[int]:
+    def seqs_before(self, seq: int, limit: int) -> EventScan[int]:
         """Return the seqs of the last hits before `seq`, the latest first."""
         return self._scan_downwards(seq, limit, lambda first, last: self.seqs_between(first, last).reverse())
 
@@ -83,7 +83,7 @@ class SessionSearch:
 
     def _scan_upwards(
         self, seq: int, limit: int, ask: Callable[[int, int], QuerySet[Event, Row]]
-    ) -> ScanResult[Row]:
+    ) -> EventScan[Row]:
         cursor, pace = max(seq, self._low - 1), TimeBudget(self._first_batch, self._seconds)
         rows: list[Row] = []
         while cursor < self._high and len(rows) < limit and pace.has_time:
@@ -92,11 +92,11 @@ class SessionSearch:
             cursor = end
             pace.step()
         is_whole = cursor >= self._high and len(rows) < limit
-        return ScanResult(rows, self._last if is_whole else cursor, is_whole)
+        return EventScan(rows, self._last if is_whole else cursor, is_whole)
 
     def _scan_downwards(
         self, seq: int, limit: int, ask: Callable[[int, int], QuerySet[Event, Row]]
-    ) -> ScanResult[Row]:
+    ) -> EventScan[Row]:
         cursor, pace = min(seq, self._high + 1), TimeBudget(self._first_batch, self._seconds)
         rows: list[Row] = []
         while cursor > self._low and len(rows) < limit and pace.has_time:
@@ -105,7 +105,7 @@ class SessionSearch:
             cursor = start
             pace.step()
         is_whole = cursor <= self._low and len(rows) < limit
-        return ScanResult(rows, 1 if is_whole else cursor, is_whole)
+        return EventScan(rows, 1 if is_whole else cursor, is_whole)
 
 
 def _seq_bounds(session: AgentSession, query: Query) -> tuple[int, int]:

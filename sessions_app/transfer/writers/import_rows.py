@@ -117,7 +117,7 @@ def store_events(events_with_owners: Sequence[tuple[PendingEvent, OwnerPositions
 
 
 @dataclass(frozen=True, slots=True)
-class KeyWrite:
+class ImportedWrite:
     """Write of one key to the state of its owner, and its row in the ledger.
 
     Attributes:
@@ -134,16 +134,16 @@ class KeyWrite:
         return self.change.owner_id, self.change.key_id
 
 
-def event_write(owner: StateOwner, write: events.KeyWrite, arrival: PendingEvent) -> KeyWrite:
+def event_write(owner: StateOwner, write: events.StateWrite, arrival: PendingEvent) -> ImportedWrite:
     """Return a key's write by an event."""
     session = arrival.session
     key = session.key
     provenance = Provenance.of(key, session.pk, arrival.seq, arrival.record, ChangeCause.IMPORT)
-    return KeyWrite(owner, ledger_row(owner, owner.version, write, provenance))
+    return ImportedWrite(owner, ledger_row(owner, owner.version, write, provenance))
 
 
 def ledger_row(
-    owner: StateOwner, position: int, write: events.KeyWrite, provenance: Provenance
+    owner: StateOwner, position: int, write: events.StateWrite, provenance: Provenance
 ) -> StateChange:
     """Return the ledger row of a write."""
     owners = OwnerPositions({write.scope: owner.row.pk}, {write.scope: position})
@@ -154,7 +154,7 @@ def ledger_row(
 _CHANGE_COLUMNS = [field.attname for field in StateChange._meta.concrete_fields if not field.primary_key]
 
 
-def store_writes(writes: Sequence[KeyWrite]) -> None:
+def store_writes(writes: Sequence[ImportedWrite]) -> None:
     """Write keys to the ledger, and to the state unless it has newer values."""
     if not writes:
         return
@@ -170,7 +170,7 @@ def store_writes(writes: Sequence[KeyWrite]) -> None:
     index_entries.put_values(write.change for write in writes if write.change.session_id is None)
 
 
-def _newer_keys(scope: Scope, writes: Iterable[KeyWrite]) -> set[tuple[int, str]]:
+def _newer_keys(scope: Scope, writes: Iterable[ImportedWrite]) -> set[tuple[int, str]]:
     """Return the (owner, key_id) pairs that another writer has written since the source."""
     key_ids_by_owner: dict[tuple[int, int], list[str]] = {}
     for write in writes:
@@ -222,7 +222,7 @@ class StateOwners:
                 self._owners[scope, name] = lock_shared_owner(source, name, scope, make=make)
         self._written = written_owners
 
-    def writes(self, arrival: PendingEvent) -> Iterator[KeyWrite]:
+    def writes(self, arrival: PendingEvent) -> Iterator[ImportedWrite]:
         """Yield the writes of an event. Each shared scope that it writes gets its next version."""
         session, record = arrival.session, arrival.record
         owners: dict[Scope, StateOwner] = {Scope.SESSION: session_owner(session, arrival.seq)}

@@ -32,7 +32,7 @@ from sessions_app.store.short_texts import join_names
 from sessions_app.transfer.readers.records import Owner, SharedState, StoredState
 from sessions_app.transfer.report import ImportReport
 from sessions_app.transfer.writers import import_rows
-from sessions_app.transfer.writers.import_rows import KeyWrite, StateOwner
+from sessions_app.transfer.writers.import_rows import ImportedWrite, StateOwner
 from sessions_app.transfer.writers.session_plan import SessionPlan
 
 BATCH = 100
@@ -53,13 +53,13 @@ class _Seeder(NamedTuple):
 
     def write(
         self, key: str, value: Any, position: int, *, removed: bool = False, is_past: bool = False
-    ) -> KeyWrite:
+    ) -> ImportedWrite:
         """Return the write of a key."""
         writer = Writer("seed", self.location, inferred=False)
-        write = events.KeyWrite(self.owner.scope, key, scopes.canonicalize(value, key), writer, removed)
+        write = events.StateWrite(self.owner.scope, key, scopes.canonicalize(value, key), writer, removed)
         provenance = Provenance(self.key, self.session_pk, 0, self.timestamp, ChangeCause.IMPORT)
         change = import_rows.ledger_row(self.owner, position, write, provenance)
-        return KeyWrite(self.owner, change, is_past)
+        return ImportedWrite(self.owner, change, is_past)
 
 
 def reconcile_state(
@@ -107,7 +107,9 @@ def _reconcile_session(
         report.conflicts.add(f"{stored.owner}: {CHANGED_MEANWHILE}")
 
 
-def _write_to_session(slices: BatchedTransactions, session: AgentSession, writes: list[KeyWrite]) -> bool:
+def _write_to_session(
+    slices: BatchedTransactions, session: AgentSession, writes: list[ImportedWrite]
+) -> bool:
     """Write keys of a session. Return False if another writer has changed it meanwhile."""
     for batch in _write_batches(slices, writes):
         with slices.one():
@@ -164,7 +166,7 @@ def _reconcile_shared(
             change_notification.notify_after_commit()
 
 
-def _write_batches(slices: BatchedTransactions, writes: list[KeyWrite]) -> Iterator[list[KeyWrite]]:
+def _write_batches(slices: BatchedTransactions, writes: list[ImportedWrite]) -> Iterator[list[ImportedWrite]]:
     start = 0
     while batch := writes[start : start + slices.rows]:
         yield batch
@@ -183,7 +185,7 @@ def _mark_settled(slices: BatchedTransactions, plans: Iterable[SessionPlan]) -> 
 
 def _missing_seeds(
     seeder: _Seeder, values: Mapping[str, Any], seeds: Mapping[str, Any], position: int
-) -> list[KeyWrite]:
+) -> list[ImportedWrite]:
     """Return first writes for keys that no write explains: the known seed, else the source's present value."""
     ledger = StateChange.objects.filter(scope=seeder.owner.scope, owner_id=seeder.owner.row.pk)
     explained = set(ledger.values_list("key_id", flat=True).distinct())
@@ -198,7 +200,7 @@ def _missing_seeds(
     ]
 
 
-def _corrected_writes(seeder: _Seeder, values: Mapping[str, Any], position: int) -> list[KeyWrite]:
+def _corrected_writes(seeder: _Seeder, values: Mapping[str, Any], position: int) -> list[ImportedWrite]:
     """Return writes for keys whose value in the source differs from that of its events, or is missing."""
     stored, source_values = (
         _stored_state(seeder.owner),

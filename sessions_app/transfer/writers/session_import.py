@@ -30,7 +30,7 @@ from sessions_app.transfer.readers.records import (
 )
 from sessions_app.transfer.report import ImportReport
 from sessions_app.transfer.writers import import_rows, reconciliation
-from sessions_app.transfer.writers.import_rows import KeyWrite, PendingEvent, StateOwners
+from sessions_app.transfer.writers.import_rows import ImportedWrite, PendingEvent, StateOwners
 from sessions_app.transfer.writers.session_plan import SessionPlan, plan_session
 
 MAX_EVENTS = 200
@@ -318,7 +318,7 @@ class _Import:
 def _append_events(source: ImportSource, arrivals: list[PendingEvent]) -> None:
     owners = StateOwners(source, arrivals)
     events_with_owners: list[tuple[PendingEvent, OwnerPositions]] = []
-    writes: list[KeyWrite] = []
+    writes: list[ImportedWrite] = []
     for arrival in arrivals:
         writes += owners.writes(arrival)
         events_with_owners.append((arrival, owners.positions(arrival.session)))
