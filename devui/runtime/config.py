@@ -14,6 +14,13 @@ class RuntimeOptions:
 
     Attributes:
         continue_evals: eval runs of a process that ends go on in another one, instead of being cancelled.
+        extra_plugins: plug-ins that every runner gets, as dotted names.
+        session_service_uri, artifact_service_uri, memory_service_uri: services in place of DevUI's own.
+        default_llm_model: model of agents that name none.
+        max_llm_calls: model calls that a run may make; None: ADK's default.
+        otel_to_cloud: export telemetry to Google Cloud.
+        url_prefix: path below which the server is mounted.
+        log_level: level of the process's log.
     """
 
     extra_plugins: list[str] = field(default_factory=list)

@@ -12,8 +12,8 @@ class PastFailuresPlugin(BasePlugin):
     """Removes the error events of earlier attempts from a resumed run's copy of its session.
 
     ADK repeats a tool call that is the last event of the agent (`decide_step_resume` in
-    `google/adk/flows/llm_flows/core/_resume.py`). An error event after the call, written by `LocalRuns.fail` or by ADK's
-    nodes, would end the agent without any work. The stored session keeps the errors.
+    `google/adk/flows/llm_flows/core/_resume.py`). An error event after the call, written by `LocalRuns.fail` or by
+    ADK's nodes, would end the agent without any work. The stored session keeps the errors.
     """
 
     def __init__(self, name: str = "devui_past_failures") -> None:

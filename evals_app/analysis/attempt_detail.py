@@ -92,7 +92,18 @@ class MetricVerdict:
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn: the user's message, expected and actual answer and tool calls."""
+    """One turn: the user's message, expected and actual answer and tool calls.
+
+    Attributes:
+        number: from 1.
+        expected, actual: the answers, in pieces that differ or not.
+        has_expected, has_actual: the case expects an answer; the agent gave one.
+        calls: expected and actual tool calls, paired.
+        steps: (author, text) of the intermediate messages.
+        verdicts: of the metrics on this turn.
+        seconds: its duration; None: unknown.
+        trace: key of its trace; None if none was recorded.
+    """
 
     number: int
     user: str
@@ -157,7 +168,19 @@ class AttemptUsage:
 
 @dataclass(frozen=True)
 class Detail:
-    """An attempt with all details."""
+    """An attempt with all details.
+
+    Attributes:
+        case: the case as the evalset had it when the run was made.
+        verdicts, reported: metrics that can fail the attempt, and those that only report a figure.
+        session_pk: the session of the attempt; None if there is none.
+        repetitions: the attempts of the same case in the run.
+        checks: expected state and what the attempt left.
+        moment: the first divergence and the event to open for it.
+        model_usage, judge_usage: tokens and cost by model, in `currency`.
+        replayed: the requests that differ from the recording, in a replay.
+        tries: the tries of the attempt in other runs.
+    """
 
     attempt: EvalAttempt
     case: Mapping[str, Any]

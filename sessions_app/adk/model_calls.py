@@ -47,7 +47,22 @@ USAGE = {
 
 @dataclass(eq=False, slots=True)
 class OpenModelCall:
-    """A model call in progress."""
+    """A model call in progress.
+
+    Attributes:
+        key, invocation_id, branch: where it belongs.
+        ref: its id in the trace.
+        agent: name of the agent that calls the model.
+        request: the request as ADK sends it.
+        started_at, first_at, finished_at: epoch seconds of its start, first and last response; None: not yet.
+        responses: its complete responses.
+        partials: its partial responses, stored if no complete one follows.
+        chunks: number of partial responses.
+        event_ids: ids of the events made of its responses.
+        error: the exception that ended it.
+        by_callback: a callback answered in place of the model.
+        is_live: a request of a live connection.
+    """
 
     key: SessionKey
     ref: str

@@ -47,7 +47,16 @@ MAX_ERRORS = 5
 
 @dataclass(frozen=True, slots=True)
 class SessionSnapshot:
-    """Current values of a session. A mark is a text that changes with what it stands for."""
+    """Current values of a session. A mark is a text that changes with what it stands for.
+
+    Attributes:
+        app_name, name: of the session.
+        last_seq: seq of its last event.
+        state_mark, list_mark, problems_mark: of its state, its row in the list, and its problems.
+        runs: its newest runs and their marks.
+        nested_changed_at: epoch seconds of the last change of a nested run.
+        last_record: key of the newest log record.
+    """
 
     app_name: str
     name: str

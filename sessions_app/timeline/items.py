@@ -387,7 +387,16 @@ class TimelineItem:
 
 @dataclass(frozen=True, slots=True)
 class WindowNotes:
-    """Query results about the events of a window, by `seq` or invocation."""
+    """Query results about the events of a window, by `seq` or invocation.
+
+    Attributes:
+        changes, questions, forks, covers, nested_runs, log_counts, costs, senders: by seq of their event.
+        marks: ranges of events that a rewind or a compaction supersedes.
+        totals: by invocation.
+        broken_runs: runs that ended with an error.
+        taken_over: seq of the last event that a fork has copied; 0 for other sessions.
+        pairs: calls and the results that answer them.
+    """
 
     changes: dict[int, list[KeyChange]]
     marks: SupersededRanges

@@ -65,6 +65,11 @@ class Bar:
     Attributes:
         start, width: in units of `SCALE`.
         seq: seq of the event that the span made; None if it made none.
+        kind: `Span.Kind`.
+        depth: number of spans that it is inside of.
+        seconds: its duration.
+        failed, message: whether it ended with an error, and its message.
+        attributes: of the span, without credentials.
     """
 
     span_id: str

@@ -55,7 +55,20 @@ class TempKeyWrite:
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """An event ready to be stored: its columns, its JSON, and its key writes in locking order."""
+    """An event ready to be stored.
+
+    Attributes:
+        event_id, invocation_id, author, branch: as in the event.
+        kind, is_final, is_error: what its content makes it.
+        timestamp: epoch seconds.
+        total_tokens: of the model call that made it; 0 if none did.
+        text: its words for search.
+        summary: bounded JSON that a timeline row shows.
+        data: the event in wire form without credentials.
+        private: what `data` lacks of credentials, as JSON; None if it lacks none.
+        writes: writes of session, user and app keys, in locking order.
+        temp: writes of `temp:` keys, which are never state.
+    """
 
     event_id: str
     invocation_id: str
