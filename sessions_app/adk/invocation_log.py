@@ -35,6 +35,7 @@ from sessions_app.store.database.stopwatch import Stopwatch
 from sessions_app.store.events.error_causes import ErrorCause
 from sessions_app.store.models import Trace
 from sessions_app.store.session_key import SessionKey
+from sessions_app.store.short_texts import truncate
 from sessions_app.store.traces.outbox import Unit, outbox
 from sessions_app.store.traces.records import MAX_STAGES, StageRecord, save_stages
 
@@ -156,7 +157,7 @@ class InvocationLog:
         cause = find_error_cause(error)
         if cause is not ErrorCause.OTHER and error is not self._last_error:
             self._last_error = error
-            text = f"{type(error).__name__}: {error}"[:CAUSE_MOST]
+            text = truncate(f"{type(error).__name__}: {error}", CAUSE_MOST)
             self.note_stage(Trace.ERROR_CAUSE, f"{cause}: {text}")
 
     def note_lost_toolset(self, toolset: str) -> None:

@@ -13,6 +13,7 @@ from traceback import walk_tb
 from google.adk.tools.base_toolset import BaseToolset
 
 from sessions_app.store.redaction import without_password
+from sessions_app.store.short_texts import truncate
 
 LOGGER = "google_adk.google.adk.agents.llm_agent"
 
@@ -35,7 +36,7 @@ def report_lost_toolsets(report: Report) -> None:
             text = str(error) or type(error).__name__
             server = _failed_server(record)
             server_note = f" ({server})" if server else ""
-            report(f"{toolset}{prefix}{server_note} of agent {agent}: {text[:ERROR_MOST]}")
+            report(f"{toolset}{prefix}{server_note} of agent {agent}: {truncate(text, ERROR_MOST)}")
         return True
 
     logging.getLogger(LOGGER).addFilter(report_record)

@@ -21,6 +21,7 @@ from sessions_app.store.errors import AlreadyExists, BadInput, UpstreamFailed
 from sessions_app.store.models import AgentSession
 from sessions_app.store.session_key import SessionKey
 from sessions_app.store.sessions import active_session, writes
+from sessions_app.store.short_texts import truncate
 
 
 def open_session(
@@ -88,4 +89,4 @@ def _response_detail(body: bytes) -> str:
     try:
         return str(json.loads(body)["detail"])
     except (ValueError, KeyError, TypeError):
-        return body.decode(errors="replace")[:500]
+        return truncate(body.decode(errors="replace"), 500)

@@ -196,7 +196,7 @@ def _is_same_text(message: str, other: str) -> bool:
 @lru_cache(maxsize=1024)
 def _bare_message(message: str) -> str:
     """Return a message without its error type and quotation marks."""
-    return re.sub(r"^\w+: ", "", message).strip("'\". ")[:300]
+    return re.sub(r"^\w+: ", "", message).strip("'\". …")[:300]
 
 
 def _all_failures(evidence: Evidence) -> Iterator[ObservedFailure]:

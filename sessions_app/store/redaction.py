@@ -74,6 +74,8 @@ _NAMED_IN_TEXT = re.compile(
         (?:=["']? | ["']\s*:\s*["'])
         | \bAuthorization:\s*(?:(?:Basic|Digest|Bearer|Token)\s+)?
         | \bBearer\s+
+        | (?:api-?key|-subscription-key|-token|-secret):[ \t]*  # headers, such as `X-Auth-Token`
+        | \b(?:Set-)?Cookie:[ \t]*[^\s=;]{{1,100}}=
         | [?&]key=
         | ://[^\s/:@]{{0,100}}:(?=[^\s/@]{{1,200}}@)
     )

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from sessions_app import plugins
 from sessions_app.store.errors import DevUIError
 from sessions_app.store.scopes import replace_surrogates
+from sessions_app.store.short_texts import truncate
 from sessions_app.transfer.readers.importer import Importer
 from sessions_app.transfer.readers.reader_process import ReadingFailed
 
@@ -50,4 +51,4 @@ def find_importer(matches: Callable[[Importer], bool]) -> tuple[Importer | None,
 def describe_failure(name: str, error: BaseException) -> str:
     """Return a sentence about an importer that raised."""
     reason = str(error) if isinstance(error, ReadingFailed) else f"{type(error).__name__}: {error}"
-    return replace_surrogates(f"The importer {name!r} failed: {reason}")[:500]
+    return truncate(replace_surrogates(f"The importer {name!r} failed: {reason}"), 500)
