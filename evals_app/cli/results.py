@@ -214,8 +214,11 @@ def _require_writable(path: Path, option: str) -> None:
         raise BadInput(f"--{option} needs a file.", hint="Progress is written to the standard output.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        reason = os.strerror(errno.EISDIR) if path.is_dir() else ""
-        if not reason and not os.access(path if path.exists() else path.parent, os.W_OK):
+        target = path.resolve()  # of a link that may be dead
+        reason = os.strerror(errno.EISDIR) if target.is_dir() else ""
+        if not target.parent.is_dir():
+            reason = os.strerror(errno.ENOENT)
+        elif not reason and not os.access(target if target.exists() else target.parent, os.W_OK):
             reason = os.strerror(errno.EACCES)
     except OSError as error:
         reason = str(error.strerror)

@@ -18,6 +18,7 @@ from devui.serving import flags
 from devui.web import origins
 from devui.web.login import credentials_file
 from sessions_app.agents.folder import AgentsFolder, open_folder
+from sessions_app.management.arguments import parse_location
 from sessions_app.runs.runtime_client import RuntimeProvider
 from sessions_app.sessions import storage_location
 from sessions_app.store.errors import BadInput, DevUIError
@@ -51,6 +52,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "agents_dir",
             nargs="?",
+            type=parse_location,
             help="Folder whose subfolders are agents, or the folder of one agent. Default: DEVUI_AGENTS_DIR, else the"
             " working folder; with --runtime, no folder.",
         )

@@ -29,6 +29,7 @@ from evals_app.runs.replay.policy import LIVE, MODEL_CHOICES, TOOL_CHOICES
 from evals_app.runs.shards import Shard
 from sessions_app.agents.agent_module import find_module
 from sessions_app.agents.folder import AgentsFolder
+from sessions_app.management.arguments import parse_path
 from sessions_app.store.database.schema import ensure_schema
 from sessions_app.store.errors import BadInput, NotFound
 
@@ -66,7 +67,11 @@ class Command(EvalsCommand):
         """Declare the arguments; underscores are accepted for hyphens, as in ADK's commands."""
 
         add = results.option_adder(parser)
-        add("agent_dir", type=Path, help="folder of the agent, or pkg.module:name of an agent or a factory")
+        add(
+            "agent_dir",
+            type=parse_path,
+            help="folder of the agent, or pkg.module:name of an agent or a factory",
+        )
         add(
             "evalsets",
             nargs="*",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from sessions_app.management.arguments import parse_path
 from sessions_app.store.database.schema import ensure_schema
 from sessions_app.store.errors import DevUIError
 from sessions_app.transfer.exports import ExportFilter, export_adk_sqlite, export_json
@@ -32,7 +32,7 @@ class Command(BaseCommand):
             default="json",
             help="json: lossless, for import_sessions; adk-sqlite: a store that `adk web` opens",
         )
-        add("--output", type=Path, required=True, metavar="PATH", help="file to write; must not exist")
+        add("--output", type=parse_path, required=True, metavar="PATH", help="file to write; must not exist")
         add(
             "--with-credentials",
             "--with_credentials",

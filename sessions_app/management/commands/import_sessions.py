@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from sessions_app.management.arguments import parse_location
 from sessions_app.management.output import Progress, write_lines
 from sessions_app.store.database.schema import ensure_schema
 from sessions_app.store.errors import DevUIError
@@ -35,6 +36,7 @@ class Command(BaseCommand):
         add = parser.add_argument
         add(
             "source",
+            type=parse_location,
             metavar="SOURCE",
             help="a file, an agent's folder, or a sqlite:///, postgresql:// or mysql:// URL",
         )
