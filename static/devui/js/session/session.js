@@ -5,10 +5,11 @@ import { isFiltering } from "./search-params.js";
 import "./columns.js";
 import "./state-diff.js";
 import "./console.js";
-import { fetchPart, throttle } from "../core/fragment.js";
+import { throttle } from "../core/fragment.js";
 import "./inspector.js";
 import { declare } from "../core/shortcuts.js";
 import { DELETED, Live } from "../core/live-socket.js";
+import { noteMark } from "./live-sections.js";
 import { noteProblems } from "./problems.js";
 import * as rail from "./rail.js";
 import * as selection from "./selection.js";
@@ -25,7 +26,6 @@ const state = document.querySelector("[data-live]");
 const pause = document.getElementById("pause");
 const announcer = document.getElementById("announcer");
 const runAnnouncer = document.getElementById("run-announcer");
-const search = document.querySelector(".sibling-search");
 
 const WORDS = { connecting: "connecting", live: "live", offline: "offline", paused: "paused", refused: "not live" };
 
@@ -70,15 +70,17 @@ const HANDLERS = {
   marks: ({ html, errors }) => isPaused || timeline.markRuns(html, errors),
   log: ({ html }) => isPaused || timeline.showLog(html),
   nested: ({ html }) => isPaused || timeline.showNestedRuns(html),
-  board: ({ mark }) => {
-    wantedBoard = mark;
-    if (!isPaused) refreshBoard();
+  board: (message) => {
+    wantedBoard = message.mark;
+    if (isPaused) return;
+    refreshBoard();
+    noteMark(message);
   },
-  sessions: ({ mark }) => {
-    if (mark !== page.dataset.listMark) refreshSiblings(mark);
-    page.dataset.listMark = mark;
+  sessions: noteMark,
+  problems: (message) => {
+    noteProblems(message.mark);
+    noteMark(message);
   },
-  problems: ({ mark }) => noteProblems(mark),
   title: ({ name }) => showName(name),
   reset: openEnd,
   gone: () => live.refuse(DELETED),
@@ -186,17 +188,6 @@ function countEvents() {
   const count = document.querySelector("#inspection [data-event-count]");
   if (count) count.textContent = newestSeq.toLocaleString("en");
 }
-
-const refreshSiblings = throttle(2000, async () => {
-  const query = new URLSearchParams(new FormData(search));
-  const html = await fetchPart(`${location.pathname}?${query}`, "siblings");
-  if (html === null) return;
-  const place = document.getElementById("siblings");
-  const scrolled = place.scrollTop;
-  place.innerHTML = html;
-  place.scrollTop = scrolled;
-  showTimes(place);
-});
 
 let unannounced = 0;
 const announceCount = throttle(3000, () => {
